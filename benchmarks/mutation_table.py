@@ -891,8 +891,8 @@ MUTATIONS = [
     Mutation(
         "merges: DARE without rescaling",
         "retrofit_core/baselines/merging.py",
-        "kept.to(vectors.device) / (1 - drop)",
-        "kept.to(vectors.device)",
+        "stays.to(vectors.device) / (1 - drop)",
+        "stays.to(vectors.device)",
         "tests/test_merges.py::test_dare_keeps_the_expectation_and_drops_so_many",
     ),
     Mutation(

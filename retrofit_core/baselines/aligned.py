@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,15 +19,17 @@ from ..fusion.task import Algorithm, Cost, Takes, Task
 from ..networks.batchnorm import put_back
 from ..networks.levels.tracing import trace
 from ..networks.norm_statistics import has_statistics, reset_statistics
-from ..networks.symmetry import Group, Sums, TensorPart, check_rest, matching, neuron_groups, tensors
+from ..networks.symmetry import Group, Sums, TensorPart, check_rest, group_sums, matching, neuron_groups, tensors
 from ..networks.training_flags import evaluating
-from ..system.device import on_device
+from ..system.device import Stopwatch, of, on_device
 from ..system.monitor import Monitor
 from ..system.settings import setting
 from .repair import mapped_goals, rescale
 from .scores import check_scores, group_scores
 
 NAN = float("nan")
+#: Of one parent T and U of each group: (n_k, d) each, what makes the fused neurons and what hands their values on.
+Pairs = dict[str, tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ class AlignmentPlan:
             scores=[parent.values for parent in scores],
             importance=[parent.report for parent in scores],
             start=start,
+            clock=Stopwatch(of(self.fused)),
         )
 
 
@@ -109,21 +112,88 @@ class Aligning(AlignmentPlan):
     importance: list[dict[str, Any]]
     """The report of each parent's scores"""
     start: float
+    clock: Stopwatch
 
     def together(self, index: int) -> Tensor:
         """(m,) the scores of all neurons in a group, parents side by side."""
         return torch.cat([scores[index] for scores in self.scores])
 
-    def repaired(self, maps: Sequence[Mapping[str, Tensor]]) -> dict[str, Any]:
-        """REPAIR the fused network once its weights are there; see `mapped_goals` for the maps."""
-        if has_statistics(self.fused) and not self.folded:
-            return reset_statistics(
-                self.fused, self.inputs, keep_function=False, monitor=self.monitor, leaves=self.leaves
+    def sums(self, *, after: bool = False) -> list[Sums]:
+        """Sums of what the neurons of each group compute on the fusion data, behind the activation function or before it."""
+        with self.clock.phase("forward"):
+            return group_sums(
+                self.parents, self.groups, self.inputs, after=after, monitor=self.monitor, leaves=self.leaves
             )
+
+    def assign(
+        self,
+        sums: Sequence[Sums],
+        find: Callable[[int], tuple[Tensor, dict[str, Any]]],
+        chosen: Sequence[int] | None = None,
+    ) -> tuple[dict[str, Tensor], list[LevelReport]]:
+        """Put the parents' neurons into fused ones, group by group.
+
+        Args:
+            sums: of each group, for the reports.
+            find: of a group's number: (m,) the fused neuron of each of the parents' neurons, and facts about the search.
+            chosen: the groups' numbers; None: all.
+        """
+        labels: dict[str, Tensor] = {}
+        reports = []
+        numbers = range(len(self.targets)) if chosen is None else chosen
+        groups = [self.targets[index] for index in numbers]
+        for index, group in zip(numbers, self.monitor.each("level", groups), strict=True):
+            with self.clock.phase("group"):
+                labels[group.name], facts = find(index)
+            s, zz = self.together(index).double(), sums[index].zz
+            means = weighted_means(labels[group.name].to(zz.device), s.to(zz.device), group.width)
+            reports.append(
+                level_report(
+                    group,
+                    self.widths(index),
+                    sums[index].rows,
+                    zz,
+                    s,
+                    labels[group.name],
+                    means,
+                    approximation_error=NAN,
+                    unavoidable_error=NAN,
+                    ridge=NAN,
+                    form="aligned",
+                    grouping=facts,
+                    seconds=dict(self.clock.seconds),
+                )
+            )
+            self.clock.seconds.clear()
+        return labels, reports
+
+    def corrected(
+        self,
+        maps: Sequence[Mapping[str, Tensor]],
+        *,
+        repair: bool,
+        reset_norms: bool,
+        modules: Collection[str] | None = None,
+    ) -> dict[str, Any] | None:
+        """Correct the statistics of the fused network once its weights are there: BatchNorm's, or by REPAIR where there is none.
+
+        Args:
+            maps: see `mapped_goals`.
+            repair, reset_norms: whether, without BatchNorm and with it.
+            modules: names of those that are corrected; None: all.
+        """
+        facts = {"monitor": self.monitor, "leaves": self.leaves}
+        if has_statistics(self.fused) and not self.folded:
+            if not reset_norms:
+                return None
+            return reset_statistics(self.fused, self.inputs, keep_function=False, only=modules, **facts)
+        if not repair:
+            return None
         goals = mapped_goals(
             self.fused, self.parents, self.groups, self.targets, maps, self.inputs, monitor=self.monitor
         )
-        return rescale(self.fused, goals, self.inputs, monitor=self.monitor, leaves=self.leaves)
+        goals = {name: goal for name, goal in goals.items() if modules is None or name in modules}
+        return rescale(self.fused, goals, self.inputs, **facts)
 
     def write(self, states: Sequence[Mapping[str, Tensor]], weights: Any = None) -> None:
         """Give the fused network the mean of the parents' mapped tensors; see `mean_of`."""
@@ -227,19 +297,30 @@ def without_norms(model: nn.Module, example: Tensor, leaves: Sequence[str] = ())
     return twin
 
 
-def check_widths(plan: AlignmentPlan) -> None:
-    """Refuse a fused network with more neurons than all parents have together.
+def check_widths(plan: AlignmentPlan, fit: Callable[[list[int], int], bool], refusal: str) -> None:
+    """Refuse neuron groups of unfit widths.
 
+    Args:
+        fit: whether the parents' widths go with the fused width.
+        refusal: what is wrong, with {widths}, {together} (their sum) and {width}.
     Raises:
         ValueError: names the group.
     """
     for index, group in enumerate(plan.targets):
-        together = sum(plan.widths(index))
-        if group.width > together:
-            raise ValueError(
-                f"level {group.name!r}: {group.width} fused neurons for {together} parents' neurons; some would stand for "
-                f"nothing. Use a target of at most {together} there."
-            )
+        widths = plan.widths(index)
+        if not fit(widths, group.width):
+            words = refusal.format(widths=tuple(widths), together=sum(widths), width=group.width)
+            raise ValueError(f"level {group.name!r}: {words}")
+
+
+def check_enough(plan: AlignmentPlan) -> None:
+    """Refuse a fused network with more neurons than all parents have together; see `check_widths`."""
+    check_widths(
+        plan,
+        lambda widths, width: width <= sum(widths),
+        "{width} fused neurons for {together} parents' neurons; some would stand for nothing. Use a target of at most "
+        "{together} there.",
+    )
 
 
 def check_pair(task: Task, method: str, others: str) -> None:
@@ -275,6 +356,12 @@ def lines_of(tensor: Tensor, part: TensorPart) -> Tensor:
     return tensor.movedim(part.axis, 0)[part.index.to(tensor.device)].flatten(1)
 
 
+def shares_of(maps: Sequence[Pairs], weights: Sequence[float] | None = None) -> list[dict[str, Tensor]]:
+    """For each parent and group T alone, times the parent's weight."""
+    weights = weights or [1.0] * len(maps)
+    return [{name: weight * T for name, (T, _) in pairs.items()} for pairs, weight in zip(maps, weights, strict=True)]
+
+
 @torch.no_grad()
 def mean_of(
     states: Sequence[Mapping[str, Tensor]], weights: Mapping[str, tuple[int, Tensor]] | None = None
@@ -298,32 +385,3 @@ def mean_of(
         else:
             means[name] = together.mean(0).to(value)
     return means
-
-
-def report(
-    group: Group,
-    widths: Sequence[int],
-    sums: Sums,
-    scores: Tensor,
-    labels: Tensor,
-    facts: dict[str, Any],
-    seconds: dict[str, float],
-) -> LevelReport:
-    """A level report of a group whose parents' neurons were assigned to fused ones."""
-    s, zz = scores.double(), sums.zz[: len(scores), : len(scores)]
-    targets = weighted_means(labels.to(zz.device), s.to(zz.device), group.width)
-    return level_report(
-        group,
-        widths,
-        sums.rows,
-        zz,
-        s,
-        labels,
-        targets,
-        approximation_error=NAN,
-        unavoidable_error=NAN,
-        ridge=NAN,
-        form="aligned",
-        grouping=facts,
-        seconds=seconds,
-    )

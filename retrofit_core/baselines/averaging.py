@@ -70,15 +70,46 @@ def _shares(weights: Sequence[float] | None, n: int) -> Tensor | None:
     return shares / shares.sum()
 
 
+def check_mergeable(task: Task, method: str) -> tuple[int, ...]:
+    """Refuse parents whose weights cannot be merged one by one.
+
+    Returns:
+        The shape of their outputs for a sample.
+    Raises:
+        ValueError: as `check_inputs`, `check_outputs` and `check_can_be_averaged`.
+    """
+    shape = _check_parents(task, method)
+    check_can_be_averaged(task.parents)
+    return shape
+
+
+def _check_parents(task: Task, method: str) -> tuple[int, ...]:
+    check_inputs(task.parents, task.inputs, target=None, least=1, method=method, written=())
+    return check_outputs(task.parents, task.inputs)
+
+
 @dataclass(frozen=True, eq=False)
 class CombiningPlan:
-    """Parents that can be combined as they are."""
+    """Parents that can be combined as they are, without an alignment of their neurons."""
 
     task: Task
+    work: Cost = Cost()
+    """By default nothing that takes time"""
 
     def cost(self) -> Cost:
-        """Nothing that takes time; the fusion data are of no use."""
-        return Cost()
+        """What the work would cost."""
+        return self.work
+
+
+def outcome(method: str, value: Algorithm, fused: nn.Module, task: Task, start: float, **facts: object) -> FusionResult:
+    """What a method without levels returns.
+
+    Args:
+        start: when it began, by `time.perf_counter`.
+        facts: what decided the network beside the method's options, for the configuration.
+    """
+    config = {"method": method, **value.to_json(), **facts, "device": str(task.device)}
+    return FusionResult(fused, [], config, time.perf_counter() - start)
 
 
 @dataclass(frozen=True)
@@ -107,8 +138,7 @@ class Averaging(Algorithm):
             raise ValueError(
                 "sample_counts do nothing where all parents weigh the same (weighting='equal'). Use FedAvg, or leave them out."
             )
-        _check(task)
-        check_can_be_averaged(task.parents)
+        check_mergeable(task, "averaging")
         _shares(task.sample_counts, len(task.parents))
         return CombiningPlan(task)
 
@@ -117,13 +147,8 @@ class Averaging(Algorithm):
         start, task = time.perf_counter(), plan.task
         task.runtime.monitor.check()  # once, for the mean takes no time
         fused = average(task.parents, task.sample_counts).to(task.device).eval()
-        config = {
-            "method": "average",
-            **self.to_json(),
-            "sample_counts": None if task.sample_counts is None else torch.as_tensor(task.sample_counts).tolist(),
-            "device": str(task.device),
-        }
-        return FusionResult(fused, [], config, time.perf_counter() - start)
+        counts = None if task.sample_counts is None else torch.as_tensor(task.sample_counts).tolist()
+        return outcome("average", self, fused, task, start, sample_counts=counts)
 
 
 @dataclass(frozen=True)
@@ -154,7 +179,7 @@ class Ensembling(Algorithm):
             raise ValueError(
                 f"class_shares do nothing with combine={self.combine!r}. Use Ensemble-Shares, or leave them out."
             )
-        shape = _check(task)
+        shape = _check_parents(task, "averaging")
         if self.combine != "logits":
             check_class_scores(shape, f"an ensemble with combine={self.combine!r}", MEAN_OF_VALUES)
         ensemble(task.parents, self.combine, task.class_shares)  # refuses shares that are none
@@ -171,17 +196,5 @@ class Ensembling(Algorithm):
         task.runtime.monitor.check()  # once, for copying takes no time
         members = [copy.deepcopy(model).to(task.device).eval() for model in task.parents]
         fused = ensemble(members, self.combine, task.class_shares).to(task.device).eval()
-        shares = task.class_shares
-        config = {
-            "method": "ensemble",
-            **self.to_json(),
-            "class_shares": None if shares is None else shares.tolist(),
-            "device": str(task.device),
-        }
-        return FusionResult(fused, [], config, time.perf_counter() - start)
-
-
-def _check(task: Task) -> tuple[int, ...]:
-    """Refuse what both methods refuse; the shape of the outputs for a sample."""
-    check_inputs(task.parents, task.inputs, target=None, least=1, method="averaging", written=())
-    return check_outputs(task.parents, task.inputs)
+        shares = None if task.class_shares is None else task.class_shares.tolist()
+        return outcome("ensemble", self, fused, task, start, class_shares=shares)

@@ -20,22 +20,10 @@ from ..system.device import on_device
 from ..system.monitor import Monitor
 from ..system.settings import COUNT, Range, setting
 from ..training.descent import Descent, descend, renew
+from .averaging import CombiningPlan, outcome
 
 #: Samples that the teachers see at once.
 BATCH = 100
-
-
-@dataclass(frozen=True, eq=False)
-class DistillationPlan:
-    """Teachers and a student of the same classes."""
-
-    task: Task
-    settings: "Distillation"
-
-    def cost(self) -> Cost:
-        """A pass through every teacher, and the student's epochs."""
-        samples, settings = len(self.task.inputs), self.settings
-        return Cost(samples, trained="network", epochs=settings.epochs_range, descent=settings, samples=samples)
 
 
 @dataclass(frozen=True)
@@ -70,7 +58,7 @@ class Distillation(Descent, Algorithm):
         None, "seconds after which no epoch begins; none: no limit. With it results depend on the machine", Range(0)
     )
 
-    def plan(self, task: Task) -> DistillationPlan:
+    def plan(self, task: Task) -> CombiningPlan:
         """Check that teachers and student have the same classes; see `Algorithm`."""
         written = [task.target if task.target is not None else task.parents[0]]
         check_inputs(task.parents, task.inputs, target=task.target, least=2, method="KD", written=written)
@@ -91,9 +79,11 @@ class Distillation(Descent, Algorithm):
                 f"KD: the parents' outputs have the shape {shape} for a sample and the student's {student}. Give the student "
                 "the parents' classes."
             )
-        return DistillationPlan(task, self)
+        samples = len(task.inputs)
+        cost = Cost(samples, trained="network", epochs=self.epochs_range, descent=self, samples=samples)
+        return CombiningPlan(task, cost)
 
-    def run(self, plan: DistillationPlan) -> FusionResult:
+    def run(self, plan: CombiningPlan) -> FusionResult:
         """Ask the teachers, then train the student."""
         begin, task = time.perf_counter(), plan.task
         monitor, device = task.runtime.monitor, task.device
@@ -104,18 +94,9 @@ class Distillation(Descent, Algorithm):
         distance = F.mse_loss if self.loss == "mse" else (lambda z, p: kl(z, p, self.temperature))
         monitor.emit("phase", name="distillation")
         curve = fit_to_goals(
-            student,
-            inputs,
-            goals,
-            distance,
-            self,
-            budget=self.budget,
-            seed=task.seed,
-            monitor=monitor,
+            student, inputs, goals, distance, self, budget=self.budget, seed=task.seed, monitor=monitor
         )
-        config = {
-            "method": "KD",
-            **self.to_json(),
+        facts = {
             "teachers": self.teachers if self.loss == "kl" else "logits",
             "temperature": self.temperature if self.loss == "kl" else None,
             "optimiser": "AdamW",
@@ -127,10 +108,9 @@ class Distillation(Descent, Algorithm):
             },
             "samples": len(inputs),
             "seed": task.seed,
-            "device": str(device),
             "curve": curve,
         }
-        return FusionResult(student, [], config, time.perf_counter() - begin)
+        return outcome("KD", self, student, task, begin, **facts)
 
     def _student(self, task: Task) -> nn.Module:
         """A new network with the weights at which training starts."""

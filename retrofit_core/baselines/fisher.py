@@ -19,21 +19,7 @@ from ..networks.outputs import check_class_scores
 from ..system.device import of
 from ..system.monitor import Monitor
 from ..system.settings import Range, setting
-from .averaging import average
-from .merging import check_mergeable
-
-
-@dataclass(frozen=True, eq=False)
-class FisherPlan:
-    """Parents of equal shapes, and the inputs on which the Fisher information of each is taken."""
-
-    task: Task
-    inputs: list[Tensor]
-    """(B, ...) of each parent: its own data where they were given, else the fusion data"""
-
-    def cost(self) -> Cost:
-        """Passes forward; those backward, one a sample or one a sample and class, are not counted."""
-        return Cost(passes=max(map(len, self.inputs)), complete=False)
+from .averaging import CombiningPlan, average, check_mergeable, outcome
 
 
 @dataclass(frozen=True)
@@ -55,20 +41,22 @@ class FisherAveraging(Algorithm):
         Range(0, without_low=True),
     )
 
-    def plan(self, task: Task) -> FisherPlan:
+    def plan(self, task: Task) -> CombiningPlan:
         """Check shapes and data; see `Algorithm`."""
         shape = check_mergeable(task, "Fisher averaging")
         check_class_scores(shape, "Fisher averaging", "Use Average.")
-        return FisherPlan(task, [inputs.to(task.inputs.dtype) for inputs, _ in task.parents_data()])
+        # Passes backward, one a sample or one a sample and class, are not counted.
+        return CombiningPlan(task, Cost(passes=max(len(inputs) for inputs, _ in task.parents_data()), complete=False))
 
-    def run(self, plan: FisherPlan) -> FusionResult:
+    def run(self, plan: CombiningPlan) -> FusionResult:
         """The Fisher information of every parent, then the means."""
         start, task = time.perf_counter(), plan.task
         monitor, generator = task.runtime.monitor, torch.Generator().manual_seed(task.seed)
         fused = average(task.parents).to(task.device).eval()
         drawing = generator if self.expectation == "sampled" else None
+        data = [inputs.to(task.inputs.dtype) for inputs, _ in task.parents_data()]
         fishers = []
-        for index, (parent, inputs) in enumerate(zip(task.parents, plan.inputs, strict=True)):
+        for index, (parent, inputs) in enumerate(zip(task.parents, data, strict=True)):
             monitor.emit("phase", name=f"Fisher information of parent {index}")
             network = copy.deepcopy(parent).to(task.device).eval()
             fishers.append(fisher_diagonal(network, inputs, generator=drawing, monitor=monitor))
@@ -77,14 +65,7 @@ class FisherAveraging(Algorithm):
             for name, tensor in fused.named_parameters():
                 tensors = [each[name].to(task.device).double() for each in parameters]
                 tensor.copy_(weighted_mean(tensors, [fisher[name] + self.floor for fisher in fishers]))
-        config = {
-            "method": "Fisher",
-            **self.to_json(),
-            "samples": [len(inputs) for inputs in plan.inputs],
-            "seed": task.seed,
-            "device": str(task.device),
-        }
-        return FusionResult(fused, [], config, time.perf_counter() - start)
+        return outcome("Fisher", self, fused, task, start, samples=list(map(len, data)), seed=task.seed)
 
 
 def weighted_mean(tensors: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:

@@ -22,25 +22,17 @@ from ..system import device as devices
 from ..system.monitor import Monitor
 from ..system.settings import setting, settings_of
 from ..training.descent import Descent
+from .averaging import CombiningPlan
 from .distillation import BATCH, fit_to_goals, logits_of
-from .layersums import inputs_of
+from .layers import watching
 
 
 @dataclass(frozen=True, eq=False)
-class ProbePlan:
+class ProbePlan(CombiningPlan):
     """Parents of the same classes, and the layer of parent 0 that is trained."""
 
-    task: Task
-    settings: "LinearProbe"
-    head: str
+    head: str = ""
     """Its name"""
-
-    def cost(self) -> Cost:
-        """A pass through every parent, and the head's epochs; the closed form takes next to nothing."""
-        samples, settings = len(self.task.inputs), self.settings
-        if settings.fit == "ridge":
-            return Cost(samples)
-        return Cost(samples, trained="head", epochs=settings.epochs_range, descent=settings, samples=samples)
 
 
 @dataclass(frozen=True)
@@ -83,7 +75,12 @@ class LinearProbe(Descent, Algorithm):
         shape = check_outputs(task.parents, task.inputs)
         if self.goals == "probabilities":
             check_class_scores(shape, "LP with goals='probabilities'", "Use goals='logits'.")
-        return ProbePlan(task, self, head_of(task.parents[0], task.inputs[:2]))
+        samples = len(task.inputs)
+        cost = Cost(samples, trained="head", epochs=self.epochs_range, descent=self, samples=samples)
+        # The closed form takes next to nothing.
+        return ProbePlan(
+            task, Cost(samples) if self.fit == "ridge" else cost, head_of(task.parents[0], task.inputs[:2])
+        )
 
     @torch.no_grad()
     def run(self, plan: ProbePlan) -> FusionResult:
@@ -102,15 +99,7 @@ class LinearProbe(Descent, Algorithm):
         if self.fit == "ridge":
             _solve_head(head, x, goals, self.ridge)
         else:
-            curve = fit_to_goals(
-                head,
-                x,
-                goals,
-                F.mse_loss,
-                self,
-                seed=task.seed,
-                monitor=monitor,
-            )
+            curve = fit_to_goals(head, x, goals, F.mse_loss, self, seed=task.seed, monitor=monitor)
         training = {"optimiser": "AdamW", "epochs_run": len(curve) - 1, "curve": curve}
         config = {
             "method": "LP",
@@ -135,8 +124,8 @@ def head_of(model: nn.Module, example: Tensor) -> str:
     layer_outputs: dict[str, Tensor] = {}
     layers = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
     example = example.to(devices.of(model), next(model.parameters()).dtype)
-    keep = inputs_of(layers, lambda name, _, output: layer_outputs.__setitem__(name, output))
-    with torch.no_grad(), evaluating(model), keep:
+    note = watching(layers, lambda name, _, output: layer_outputs.__setitem__(name, output.clone()))
+    with torch.no_grad(), evaluating(model), note:
         outputs = model(example)
     for name in reversed(layer_outputs):
         if layer_outputs[name].shape == outputs.shape and torch.equal(layer_outputs[name], outputs):
@@ -150,7 +139,7 @@ def head_of(model: nn.Module, example: Tensor) -> str:
 def features(model: nn.Module, head: nn.Linear, inputs: Tensor, monitor: Monitor) -> Tensor:
     """(B, p) what the head reads."""
     read: list[Tensor] = []
-    with inputs_of({"head": head}, lambda _, x, __: read.append(x)):
+    with watching({"head": head}, lambda _, x, __: read.append(x.clone())):
         for x in monitor.each("step", inputs.split(BATCH), name="forward"):
             model(x)
     return rows(torch.cat(read), -1)

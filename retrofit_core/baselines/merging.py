@@ -14,13 +14,13 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from ..fusion.eligibility import check_inputs, check_outputs, check_weights
+from ..fusion.eligibility import check_weights
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Takes, Task
 from ..networks.levels.weights import refuse_computed_weights
 from ..system.device import on_device
 from ..system.settings import FRACTION, Range, setting
-from .averaging import CombiningPlan, average, check_can_be_averaged
+from .averaging import CombiningPlan, average, check_mergeable, outcome
 
 #: Two vectors whose cosine is nearer to one or minus one lie on a line, as far as float64 can tell; there SLERP is linear.
 ON_A_LINE = 1e-12
@@ -59,7 +59,7 @@ class Slerp(Algorithm):
             for name, tensor in fused.named_parameters():
                 point = slerp(first[name].double().flatten(), second[name].double().flatten(), self.t)
                 tensor.copy_(point.view_as(tensor))
-        return result("SLERP", self, fused, task, start)
+        return outcome("SLERP", self, fused, task, start, seed=task.seed)
 
 
 def slerp(first: Tensor, second: Tensor, t: float) -> Tensor:
@@ -110,7 +110,7 @@ class TaskVectors(Algorithm):
         parents = [dict(on_device(parent, task.device).named_parameters()) for parent in task.parents]
         vectors = torch.stack([as_vector(parent, fused) - base for parent in parents])
         write(fused, base + self.combined(vectors, torch.Generator().manual_seed(task.seed)))
-        return result(self.title, self, fused, task, start)
+        return outcome(self.title, self, fused, task, start, seed=task.seed)
 
     def combined(self, vectors: Tensor, generator: torch.Generator) -> Tensor:
         """(p,) what is added to the ancestor.
@@ -174,8 +174,8 @@ class Dare(TaskVectors):
 
     def combined(self, vectors: Tensor, generator: torch.Generator) -> Tensor:
         """See `TaskVectors`."""
-        kept = rescaled(vectors, self.drop, generator)
-        return self.scale * (disjoint_mean(kept) if self.elect else kept.sum(0))
+        remaining = rescaled(vectors, self.drop, generator)
+        return self.scale * (disjoint_mean(remaining) if self.elect else remaining.sum(0))
 
 
 def trimmed(vectors: Tensor, density: float) -> Tensor:
@@ -194,22 +194,8 @@ def disjoint_mean(vectors: Tensor) -> Tensor:
 
 def rescaled(vectors: Tensor, drop: float, generator: torch.Generator) -> Tensor:
     """(n, p) entries dropped at random, the others divided by the share that stays."""
-    kept = torch.rand(vectors.shape, generator=generator) >= drop
-    return vectors * kept.to(vectors.device) / (1 - drop)
-
-
-def check_mergeable(task: Task, method: str) -> tuple[int, ...]:
-    """Refuse parents whose weights cannot be merged one by one.
-
-    Returns:
-        The shape of their outputs for a sample.
-    Raises:
-        ValueError: as `check_inputs`, `check_outputs` and `check_can_be_averaged`.
-    """
-    check_inputs(task.parents, task.inputs, target=None, least=1, method=method, written=())
-    shape = check_outputs(task.parents, task.inputs)
-    check_can_be_averaged(task.parents)
-    return shape
+    stays = torch.rand(vectors.shape, generator=generator) >= drop
+    return vectors * stays.to(vectors.device) / (1 - drop)
 
 
 def as_vector(parameters: Mapping[str, Tensor], like: nn.Module) -> Tensor:
@@ -222,9 +208,3 @@ def write(model: nn.Module, vector: Tensor) -> None:
     parameters: Sequence[Tensor] = list(model.parameters())
     for tensor, part in zip(parameters, vector.split([tensor.numel() for tensor in parameters]), strict=True):
         tensor.copy_(part.view_as(tensor))
-
-
-def result(method: str, value: Algorithm, fused: nn.Module, task: Task, start: float) -> FusionResult:
-    """What a merge returns: no levels, and what decided it."""
-    config = {"method": method, **value.to_json(), "seed": task.seed, "device": str(task.device)}
-    return FusionResult(fused, [], config, time.perf_counter() - start)

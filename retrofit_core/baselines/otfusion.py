@@ -17,11 +17,10 @@ from ..fusion.alignment import AlignedGroup
 from ..fusion.grouping import KMeans
 from ..fusion.results import FusionResult, LevelReport
 from ..fusion.task import Task
-from ..networks.symmetry import Group, Sums, group_sums, mapped, tensors
-from ..system.device import Stopwatch, of
+from ..networks.symmetry import Group, Sums, mapped, tensors
 from ..system.extras import require
 from ..system.settings import setting
-from .aligned import Aligning, AlignmentPlan, Averager, check_widths, lines_of, plan_alignment, report
+from .aligned import Aligning, AlignmentPlan, Averager, Pairs, check_enough, lines_of, plan_alignment
 
 Mode = Literal["activations", "weights"]
 Solver = Literal["exact", "sinkhorn"]
@@ -34,8 +33,6 @@ NORMALISE: dict[Normalise, tuple[str, str]] = {
 }
 #: Costs up to so many times the regularisation need no logarithms, which take ten times as long: exp(-200) = 1e-87.
 MOST_EXPONENT = 200
-#: T and U of each group.
-Pairs = dict[str, tuple[Tensor, Tensor]]
 
 
 def strength(regularisation: float | str, cost: Tensor) -> float:
@@ -117,16 +114,14 @@ class OTFusion(Averager):
         """Find the neuron groups and refuse what cannot be fused; see `Algorithm`."""
         require("ot", "baselines")
         plan = plan_alignment(task, "OTFusion", leaves=self.leaves, fold_norms=self.fold_norms)
-        check_widths(plan)
+        check_enough(plan)
         return plan
 
     @torch.no_grad()
     def run(self, plan: AlignmentPlan) -> FusionResult:
         """Align, average, and correct the statistics where that is wanted."""
         aligning = plan.scored()
-        clock = Stopwatch(of(plan.fused))
-        with clock.phase("forward"):
-            sums = group_sums(plan.parents, plan.groups, plan.inputs, monitor=plan.monitor, leaves=plan.leaves)
+        sums = aligning.sums()
         states = [tensors(parent) for parent in plan.parents]
 
         def gram(index: int, maps: Sequence[Pairs]) -> Tensor:
@@ -134,93 +129,77 @@ class OTFusion(Averager):
                 return sums[index].zz
             return weight_gram(plan, states, index, maps, unit_rows=self.unit_rows)
 
-        transported = align(
-            aligning,
-            sums,
-            gram,
-            clock,
-            solver=self.solver,
-            regularisation=self.regularisation,
-            squared=self.squared,
-            normalise=self.normalise,
-            match_classes=self.match_classes,
-            seed=plan.task.seed,
-        )
-        maps = transported.maps
+        transport = Transport(self.solver, self.regularisation, self.squared, self.normalise, self.match_classes)
+        reports, maps = transport.align(aligning, sums, gram, seed=plan.task.seed)
         aligning.write(mapped_states(plan, states, maps))
         shares = [{name: T / len(maps) for name, (T, _) in pairs.items()} for pairs in maps]
-        repaired = aligning.repaired(shares) if self.repair else None
-        alignment = aligning.alignment(transported.groups)
-        return aligning.result("OTFusion", self, transported.reports, alignment, repaired=repaired)
+        repaired = aligning.corrected(shares, repair=self.repair, reset_norms=self.repair)
+        alignment = aligning.alignment(transported_groups(reports, maps))
+        return aligning.result("OTFusion", self, reports, alignment, repaired=repaired)
 
 
-@dataclass(frozen=True, eq=False)
-class Transported:
-    """What transport found."""
+@dataclass(frozen=True)
+class Transport:
+    """How plans are found; the fields are the settings of `OTFusion`."""
 
-    reports: list[LevelReport]
-    maps: list[Pairs]
-    """For each parent T and U of every group"""
+    solver: Solver
+    regularisation: float | str
+    squared: bool = False
+    normalise: Normalise = "target"
+    match_classes: bool = False
 
-    @property
-    def groups(self) -> list[AlignedGroup]:
-        """The same group by group."""
-        return [
-            AlignedGroup(
-                level.name,
-                level.width,
-                level.labels.split(list(level.widths)),
-                tuple(pairs[level.name] for pairs in self.maps),
-            )
-            for level in self.reports
-        ]
+    def align(
+        self,
+        aligning: Aligning,
+        sums: Sequence[Sums],
+        gram: Callable[[int, Sequence[Pairs]], Tensor],
+        *,
+        seed: int = 0,
+        joined: Callable[[int, Mapping[str, Tensor]], Tensor | None] | None = None,
+    ) -> tuple[list[LevelReport], list[Pairs]]:
+        """Find the plan from each parent's neurons to the anchor's, group by group.
 
+        Args:
+            sums: of each group, for the reports.
+            gram: of a group's number and the maps so far: (m, m) inner products of all parents' neurons, which give the costs.
+            joined: of a group's number and a parent's plans so far: its plan, or None where transport is to find it.
+        Returns:
+            Reports, and for each parent T and U of every group.
+        """
+        anchor = anchor_of(aligning)
+        maps: list[Pairs] = [{} for _ in aligning.parents]
+        flows: list[dict[str, Tensor]] = [{} for _ in aligning.parents]
 
-def align(
-    aligning: Aligning,
-    sums: Sequence[Sums],
-    gram: Callable[[int, Sequence[Pairs]], Tensor],
-    clock: Stopwatch,
-    *,
-    solver: Solver,
-    regularisation: float | str,
-    squared: bool = False,
-    normalise: Normalise = "target",
-    match_classes: bool = False,
-    seed: int = 0,
-    joined: Callable[[int, Mapping[str, Tensor]], Tensor | None] | None = None,
-) -> Transported:
-    """Find the plan from each parent's neurons to the anchor's, group by group.
-
-    Args:
-        sums: of each group, for the reports.
-        gram: of a group's number and the maps so far: (m, m) inner products of all parents' neurons, which give the costs.
-        joined: of a group's number and a parent's plans so far: its plan, or None where transport is to find it.
-    """
-    anchor = anchor_of(aligning)
-    maps: list[Pairs] = [{} for _ in aligning.parents]
-    flows: list[dict[str, Tensor]] = [{} for _ in aligning.parents]
-    reports: list[LevelReport] = []
-    for index, group in enumerate(aligning.monitor.each("level", aligning.targets)):
-        widths, s = aligning.widths(index), aligning.together(index)
-        with clock.phase("group"):
+        def find(index: int) -> tuple[Tensor, dict[str, Any]]:
+            group, widths, s = aligning.targets[index], aligning.widths(index), aligning.together(index)
             inner = gram(index, maps)
             centres, nu = _centres(inner, s, widths, group.width, anchor, group.fixed, seed * 1_000_003 + index)
-            algorithm = "joined" if group.junction else "emd" if solver == "exact" else "sinkhorn"
+            algorithm = "joined" if group.junction else "emd" if self.solver == "exact" else "sinkhorn"
             facts: dict[str, Any] = {"algorithm": algorithm, "cost": 0.0}
             labels = []
             for k, part in enumerate(_parts(widths)):
-                cost = _distances(inner, part, centres, squared)
-                stays = k == anchor or (group.fixed and not match_classes)
+                cost = _distances(inner, part, centres, self.squared)
+                stays = k == anchor or (group.fixed and not self.match_classes)
                 flow = torch.diag(nu) if stays else joined and joined(index, flows[k])
                 if flow is None:
-                    flow = transport(cost, aligning.scores[k][index], nu, solver, regularisation, facts)
-                flows[k][group.name], maps[k][group.name] = flow, _normalised(flow, normalise)
+                    flow, converged = transport(cost, aligning.scores[k][index], nu, self.solver, self.regularisation)
+                    facts["converged"] = facts.get("converged", True) and converged
+                flows[k][group.name], maps[k][group.name] = flow, _normalised(flow, self.normalise)
                 labels.append(flow.argmax(1))
                 facts["cost"] += (flow * cost).sum().item()
-        reports.append(report(group, widths, sums[index], s, torch.cat(labels), facts, dict(clock.seconds)))
-        clock.seconds.clear()
-    return Transported(reports, maps)
+            return torch.cat(labels), facts
+
+        return aligning.assign(sums, find)[1], maps
+
+
+def transported_groups(reports: Sequence[LevelReport], maps: Sequence[Pairs]) -> list[AlignedGroup]:
+    """What transport found, group by group."""
+    return [
+        AlignedGroup(
+            level.name, level.width, level.labels.split(list(level.widths)), tuple(pairs[level.name] for pairs in maps)
+        )
+        for level in reports
+    ]
 
 
 def mapped_states(
@@ -278,10 +257,9 @@ def weight_gram(
     shapes = tensors(plan.fused)
     for state, groups, pairs in zip(states, plan.groups, maps, strict=True):
         read = {part.name: state[part.name] for part in groups[index].parts}
-        own = [
-            (part.name, part.axis) for part in groups[index].parts
-        ]  # of other groups on that axis, some are mapped by now
-        aligned = mapped(read, shapes, groups, plan.targets, pairs, skip=own)
+        # of other groups on these axes, some are mapped by now
+        axes = [(part.name, part.axis) for part in groups[index].parts]
+        aligned = mapped(read, shapes, groups, plan.targets, pairs, skip=axes)
         lines.append(incoming(groups, index, aligned, groups[:index]))
     z = torch.cat(lines).double()
     z = z / z.norm(dim=1, keepdim=True).clamp_min(1e-12) if unit_rows else z
@@ -310,10 +288,8 @@ def incoming(groups: Sequence[Group], index: int, state: dict[str, Tensor], done
     return torch.cat(rows, 1)
 
 
-def transport(
-    cost: Tensor, mu: Tensor, nu: Tensor, solver: Solver, regularisation: float | str, facts: dict[str, Any]
-) -> Tensor:
-    """(n, d) the plan of least cost between two marginals, by POT."""
+def transport(cost: Tensor, mu: Tensor, nu: Tensor, solver: Solver, regularisation: float | str) -> tuple[Tensor, bool]:
+    """(n, d) the plan of least cost between two marginals, by POT; and whether the solver converged."""
     import ot  # here: POT takes a second to import, and only transport needs it
 
     a, b, M = (tensor.double().cpu().numpy() for tensor in (mu / mu.sum(), nu / nu.sum(), cost))
@@ -327,8 +303,7 @@ def transport(
             method = "sinkhorn" if M.max() <= MOST_EXPONENT * reg else "sinkhorn_log"
             flow, log = ot.sinkhorn(a, b, M, reg, method=method, numItermax=2000, stopThr=1e-9, log=True)
             converged = bool(log["err"] and log["err"][-1] <= 1e-6)
-    facts["converged"] = facts.get("converged", True) and converged
-    return torch.from_numpy(flow).to(cost.device)
+    return torch.from_numpy(flow).to(cost.device), converged
 
 
 def _normalised(plan: Tensor, normalise: Normalise) -> tuple[Tensor, Tensor]:

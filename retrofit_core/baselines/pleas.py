@@ -15,16 +15,17 @@ from ..fusion.alignment import hard_groups
 from ..fusion.fit.ridge import why_no_ridge
 from ..fusion.grouping import assigned
 from ..fusion.moments import Moments, product_dtype, solve
-from ..fusion.results import FusionResult, LevelReport
+from ..fusion.moments.layersums import LayerSums
+from ..fusion.results import FusionResult
 from ..fusion.task import Takes, Task
 from ..networks.architectures import build, recognise
 from ..networks.levels import rows
-from ..networks.symmetry import group_sums, neuron_groups, tensors
-from ..system.device import Stopwatch, of
+from ..networks.symmetry import neuron_groups, tensors
+from ..system.device import of
 from ..system.settings import FRACTION, setting
-from .aligned import Aligning, AlignmentPlan, Averager, check_pair, plan_alignment, report
-from .layersums import BATCH, Affine, LayerSums, affine_layers, inputs_of, refuse_shared_layers
-from .zipit import corrected, write_combined
+from .aligned import Aligning, AlignmentPlan, Averager, check_pair, check_widths, plan_alignment, shares_of
+from .layers import BATCH, Affine, affine_layers, refuse_shared_layers, watching
+from .zipit import averaging_maps, write_combined
 
 
 @dataclass(frozen=True)
@@ -68,44 +69,33 @@ class PLeaS(Averager):
         for index, model in enumerate(task.parents):
             refuse_shared_layers(model, f"PLeaS, parent {index}", task.inputs[:1].to(task.dtype))
         plan = plan_alignment(task, "PLeaS", leaves=self.leaves)
-        _check_widths(plan)
+        check_widths(
+            plan,
+            lambda widths, width: len(set(widths)) == 1 and widths[0] <= width <= 2 * widths[0],
+            "PLeaS pairs parents of equal widths and needs from one to two times as many fused neurons; found widths {widths} "
+            "and fused width {width}. Use ZipIt or KF-Linear.",
+        )
         return _wider(plan, self.apart) if self.apart else plan
 
     @torch.no_grad()
     def run(self, plan: AlignmentPlan) -> FusionResult:
         """Pair, fit, and correct the statistics if that is asked for."""
         aligning = plan.scored()
-        clock = Stopwatch(of(plan.fused))
-        with clock.phase("forward"):
-            sums = group_sums(
-                plan.parents, plan.groups, plan.inputs, after=True, monitor=plan.monitor, leaves=plan.leaves
-            )
-        labels: dict[str, Tensor] = {}
-        reports: list[LevelReport] = []
-        for index, group in enumerate(plan.monitor.each("level", plan.targets)):
-            widths = plan.widths(index)
-            n = widths[0]
-            with clock.phase("group"):
-                alike = torch.arange(n).repeat(2)
-                labels[group.name] = alike if group.fixed else paired(sums[index].zz[:n, n:], group.width)
-            s = aligning.together(index)
-            facts = {"algorithm": "linear_sum_assignment", "apart": group.width - n}
-            reports.append(report(group, widths, sums[index], s, labels[group.name], facts, dict(clock.seconds)))
-            clock.seconds.clear()
+        sums = aligning.sums(after=True)
+
+        def find(index: int) -> tuple[Tensor, dict[str, Any]]:
+            group, n = plan.targets[index], plan.widths(index)[0]
+            alike = torch.arange(n).repeat(2)
+            labels = alike if group.fixed else paired(sums[index].zz[:n, n:], group.width)
+            return labels, {"algorithm": "linear_sum_assignment", "apart": group.width - n}
+
+        labels, reports = aligning.assign(sums, find)
         alignment = aligning.alignment(hard_groups(labels, {level.name: level.widths for level in reports}))
-        write_combined(aligning, labels)
+        maps = averaging_maps(aligning, labels)
+        write_combined(aligning, maps)
         layers = fit_layers(aligning, labels, self.ridge)
-        repaired = corrected(aligning, labels, None, self.reset_norms, self.repair)
+        repaired = aligning.corrected(shares_of(maps), repair=self.repair, reset_norms=self.reset_norms)
         return aligning.result("PLeaS", self, reports, alignment, layers=layers, repaired=repaired)
-
-
-def _check_widths(plan: AlignmentPlan) -> None:
-    for first, second, group in zip(*plan.groups, plan.targets, strict=True):
-        if first.width != second.width or not first.width <= group.width <= 2 * first.width:
-            raise ValueError(
-                f"level {group.name!r}: PLeaS pairs parents of equal widths and needs from one to two times as many fused "
-                f"neurons; found widths {(first.width, second.width)} and fused width {group.width}. Use ZipIt or KF-Linear."
-            )
 
 
 def paired(similarity: Tensor, width: int) -> Tensor:
@@ -219,10 +209,8 @@ def fit_layers(plan: Aligning, labels: Mapping[str, Tensor], ridge: float | str)
 def _watched(model: nn.Module, layers: Mapping[str, Affine], x: Tensor) -> dict[str, list[tuple[Tensor, Tensor]]]:
     """(input, output) of every call of the layers."""
     calls: dict[str, list[tuple[Tensor, Tensor]]] = {}
-    with inputs_of(
-        {name: model.get_submodule(name) for name in layers},
-        lambda name, h, z: calls.setdefault(name, []).append((h, z)),
-    ):
+    watched = {name: model.get_submodule(name) for name in layers}
+    with watching(watched, lambda name, h, z: calls.setdefault(name, []).append((h.clone(), z.clone()))):
         model(x)
     return calls
 

@@ -9,13 +9,12 @@ from torch import Tensor
 
 from ..fusion.alignment import hard_groups
 from ..fusion.grouping import assigned, pairwise_costs
-from ..fusion.results import FusionResult, LevelReport
+from ..fusion.results import FusionResult
 from ..fusion.task import Takes, Task
-from ..networks.symmetry import Group, Sums, group_sums, tensors
-from ..system.device import Stopwatch, of
+from ..networks.symmetry import Group, Sums, tensors
 from ..system.monitor import Monitor
 from ..system.settings import setting
-from .aligned import AlignmentPlan, Averager, check_pair, lines_of, plan_alignment, report
+from .aligned import AlignmentPlan, Averager, check_pair, check_widths, lines_of, plan_alignment
 from .otfusion import Mode, incoming
 
 Similarity = Literal["distance", "unsquared", "correlation"]
@@ -49,69 +48,47 @@ class GitReBasin(Averager):
         """Find the neuron groups and refuse what cannot be paired; see `Algorithm`."""
         check_pair(task, "Git Re-Basin", "OTFusion, KF-Linear or KF-Gradient")
         plan = plan_alignment(task, "Git Re-Basin", leaves=self.leaves)
-        _check_widths(plan)
+        check_widths(
+            plan,
+            lambda widths, width: set(widths) == {width},
+            "Git Re-Basin pairs parents of equal widths; found widths {widths} and fused width {width}. Use OTFusion, "
+            "KF-Linear or KF-Gradient.",
+        )
         return plan
 
     @torch.no_grad()
     def run(self, plan: AlignmentPlan) -> FusionResult:
         """Pair, average, and correct the statistics if that is asked for."""
         aligning = plan.scored()
-        clock = Stopwatch(of(plan.fused))
-        with clock.phase("forward"):
-            sums = group_sums(
-                plan.parents, plan.groups, plan.inputs, after=True, monitor=plan.monitor, leaves=plan.leaves
-            )
+        sums = aligning.sums(after=True)
         states = [tensors(parent) for parent in plan.parents]
         orders: dict[str, Tensor] = {}
         facts: dict[str, Any] = {}
         if self.mode == "weights":
-            with clock.phase("group"):
+            with aligning.clock.phase("group"):
                 orders, facts = match_weights(plan.targets, *states, seed=plan.task.seed, monitor=plan.monitor)
-        reports: list[LevelReport] = []
-        labels: dict[str, Tensor] = {}
         weights: dict[str, tuple[int, Tensor]] = {}
         maps: list[dict[str, Tensor]] = [{}, {}]
-        for index, group in enumerate(plan.monitor.each("level", plan.targets)):
-            s0, s1 = (scores[index] for scores in aligning.scores)
+
+        def find(index: int) -> tuple[Tensor, dict[str, Any]]:
+            group, (s0, s1) = plan.targets[index], (scores[index] for scores in aligning.scores)
             line = torch.arange(group.width)
-            with clock.phase("group"):
-                if self.mode == "activations" and not group.fixed:
-                    orders[group.name] = _matched(sums[index], s0, s1, self.similarity)
-                order = orders.setdefault(group.name, line)
-                shares = torch.stack([s0, s1[order.to(s1.device)]])
-                shares = shares / shares.sum(0)
-                _note_shares(weights, group, shares, states[0])
-                for shares_of, share, members in zip(maps, shares, (line, order), strict=True):
-                    matrix = torch.diag(share)[members.argsort().to(share.device)]
-                    shares_of[group.name] = matrix  # (the parent's neurons, fused ones)
-                labels[group.name] = torch.cat([line, order.argsort()])
-            reports.append(
-                report(
-                    group,
-                    (group.width, group.width),
-                    sums[index],
-                    torch.cat([s0, s1]),
-                    labels[group.name],
-                    {"algorithm": "linear_sum_assignment", **facts},
-                    dict(clock.seconds),
-                )
-            )
-            clock.seconds.clear()
-        widths = {group.name: (group.width, group.width) for group in plan.targets}
-        alignment = aligning.alignment(hard_groups(labels, widths))
+            if self.mode == "activations" and not group.fixed:
+                orders[group.name] = _matched(sums[index], s0, s1, self.similarity)
+            order = orders.setdefault(group.name, line)
+            shares = torch.stack([s0, s1[order.to(s1.device)]])
+            shares = shares / shares.sum(0)
+            _note_shares(weights, group, shares, states[0])
+            for shares_of, share, members in zip(maps, shares, (line, order), strict=True):
+                matrix = torch.diag(share)[members.argsort().to(share.device)]
+                shares_of[group.name] = matrix  # (the parent's neurons, fused ones)
+            return torch.cat([line, order.argsort()]), {"algorithm": "linear_sum_assignment", **facts}
+
+        labels, reports = aligning.assign(sums, find)
+        alignment = aligning.alignment(hard_groups(labels, {level.name: level.widths for level in reports}))
         aligning.write([states[0], _reordered(states[1], plan.targets, orders)], weights)
-        repaired = aligning.repaired(maps) if self.repair else None
+        repaired = aligning.corrected(maps, repair=self.repair, reset_norms=self.repair)
         return aligning.result("Git Re-Basin", self, reports, alignment, repaired=repaired)
-
-
-def _check_widths(plan: AlignmentPlan) -> None:
-    for index, group in enumerate(plan.targets):
-        widths = plan.widths(index)
-        if set(widths) != {group.width}:
-            raise ValueError(
-                f"level {group.name!r}: Git Re-Basin pairs parents of equal widths; found widths {tuple(widths)} and fused "
-                f"width {group.width}. Use OTFusion, KF-Linear or KF-Gradient."
-            )
 
 
 def _matched(sums: Sums, s0: Tensor, s1: Tensor, similarity: str) -> Tensor:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..fusion.eligibility import check_inputs, check_outputs
+from ..fusion.moments.layersums import LayerSums
 from ..fusion.moments.products import cholesky
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Cost, Takes, Task
@@ -20,27 +21,12 @@ from ..system import device as devices
 from ..system.device import on_device
 from ..system.monitor import Monitor
 from ..system.settings import FRACTION, setting
-from .averaging import average, check_can_be_averaged
-from .layersums import BATCH, LayerSums, affine_layers, inputs_of, refuse_shared_layers
+from .averaging import CombiningPlan, average, check_can_be_averaged, outcome
+from .layers import BATCH, affine_layers, refuse_shared_layers, watching
 
 #: Strength, relative to the mean of the Gram matrices' diagonal, with which directions that no parent saw stay averages:
 #: large beside the rounding of float32 products, small beside data.
 VANISHING = {torch.float32: 1e-6, torch.float64: 1e-12}
-
-
-@dataclass(frozen=True, eq=False)
-class RegMeanPlan:
-    """Parents of equal shapes, and what each of them is run on."""
-
-    task: Task
-    inputs: list[Tensor]
-    """(B, ...) of each parent: its own data where they were given, else the fusion data"""
-
-    def cost(self) -> Cost:
-        """Passes, and the sums of all layers; solving is not counted."""
-        sizes = [layer.weight[0].numel() for layer in affine_layers(self.task.parents[0]).values()]
-        sums = len(self.task.parents) * sum(8 * size**2 for size in sizes)  # in float64
-        return Cost(passes=len(self.task.inputs), complete=False, bytes=2 * sums)
 
 
 @dataclass(frozen=True)
@@ -64,7 +50,7 @@ class RegMean(Algorithm):
         FRACTION,
     )
 
-    def plan(self, task: Task) -> RegMeanPlan:
+    def plan(self, task: Task) -> CombiningPlan:
         """Check shapes and data; see `Algorithm`."""
         check_inputs(task.parents, task.inputs, target=task.target, least=1, method="RegMean")
         check_outputs(task.parents, task.inputs)
@@ -73,16 +59,20 @@ class RegMean(Algorithm):
         check_can_be_averaged(task.parents)
         if task.target is not None:
             check_can_be_averaged([task.parents[0], task.target])
-        return RegMeanPlan(task, [inputs.to(task.inputs.dtype) for inputs, _ in task.parents_data()])
+        task.parents_data()  # refuses other numbers of sets than parents
+        sizes = [layer.weight[0].numel() for layer in affine_layers(task.parents[0]).values()]
+        sums = len(task.parents) * sum(8 * size**2 for size in sizes)  # in float64
+        return CombiningPlan(task, Cost(passes=len(task.inputs), complete=False, bytes=2 * sums))
 
     @torch.no_grad()
-    def run(self, plan: RegMeanPlan) -> FusionResult:
+    def run(self, plan: CombiningPlan) -> FusionResult:
         """Sums of every parent, then layer by layer the closed form."""
         start, task = time.perf_counter(), plan.task
         monitor, device = task.runtime.monitor, task.device
         fused = average(task.parents).to(device).eval()
         parents = [on_device(model, device).eval() for model in task.parents]
-        sums = [_layer_sums(parent, x, monitor) for parent, x in zip(parents, plan.inputs, strict=True)]
+        data = [inputs.to(task.inputs.dtype) for inputs, _ in task.parents_data()]
+        sums = [_layer_sums(parent, x, monitor) for parent, x in zip(parents, data, strict=True)]
         solved = []
         layers = affine_layers(fused)
         for number, (name, layer) in enumerate(layers.items()):
@@ -102,16 +92,9 @@ class RegMean(Algorithm):
                 )
                 layer.weight.copy_(W.T.view_as(layer.weight))
                 solved.append(name)
-        config = {
-            "method": "RegMean",
-            **self.to_json(),
-            "layers": solved,
-            "samples": [len(x) for x in plan.inputs],
-            "own_data": not (task.importance.data is None or isinstance(task.importance.data, str)),
-            "seed": task.seed,
-            "device": str(device),
-        }
-        return FusionResult(fused, [], config, time.perf_counter() - start)
+        own_data = not (task.importance.data is None or isinstance(task.importance.data, str))
+        facts = {"layers": solved, "samples": list(map(len, data)), "own_data": own_data, "seed": task.seed}
+        return outcome("RegMean", self, fused, task, start, **facts)
 
 
 def _layer_sums(model: nn.Module, inputs: Tensor, monitor: Monitor) -> dict[str, LayerSums]:
@@ -124,7 +107,7 @@ def _layer_sums(model: nn.Module, inputs: Tensor, monitor: Monitor) -> dict[str,
             sums[name] = LayerSums(layers[name], 1, bias=False, dtype=dtype)
         sums[name].add(h)
 
-    with inputs_of(layers, note):
+    with watching(layers, note):
         for x in monitor.each("step", inputs.split(BATCH), name="forward"):
             model(x.to(devices.of(model), dtype))
     return sums

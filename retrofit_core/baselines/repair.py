@@ -7,7 +7,6 @@ batches do not matter.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -31,6 +30,7 @@ from ..networks.training_flags import evaluating
 from ..networks.wrappers import refuse_archived, unwrapped
 from ..system import device as devices
 from ..system.monitor import Monitor
+from .layers import watching
 
 #: Layer -> (mean, deviation) of its outputs, (channels,) each, float64.
 Statistics = dict[str, tuple[Tensor, Tensor]]
@@ -90,22 +90,15 @@ def statistics(model: nn.Module, inputs: Tensor, *, monitor: Monitor | None = No
     """Mean and deviation of the outputs of every layer with weights, over all samples and positions."""
     sums: dict[str, list[Sums]] = {}
 
-    def note(name: str, layer: nn.Module, _: Any, output: Tensor) -> None:
-        sums.setdefault(name, []).append(channel_sums([output], layer))
+    layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, AFFINE)}
 
-    hooks = [
-        layer.register_forward_hook(partial(note, name))
-        for name, layer in model.named_modules()
-        if isinstance(layer, AFFINE)
-    ]
+    def note(name: str, _: Tensor, output: Tensor) -> None:
+        sums.setdefault(name, []).append(channel_sums([output], layers[name]))
+
     batches = inputs.split(BATCH)
-    try:
-        with evaluating(model):
-            for x in (monitor or Monitor()).each("step", batches, name="statistics"):
-                model(x.to(devices.of(model)))
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with evaluating(model), watching(layers, note):
+        for x in (monitor or Monitor()).each("step", batches, name="statistics"):
+            model(x.to(devices.of(model)))
     return {name: _deviations(batch_sums) for name, batch_sums in sums.items() if len(batch_sums) == len(batches)}
 
 

@@ -14,22 +14,9 @@ from ..networks.outputs import check_class_scores
 from ..system.device import of, on_device
 from ..system.labels import class_labels
 from ..system.monitor import Monitor
-from .averaging import average
-from .merging import check_mergeable
+from .averaging import CombiningPlan, average, check_mergeable, outcome
 
 BATCH = 256
-
-
-@dataclass(frozen=True, eq=False)
-class SoupPlan:
-    """Parents of equal shapes, and labels that their classes cover."""
-
-    task: Task
-    labels: Tensor
-
-    def cost(self) -> Cost:
-        """Each parent alone, and as many means."""
-        return Cost(passes=2 * len(self.task.inputs))
 
 
 @dataclass(frozen=True)
@@ -42,7 +29,7 @@ class GreedySoup(Algorithm):
 
     takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True)
 
-    def plan(self, task: Task) -> SoupPlan:
+    def plan(self, task: Task) -> CombiningPlan:
         """Check shapes and labels; see `Algorithm`."""
         classes = check_class_scores(check_mergeable(task, "A greedy soup"), "a greedy soup", "Use Average.")
         if task.labels is None:
@@ -56,13 +43,14 @@ class GreedySoup(Algorithm):
                 f"the labels run from {int(labels.min())} to {int(labels.max())}, and the parents have {classes} classes. Pass "
                 f"labels from 0 to {classes - 1}."
             )
-        return SoupPlan(task, labels)
+        return CombiningPlan(task, Cost(passes=2 * len(task.inputs)))  # each parent alone, and as many means
 
     @torch.no_grad()
-    def run(self, plan: SoupPlan) -> FusionResult:
+    def run(self, plan: CombiningPlan) -> FusionResult:
         """Measure each parent, then try them one after the other."""
         start, task = time.perf_counter(), plan.task
-        monitor, inputs, labels = task.runtime.monitor, task.inputs, plan.labels
+        assert task.labels is not None
+        monitor, inputs, labels = task.runtime.monitor, task.inputs, class_labels(task.labels, "a greedy soup")
         alone = [correct(on_device(parent, task.device), inputs, labels, monitor) for parent in task.parents]
         order = sorted(range(len(alone)), key=lambda k: -alone[k])  # parents of equal accuracy in their order
         chosen, best = [order[0]], alone[order[0]]
@@ -72,19 +60,14 @@ class GreedySoup(Algorithm):
             right = correct(tried, inputs, labels, monitor)
             if right >= best:
                 chosen, best, fused = [*chosen, index], right, tried
-        config = {
-            "method": "Greedy soup",
-            "parents": sorted(chosen),
-            "accuracies": [100 * count / len(labels) for count in alone],
-            "samples": len(labels),
-            "device": str(task.device),
-        }
-        return FusionResult(fused, [], config, time.perf_counter() - start)
+        accuracies = [100 * count / len(labels) for count in alone]
+        facts = {"parents": sorted(chosen), "accuracies": accuracies, "samples": len(labels)}
+        return outcome("Greedy soup", self, fused, task, start, **facts)
 
 
 def correct(model: nn.Module, inputs: Tensor, labels: Tensor, monitor: Monitor) -> int:
     """How many samples a network tells right."""
     dtype = next(model.parameters()).dtype
     batches: Sequence[Tensor] = inputs.split(BATCH)
-    told = [model(x.to(of(model), dtype)).argmax(1).cpu() for x in monitor.each("step", batches, name="accuracy")]
-    return int((torch.cat(told) == labels.cpu()).sum())
+    classes = [model(x.to(of(model), dtype)).argmax(1).cpu() for x in monitor.each("step", batches, name="accuracy")]
+    return int((torch.cat(classes) == labels.cpu()).sum())

@@ -15,11 +15,20 @@ from ..fusion.results import FusionResult
 from ..fusion.task import Cost, Task
 from ..networks.symmetry import Group, Junction, Sums, Watched, group_sums, groups_apart, tensors
 from ..networks.symmetry.watch import MOST_SAMPLES
-from ..system.device import Stopwatch, of
+from ..system.device import of
 from ..system.extras import require
 from ..system.settings import COUNT, setting
-from .aligned import Aligning, AlignmentPlan, Averager, lines_of, mean_of, plan_alignment
-from .otfusion import Mode, Pairs, Solver, align, anchor_of, mapped_states, weight_gram, why_no_strength
+from .aligned import Aligning, AlignmentPlan, Averager, Pairs, lines_of, mean_of, plan_alignment, shares_of
+from .otfusion import (
+    Mode,
+    Solver,
+    Transport,
+    anchor_of,
+    mapped_states,
+    transported_groups,
+    weight_gram,
+    why_no_strength,
+)
 
 Residual = Literal["mean", "only_resid", "no_resid", "resid_as_identity", "weighted_scalar", "weighted_matrix"]
 #: Sinkhorn's strength that the authors found best.
@@ -127,9 +136,8 @@ class TransformerOTFusion(Averager):
         """Align, average, and correct the statistics if that is asked for."""
         aligning, anchor = plan.scored(), plan.anchor
         regularisation = STRENGTHS[self.mode] if self.regularisation is None else self.regularisation
-        clock = Stopwatch(of(aligning.fused))
         states = [tensors(parent) for parent in aligning.parents]
-        with clock.phase("forward"):
+        with aligning.clock.phase("forward"):
             sums = _sums(aligning, states, self.window)
             shares = _shares(aligning, anchor, self.residual)
 
@@ -147,17 +155,15 @@ class TransformerOTFusion(Averager):
                 return junction and _joined(junction, flows, shares)
             return torch.diag(aligning.scores[anchor][index])
 
-        transported = align(
-            aligning, sums, gram, clock, solver=self.solver, regularisation=regularisation, joined=joined
-        )
-        states = mapped_states(aligning, states, transported.maps)
+        reports, maps = Transport(self.solver, regularisation).align(aligning, sums, gram, joined=joined)
+        states = mapped_states(aligning, states, maps)
         others = [state for k, state in enumerate(states) if k != anchor]
         aligning.write([mean_of([state, states[anchor]]) for state in others] or states)
         counts = _counts(len(states), anchor)
-        repaired = aligning.repaired(_repair_maps(transported.maps, counts)) if self.repair else None
-        alignment = aligning.alignment(transported.groups, counts)
+        repaired = aligning.corrected(shares_of(maps, counts), repair=self.repair, reset_norms=self.repair)
+        alignment = aligning.alignment(transported_groups(reports, maps), counts)
         facts = {"regularisation": regularisation, "repaired": repaired}
-        return aligning.result("Transformer OTFusion", self, transported.reports, alignment, **facts)
+        return aligning.result("Transformer OTFusion", self, reports, alignment, **facts)
 
 
 def _scores_of(group: Group, coarse: Sequence[Group], scores: Sequence[Tensor]) -> Tensor:
@@ -249,8 +255,3 @@ def _counts(n: int, anchor: int) -> list[float]:
     """The share of each parent in the mean over the pairs with the anchor."""
     others = max(1, n - 1)
     return [1.0 if n == 1 else 0.5 if k == anchor else 0.5 / others for k in range(n)]
-
-
-def _repair_maps(maps: Sequence[Pairs], counts: Sequence[float]) -> list[dict[str, Tensor]]:
-    """The share of each parent's neurons in the fused ones."""
-    return [{name: count * T for name, (T, _) in pairs.items()} for pairs, count in zip(maps, counts, strict=True)]

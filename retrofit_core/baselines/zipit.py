@@ -15,20 +15,18 @@ from torch import Tensor, nn
 
 from ..fusion.alignment import hard_groups
 from ..fusion.eligibility import output_shape
-from ..fusion.results import FusionResult, LevelReport
+from ..fusion.results import FusionResult
 from ..fusion.task import Cost, Takes, Task
 from ..networks.composites import PartialZip
 from ..networks.levels import Level, partition
 from ..networks.levels.cuts import choose_cuts
 from ..networks.levels.tracing import trace
-from ..networks.norm_statistics import has_statistics, reset_statistics
 from ..networks.outputs import check_class_scores
-from ..networks.symmetry import Group, group_sums, mapped, tensors
+from ..networks.symmetry import Group, mapped, tensors
 from ..networks.symmetry.rules import Rules
-from ..system.device import Stopwatch, of
+from ..system.device import of
 from ..system.settings import FRACTION, Range, setting
-from .aligned import Aligning, AlignmentPlan, Averager, check_widths, plan_alignment, report
-from .repair import mapped_goals, rescale
+from .aligned import Aligning, AlignmentPlan, Averager, Pairs, check_enough, plan_alignment, shares_of
 
 Combine = Literal["softmax", "logits"]
 #: Shares of the levels before the head at which a partial zip may end.
@@ -94,7 +92,7 @@ class ZipIt(Averager):
     def plan(self, task: Task) -> ZipPlan:
         """Find the neuron groups and the cut, and refuse what cannot be zipped; see `Algorithm`."""
         plan = plan_alignment(task, "ZipIt!", leaves=self.leaves)
-        check_widths(plan)
+        check_enough(plan)
         cut = None if self.stop_at is None else _cut(plan, self.stop_at)
         if cut is not None and self.combine == "softmax":
             shape = output_shape(task.parents[0], task.inputs, "parent 0")
@@ -105,36 +103,25 @@ class ZipIt(Averager):
     def run(self, plan: ZipPlan) -> FusionResult:
         """Zip, average, and correct the statistics if that is asked for."""
         aligning, cut = plan.aligned.scored(), plan.cut
-        clock = Stopwatch(of(aligning.fused))
-        with clock.phase("forward"):
-            sums = group_sums(
-                aligning.parents,
-                aligning.groups,
-                aligning.inputs,
-                after=True,
-                monitor=aligning.monitor,
-                leaves=aligning.leaves,
-            )
-        labels: dict[str, Tensor] = {}
-        reports: list[LevelReport] = []
-        for group in aligning.monitor.each("level", [aligning.targets[index] for index in plan.zipped]):
-            index = aligning.targets.index(group)
-            widths = aligning.widths(index)
-            facts: dict[str, Any] = {"algorithm": "zip"}
-            with clock.phase("group"):
-                if group.fixed:
-                    labels[group.name] = torch.arange(group.width).repeat(len(widths))
-                else:
-                    origins = torch.repeat_interleave(torch.arange(len(widths)), torch.tensor(widths))
-                    similarity = sums[index].correlation().cpu()
-                    labels[group.name], merges = zip_neurons(similarity, origins, group.width, a=self.a, b=self.b)
-                    facts.update(merges)
-            s = aligning.together(index)
-            reports.append(report(group, widths, sums[index], s, labels[group.name], facts, dict(clock.seconds)))
-            clock.seconds.clear()
+        sums = aligning.sums(after=True)
+
+        def find(index: int) -> tuple[Tensor, dict[str, Any]]:
+            group, widths = aligning.targets[index], aligning.widths(index)
+            if group.fixed:
+                return torch.arange(group.width).repeat(len(widths)), {"algorithm": "zip"}
+            origins = torch.repeat_interleave(torch.arange(len(widths)), torch.tensor(widths))
+            similarity = sums[index].correlation().cpu()
+            labels, merges = zip_neurons(similarity, origins, group.width, a=self.a, b=self.b)
+            return labels, {"algorithm": "zip", **merges}
+
+        labels, reports = aligning.assign(sums, find, plan.zipped)
         alignment = aligning.alignment(hard_groups(labels, {level.name: level.widths for level in reports}))
-        write_combined(aligning, labels)
-        repaired = corrected(aligning, labels, cut, self.reset_norms, self.repair)
+        maps = averaging_maps(aligning, labels)
+        write_combined(aligning, maps)
+        modules = None if cut is None else cut.modules
+        repaired = aligning.corrected(
+            shares_of(maps), repair=self.repair, reset_norms=self.reset_norms, modules=modules
+        )
         result = aligning.result("ZipIt!", self, reports, alignment, repaired=repaired)
         if cut is None:
             return result
@@ -262,23 +249,23 @@ def averages(labels: Tensor, widths: Sequence[int], width: int) -> list[tuple[Te
     return list(zip((U / counts).split(list(widths)), U.split(list(widths)), strict=True))
 
 
-def _maps(plan: Aligning, labels: Mapping[str, Tensor]) -> list[dict[str, tuple[Tensor, Tensor]]]:
-    """maps[parent][group], where the group has labels."""
-    maps: list[dict[str, tuple[Tensor, Tensor]]] = [{} for _ in plan.parents]
-    for index, group in enumerate(plan.targets):
-        if group.name in labels:
-            pairs = averages(labels[group.name], plan.widths(index), group.width)
-            for pairs_of, pair in zip(maps, pairs, strict=True):
-                pairs_of[group.name] = pair
-    return maps
+def averaging_maps(plan: Aligning, labels: Mapping[str, Tensor]) -> list[Pairs]:
+    """The `averages` of each parent and group, where the group has labels."""
+    pairs = {
+        group.name: averages(labels[group.name], plan.widths(index), group.width)
+        for index, group in enumerate(plan.targets)
+        if group.name in labels
+    }
+    return [{name: of_parents[k] for name, of_parents in pairs.items()} for k in range(len(plan.parents))]
 
 
 @torch.no_grad()
-def write_combined(plan: Aligning, labels: Mapping[str, Tensor]) -> None:
+def write_combined(plan: Aligning, maps: Sequence[Pairs]) -> None:
     """The sum over parents of M W U, written into the fused network; what belongs to no neuron is averaged.
 
-    Tensors that cannot be made from groups with labels alone stay as they are (behind a partial zip).
+    Tensors that cannot be made from groups with maps alone stay as they are (behind a partial zip).
     """
+    labels = maps[0]
     fused = tensors(plan.fused)
     made = {part.name for group in plan.targets for part in group.parts if part.kind != "in"}
     ready = {part.name for group in plan.targets if group.name in labels for part in group.parts}
@@ -293,9 +280,9 @@ def write_combined(plan: Aligning, labels: Mapping[str, Tensor]) -> None:
             fused,
             _only(groups, ready),
             _only(plan.targets, ready),
-            maps,
+            pairs,
         )
-        for parent, groups, maps in zip(plan.parents, plan.groups, _maps(plan, labels), strict=True)
+        for parent, groups, pairs in zip(plan.parents, plan.groups, maps, strict=True)
     ]
     for name, value in fused.items():
         if name not in states[0] or not value.is_floating_point():
@@ -307,29 +294,6 @@ def write_combined(plan: Aligning, labels: Mapping[str, Tensor]) -> None:
 def _only(groups: Sequence[Group], names: set[str]) -> list[Group]:
     """Groups with their parts in these tensors only."""
     return [replace(group, parts=tuple(part for part in group.parts if part.name in names)) for group in groups]
-
-
-def corrected(
-    plan: Aligning,
-    labels: Mapping[str, Tensor],
-    cut: "Cut | None",
-    reset_norms: bool,
-    repair: bool,
-) -> dict[str, Any] | None:
-    """BatchNorm's statistics, or REPAIR with the members' mean statistics as goals."""
-    if has_statistics(plan.fused):
-        only = None if cut is None else cut.modules
-        if not reset_norms:
-            return None
-        return reset_statistics(
-            plan.fused, plan.inputs, keep_function=False, only=only, monitor=plan.monitor, leaves=plan.leaves
-        )
-    if not repair:
-        return None
-    maps = [{name: T for name, (T, _) in pairs.items()} for pairs in _maps(plan, labels)]
-    goals = mapped_goals(plan.fused, plan.parents, plan.groups, plan.targets, maps, plan.inputs, monitor=plan.monitor)
-    goals = {name: goal for name, goal in goals.items() if cut is None or name in cut.modules}
-    return rescale(plan.fused, goals, plan.inputs, monitor=plan.monitor, leaves=plan.leaves)
 
 
 # --- partial zip ----------------------------------------------------------------------------------------------------

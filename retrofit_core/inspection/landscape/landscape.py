@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import pi
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from ...system.settings import SEED, Range, Value, setting
 from ...training.evaluation import check_suits
 from .mixtures import Mixtures, Norms
 from .plane import Plane, plane
-from .survey import Marker, Path, Rise, Sheet, Survey
+from .survey import Marker, Path, Rise, Survey
 from .weights import check_alike
 
 #: Points a side in the first picture; each further one has twice as many intervals.
@@ -31,6 +31,8 @@ FREE = ("device", "clip", "radius")
 #: A network has not moved if it lies less than this share of the plane's extent from where it was: sums round otherwise with
 #: another number of threads.
 SAME = 1e-4
+#: Numbers of evaluations, each with the fields of a survey that they change.
+Work = Iterator[tuple[int, dict[str, Any]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,18 +172,19 @@ class Landscape(Value):
             Cancelled: the monitor asked for it; what was handed over before stays good.
         """
         monitor, start = monitor or Monitor(), time.perf_counter()
-        sheet = Sheet(plan.through, plan.xs, plan.ys, plan.facts, sum(plan.evaluations.values()))
+        survey = Survey.empty(plan.through, plan.xs, plan.ys, plan.facts, sum(plan.evaluations.values()))
         if known is not None:
-            _check_same(plan, sheet, known)
-            sheet.take(known)
+            _check_same(plan, survey, known)
             start -= known.seconds
-            yield sheet.survey(time.perf_counter() - start)
+            survey = replace(known, xs=plan.xs, ys=plan.ys, facts=plan.facts, seconds=time.perf_counter() - start)
+            yield survey
         for work in (_networks, _cells, _paths, _rises):
             monitor.emit("phase", name=f"landscape: {work.__name__.removeprefix('_')}")
-            for count in work(plan, sheet, monitor):
-                sheet.done += count
-                monitor.emit("step", index=sheet.done, total=sheet.total, name="landscape")
-                yield sheet.survey(time.perf_counter() - start)
+            for count, measured in work(plan, survey, monitor):
+                seconds = time.perf_counter() - start
+                survey = replace(survey, **measured, done=survey.done + count, seconds=seconds)
+                monitor.emit("step", index=survey.done, total=survey.total, name="landscape")
+                yield survey
 
     def _axis(self, coordinates: Tensor) -> Tensor:
         """(n,) from below the lowest network to above the highest, as far beyond on both axes as the margin says."""
@@ -243,10 +246,10 @@ def rise_around(
     return Rise(mixtures.names[index], radius, sum(rises) / len(rises), max(rises))
 
 
-def _check_same(plan: Plan, sheet: Sheet, known: Survey) -> None:
-    """Refuse a survey of other networks or settings."""
-    own, theirs = (
-        {name: value for name, value in facts.items() if name not in FREE} for facts in (sheet.facts, known.facts)
+def _check_same(plan: Plan, survey: Survey, known: Survey) -> None:
+    """Refuse what was measured of other networks or settings than those of a survey that begins."""
+    ours, theirs = (
+        {name: value for name, value in facts.items() if name not in FREE} for facts in (survey.facts, known.facts)
     )
     places = {
         name: (*coordinates, distance)
@@ -264,50 +267,52 @@ def _check_same(plan: Plan, sheet: Sheet, known: Survey) -> None:
             for was, now in zip((marker.x, marker.y, marker.distance), places[marker.name], strict=True)
         )
     ]
-    if own != theirs or known.through != sheet.through or known.total != sheet.total or moved:
+    if ours != theirs or known.through != survey.through or known.total != survey.total or moved:
         raise ValueError(
             "what was measured before is of other networks or settings, so it cannot be continued. Measure the landscape "
             "anew, in another folder."
         )
 
 
-def _networks(plan: Plan, sheet: Sheet, monitor: Monitor) -> Iterator[int]:
-    measured = {marker.name for marker in sheet.markers}
+def _networks(plan: Plan, survey: Survey, monitor: Monitor) -> Work:
+    markers = survey.markers
     for index, name in enumerate(plan.mixtures.names):
-        if name in measured:
+        if name in {marker.name for marker in markers}:
             continue
         monitor.check()
         x, y = plan.plane.coordinates[index].tolist()
         loss, accuracy = plan.mixtures.measure_network(index).tolist()
-        sheet.markers.append(Marker(name, x, y, plan.plane.distances[index].item(), loss, accuracy))
-        yield 1
+        markers += (Marker(name, x, y, plan.plane.distances[index].item(), loss, accuracy),)
+        yield 1, {"markers": markers}
 
 
-def _cells(plan: Plan, sheet: Sheet, monitor: Monitor) -> Iterator[int]:
+def _cells(plan: Plan, survey: Survey, monitor: Monitor) -> Work:
+    grids = {name: getattr(survey, name) for name in ("loss", "accuracy", "finished")}
     for picture in plan.cells:
-        left = picture[~sheet.finished[picture[:, 0], picture[:, 1]]]
+        left = picture[~grids["finished"][picture[:, 0], picture[:, 1]]]
         for cells in left.split(plan.mixtures.points_at_once) if len(left) else ():
             rows, columns = cells.T
             points = torch.stack([plan.xs[columns], plan.ys[rows]], 1)
-            sheet.values[rows, columns] = plan.mixtures.measure(plan.plane.shares(points), plan.precision, monitor)
-            sheet.finished[rows, columns] = True
-            yield len(cells)
+            measured = plan.mixtures.measure(plan.plane.shares(points), plan.precision, monitor)
+            grids = {name: grid.clone() for name, grid in grids.items()}
+            grids["loss"][rows, columns], grids["accuracy"][rows, columns] = measured.T
+            grids["finished"][rows, columns] = True
+            yield len(cells), grids
 
 
-def _paths(plan: Plan, sheet: Sheet, monitor: Monitor) -> Iterator[int]:
-    measured = {(path.first, path.last) for path in sheet.paths}
+def _paths(plan: Plan, survey: Survey, monitor: Monitor) -> Work:
+    paths = survey.paths
     for first, last in combinations(plan.through, 2):
-        if (first, last) in measured:
+        if (first, last) in {(path.first, path.last) for path in paths}:
             continue
-        sheet.paths.append(path_between(plan.mixtures, first, last, plan.landscape.path_points, monitor))
-        yield plan.landscape.path_points
+        paths += (path_between(plan.mixtures, first, last, plan.landscape.path_points, monitor),)
+        yield plan.landscape.path_points, {"paths": paths}
 
 
-def _rises(plan: Plan, sheet: Sheet, monitor: Monitor) -> Iterator[int]:
-    directions = plan.landscape.directions
-    measured = {rise.name for rise in sheet.rises}
+def _rises(plan: Plan, survey: Survey, monitor: Monitor) -> Work:
+    directions, rises = plan.landscape.directions, survey.rises
     for index, name in enumerate(plan.mixtures.names) if directions else ():
-        if name in measured:
+        if name in {rise.name for rise in rises}:
             continue
-        sheet.rises.append(rise_around(plan.mixtures, plan.plane, index, plan.facts["radius"], directions, monitor))
-        yield directions + 1
+        rises += (rise_around(plan.mixtures, plan.plane, index, plan.facts["radius"], directions, monitor),)
+        yield directions + 1, {"rises": rises}

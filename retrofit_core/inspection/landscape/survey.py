@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path as FilePath
 from typing import Any
@@ -105,6 +105,14 @@ class Survey:
     total: int = 0
     seconds: float = 0.0
 
+    @classmethod
+    def empty(
+        cls, through: tuple[str, str, str], xs: Tensor, ys: Tensor, facts: dict[str, Any], total: int
+    ) -> "Survey":
+        """A survey of which nothing is measured yet; arguments as the fields."""
+        unknown = torch.full((len(ys), len(xs)), float("nan"), dtype=torch.float64)
+        return cls(through, xs, ys, unknown, unknown, unknown > 0, (), facts, total=total)
+
     @property
     def is_finished(self) -> bool:
         """Whether nothing is missing."""
@@ -138,27 +146,11 @@ class Survey:
 
     def to_json(self) -> dict[str, Any]:
         """Everything, in plain JSON types; a loss that is no number, of a finished cell too, is null."""
-        return {
-            "schema": SCHEMA,
-            "through": list(self.through),
-            "xs": self.xs.tolist(),
-            "ys": self.ys.tolist(),
-            "loss": [[_number(value) for value in row] for row in self.loss.tolist()],
-            "accuracy": [[_number(value) for value in row] for row in self.accuracy.tolist()],
-            "finished": self.finished.tolist(),
-            "markers": [{**vars(marker), "loss": _number(marker.loss)} for marker in self.markers],
-            "paths": [
-                {**vars(path), "loss": [_number(value) for value in path.loss], "barrier": _number(path.barrier)}
-                for path in self.paths
-            ],
-            "rises": [{**vars(rise), "mean": _number(rise.mean), "most": _number(rise.most)} for rise in self.rises],
-            "caption": self.caption(),
-            "warning": SCALING,
-            "facts": self.facts,
-            "done": self.done,
-            "total": self.total,
-            "seconds": self.seconds,
-        }
+        content = {name: _plain(value) for name, value in vars(self).items()}
+        paths = [
+            {**path, "barrier": _plain(own.barrier)} for path, own in zip(content["paths"], self.paths, strict=True)
+        ]
+        return {"schema": SCHEMA, **content, "paths": paths, "caption": self.caption(), "warning": SCALING}
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> "Survey":
@@ -172,19 +164,16 @@ class Survey:
                 raise ValueError(f"the landscape has schema {content['schema']}, this version reads {SCHEMA}.")
             finished = torch.tensor(content["finished"], dtype=torch.bool)
             return cls(
-                (content["through"][0], content["through"][1], content["through"][2]),
-                torch.tensor(content["xs"], dtype=torch.float64),
-                torch.tensor(content["ys"], dtype=torch.float64),
-                _grid(content["loss"], finished),
-                _grid(content["accuracy"], finished),
-                finished,
-                tuple(Marker(**{**marker, "loss": _loss(marker["loss"])}) for marker in content["markers"]),
-                content["facts"],
-                tuple(_path(path) for path in content["paths"]),
-                tuple(Rise(**{name: _loss(value) for name, value in rise.items()}) for rise in content["rises"]),
-                content["done"],
-                content["total"],
-                content["seconds"],
+                through=(content["through"][0], content["through"][1], content["through"][2]),
+                xs=torch.tensor(content["xs"], dtype=torch.float64),
+                ys=torch.tensor(content["ys"], dtype=torch.float64),
+                loss=_grid(content["loss"], finished),
+                accuracy=_grid(content["accuracy"], finished),
+                finished=finished,
+                markers=tuple(Marker(**{**marker, "loss": _loss(marker["loss"])}) for marker in content["markers"]),
+                paths=tuple(_path(path) for path in content["paths"]),
+                rises=tuple(Rise(**{name: _loss(value) for name, value in rise.items()}) for rise in content["rises"]),
+                **{name: content[name] for name in ("facts", "done", "total", "seconds")},
             )
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"this is no landscape: {error} is missing or of another kind.") from error
@@ -199,16 +188,11 @@ class Survey:
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         for marker in self.markers:
-            names = ("name", "x", "y", "loss", "accuracy")
-            yield {"kind": "network", **{name: getattr(marker, name) for name in names}}
+            yield {"kind": "network", **{name: value for name, value in vars(marker).items() if name != "distance"}}
         for row, column in self.finished.nonzero().tolist():
-            yield {
-                "kind": "grid",
-                "x": self.xs[column].item(),
-                "y": self.ys[row].item(),
-                "loss": self.loss[row, column].item(),
-                "accuracy": self.accuracy[row, column].item(),
-            }
+            at = {"x": self.xs[column], "y": self.ys[row], "loss": self.loss[row, column]}
+            at["accuracy"] = self.accuracy[row, column]
+            yield {"kind": "grid", **{name: value.item() for name, value in at.items()}}
         for path in self.paths:
             for t, loss, accuracy in zip(path.t, path.loss, path.accuracy, strict=True):
                 name = f"{path.first} to {path.last}"
@@ -236,54 +220,17 @@ class Survey:
         return cls.from_json(content)
 
 
-@dataclass(eq=False)
-class Sheet:
-    """A survey under way: what is measured is written here, and `survey` copies it."""
-
-    through: tuple[str, str, str]
-    xs: Tensor
-    ys: Tensor
-    facts: dict[str, Any]
-    total: int
-    markers: list[Marker] = field(default_factory=list)
-    paths: list[Path] = field(default_factory=list)
-    rises: list[Rise] = field(default_factory=list)
-    done: int = 0
-
-    def __post_init__(self) -> None:
-        shape = (len(self.ys), len(self.xs))
-        self.values = torch.full((*shape, 2), float("nan"), dtype=torch.float64)
-        self.finished = torch.zeros(shape, dtype=torch.bool)
-
-    def take(self, known: Survey) -> None:
-        """Begin with what is known already, of the same plan."""
-        self.values = torch.stack([known.loss, known.accuracy], -1)
-        self.finished = known.finished.clone()
-        self.markers, self.paths, self.rises = list(known.markers), list(known.paths), list(known.rises)
-        self.done = known.done
-
-    def survey(self, seconds: float) -> Survey:
-        """What is known now."""
-        values = self.values.clone()
-        return Survey(
-            self.through,
-            self.xs,
-            self.ys,
-            values[..., 0],
-            values[..., 1],
-            self.finished.clone(),
-            tuple(self.markers),
-            self.facts,
-            tuple(self.paths),
-            tuple(self.rises),
-            self.done,
-            self.total,
-            seconds,
-        )
-
-
-def _number(value: float) -> float | None:
-    return value if isfinite(value) else None
+def _plain(value: Any) -> Any:
+    """A value of a survey in JSON types."""
+    if isinstance(value, Tensor):
+        return _plain(value.tolist())
+    if isinstance(value, (Marker, Path, Rise)):
+        return _plain(vars(value))
+    if isinstance(value, dict):
+        return {name: _plain(entry) for name, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def _loss(value: Any) -> Any:

@@ -1,13 +1,11 @@
-"""Single layers of a network, whose inputs are seen as it runs (RegMean, PLeaS, linear probe)."""
+"""Single layers of a network, watched as it runs (RegMean, PLeaS, REPAIR, linear probe)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 from torch import Tensor, nn
 
-from ..fusion.moments.layersums import LayerSums
 from ..networks.batchnorm import Affine
 from ..networks.levels.kinds import CONVOLUTIONS
 from ..networks.levels.tracing import trace
@@ -17,8 +15,6 @@ from ..system import device as devices
 
 #: Samples that run at once.
 BATCH = 100
-
-__all__ = ["BATCH", "Affine", "LayerSums", "affine_layers", "inputs_of"]
 
 
 def affine_layers(model: nn.Module) -> dict[str, Affine]:
@@ -68,14 +64,14 @@ def _read_outside(model: nn.Module, example: Tensor) -> list[str]:
 
 
 @contextmanager
-def inputs_of(layers: Mapping[str, nn.Module], note: Callable[[str, Tensor, Tensor], Any]) -> Iterator[None]:
-    """Calls `note` with a layer's name and copies of its input and output whenever it runs.
+def watching(layers: Mapping[str, nn.Module], note: Callable[[str, Tensor, Tensor], object]) -> Iterator[None]:
+    """Calls `note` with a layer's name, input and output whenever it runs.
 
-    Copies, for `note` may keep them while the network runs on, and operations in place write into the tensors themselves.
+    What `note` keeps beyond its call it copies: operations in place, later in the network, write into the tensors.
     """
 
     def hook(name: str, _: nn.Module, args: tuple[Tensor, ...], kwargs: dict[str, Tensor], output: Tensor) -> None:
-        note(name, (args[0] if args else kwargs["input"]).clone(), output.clone())
+        note(name, args[0] if args else kwargs["input"], output)
 
     hooks = [layer.register_forward_hook(partial(hook, name), with_kwargs=True) for name, layer in layers.items()]
     try:
