@@ -366,8 +366,8 @@ MUTATIONS = [
     Mutation(
         "ordering: half of the inner product",
         "retrofit_core/fusion/grouping/order.py",
-        "- 2 * A.T @ products",
-        "- A.T @ products",
+        "- 2 * A.T @ gram[:, reference]",
+        "- A.T @ gram[:, reference]",
         "tests/grouping/test_order.py::test_groups_are_numbered_like_the_nearest_references",
     ),
     Mutation(

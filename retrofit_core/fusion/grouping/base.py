@@ -9,6 +9,9 @@ from torch import Tensor
 from ...system.settings import Value
 from ..targets import Targets, group_sums, weighted_means
 
+#: Neurons of each parent.
+Widths = tuple[int, ...]
+
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
@@ -45,7 +48,7 @@ class Grouper(Value):
     is_random: ClassVar[bool] = False
     """Whether another seed can give another grouping"""
 
-    def check(self, widths: tuple[int, ...], width: int) -> None:
+    def check(self, widths: Widths, width: int) -> None:
         """Refuse, before any work, parents' widths and a fused width that cannot be grouped.
 
         Raises:
@@ -57,13 +60,7 @@ class Grouper(Value):
         return 0.0
 
     def __call__(
-        self,
-        gram: Tensor,
-        scores: Tensor,
-        widths: tuple[int, ...],
-        width: int,
-        *,
-        generator: torch.Generator | None = None,
+        self, gram: Tensor, scores: Tensor, widths: Widths, width: int, *, generator: torch.Generator | None = None
     ) -> Grouping:
         """Group m neurons. What is returned is checked, and its groups are renumbered; the class head is not grouped.
 
@@ -79,7 +76,7 @@ class Grouper(Value):
         )
 
 
-def check_enough(widths: tuple[int, ...], width: int) -> None:
+def check_enough(widths: Widths, width: int) -> None:
     """Refuse more groups than neurons.
 
     Raises:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from .assignment import assigned
-from .base import Grouper, Grouping, pairwise_costs
+from .base import Grouper, Grouping, Widths, pairwise_costs
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Hungarian(Grouper):
     parents: ClassVar[tuple[int, int | None]] = (2, 2)
     equal_widths: ClassVar[bool] = True
 
-    def check(self, widths: tuple[int, ...], width: int) -> None:
+    def check(self, widths: Widths, width: int) -> None:
         """Refuse other than two parents of the fused width."""
         if len(widths) != 2 or set(widths) != {width}:
             raise ValueError(
@@ -34,13 +34,7 @@ class Hungarian(Grouper):
         return 1e-3 + 1e-9 * width**3
 
     def __call__(
-        self,
-        gram: Tensor,
-        scores: Tensor,
-        widths: tuple[int, ...],
-        width: int,
-        *,
-        generator: torch.Generator | None = None,
+        self, gram: Tensor, scores: Tensor, widths: Widths, width: int, *, generator: torch.Generator | None = None
     ) -> Grouping:
         """Pair the neurons; see `Grouper`.
 

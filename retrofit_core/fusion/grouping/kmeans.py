@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ...system.settings import COUNT, setting
 from ..targets import adds_in_order, group_sums, shares
-from .base import Grouper, Grouping, check_enough, squared_distances
+from .base import Grouper, Grouping, Widths, check_enough, squared_distances
 
 ITERATIONS = 300
 #: For the estimate: iterations of Lloyd that are usual, and element operations a second.
@@ -33,7 +33,7 @@ class KMeans(Grouper):
     restarts: int = setting(10, "starts of k-means (greedy k-means++); the lowest cost wins", COUNT)
     first_parent: bool = setting(True, "also start once at parent 0's neurons, where it has enough of them")
 
-    def check(self, widths: tuple[int, ...], width: int) -> None:
+    def check(self, widths: Widths, width: int) -> None:
         """Refuse more groups than neurons, and a search that has no start."""
         check_enough(widths, width)
         if not self.restarts and not (self.first_parent and widths[0] >= width):
@@ -45,13 +45,7 @@ class KMeans(Grouper):
         return width * 1e-4 + (3 * seeding + (self.restarts + 1) * USUAL_ITERATIONS * m * m) / ELEMENTS_A_SECOND
 
     def __call__(
-        self,
-        gram: Tensor,
-        scores: Tensor,
-        widths: tuple[int, ...],
-        width: int,
-        *,
-        generator: torch.Generator | None = None,
+        self, gram: Tensor, scores: Tensor, widths: Widths, width: int, *, generator: torch.Generator | None = None
     ) -> Grouping:
         """Cluster the neurons; see `Grouper`.
 

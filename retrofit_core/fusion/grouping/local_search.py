@@ -8,7 +8,7 @@ from torch.nn.functional import one_hot
 
 from ...system.settings import COUNT, setting
 from ..targets import adds_in_order
-from .base import Grouping, squared_distances
+from .base import Grouping, Widths, squared_distances
 from .kmeans import ELEMENTS_A_SECOND, KMeans, distances_to_centroids, lloyd
 
 
@@ -28,13 +28,7 @@ class LocalSearch(KMeans):
         return super().seconds(m, width) + min(self.max_swaps, width) * 3 * m * m / ELEMENTS_A_SECOND
 
     def __call__(
-        self,
-        gram: Tensor,
-        scores: Tensor,
-        widths: tuple[int, ...],
-        width: int,
-        *,
-        generator: torch.Generator | None = None,
+        self, gram: Tensor, scores: Tensor, widths: Widths, width: int, *, generator: torch.Generator | None = None
     ) -> Grouping:
         """Cluster the neurons; see `Grouper`.
 

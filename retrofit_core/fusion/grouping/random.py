@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from .base import Grouper, Grouping, check_enough, grouped_cost
+from .base import Grouper, Grouping, Widths, check_enough, grouped_cost
 
 
 @dataclass(frozen=True)
@@ -18,18 +18,12 @@ class Random(Grouper):
 
     is_random: ClassVar[bool] = True
 
-    def check(self, widths: tuple[int, ...], width: int) -> None:
+    def check(self, widths: Widths, width: int) -> None:
         """Refuse more groups than neurons."""
         check_enough(widths, width)
 
     def __call__(
-        self,
-        gram: Tensor,
-        scores: Tensor,
-        widths: tuple[int, ...],
-        width: int,
-        *,
-        generator: torch.Generator | None = None,
+        self, gram: Tensor, scores: Tensor, widths: Widths, width: int, *, generator: torch.Generator | None = None
     ) -> Grouping:
         """Draw the groups; see `Grouper`.
 

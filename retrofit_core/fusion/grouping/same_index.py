@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from .base import Grouper, Grouping, grouped_cost
+from .base import Grouper, Grouping, Widths, grouped_cost
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class SameIndex(Grouper):
 
     equal_widths: ClassVar[bool] = True
 
-    def check(self, widths: tuple[int, ...], width: int) -> None:
+    def check(self, widths: Widths, width: int) -> None:
         """Refuse unequal widths."""
         if set(widths) != {width}:
             raise ValueError(
@@ -23,13 +23,7 @@ class SameIndex(Grouper):
             )
 
     def __call__(
-        self,
-        gram: Tensor,
-        scores: Tensor,
-        widths: tuple[int, ...],
-        width: int,
-        *,
-        generator: torch.Generator | None = None,
+        self, gram: Tensor, scores: Tensor, widths: Widths, width: int, *, generator: torch.Generator | None = None
     ) -> Grouping:
         """Group k holds neuron k of every parent; see `Grouper`.
 
