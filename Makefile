@@ -10,7 +10,7 @@ PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder
 # A notebook of many small fusions took 63 s without these and 40 s with them.
 KEEP := MALLOC_MMAP_THRESHOLD_=2000000000 MALLOC_TRIM_THRESHOLD_=2000000000
 
-.PHONY: help app test quick lint types format notebooks bundle benchmark mutations docs dist clean
+.PHONY: help app test quick test-all lint types format notebooks bundle benchmark mutations docs dist clean
 
 help:  ## List the targets
 	@grep -hE "^[a-z]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*##/\t/"
@@ -30,11 +30,15 @@ $(VENV)/installed-dev: $(VENV)/installed requirements-dev.txt
 app: $(VENV)/installed  ## Set up and open the workbench in the browser
 	$(BIN)/retrofit app
 
-test: $(VENV)/installed-dev  ## Set up and run every test
+test: $(VENV)/installed-dev  ## Set up and run the tests (under eight minutes on two cores)
 	$(KEEP) $(BIN)/python -m pytest $(PARALLEL)
 
 quick: $(VENV)/installed-dev  ## The tests that need under a minute
-	$(KEEP) $(BIN)/python -m pytest $(PARALLEL) -m "not slow and not browser"
+	$(KEEP) $(BIN)/python -m pytest $(PARALLEL) -m "not slow and not browser and not long"
+
+# `make test-all PART=1/4` runs a quarter of the long tests and nothing else: .ci/run takes another quarter each day.
+test-all: $(VENV)/installed-dev  ## Every test, those that take minutes each as well; PART=1/4: a part of the long ones alone
+	$(KEEP) $(BIN)/python -m pytest $(PARALLEL) $(if $(PART),-m long --part $(PART),-m "")
 
 lint: $(VENV)/installed-dev  ## Formatting, lint and types
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/pyright

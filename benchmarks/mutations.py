@@ -29,7 +29,7 @@ from mutation_table import MUTATIONS, Mutation
 
 ROOT = Path(__file__).parent.parent
 NAMED = "not browser"  # what may run of the tests that a change names
-QUICK = f"not slow and {NAMED}"
+QUICK = f"not slow and not long and {NAMED}"
 #: Seconds for the tests of one change, which may make a loop endless; and for all named tests, unchanged.
 LIMIT, LIMIT_UNCHANGED = 300, 1800
 SURVIVED, BROKEN = "nothing", "no test: "

@@ -40,11 +40,9 @@ def generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+@pytest.fixture(params=["cpu", *([pytest.param("cuda", marks=pytest.mark.cuda)] if torch.cuda.is_available() else [])])
 def device(request: pytest.FixtureRequest) -> torch.device:
-    """Every device the core must give the same results on; CUDA is skipped where there is none."""
-    if request.param == "cuda" and not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
+    """Every device that is here, which the core must give the same results on; tests/test_device.py says where CUDA is not."""
     return torch.device(request.param)
 
 
@@ -89,6 +87,22 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("tests")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--part", metavar="K/N", help="of the files that hold tests, those of part K of N only (with -m long)"
+    )
+
+
+@pytest.hookimpl(trylast=True)  # behind the choice by marks
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Whole files, dealt out in turn: a file's fixtures are made once."""
+    if part := config.getoption("--part"):
+        number, parts = map(int, part.split("/"))
+        files = sorted({str(item.path) for item in items})[number - 1 :: parts]
+        config.hook.pytest_deselected(items=[item for item in items if str(item.path) not in files])
+        items[:] = [item for item in items if str(item.path) in files]
 
 
 def pytest_collection_finish() -> None:

@@ -1,12 +1,66 @@
-"""Marks that several files give to their cases."""
+"""Decorators that several files give to their tests."""
 
-from collections.abc import Iterable
+import functools
+import inspect
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
+Test = Callable[..., None]
 
-def slow_but(cases: Iterable[Any], few: Iterable[Any]) -> list[Any]:
-    """All cases; those beside the few are marked as slow: `make quick` leaves them to `make test`."""
-    few = tuple(few)
-    return [case if case in few else pytest.param(case, marks=pytest.mark.slow) for case in cases]
+
+def each_case(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Test], Test]:
+    """`pytest.mark.parametrize` within one test: every case is tried, and those that fail are reported by their values.
+
+    Each case has a monkeypatch, a folder, captured output and a generator of its own; it shares all other fixtures.
+    """
+    arguments = [name.strip() for name in (names.split(",") if isinstance(names, str) else names)]
+    listed = [tuple(case) if len(arguments) > 1 or isinstance(names, tuple) else (case,) for case in cases]
+    assert listed, "there is no case"
+
+    def loop(test: Test) -> Test:
+        named = [dict(zip(arguments, values, strict=True)) for values in listed]
+        if hasattr(test, "cases"):  # a loop itself: all combinations are cases
+            named = [outer | inner for outer in named for inner in test.cases]  # pyright: ignore
+            test = test.__wrapped__  # pyright: ignore
+        signature = inspect.signature(test)
+        fixtures = [parameter for name, parameter in signature.parameters.items() if name not in named[0]]
+
+        @functools.wraps(test)
+        def all_cases(subtests: pytest.Subtests, **given: Any) -> None:
+            for number, case in enumerate(named):
+                words = ", ".join(str(getattr(value, "__name__", value))[:80] for value in case.values())
+                with subtests.test(words), pytest.MonkeyPatch.context() as patch:
+                    test(**case, **_renewed(given, number, patch))
+
+        subtests = inspect.Parameter("subtests", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        all_cases.__signature__ = signature.replace(parameters=[*fixtures, subtests])  # pyright: ignore
+        all_cases.cases = named  # pyright: ignore
+        return all_cases
+
+    return loop
+
+
+def _renewed(fixtures: dict[str, Any], number: int, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    fixtures = dict(fixtures)
+    if "monkeypatch" in fixtures:
+        fixtures["monkeypatch"] = patch
+    if "tmp_path" in fixtures:
+        fixtures["tmp_path"] = fixtures["tmp_path"] / f"case-{number}"
+        fixtures["tmp_path"].mkdir()
+    if "capsys" in fixtures:
+        fixtures["capsys"].readouterr()
+    if "generator" in fixtures:
+        fixtures["generator"].manual_seed(fixtures["generator"].initial_seed())
+    return fixtures
+
+
+def spread(rows: Iterable[Any], columns: Iterable[Any], times: int) -> list[tuple[Any, Any]]:
+    """Pairs instead of the full product: every row meets `times` columns, and every column as many rows as any other, up
+    to one. Neighbours meet different columns, so kinds listed side by side meet all of them."""
+    rows, columns = list(rows), list(columns)
+    times = min(times, len(columns))
+    return [
+        (row, columns[(times * number + k) % len(columns)]) for number, row in enumerate(rows) for k in range(times)
+    ]

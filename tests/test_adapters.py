@@ -9,6 +9,7 @@ from torch import nn
 
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.symmetry import neuron_groups
+from tests.marks import each_case
 from tests.networks import initialised, labels, mlp, normal
 from tests.properties import assert_close
 from tests.test_contract import options_for
@@ -90,8 +91,8 @@ def adapted(kind, seed):
     return net.eval()
 
 
-@pytest.mark.parametrize("method", WRITING)
-@pytest.mark.parametrize("kind", [AsModules, AsParameters, AsOthers])
+@each_case("method", WRITING)
+@each_case("kind", [AsModules, AsParameters, AsOthers])
 def test_every_method_that_writes_weights_refuses_factors_before_any_work(kind, method):
     parents = [adapted(kind, seed) for seed in (1, 2)]
     with pytest.raises(
@@ -100,7 +101,7 @@ def test_every_method_that_writes_weights_refuses_factors_before_any_work(kind, 
         METHODS[method](parents, (normal(20, 6), labels(20, 3)), **options_for(method, parents, 3))
 
 
-@pytest.mark.parametrize("method", WRITING)
+@each_case("method", WRITING)
 def test_networks_of_peft_are_fused_once_they_are_merged(method):
     parents = [Peft(adapted(AsModules, seed)) for seed in (1, 2)]
     x, y = normal(40, 6), labels(40, 3)

@@ -7,15 +7,13 @@ import torch
 
 from retrofit_core import METHODS, FusionResult
 from retrofit_core.networks.symmetry import shuffled, tensors
-from tests.marks import slow_but
+from tests.marks import each_case, spread
 from tests.networks import mlp, normal
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS
 from tests.test_twins import twins
 
 ARCHITECTURES = ("mlp", "vgg with a flatten", "vgg with BatchNorm", "resnet", "vit")
-#: Architectures of `make quick`.
-FEW = ("mlp", "vgg with BatchNorm")
 #: Methods that put whole neurons into groups; exact transport between equal widths does as well.
 WHOLE = {
     "OTFusion": {},
@@ -25,6 +23,7 @@ WHOLE = {
     "ZipIt": {"reset_norms": False},
     "PLeaS": {"reset_norms": False},
 }
+SOFT = ("OTFusion", "Transformer-OTFusion", "Transformer-OTFusion-Weights", "ZipIt")
 #: In these every group is a pair of neurons, whatever the parents.
 PAIRING = ("OTFusion", "OTFusion-Weights", "Git-Re-Basin", "Git-Re-Basin-Weights")
 
@@ -49,8 +48,7 @@ def mean_of_parents(alignment):
     }
 
 
-@pytest.mark.parametrize("method", WHOLE)
-@pytest.mark.parametrize("name", slow_but(ARCHITECTURES, FEW))
+@each_case("method, name", spread(WHOLE, ARCHITECTURES, 2))
 def test_the_aligned_parent_of_a_shuffled_copy_is_the_original(name, method):
     model, twin, x = twins(name)
     with untouched(model, twin):
@@ -64,8 +62,7 @@ def test_the_aligned_parent_of_a_shuffled_copy_is_the_original(name, method):
         assert order is not None and torch.equal(order[group.labels[1]], torch.arange(group.width)), group.name
 
 
-@pytest.mark.parametrize("method", PAIRING)
-@pytest.mark.parametrize("name", slow_but(ARCHITECTURES, FEW))
+@each_case("method, name", spread(PAIRING, ARCHITECTURES, 2))
 def test_permutations_keep_the_function_and_average_to_the_fused_network(name, method):
     parents, x = pair(name)
     result = METHODS[method](parents, x, device="cpu")
@@ -77,8 +74,7 @@ def test_permutations_keep_the_function_and_average_to_the_fused_network(name, m
         assert_close(tensors(result.model)[key], mean, 1e-10)
 
 
-@pytest.mark.parametrize("method", ["OTFusion", "Transformer-OTFusion", "Transformer-OTFusion-Weights", "ZipIt"])
-@pytest.mark.parametrize("name", slow_but(ARCHITECTURES, FEW))
+@each_case("method, name", spread(SOFT, ARCHITECTURES, 2))
 def test_soft_maps_and_merges_of_three_parents_average_to_the_fused_network(name, method):
     """Also where neurons are split among fused ones, or several of one parent stand together."""
     (first, second), x = pair(name)

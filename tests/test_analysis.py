@@ -26,7 +26,7 @@ from retrofit_core.system.runtime import Runtime
 from retrofit_core.training.evaluation import ensemble, evaluate
 from tests import reference
 from tests.flat import fuse
-from tests.marks import slow_but
+from tests.marks import each_case
 from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, labels, mlp, normal, permuted, residual
 from tests.properties import as_groups, assert_close, untouched
 
@@ -127,7 +127,7 @@ def cases():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@each_case("name", CASES)
 def test_the_accuracy_starts_at_the_ensemble_and_ends_at_the_fused_network(name, cases):
     case, analysis = cases(name)
     assert len(analysis.accuracy) == len(case.result.levels) + 1
@@ -136,7 +136,7 @@ def test_the_accuracy_starts_at_the_ensemble_and_ends_at_the_fused_network(name,
     assert analysis.accuracy[-1] == evaluate(case.result.model, case.test)["accuracy"]
 
 
-@pytest.mark.parametrize("name", slow_but(CASES, ("mlp", "cnn", "BatchNorm")))
+@each_case("name", CASES)
 @torch.no_grad()
 def test_stopping_before_and_after_all_levels_is_the_ensemble_and_the_fused_network(name, cases):
     """The formula itself at both ends: parents read their own neurons, or all of them the fused network's classes."""
@@ -324,7 +324,7 @@ def direct_rows(case):
         yield f.double(), torch.cat(z, 1).double()
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_case("name", CASES)
 def test_kept_is_the_squared_correlation_with_the_fused_neuron(name, cases):
     case, analysis = cases(name)
     for level, report, (f, z) in zip(analysis.levels, case.result.levels, direct_rows(case), strict=True):
@@ -342,7 +342,7 @@ def test_constant_neurons_keep_nothing():
     assert kept[2] == 0 and torch.isfinite(kept).all() and kept.max() <= 1
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_case("name", CASES)
 def test_targets_and_outputs_are_rows_of_the_level(name, cases):
     case, analysis = cases(name)
     for level, report, (f, z) in zip(analysis.levels, case.result.levels, direct_rows(case), strict=True):
@@ -360,7 +360,7 @@ def test_targets_and_outputs_are_rows_of_the_level(name, cases):
 # --- the plane -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_case("name", CASES)
 def test_the_loss_at_the_fitted_weights_is_the_reported_one(name, cases):
     case, analysis = cases(name)
     shown = 0
@@ -551,7 +551,7 @@ BREAKS = {
 }
 
 
-@pytest.mark.parametrize("how", BREAKS)
+@each_case("how", BREAKS)
 def test_a_broken_analysis_is_refused_in_a_sentence(how, cases, tmp_path):
     cases("cnn")[1].save(tmp_path)
     BREAKS[how](tmp_path)

@@ -13,6 +13,7 @@ from retrofit_core.data import load
 from retrofit_core.networks.architectures import ARCHITECTURES, PRESETS, build, fitted, input_shape, parse, recognise
 from retrofit_core.networks.checkpoints import load_model
 from retrofit_core.training import train
+from tests.marks import each_case
 from tests.networks import normal
 from tests.properties import assert_close
 
@@ -38,7 +39,7 @@ SPECS = [
 ]
 
 
-@pytest.mark.parametrize("spec", [*SPECS, {"architecture": "cnn", "size": 6, "resize": 12}, "vgg11-half", "resnet18"])
+@each_case("spec", [*SPECS, {"architecture": "cnn", "size": 6, "resize": 12}, "vgg11-half", "resnet18"])
 def test_a_network_takes_what_its_architecture_declares(spec):
     with torch.device("meta"):
         assert build(spec)(torch.zeros(2, *input_shape(spec))).shape[0] == 2
@@ -87,7 +88,7 @@ def images_for(spec):
     return torch.randn(2, spec["channels"], spec["size"], spec["size"])
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=str)
+@each_case("spec", SPECS)
 def test_a_spec_builds_runs_and_is_recognised_from_its_tensors(spec):
     model = build(spec, seed=0)
     assert model.spec == spec
@@ -95,7 +96,7 @@ def test_a_spec_builds_runs_and_is_recognised_from_its_tensors(spec):
     assert recognise(model.state_dict()) == spec
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=str)
+@each_case("spec", SPECS)
 def test_every_module_is_used_once(spec):
     model, calls = build(spec, seed=0), []
     for name, module in model.named_modules():
@@ -134,7 +135,7 @@ def test_resnet_presets_have_the_usual_sizes(name, count):
     assert shapes(on_meta(f"{name}-imagenet", classes=1000)) == shapes(usual)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "classes", "count"),
     [
         ("vit", 10, 6_268_810),
@@ -208,7 +209,7 @@ def test_torchvisions_other_networks_are_not_taken_for_ours(make):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PRESETS)
+@each_case("name", PRESETS)
 def test_presets_are_recognised_from_their_tensors(name):
     model = on_meta(name, channels=1)
     spec = recognise(model.state_dict())
@@ -314,7 +315,7 @@ def test_images_are_never_shrunk():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PRESETS)
+@each_case("name", PRESETS)
 def test_every_preset_takes_digits(name):
     model = on_meta(name, channels=1, size=8)
     assert model(torch.empty(2, 1, 8, 8, device="meta")).shape == (2, 10)
@@ -342,7 +343,7 @@ def test_seeds_leave_the_global_state_alone():
     assert not torch.equal(first.classifier.weight, other.classifier.weight)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "message"),
     [
         ({"architecture": "vg"}, "unknown architecture 'vg'. Known: mlp, cnn, vgg, resnet, vit. Did you mean 'vgg'?"),

@@ -23,6 +23,7 @@ from retrofit_core.networks.levels import compose, partition
 from retrofit_core.networks.streams import with_streams
 from retrofit_core.networks.symmetry import shuffled, tensors
 from tests.flat import Kept, fuse
+from tests.marks import each_case
 from tests.networks import VGG_SHAPE, initialised, labels, normal
 from tests.properties import assert_close, assert_same_function
 from tests.test_blocks import matched
@@ -134,8 +135,8 @@ def test_values_keep_the_most_of_what_they_add_to_the_stream():
     assert_close(c @ A @ left, torch.from_numpy((U[:, :3] * S[:3]) @ V[:3]), 1e-10)
 
 
-@pytest.mark.parametrize("stop", [2, 3, 9])
-@pytest.mark.parametrize("name", NAMES)
+@each_case("stop", [2, 3, 9])
+@each_case("name", NAMES)
 def test_a_stopped_run_goes_on_to_the_same_weights(name, stop):
     parents, x, journal = [network(name)[0], network(name, 2)[0]], network(name)[1], Kept()
     whole = fuse(parents, x, device="cpu", journal=journal)

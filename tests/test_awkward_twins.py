@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from retrofit_core import METHODS
+from tests.marks import each_case
 from tests.networks import initialised, labels, normal, seeded, shuffled
 from tests.properties import assert_same_function, untouched
 from tests.test_contract import options_for
@@ -100,7 +101,7 @@ REFUSING = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_case("kind", KINDS)
 def test_every_aligning_method_finds_a_shuffled_copy(kind):
     model, x = parent(kind), normal(40, *KINDS[kind][2])
     twin = shuffled(model, x)
@@ -109,7 +110,7 @@ def test_every_aligning_method_finds_a_shuffled_copy(kind):
     assert refused == REFUSING.get(kind, set())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_case("kind", KINDS)
 def test_every_other_method_keeps_the_function_of_the_same_network(kind):
     model = parent(kind)
     others = {**KEEPING, **AVERAGING, **dict.fromkeys(MERGES, {})}

@@ -22,6 +22,7 @@ from retrofit_core.networks.checkpoints import load_model
 from retrofit_core.networks.symmetry import neuron_groups, shuffled, tensors
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.flat import averaging, ensembling
+from tests.marks import each_case
 from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, rewired, widened
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS
@@ -30,8 +31,8 @@ from tests.unfixed import otfusion, rebasin
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["activations", "weights"])
-@pytest.mark.parametrize("name", ["vgg with BatchNorm", "BatchNorm, no bias", "resnet"])
+@each_case("mode", ["activations", "weights"])
+@each_case("name", ["vgg with BatchNorm", "BatchNorm, no bias", "resnet"])
 def test_a_shuffled_copy_is_found_again_where_norms_are_folded(name, mode):
     """As weights act: a neuron whose weights are ten times those of its twin, undone by BatchNorm, is the same neuron."""
     model, twin, x = twins(name)
@@ -63,8 +64,8 @@ def normed_pairs(model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["activations", "weights"])
-@pytest.mark.parametrize("make, shape", [(mlp, (6,)), (cnn, CNN_SHAPE), (batchnorm_cnn, CNN_SHAPE)])
+@each_case("mode", ["activations", "weights"])
+@each_case("make, shape", [(mlp, (6,)), (cnn, CNN_SHAPE), (batchnorm_cnn, CNN_SHAPE)])
 def test_duplicated_neurons_of_a_wider_parent_are_joined(make, shape, mode):
     """C28: A and a wider network of the same function, whichever of them gives the widths."""
     model, x = make(), normal(40, *shape)
@@ -270,7 +271,7 @@ def test_refusals_come_before_any_work():
             method(parents, x, **options)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "method", ["OTFusion", "Transformer-OTFusion", "Git-Re-Basin", "Git-Re-Basin-Weights", "Average", "Ensemble"]
 )
 def test_baselines_can_be_cancelled_and_tell_where_they_are(method):
@@ -334,7 +335,7 @@ def test_ensembles():
         assert_close(ensembling(models[:1] * 3, x, combine="logits").model(x), models[0](x), 1e-10)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("method", "given", "message"),
     [
         ("Average", {"sample_counts": [1, 2]}, "sample_counts do nothing .* Use FedAvg, or leave them out"),
@@ -371,7 +372,7 @@ def test_results_hold_every_setting():
 PROBED = {"Average": {}, "FedAvg": {"sample_counts": [1, 2]}, "Ensemble": {}, "RegMean": {}, "KD": {}, "LP": {}}
 
 
-@pytest.mark.parametrize("method", PROBED)
+@each_case("method", PROBED)
 def test_a_plan_runs_nothing_but_single_samples(method):
     """Its events, and what goes through the parents; the cost says what will."""
     models, x, events, sizes = [mlp(), mlp(seed=2)], normal(20, 6), [], []

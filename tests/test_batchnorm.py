@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from retrofit_core.networks import batchnorm
+from tests.marks import each_case
 from tests.networks import initialised, normal
 from tests.properties import assert_close
 
@@ -18,9 +19,9 @@ PAIRS = {
 }
 
 
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("affine", [True, False])
-@pytest.mark.parametrize("kind", PAIRS)
+@each_case("bias", [True, False])
+@each_case("affine", [True, False])
+@each_case("kind", PAIRS)
 def test_folded_layer_is_layer_then_norm(kind, bias, affine):
     layer, norm, x = PAIRS[kind](bias, affine)
     both = initialised(nn.Sequential(layer, norm), 3)
@@ -29,8 +30,8 @@ def test_folded_layer_is_layer_then_norm(kind, bias, affine):
     assert torch.equal(layer.weight, before), "folding must not touch the layer that it was asked about"
 
 
-@pytest.mark.parametrize("bias, affine", [(True, True), (True, False), (False, True)])
-@pytest.mark.parametrize("kind", PAIRS)
+@each_case("bias, affine", [(True, True), (True, False), (False, True)])
+@each_case("kind", PAIRS)
 def test_put_back_gives_the_folded_function_with_the_norm_in_place(kind, bias, affine):
     layer, norm, x = PAIRS[kind](bias, affine)
     both = initialised(nn.Sequential(layer, norm), 3)

@@ -11,6 +11,7 @@ from retrofit_core import METHODS, fuse
 from retrofit_core.cli import main
 from retrofit_core.networks.architectures import build
 from retrofit_core.system.device import in_units
+from tests.marks import each_case
 from tests.networks import digits_parents, mlp, normal
 
 X = normal(20, 6)
@@ -20,7 +21,7 @@ def pair():
     return [mlp(), mlp(seed=2)]
 
 
-@pytest.mark.parametrize("name", METHODS)
+@each_case("name", METHODS)
 def test_an_unknown_keyword_lists_the_methods_own(name):
     keyword = "combination_of_nothing"
     with pytest.raises(ValueError, match=f"unknown keyword of {name}: {keyword!r}. Known: .*seed"):
@@ -29,7 +30,7 @@ def test_an_unknown_keyword_lists_the_methods_own(name):
         METHODS[name](pair(), X, monitr=None)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@each_case("name", METHODS)
 def test_the_parents_are_a_list_of_modules(name):
     for models, message in (
         (mlp(), "the parents are Sequential, not a list"),

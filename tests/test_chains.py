@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from retrofit_core import fuse
 from retrofit_core.methods import METHODS, RETROFITTING
+from tests.marks import each_case
 from tests.networks import initialised, normal, shuffled
 from tests.properties import assert_same_function, assert_same_tensors
 from tests.test_blocks import least_squares, matched, projected, put
@@ -150,8 +151,8 @@ def network(case, seed=0) -> Any:
     return initialised(Chain(forward, **parts), seed)
 
 
-@pytest.mark.parametrize("method", RETROFITTING)
-@pytest.mark.parametrize("name", STRUCTURED)
+@each_case("method", RETROFITTING)
+@each_case("name", STRUCTURED)
 def test_neurons_of_other_kinds_are_never_in_one_group(name, method):
     case = STRUCTURED[name]
     kinds = torch.tensor(case[3])
@@ -165,8 +166,8 @@ def test_neurons_of_other_kinds_are_never_in_one_group(name, method):
         assert torch.equal(labels[::2] + 1, labels[1::2])
 
 
-@pytest.mark.parametrize("method", CLOSED)
-@pytest.mark.parametrize("name", [*STRUCTURED, *BUFFERS])
+@each_case("method", CLOSED)
+@each_case("name", [*STRUCTURED, *BUFFERS])
 def test_a_shuffled_copy_is_found_again(name, method):
     case = (STRUCTURED | BUFFERS)[name]
     model = network(case, 3)
@@ -174,7 +175,7 @@ def test_a_shuffled_copy_is_found_again(name, method):
     assert_same_function(result.model, model, case[2], 1e-9)
 
 
-@pytest.mark.parametrize("name", BUFFERS)
+@each_case("name", BUFFERS)
 def test_buffers_go_with_the_neurons_into_a_target(name):
     """The target's own are numbers for neurons in another order."""
     case = BUFFERS[name]

@@ -12,6 +12,7 @@ from torch import nn
 
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, read_metadata, save_model
+from tests.marks import each_case
 
 SPEC = {"architecture": "mlp", "sizes": [4, 3, 2], "bias": True}
 INPUT = torch.linspace(-1, 1, 8).view(2, 1, 2, 2)
@@ -62,8 +63,8 @@ def test_batch_norm_round_trip(path):
         assert torch.equal(loaded(torch.ones(1, 3, 4, 4)), model.eval()(torch.ones(1, 3, 4, 4)))
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("suffix", ["safetensors", "pt"])
+@each_case("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@each_case("suffix", ["safetensors", "pt"])
 def test_dtypes_become_float32(model, tmp_path, dtype, suffix):
     path = tmp_path / f"m.{suffix}"
     tensors = {name: tensor.to(dtype) for name, tensor in state(model).items()}
@@ -100,7 +101,7 @@ def test_foreign_metadata_stays_text(model, path):
     assert load_model(path)[1]["architecture"] == SPEC
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changes", "message"),
     [
         ({"fc1.weight": torch.full((3, 4), torch.nan)}, "tensor 'fc1.weight' has 12 values that are NaN"),
@@ -112,7 +113,7 @@ def test_foreign_metadata_stays_text(model, path):
         ({"extra": torch.zeros(1)}, r"it has the unexpected key\(s\) extra"),
     ],
 )
-@pytest.mark.parametrize("suffix", ["safetensors", "pth"])
+@each_case("suffix", ["safetensors", "pth"])
 def test_unusable_tensors(model, tmp_path, changes, message, suffix):
     path = tmp_path / f"m.{suffix}"
     (safetensors.torch.save_file if suffix == "safetensors" else torch.save)(state(model, **changes), path)

@@ -9,6 +9,7 @@ from torch import nn
 from retrofit_core import fuse
 from retrofit_core.inspection.analysis import analyse
 from retrofit_core.methods import METHODS, RETROFITTING
+from tests.marks import each_case
 from tests.networks import initialised, labels, normal, shuffled
 from tests.properties import assert_same_function, assert_same_tensors
 from tests.test_blocks import least_squares, matched, projected, put
@@ -90,8 +91,8 @@ def network(name, seed=0):
     return initialised(NETWORKS[name](), seed)
 
 
-@pytest.mark.parametrize("method", RETROFITTING)
-@pytest.mark.parametrize("name", NETWORKS)
+@each_case("method", RETROFITTING)
+@each_case("name", NETWORKS)
 def test_class_c_stays_class_c_wherever_classes_are_made(name, method):
     options = {"epochs": 1} if "Gradient" in method else {}
     result = METHODS[method]([network(name, 1), network(name, 2)], DATA, device="cpu", **options)
@@ -105,8 +106,8 @@ def test_class_c_stays_class_c_wherever_classes_are_made(name, method):
         assert torch.equal(groups, torch.arange(4).expand(2, 4)), level
 
 
-@pytest.mark.parametrize("method", CLOSED)
-@pytest.mark.parametrize("name", NETWORKS)
+@each_case("method", CLOSED)
+@each_case("name", NETWORKS)
 def test_a_shuffled_copy_is_found_again(name, method):
     model = network(name, 3)
     twin = shuffled(model, DATA)

@@ -18,6 +18,7 @@ from safetensors import safe_open
 from retrofit_core.cli import main
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import save_model
+from tests.marks import each_case
 
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.slow
@@ -138,7 +139,7 @@ def test_levels_of_long_names_fit_into_eighty_columns(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "sentence"),
     [
         (["fuse"], "name at least one checkpoint"),
@@ -210,7 +211,7 @@ def test_unknown_choices_name_the_known_ones(capsys):
     assert "Use zero, parents" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["", "train", "finetune", "fuse", "evaluate", "levels", "app"])
+@each_case("name", ["", "train", "finetune", "fuse", "evaluate", "levels", "app"])
 def test_help_teaches(name, capsys):
     assert main([word for word in (name, "--help") if word]) == 0
     shown = capsys.readouterr().out

@@ -7,6 +7,7 @@ from torch import nn
 from retrofit_core import METHODS, compare
 from retrofit_core.data import load
 from retrofit_core.training.evaluation import evaluate
+from tests.marks import each_case
 
 
 class Pair(nn.Module):
@@ -82,7 +83,7 @@ def test_methods_of_ones_own_and_reasons(models, data):
     assert [name for name, reason in frame.items() if reason] == ["HF-Linear, uniform"]  # no nan, which is true
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changes", "message"),
     [
         ({"methods": "kf-lineer"}, "Did you mean 'KF-Linear'"),

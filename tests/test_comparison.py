@@ -30,6 +30,7 @@ from retrofit_core.runs.execute import Measurements
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training import evaluation
 from retrofit_core.training.evaluation import ensemble, evaluate
+from tests.marks import each_case
 from tests.networks import digits_parents, mlp
 
 
@@ -120,7 +121,7 @@ def test_all_means_every_method_and_words_choose_options(base):
     assert [config.toward for config in paper] == ["parents", "zero"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "methods, importance, sentence",
     [
         ("kf-lineer", "uniform", "Did you mean 'KF-Linear'"),

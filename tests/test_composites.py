@@ -15,6 +15,7 @@ from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import read_metadata, read_tensors
 from retrofit_core.runs import RunConfig, execute, read_run
 from tests.flat import ensembling
+from tests.marks import each_case
 from tests.networks import VGG_SHAPE, digits_parents, initialised, mlp, normal
 from tests.properties import assert_close, untouched
 from tests.unfixed import zipit
@@ -49,8 +50,8 @@ def assert_comes_back(model, x, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("combine", ["softmax", "logits", "shares"])
-@pytest.mark.parametrize("name", SPECS)
+@each_case("combine", ["softmax", "logits", "shares"])
+@each_case("name", SPECS)
 def test_an_ensemble_comes_back(name, combine, tmp_path):
     models, x = parents(name, 3), normal(5, *VGG_SHAPE).float()
     shares = torch.rand(3, 4, generator=torch.Generator().manual_seed(0))
@@ -72,8 +73,8 @@ def test_parents_of_different_architectures_and_ensembles_of_ensembles(tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", [0.1, 1.0])
-@pytest.mark.parametrize("name", SPECS)
+@each_case("share", [0.1, 1.0])
+@each_case("name", SPECS)
 def test_a_partial_zip_comes_back(name, share, tmp_path):
     """Trunk, tails, and which neurons the tails read; BatchNorm folded, a flatten behind the cut, three parents."""
     models, x = parents(name, 3), normal(20, *VGG_SHAPE).float()
@@ -159,7 +160,7 @@ ZIP = {
 GIANT = {"architecture": "mlp", "sizes": [192, 1 << 20, 1 << 20, 4]}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "message"),
     [
         ({**ENSEMBLE, "members": []}, r"needs a list of members. Found \[\]"),

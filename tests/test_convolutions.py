@@ -6,6 +6,7 @@ from torch import nn
 
 from retrofit_core import METHODS
 from retrofit_core.networks.levels import partition
+from tests.marks import each_case
 from tests.networks import initialised, labels, normal, shuffled
 
 X, Y = normal(60, 2, 12), labels(60, 3)
@@ -62,7 +63,7 @@ def twins(seed):
     return one, two
 
 
-@pytest.mark.parametrize("name", ["KF-Linear", "HF-Linear", "OTFusion", "Git-Re-Basin", "ZipIt", "RegMean", "PLeaS"])
+@each_case("name", ["KF-Linear", "HF-Linear", "OTFusion", "Git-Re-Basin", "ZipIt", "RegMean", "PLeaS"])
 def test_one_dimension_is_two_of_which_one_is_a_pixel_high(name):
     pairs = zip(twins(0), twins(1), strict=True)
     score = {"importance": "conductance", "importance_data": "fusion"} if METHODS[name].takes.importance else {}

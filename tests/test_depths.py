@@ -15,6 +15,7 @@ from retrofit_core.networks.batchnorm import BatchNorm
 from retrofit_core.networks.levels import merged, partition
 from retrofit_core.networks.norm_statistics import reset_statistics
 from tests.flat import fuse
+from tests.marks import each_case
 from tests.networks import CNN_SHAPE, VGG_SHAPE, cnn, initialised, mlp, normal, residual, widened
 from tests.properties import assert_close, assert_reproduces, assert_same_function, untouched
 
@@ -129,7 +130,7 @@ class Turned(nn.Module):
         return self.skip(x) + self.layer(x).relu()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("skip", "kept"),
     [
         (lambda x: x, True),

@@ -8,6 +8,7 @@ import torch
 
 from retrofit_core.networks.levels import partition
 from tests.flat import fuse
+from tests.marks import each_case
 from tests.networks import CNN_SHAPE, cnn, mlp, normal
 from tests.properties import assert_same_function
 
@@ -18,8 +19,8 @@ specification.loader.exec_module(direct)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("grouping", ["hungarian", "kmeans"])
-@pytest.mark.parametrize("name", ["mlp", "cnn"])
+@each_case("grouping", ["hungarian", "kmeans"])
+@each_case("name", ["mlp", "cnn"])
 def test_the_direct_form_gives_the_same_network(name, grouping, device):
     make, shape = {"mlp": (mlp, (6,)), "cnn": (cnn, CNN_SHAPE)}[name]
     parents, x = [make(seed=k) for k in range(2)], normal(150, *shape)

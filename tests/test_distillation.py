@@ -14,6 +14,7 @@ from retrofit_core.networks.architectures import build
 from retrofit_core.networks.symmetry import tensors
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.flat import fuse
+from tests.marks import each_case
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, mlp, normal
 from tests.properties import assert_close, assert_same_function, assert_same_tensors, untouched
 from tests.test_symmetry import NETWORKS
@@ -21,8 +22,8 @@ from tests.test_symmetry import NETWORKS
 distillation, linear_probe = METHODS["KD"], METHODS["LP"]
 
 
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 4.0])
-@pytest.mark.parametrize("teachers", ["softmax", "logits"])
+@each_case("temperature", [0.5, 1.0, 4.0])
+@each_case("teachers", ["softmax", "logits"])
 def test_there_is_nothing_to_learn_from_oneself(temperature, teachers):
     model, x = mlp(), normal(40, 6)
     options = {"temperature": temperature, "teachers": teachers, "weight_decay": 0.0, "epochs": 3}
@@ -100,8 +101,8 @@ def test_a_last_batch_of_one_joins_the_one_before_where_batchnorm_could_not_norm
 # --- LP ---
 
 
-@pytest.mark.parametrize("name", ["mlp", "cnn", "resnet", "vit", "torchvision vit"])
-@pytest.mark.parametrize("fit", ["gradient", "ridge"])
+@each_case("name", ["mlp", "cnn", "resnet", "vit", "torchvision vit"])
+@each_case("fit", ["gradient", "ridge"])
 def test_features_of_parent_0_stay_bit_for_bit(name, fit):
     make, shape = NETWORKS[name]
     first, x = make(), normal(20, *shape)

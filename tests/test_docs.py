@@ -18,6 +18,7 @@ from retrofit_core.cli.terminal import app
 from retrofit_core.data import load
 from retrofit_core.networks.architectures import build
 from retrofit_core.system.monitor import Monitor
+from tests.marks import each_case
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.name: path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))}
@@ -107,7 +108,7 @@ def shell_lines() -> Iterator[tuple[str, str]]:
                         yield page, line
 
 
-@pytest.mark.parametrize(("page", "line"), list(shell_lines()))
+@each_case(("page", "line"), list(shell_lines()))
 def test_every_command_has_the_options_that_a_page_gives_it(page, line):
     """Parsed, not run: `...` stands for what a reader fills in."""
     _, name, *words = shlex.split(line, comments=True)

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from tests.flat import fuse
+from tests.marks import each_case
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, labels, mlp, normal, residual
 from tests.properties import untouched
 from tests.test_levels import Around, Tied, Turned, disagreeing
@@ -235,7 +236,7 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSALS)
+@each_case("case", REFUSALS)
 def test_what_cannot_be_fused_is_refused_before_any_work(case, monkeypatch):
     models, data, options, sentence = REFUSALS[case]
     monkeypatch.setattr("retrofit_core.fusion.algorithm.Walk", _must_not_start)
@@ -250,7 +251,7 @@ def _must_not_start(*_, **__):
     raise AssertionError("the work began")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "models, data, options",
     [
         ([grouped(), grouped(1)], IMAGES, {**GRADIENT, **HF}),  # the way out that the refusals name
@@ -264,7 +265,6 @@ def _must_not_start(*_, **__):
         ),
         ([batchnorm_cnn(seed=k) for k in range(2)], IMAGES, HF),
     ],
-    ids=["grouped", "residual", "three parents", "numbers of levels", "untraceable", "BatchNorm"],
 )
 def test_the_ways_out_work(models, data, options):
     result = fuse(models, data, device="cpu", **options)

@@ -15,6 +15,7 @@ from retrofit_core.runs import RunConfig, execute
 from retrofit_core.runs.estimate import estimate, pace, predict, seconds, work
 from retrofit_core.runs.estimate.planning import blank
 from retrofit_core.training.parents import TrainConfig, train_parents
+from tests.marks import each_case
 
 SMALL = '{"architecture": "cnn", "widths": [4, 6, 6]}'
 RESNET = '{"architecture": "resnet", "layers": [1, 1], "width": 4}'
@@ -40,7 +41,7 @@ def steady(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
+@each_case(
     ("config", "message"),
     [
         (pair("HF-Linear", TrainConfig(arch=(SMALL,), parts=3)), r"exactly two parents.*KF-Linear works here\."),
@@ -76,7 +77,7 @@ def test_what_cannot_work_is_refused_with_the_way_out(config, message, tmp_path)
 THREE, UNEVEN = TrainConfig(arch=(SMALL,), parts=3), TrainConfig(arch=(SMALL, WIDE))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("config", "message"),
     [
         (pair("Git-Re-Basin", THREE), "pairs exactly two parents; found 3. Use OTFusion, KF-Linear"),
@@ -107,7 +108,7 @@ def test_parents_of_other_classes_are_refused(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
+@each_case("method", METHODS)
 def test_what_is_not_refused_runs(method, tmp_path, monkeypatch):
     options = {"epochs": 1} if method in ("KD", "LP") else None
     config, training = pair(method, dataclasses.replace(pair()[1], epochs=1), options=options)
@@ -178,7 +179,7 @@ def test_options_of_grouping_score_and_fit_count(steady, tmp_path):
     assert tireless[0] == tireless[1]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each_case("method", METHODS)
 def test_an_estimate_runs_no_method(method, tmp_path, monkeypatch):
     def run(*_):
         raise AssertionError("the method was run")

@@ -9,6 +9,7 @@ from retrofit_core.data import Images, load
 from retrofit_core.data.images import held
 from retrofit_core.networks.checkpoints import load_model
 from retrofit_core.training.evaluation import calibration_error, ensemble, evaluate, scores
+from tests.marks import each_case
 
 
 class Constant(nn.Module):
@@ -144,7 +145,7 @@ def test_share_ensemble_masks_classes_by_who_knows_them():
     assert torch.allclose(outputs, wanted / wanted.sum())
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arguments", "message"),
     [
         (([],), "at least one model"),

@@ -22,7 +22,7 @@ from retrofit_core.system.presets import preset_settings
 from tests import reference
 from tests.fit.test_mapping import ChannelsLast
 from tests.flat import Kept, fuse
-from tests.marks import slow_but
+from tests.marks import each_case, spread
 from tests.networks import (
     CNN_SHAPE,
     affine_layers,
@@ -58,10 +58,9 @@ def weights_of(model):
 # --- against plain loops ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("toward", ["zero", "parents"])
-@pytest.mark.parametrize("ridge", slow_but([0.0, 0.3, "auto"], [0.3]))
-@pytest.mark.parametrize("grouping", ["hungarian", "kmeans", "same_index", "random"])
-@pytest.mark.parametrize("name, make, shape", [("mlp", mlp, (6,)), ("cnn", cnn, CNN_SHAPE)])
+@each_case("toward", ["zero", "parents"])
+@each_case("grouping, ridge", spread(["hungarian", "kmeans", "same_index", "random"], [0.3, "auto", 0.0], 2))
+@each_case("name, make, shape", [("mlp", mlp, (6,)), ("cnn", cnn, CNN_SHAPE)])
 def test_equals_algorithm_1_in_plain_loops(name, make, shape, grouping, ridge, toward):
     parents, x = [make(seed=k) for k in range(2)], normal(40 if name == "mlp" else 12, *shape)
     if ridge == 0.0 and name == "cnn":
@@ -118,8 +117,8 @@ def test_no_other_matching_is_better_at_any_level(ridge, toward):
 # --- recoveries ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("grouping", ["hungarian", "kmeans", "local_search"])
-@pytest.mark.parametrize("name", NETWORKS)
+@each_case("grouping", ["hungarian", "kmeans", "local_search"])
+@each_case("name", NETWORKS)
 def test_permuted_twins_give_the_parent_on_new_data(name, grouping, device):
     """C24: N > p at every level, lambda = 0."""
     make, shape = NETWORKS[name]
@@ -354,8 +353,8 @@ def test_the_same_seed_gives_the_same_weights_and_leaves_the_global_state():
     assert not torch.equal(weights_of(first.model), weights_of(fuse(parents, x, seed=5, **options).model))
 
 
-@pytest.mark.parametrize("options", [HF, KF, {**HF, "fit": "gradient", "epochs": 2}], ids=["HF", "KF", "gradient"])
-@pytest.mark.parametrize("change", ["batches", "chunks", "no cache"])
+@each_case("options", [HF, KF, {**HF, "fit": "gradient", "epochs": 2}])
+@each_case("change", ["batches", "chunks", "no cache"])
 def test_batch_sizes_and_budgets_change_nothing(change, options, monkeypatch, device):
     """C20, C33."""
     parents, x = [cnn(seed=k).to(device) for k in range(2)], normal(45, *CNN_SHAPE)
@@ -429,8 +428,8 @@ def test_cuda_equals_the_cpu(options):
 # --- parents, events, cancelling, going on ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fit", ["ridge", "gradient"])
-@pytest.mark.parametrize("importance", ["uniform", "conductance", "deeplift"])
+@each_case("fit", ["ridge", "gradient"])
+@each_case("importance", ["uniform", "conductance", "deeplift"])
 def test_parents_and_target_are_left_as_they_are(importance, fit):
     parents, target = [batchnorm_cnn(bias=True, seed=k) for k in range(2)], batchnorm_cnn(bias=True, seed=8)
     parents[0].train()
@@ -493,12 +492,8 @@ class Interrupting(Monitor):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stopped_after", [0, 1])
-@pytest.mark.parametrize(
-    "options",
-    [HF, {**KF, "toward": "parents"}, {**KF, "fit": "gradient", "epochs": 2, "perturbation": 0.1}],
-    ids=["HF", "toward parents", "gradient"],
-)
+@each_case("stopped_after", [0, 1])
+@each_case("options", [HF, {**KF, "toward": "parents"}, {**KF, "fit": "gradient", "epochs": 2, "perturbation": 0.1}])
 def test_a_stopped_fusion_goes_on_where_it_was(stopped_after, options):
     parents, x = [batchnorm_cnn(seed=k) for k in range(2)], normal(40, *CNN_SHAPE)
     whole = fuse(parents, x, device="cpu", **options)
@@ -546,7 +541,7 @@ CHOICES = {
 }
 
 
-@pytest.mark.parametrize("options", CHOICES.values(), ids=CHOICES)
+@each_case("options", CHOICES.values())
 def test_reported_errors_are_those_of_the_final_network(options):
     """Theorem 1 on the raw targets, measured on the fused network's own activations."""
     parents, x = [cnn(seed=k) for k in range(2)], normal(40, *CNN_SHAPE)

@@ -12,6 +12,7 @@ from retrofit_core.baselines.linear_probe import head_of
 from retrofit_core.fusion.importance import Conductance
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import partition
+from tests.marks import each_case
 from tests.networks import initialised, labels, normal
 from tests.properties import assert_close, assert_reproduces
 from tests.test_twins import EVERY
@@ -121,8 +122,8 @@ def networks(code):
     return model, plain, twin
 
 
-@pytest.mark.parametrize("method", EVERY)
-@pytest.mark.parametrize("code", PLAIN, ids=lambda code: code.__name__)
+@each_case("method", EVERY)
+@each_case("code", PLAIN)
 def test_permuted_twins_are_found_by_every_method(code, method):
     model, plain, twin = networks(code)
     x = normal(60, 5)
@@ -135,8 +136,8 @@ def test_permuted_twins_are_found_by_every_method(code, method):
         assert_close(fused(x.clone()), expected, 1e-6)
 
 
-@pytest.mark.parametrize("method", ["RegMean", "Average", "LP", "Ensemble-Logits", "KF-Linear", "PLeaS", "OTFusion"])
-@pytest.mark.parametrize("code", PLAIN, ids=lambda code: code.__name__)
+@each_case("method", ["RegMean", "Average", "LP", "Ensemble-Logits", "KF-Linear", "PLeaS", "OTFusion"])
+@each_case("code", PLAIN)
 def test_other_parents_are_fused_as_networks_that_compute_new_tensors(code, method):
     (model, plain, _), x = networks(code), normal(60, 5)
     other = initialised(Net(code), 2)
@@ -149,7 +150,7 @@ def test_other_parents_are_fused_as_networks_that_compute_new_tensors(code, meth
         assert_close(fused(x.clone()), expected(x.clone()), 1e-8)
 
 
-@pytest.mark.parametrize("code", PLAIN, ids=lambda code: code.__name__)
+@each_case("code", PLAIN)
 def test_levels_and_conductance_are_those_of_the_plain_network(code):
     (model, plain, _), x = networks(code), normal(8, 5)
     levels, y = partition(model, x[:2]), labels(8, 3)

@@ -8,6 +8,7 @@ from torch.utils.data import DataLoader, Dataset
 from retrofit_core import METHODS, compare, giving_logits
 from retrofit_core.fusion.importance import Conductance, importance_scores
 from retrofit_core.networks.packing import packing_of, taking
+from tests.marks import each_case
 from tests.networks import initialised, labels, normal, shuffled
 
 TOKENS, LENGTH = 9, 6
@@ -156,7 +157,7 @@ class OneTensor(nn.Module):
         return self.model(x[:, :4], x[:, 4:].unflatten(1, (2, 5)))
 
 
-@pytest.mark.parametrize("name", ["KF-Linear", "OTFusion", "ZipIt", "RegMean", "Fisher", "KD"])
+@each_case("name", ["KF-Linear", "OTFusion", "ZipIt", "RegMean", "Fisher", "KD"])
 def test_two_inputs_are_one_tensor_that_holds_both(name):
     _, inputs = INPUTS["tuple"]
     together = torch.cat([tensor.flatten(1) for tensor in inputs], 1)
@@ -184,8 +185,8 @@ def test_the_path_of_tokens_is_that_of_their_embeddings():
 # --- every method -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", INPUTS)
-@pytest.mark.parametrize("name", METHODS)
+@each_case("what", INPUTS)
+@each_case("name", METHODS)
 def test_what_comes_out_takes_what_the_parents_take(name, what):
     make, inputs = INPUTS[what]
     parents, method = pair(make), METHODS[name]
@@ -286,7 +287,7 @@ class Shortened(Words):
 CONDUCTANCE = {"importance": "conductance", "importance_data": "fusion"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("make", "data", "given", "message"),
     [
         (Words, (IDS, Y), {"importance": "deeplift", "importance_data": "fusion"}, "among the inputs of these networks"),

@@ -22,6 +22,7 @@ from retrofit_core.training import train
 from retrofit_core.training.evaluation import evaluate, measured
 from retrofit_core.training.files import facts_of
 from tests.flat import fuse
+from tests.marks import each_case
 from tests.networks import mlp, normal
 from tests.properties import assert_same_function
 
@@ -44,8 +45,8 @@ def test_fusion_data_and_importance_data(dtype):
     assert_same_function(result.model, expected.model, x, 0)
 
 
-@pytest.mark.parametrize("score", [Conductance(), DeepLift()])
-@pytest.mark.parametrize("dtype", WHOLE)
+@each_case("score", [Conductance(), DeepLift()])
+@each_case("dtype", WHOLE)
 def test_scores(score, dtype):
     """With as many classes as samples, so that a mask of uint8 has a shape that fits."""
     model, x, y = mlp((6, 5, 4)), normal(4, 6), torch.tensor([1, 0, 1, 3])
@@ -121,8 +122,8 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("form", FORMS)
+@each_case("call", CALLS)
+@each_case("form", FORMS)
 def test_other_forms_of_labels_are_no_second_input(form, call):
     labels, message = FORMS[form]
     parents = [mlp((6, 8, 4), seed=k).float() for k in range(2)]
@@ -157,7 +158,7 @@ def test_what_looks_like_labels_and_may_be_an_input_is_asked_about():
     METHODS["KF-Linear"].plan(parents, (ROWS, ROWS), device="cpu")  # no labels
 
 
-@pytest.mark.parametrize(
+@each_case(
     "labels",
     [
         CLASSES.tolist(),

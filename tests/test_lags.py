@@ -11,12 +11,13 @@ from retrofit_core.fusion.moments.products import cholesky
 from retrofit_core.fusion.moments.sums import mean_diagonal
 from retrofit_core.networks.levels import unfolded
 from retrofit_core.system import device as devices
+from tests.marks import each_case
 from tests.networks import normal
 from tests.properties import assert_close
 
 
-@pytest.mark.parametrize("shape", [(3, 4, 5, 6), (2, 3, 1, 1), (2, 3, 1, 4), (2, 2, 2, 2), (1, 5, 3, 2)])
-@pytest.mark.parametrize("bias", [True, False])
+@each_case("shape", [(3, 4, 5, 6), (2, 3, 1, 1), (2, 3, 1, 4), (2, 2, 2, 2), (1, 5, 3, 2)])
+@each_case("bias", [True, False])
 def test_lags_give_the_moments_of_the_unfolded_rows(shape, bias, device):
     draw = torch.Generator().manual_seed(0)
     conv = nn.Conv2d(shape[1], 7, 3, padding=1, bias=bias).double()
@@ -53,8 +54,8 @@ def images(channels: int, height: int, width: int, samples: int, which: str) -> 
     return h
 
 
-@pytest.mark.parametrize("which", ["plain", "borders", "one corner"])
-@pytest.mark.parametrize("height, width", SMALL_MAPS)
+@each_case("which", ["plain", "borders", "one corner"])
+@each_case("height, width", SMALL_MAPS)
 def test_float32_products_stay_near_those_of_float64_rows(height, width, which, device):
     """Every entry within eps of |x_i| |x_j|, as if unfolded: the border is never a difference of large numbers. Diagonals are
     not negative, and the factor exists at the weakest ridge that float32 products are used for, with fewer rows than columns."""
@@ -104,8 +105,8 @@ def test_batches_of_maps_of_other_sizes_add_up():
     assert_close(moments.xz, x.T @ z, 1e-12)
 
 
-@pytest.mark.parametrize("ratio", [0.9, 1.0])
-@pytest.mark.parametrize("size", [1, 2, 4])
+@each_case("ratio", [0.9, 1.0])
+@each_case("size", [1, 2, 4])
 def test_regmean_solves_convolutions_on_small_maps(size, ratio):
     """What a ResNet's last stage is to images of 64 pixels: 2 x 2 maps."""
     torch.manual_seed(0)

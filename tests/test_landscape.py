@@ -21,6 +21,7 @@ from retrofit_core.networks.architectures import build
 from retrofit_core.networks.norm_statistics import reset_statistics
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training.evaluation import evaluate
+from tests.marks import each_case
 from tests.networks import batchnorm_cnn, cnn, initialised, labels, mlp, normal, permuted
 
 VGG = {"architecture": "vgg", "plan": [6, "M", 8, "M"], "size": 8, "classes": 3}
@@ -203,8 +204,8 @@ def test_statistics_are_estimated_as_by_a_plain_loop():
         assert row[0].item() == pytest.approx(cross_entropy(h, y).item(), rel=1e-10)
 
 
-@pytest.mark.parametrize("spec", [VGG, RESNET, VIT], ids=lambda spec: spec["architecture"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@each_case("spec", [VGG, RESNET, VIT])
+@each_case("dtype", [torch.float32, torch.float64])
 def test_stacked_weights_give_what_a_plain_loop_gives(spec, dtype, monkeypatch):
     networks = {str(seed): initialised(build(spec, seed=seed), seed).to(dtype) for seed in range(3)}
     x, y = normal(12, 3, 8, 8).to(dtype), labels(12, 3)

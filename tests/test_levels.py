@@ -12,6 +12,7 @@ from retrofit_core import METHODS
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.levels import compose, partition, rows, unfolded
 from tests.flat import fuse
+from tests.marks import each_case
 from tests.networks import (
     CNN_SHAPE,
     VGG_SHAPE,
@@ -60,8 +61,8 @@ def small_torchvision_vgg(batch_norm: bool) -> nn.Module:
     return initialised(model, 0).float()
 
 
-@pytest.mark.parametrize("boundaries", ["preactivations", "activations", 2])
-@pytest.mark.parametrize("name", MODELS)
+@each_case("boundaries", ["preactivations", "activations", 2])
+@each_case("name", MODELS)
 def test_levels_compose_to_the_model_bit_for_bit(name, boundaries):
     make, shape, count = MODELS[name]
     model, x = make(), normal(5, *shape)
@@ -324,7 +325,7 @@ TURNS = {
 }
 
 
-@pytest.mark.parametrize("turn", TURNS)
+@each_case("turn", TURNS)
 def test_the_neuron_axis_is_followed_through_permutations(turn):
     model, x = initialised(Turned(TURNS[turn]), 0), normal(3, *CNN_SHAPE)
     levels = partition(model, x, "activations")
@@ -365,7 +366,7 @@ def test_dropout_is_transparent_and_off():
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel:UserWarning")
-@pytest.mark.parametrize(
+@each_case(
     "conv",
     [
         {"kernel_size": 3, "padding": 1},
@@ -377,7 +378,6 @@ def test_dropout_is_transparent_and_off():
         {"kernel_size": 3, "padding": 1, "padding_mode": "circular"},
         {"kernel_size": 1, "bias": False},
     ],
-    ids=str,
 )
 def test_unfolded_rows_times_weights_are_the_convolution(conv):
     layer = initialised(nn.Conv2d(2, 3, **conv), 0)
@@ -443,8 +443,8 @@ class Outputs(TwoInputs):
         return self.wrap(self.fc(x))
 
 
-@pytest.mark.parametrize("method", ["KF-Linear", "Average", "Ensemble", "RegMean", "Git-Re-Basin", "KD", "LP"])
-@pytest.mark.parametrize("kind, wrap", [("dict", lambda y: {"a": y, "b": y}), ("tuple", lambda y: (y, y))])
+@each_case("method", ["KF-Linear", "Average", "Ensemble", "RegMean", "Git-Re-Basin", "KD", "LP"])
+@each_case("kind, wrap", [("dict", lambda y: {"a": y, "b": y}), ("tuple", lambda y: (y, y))])
 def test_networks_of_several_outputs_are_asked_which_is_meant(method, kind, wrap):
     models = [initialised(Outputs(wrap), seed) for seed in range(2)]
     data = normal(12, 4), torch.arange(12) % 3
@@ -491,7 +491,7 @@ class Named(nn.Module):
         return self.fc(input=torch.permute(input=h, dims=(0, 2, 3, 1)).mean(dim=(1, 2)))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "method, options",
     [
         ("HF-Gradient", {"epochs": 1}),
@@ -585,8 +585,8 @@ class Folded(nn.Module):
         return self.last(h.mean(1))
 
 
-@pytest.mark.parametrize("examples", [1, 2, 3])
-@pytest.mark.parametrize("frames", [False, True])
+@each_case("examples", [1, 2, 3])
+@each_case("frames", [False, True])
 def test_samples_and_tokens_in_one_axis_stay_apart_at_boundaries(frames, examples):
     model, x = initialised(Folded(frames), 0), normal(40, 3, *((2, 5, 5) if frames else (6,)))
     levels = partition(model, x[:examples])
@@ -604,8 +604,8 @@ def test_samples_and_tokens_in_one_axis_stay_apart_at_boundaries(frames, example
     assert_close(levels[1].inputs(h) @ layer.weight.flatten(1).T + bias, rows_of_second, 1e-12)
 
 
-@pytest.mark.parametrize("frames", [False, True])
-@pytest.mark.parametrize(
+@each_case("frames", [False, True])
+@each_case(
     "method, options",
     [
         ("HF-Linear", {"ridge": 0, "importance": "conductance", "importance_data": "fusion"}),
@@ -634,11 +634,9 @@ class TokenOutputs(Folded):
         return self.second(self.first(x.flatten(0, 1)).relu())
 
 
-@pytest.mark.parametrize("examples", [1, 2])
-@pytest.mark.parametrize(
-    "make, name",
-    [(lambda: Folded(order="tokens first"), "first"), (TokensFirst, "first"), (TokenOutputs, "second")],
-    ids=["tokens before samples in one axis", "tokens first", "outputs"],
+@each_case("examples", [1, 2])
+@each_case(
+    "make, name", [(lambda: Folded(order="tokens first"), "first"), (TokensFirst, "first"), (TokenOutputs, "second")]
 )
 def test_boundaries_whose_first_axis_is_not_the_samples_are_refused(make, name, examples):
     model, x = initialised(make(), 0), normal(40, 3, 6)
@@ -662,15 +660,14 @@ def unfixed(kind: type, **options) -> nn.Module:
     return nn.Sequential(nn.Conv2d(2, 4, 3), norm, nn.ReLU(), nn.Flatten(), nn.Linear(100, 3))
 
 
-@pytest.mark.parametrize("fit", ["ridge", "gradient"])
-@pytest.mark.parametrize(
+@each_case("fit", ["ridge", "gradient"])
+@each_case(
     "make, name",
     [
         (lambda: unfixed(nn.BatchNorm2d, affine=False), "1"),
         (lambda: unfixed(nn.BatchNorm2d), "1"),
         (FunctionalNorm, "batch_norm"),
     ],
-    ids=["no parameters", "scale and shift", "function"],
 )
 def test_batchnorm_without_running_statistics_is_refused(make, name, fit):
     """It would make the fused weights depend on how many samples pass at once."""

@@ -5,7 +5,9 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,46 +40,54 @@ def python(code: str, cwd: Path, *words: object) -> subprocess.CompletedProcess:
     return subprocess.run(command, cwd=cwd, env=path, capture_output=True, text=True, timeout=300)
 
 
-ANSWERED = """
-import json, sys
+#: Runs each command in this process; prints its code, what it said, and what has been imported by then.
+EACH = """
+import contextlib, io, json, sys
 from retrofit_core.cli import main
-code = main(sys.argv[1:])
-heavy = [name for name in ("torch", "numpy", "pandas", "scipy", "sklearn", "retrofit_core.methods") if name in sys.modules]
-print("\\n" + json.dumps([code, heavy]))
+for words in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        code = main(words)
+    heavy = [name for name in ("torch", "numpy", "pandas", "scipy", "sklearn", "retrofit_core.methods") if name in sys.modules]
+    print(json.dumps([code, out.getvalue(), err.getvalue(), heavy]))
 """
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        ("--help", 0, "Usage: retrofit"),
-        ("fuse nothing.pt other.pt --out fused.safetensors", 2, "there is no checkpoint at nothing.pt"),
-        ("fuse nothing.pt other.pt", 2, "say where the fused network goes"),
-        ("fuse", 2, "name at least one checkpoint"),
-        ("fuse a.pt --method kf-lineer", 2, "Did you mean 'KF-Linear'?"),
-        ("fuse a.pt --samples many", 2, "Invalid value for '--samples'"),
-        ("compare nothing.pt", 2, "no checkpoint at nothing.pt"),
-        ("evaluate nothing.pt", 2, "no checkpoint at nothing.pt"),
-        ("levels nothing.pt", 2, "no checkpoint at nothing.pt"),
-        ("landscape nothing.pt", 2, "no checkpoint at nothing.pt"),
-        ("finetune nothing.pt --out tuned.safetensors", 2, "no checkpoint at nothing.pt"),
-        ("methods --json", 0, '"HF-Linear"'),
-        ("methods", 0, "HF-Linear"),
-        ("methods kf-lineer", 2, "Did you mean 'KF-Linear'?"),
-        ("reproduce", 2, "name a table"),
-    ],
-)
-def test_the_command_line_answers_without_torch(words, code, said, tmp_path):
-    done = python(ANSWERED, tmp_path, *words.split())
-    assert said in done.stdout + done.stderr, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == [code, []]
+def answers(lines: Iterable[str], cwd: Path, code: str = EACH) -> list[list[Any]]:
+    done = python(code, cwd, json.dumps([line.split() for line in lines]))
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+ANSWERED = {
+    "--help": (0, "Usage: retrofit"),
+    "fuse nothing.pt other.pt --out fused.safetensors": (2, "there is no checkpoint at nothing.pt"),
+    "fuse nothing.pt other.pt": (2, "say where the fused network goes"),
+    "fuse": (2, "name at least one checkpoint"),
+    "fuse a.pt --method kf-lineer": (2, "Did you mean 'KF-Linear'?"),
+    "fuse a.pt --samples many": (2, "Invalid value for '--samples'"),
+    "compare nothing.pt": (2, "no checkpoint at nothing.pt"),
+    "evaluate nothing.pt": (2, "no checkpoint at nothing.pt"),
+    "levels nothing.pt": (2, "no checkpoint at nothing.pt"),
+    "landscape nothing.pt": (2, "no checkpoint at nothing.pt"),
+    "finetune nothing.pt --out tuned.safetensors": (2, "no checkpoint at nothing.pt"),
+    "methods --json": (0, '"HF-Linear"'),
+    "methods": (0, "HF-Linear"),
+    "methods kf-lineer": (2, "Did you mean 'KF-Linear'?"),
+    "reproduce": (2, "name a table"),
+}
+
+
+def test_the_command_line_answers_without_torch(tmp_path):
+    ended = zip(ANSWERED.items(), answers(ANSWERED, tmp_path), strict=True)
+    for (line, (code, said)), (actual, out, err, heavy) in ended:
+        assert (actual, heavy) == (code, []) and said in out + err, (line, out, err)
 
 
 def test_the_help_of_a_command_imports_torch_once(tmp_path):
-    first, second = (python(ANSWERED, tmp_path, "fuse", "--help") for _ in range(2))
-    assert json.loads(second.stdout.splitlines()[-1]) == [0, []] != json.loads(first.stdout.splitlines()[-1])
-    assert second.stdout.splitlines()[:-1] == first.stdout.splitlines()[:-1]
-    assert "kmeans (restarts" in re.sub(r"[\s│]+", " ", second.stdout)
+    (first,), (second,) = (answers(["fuse --help"], tmp_path) for _ in range(2))
+    assert second[3] == [] != first[3]
+    assert (second[0], second[1]) == (0, first[1])
+    assert "kmeans (restarts" in re.sub(r"[\s│]+", " ", second[1])
 
 
 def test_kept_words_of_a_help_are_found_again_where_they_do_not_hold(tmp_path, monkeypatch):
@@ -117,14 +127,6 @@ class Absent:  # as if nothing of the extras were installed
 
 sys.meta_path.insert(0, Absent())
 """
-EACH = """
-import contextlib, io, json
-from retrofit_core.cli import main
-for words in json.loads(sys.argv[1]):
-    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
-        code = main(words)
-    print(json.dumps([code, out.getvalue(), err.getvalue()]))
-"""
 FUSE = "fuse parents/parent-0.safetensors parents/parent-1.safetensors --splits parents/splits.json"
 #: Commands that need more than the core, the package that is missing, and the extra that brings it.
 MISSING = {
@@ -155,13 +157,11 @@ def test_the_core_alone_trains_fuses_and_measures_and_says_what_is_missing(tmp_p
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    done = python(ALONE + EACH, tmp_path, json.dumps([line.split() for line in (*WORKS, *MISSING)]))
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(answers) == len(WORKS) + len(MISSING), done.stderr
-    works, missing = answers[: len(WORKS)], answers[len(WORKS) :]
-    assert [code for code, _, _ in works] == [0] * len(WORKS), works
+    said = answers((*WORKS, *MISSING), tmp_path, ALONE + EACH)
+    works, missing = said[: len(WORKS)], said[len(WORKS) :]
+    assert [code for code, *_ in works] == [0] * len(WORKS), works
     assert json.loads(works[1][1])["accuracy"] == json.loads(works[2][1])["accuracy"]
-    for (line, (package, extra)), (code, _, said) in zip(MISSING.items(), missing, strict=True):
+    for (line, (package, extra)), (code, _, said, _) in zip(MISSING.items(), missing, strict=True):
         assert code == 2 and said == f'Error: needs {package}: pip install "retrofit-workbench[{extra}]".\n', (
             line,
             said,

@@ -15,6 +15,7 @@ from retrofit_core.baselines.fisher import fisher_diagonal, weighted_mean
 from retrofit_core.baselines.merging import disjoint_mean, rescaled, slerp, trimmed
 from retrofit_core.cli import main
 from retrofit_core.runs import RunConfig, identity
+from tests.marks import each_case
 
 MERGES = ("Greedy-Soup", "Fisher", "SLERP", "Task-Arithmetic", "TIES", "DARE")
 ARITHMETIC = ("Task-Arithmetic", "TIES", "DARE")
@@ -49,7 +50,7 @@ def given_to(name: str) -> dict:
 # --- what all of them keep -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", MERGES)
+@each_case("name", MERGES)
 def test_statistics_of_batchnorm_are_averaged_and_parents_stay(name):
     models = [network(1), network(1)]  # all of them are taken into a soup
     models[1][1].running_mean += 1
@@ -90,7 +91,7 @@ def test_no_ancestor_is_refused_in_one_sentence(name):
         METHODS[name](parents(), X, base=broken)
 
 
-@pytest.mark.parametrize("name", sorted(set(METHODS) - set(ARITHMETIC)))
+@each_case("name", sorted(set(METHODS) - set(ARITHMETIC)))
 def test_the_others_take_no_ancestor(name):
     with pytest.raises(ValueError, match="unknown keyword of .*'base'"):
         METHODS[name](parents(), X, base=network(0))
@@ -286,7 +287,7 @@ def soup_by_hand(models: list[nn.Module], x: torch.Tensor, y: torch.Tensor) -> l
     return sorted(ingredients)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@each_case("seed", range(6))
 def test_a_greedy_soup_is_its_recipe(seed):
     base = network(seed)
     models = [copy.deepcopy(base) for _ in range(4)]

@@ -26,6 +26,7 @@ from retrofit_core.fusion.moments import (
 from retrofit_core.fusion.targets import Targets, excess, weighted_means
 from retrofit_core.system import device as devices
 from tests import reference
+from tests.marks import each_case
 from tests.networks import normal
 from tests.properties import as_groups, assert_close
 
@@ -113,7 +114,7 @@ def test_float32_rows_are_accumulated_in_float64():
     assert_close(sums.zz, torch.full((2, 2), 10 * (1e-4**2 + 1e4**2)), 1e-7)
 
 
-@pytest.mark.parametrize("rows", [1, 255, 256, 257, 1000])
+@each_case("rows", [1, 255, 256, 257, 1000])
 def test_sums_of_columns_have_every_row(rows, device):
     z = normal(rows, 5).to(device)
     assert_close(products.column_sums(z), z.double().sum(0), 1e-14)
@@ -197,8 +198,8 @@ def test_sums_and_rows_of_other_parties_add_up():
 # --- the solve -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ridge", [0.0, 1e-3, 2.0, "auto"])
-@pytest.mark.parametrize("name", HARD)
+@each_case("ridge", [0.0, 1e-3, 2.0, "auto"])
+@each_case("name", HARD)
 def test_weights_are_least_squares_on_the_rows(name, ridge):
     """C16, C17, C20: the moments give what lstsq gives on the stacked rows, whatever the scores."""
     rows, scores = HARD[name]()
@@ -213,9 +214,9 @@ def test_weights_are_least_squares_on_the_rows(name, ridge):
         assert np.abs(v - V[:, k]).max() < 1e-6
 
 
-@pytest.mark.parametrize("toward", [False, True])
-@pytest.mark.parametrize("ridge", [0.0, 1e-3, 2.0, "auto"])
-@pytest.mark.parametrize("name", HARD)
+@each_case("toward", [False, True])
+@each_case("ridge", [0.0, 1e-3, 2.0, "auto"])
+@each_case("name", HARD)
 def test_dual_form_is_the_primal_solution(name, ridge, toward, device):
     rows, scores = HARD[name]()
     rows, scores = Rows(rows.x.to(device), rows.z.to(device), rows.bias), scores.to(device)
@@ -250,9 +251,9 @@ def test_gram_at_zero_ridge_is_that_of_the_projected_outputs():
     assert_close(solve(rows.moments(), 0.0).gram, projected.T @ projected, 1e-9)
 
 
-@pytest.mark.parametrize("toward", [False, True])
-@pytest.mark.parametrize("ridge", [0.0, 1e-3, 3.0])
-@pytest.mark.parametrize("bias", [True, False])
+@each_case("toward", [False, True])
+@each_case("ridge", [0.0, 1e-3, 3.0])
+@each_case("bias", [True, False])
 def test_gram_gives_the_exact_cost_of_the_refitted_level(bias, ridge, toward):
     """Theorem 2's split through G: unavoidable constant + cost on G = J + penalty, at any ridge and W0."""
     rows, scores = problem(bias=bias)
@@ -347,7 +348,7 @@ def test_the_cheaper_form_needs_fewer_rows_than_inputs():
 # --- errors ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", HARD)
+@each_case("name", HARD)
 def test_cost_is_approximation_plus_grouping(name):
     """Theorem 1 (C1) for any weights, on the rows by definition and from both forms."""
     rows, scores = HARD[name]()
@@ -377,8 +378,8 @@ def other_targets(labels: torch.Tensor, scores: torch.Tensor, width: int) -> Tar
     return Targets(normal(len(labels), width, seed=6), weighted_means(labels, scores, width).totals)
 
 
-@pytest.mark.parametrize("rule", [salient, other_targets])
-@pytest.mark.parametrize("name", HARD)
+@each_case("rule", [salient, other_targets])
+@each_case("name", HARD)
 def test_errors_of_any_targets_add_up_to_the_cost(name, rule):
     """J = grouping + approximation + cross, each by its definition in loops, for targets that are no weighted means."""
     rows, scores = HARD[name]()
@@ -433,9 +434,9 @@ def test_targets_are_the_best_representatives():
     assert np.abs((rows.z @ A).numpy()[:, 1] - best).max() < 1e-12
 
 
-@pytest.mark.parametrize("toward", [False, True])
-@pytest.mark.parametrize("ridge", [0.0, 1e-3, 3.0])
-@pytest.mark.parametrize("name", HARD)
+@each_case("toward", [False, True])
+@each_case("ridge", [0.0, 1e-3, 3.0])
+@each_case("name", HARD)
 def test_what_a_solution_knows_to_miss_is_what_its_weights_miss(name, ridge, toward):
     """The short cuts of both forms, by lambda D (W0 A - V) and by the dual weights, against the rows."""
     rows, scores = HARD[name]()

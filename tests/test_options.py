@@ -18,6 +18,7 @@ from retrofit_core.runs.options import checked, options_of, read_options, writte
 from retrofit_core.runs.snippets import python
 from retrofit_core.system.runtime import Runtime
 from retrofit_core.system.settings import Range, setting, settings_of
+from tests.marks import each_case
 
 FIELDS = [field.name for field in dataclasses.fields(RunConfig)]
 #: Settings of methods that are fields of a config as well, which hands them on.
@@ -51,9 +52,7 @@ def test_no_two_parts_of_a_method_have_settings_of_one_name():
     assert not clashes()
 
 
-@pytest.mark.parametrize(
-    "name", ["mean", "samples", "device", "labels", "monitor", "fit", "restarts", "ridge", "leaves"]
-)
+@each_case("name", ["mean", "samples", "device", "labels", "monitor", "fit", "restarts", "ridge", "leaves"])
 def test_a_name_that_is_taken_is_found(name, monkeypatch):
     fields = [(name, float, setting(1.0, "a sentence", Range(0)))]
     loud = dataclasses.make_dataclass("Loud", fields, bases=(Importance,), frozen=True, eq=False)
@@ -83,7 +82,7 @@ def test_defaults_are_left_out_so_that_equal_work_has_one_key():
     assert RunConfig(("a",), method="kf_linear", importance="Uniform").key() == RunConfig(("a",)).key()
 
 
-@pytest.mark.parametrize(
+@each_case(
     "method, options, sentence",
     [
         ("OTFusion", {"solver": "newton"}, "option solver of OTFusion is 'newton'. It takes: exact, sinkhorn"),

@@ -11,6 +11,7 @@ from retrofit_core import ensemble
 from retrofit_core.baselines import average
 from retrofit_core.baselines.repair import repair, statistics
 from retrofit_core.methods import METHODS
+from tests.marks import each_case
 from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, labels, mlp, normal
 from tests.properties import assert_close, assert_same_function
 from tests.unfixed import otfusion, rebasin, zipit
@@ -20,7 +21,7 @@ PAIR = (mlp((6, 8, 7, 4)), mlp((6, 8, 7, 4), seed=2))
 # --- averages and ensembles ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     "method",
     [
         "Average",
@@ -89,10 +90,8 @@ def test_with_disjoint_classes_shares_choose_the_largest_of_each_ones_own():
 # --- matching --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "options", [{"mode": "activations"}, {"mode": "weights"}, {"similarity": "correlation"}], ids=str
-)
-@pytest.mark.parametrize("seed", [0, 2, 4])  # others have two dead neurons in a level: either may take either partner
+@each_case("options", [{"mode": "activations"}, {"mode": "weights"}, {"similarity": "correlation"}])
+@each_case("seed", [0, 2, 4])  # others have two dead neurons in a level: either may take either partner
 def test_swapped_parents_are_matched_by_the_inverse(options, seed):
     """Also coordinate descent, for it takes the groups in the same order; the fused functions are the same.
 

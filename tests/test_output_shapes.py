@@ -14,6 +14,7 @@ from retrofit_core.fusion.importance import Conductance, DeepLift, importance_sc
 from retrofit_core.inspection.analysis import analyse
 from retrofit_core.training import train
 from retrofit_core.training.evaluation import ensemble
+from tests.marks import each_case
 from tests.networks import initialised, normal, shuffled
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_twins import ALIGNING, LINEAR
@@ -99,8 +100,8 @@ def test_every_method_is_of_one_kind():
     assert sorted([*READS_CLASSES, *MATCHES_VALUES, *ANCESTOR, "Random-Linear"]) == sorted(METHODS)
 
 
-@pytest.mark.parametrize("method", [*MATCHES_VALUES, *ANCESTOR])
-@pytest.mark.parametrize("name", NETWORKS)
+@each_case("method", [*MATCHES_VALUES, *ANCESTOR])
+@each_case("name", NETWORKS)
 def test_values_of_any_shape_are_matched(name, method):
     """The same network twice is that network, and a copy in another order is found by what looks for it."""
     model, x, _ = case(name)
@@ -118,7 +119,7 @@ def test_values_of_any_shape_are_matched(name, method):
         assert_same_function(result.model, model, x, 1e-6)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@each_case("name", NETWORKS)
 def test_the_mean_of_outputs_is_torchs(name):
     """Two networks that differ: the ensemble, LP's and KD's goals are the plain mean of outputs."""
     model, x, _ = case(name)
@@ -135,8 +136,8 @@ def test_the_mean_of_outputs_is_torchs(name):
         assert_close(fused(x).flatten(0, -2), ones @ solution, 1e-6)
 
 
-@pytest.mark.parametrize("method", READS_CLASSES)
-@pytest.mark.parametrize("name", NETWORKS)
+@each_case("method", READS_CLASSES)
+@each_case("name", NETWORKS)
 def test_what_reads_classes_refuses_other_outputs_before_any_work(name, method):
     model, x, y = case(name)
     parents = [model, copy.deepcopy(model)]
@@ -149,8 +150,8 @@ def test_what_reads_classes_refuses_other_outputs_before_any_work(name, method):
         assert_same_function(METHODS[instead](parents, x, device="cpu", **options).model, model, x, 1e-6)
 
 
-@pytest.mark.parametrize("name", ["one output", "tokens", "dense"])
-@pytest.mark.parametrize("score", [Conductance, DeepLift])
+@each_case("name", ["one output", "tokens", "dense"])
+@each_case("score", [Conductance, DeepLift])
 def test_scores_for_true_classes_refuse_other_outputs(name, score):
     model, x, y = case(name)
     parents = [model, copy.deepcopy(model)]
@@ -172,8 +173,8 @@ def test_a_score_of_ones_own_sees_to_the_outputs_itself(name):
     assert_same_function(found.model, model, x, 1e-6)
 
 
-@pytest.mark.parametrize("name", ["one output", "tokens", "dense"])
-@pytest.mark.parametrize("score", ["conductance", "deeplift"])
+@each_case("name", ["one output", "tokens", "dense"])
+@each_case("score", ["conductance", "deeplift"])
 def test_scores_taken_alone_refuse_them_too(name, score):
     model, x, y = case(name)
     with pytest.raises(ValueError, match="the logit of the true class needs class scores"):

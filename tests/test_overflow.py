@@ -5,6 +5,7 @@ import torch
 
 from retrofit_core.fusion.grouping.assignment import assigned
 from retrofit_core.methods import METHODS
+from tests.marks import each_case
 from tests.networks import mlp, normal
 
 METHODS_WITH_SUMS = (
@@ -13,8 +14,8 @@ METHODS_WITH_SUMS = (
 )
 
 
-@pytest.mark.parametrize("dtype, scale", [(torch.float32, 1e22), (torch.float64, 1e170)])
-@pytest.mark.parametrize("method", METHODS_WITH_SUMS)
+@each_case("dtype, scale", [(torch.float32, 1e22), (torch.float64, 1e170)])
+@each_case("method", METHODS_WITH_SUMS)
 def test_overflowing_sums_are_refused(method, dtype, scale):
     parents = [mlp(seed=seed).to(dtype) for seed in (0, 1)]
     options = {"epochs": 1} if method.endswith("Gradient") else {}

@@ -17,6 +17,7 @@ from retrofit_core.system.files import Locked
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training import parents
 from retrofit_core.training.parents import TrainConfig, read_training, train_parents
+from tests.marks import each_case
 
 SMALL = '{"architecture": "cnn", "widths": [4, 6, 6]}'
 WIDER = '{"architecture": "cnn", "widths": [6, 8, 8]}'
@@ -42,7 +43,7 @@ def test_the_papers_epochs_are_by_the_share_of_the_images_that_a_parent_sees(spl
     assert [each["epochs"] for each in parents.plan(config, images).settings] == [epochs, epochs]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "facts",
     [
         [],
@@ -80,7 +81,7 @@ def test_the_command_means_the_config(config, tmp_path):
     assert train.call_args.args == (config, tmp_path)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("config", "message"),
     [
         (TrainConfig(arch=(SMALL, SMALL, SMALL)), "3 architectures for 2 parents: give one --arch"),

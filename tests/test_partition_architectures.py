@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from retrofit_core.networks.architectures import build, parse
 from retrofit_core.networks.levels import Level, compose, partition
+from tests.marks import each_case
 from tests.networks import normal
 from tests.properties import assert_close, assert_reproduces
 
@@ -81,7 +82,7 @@ def assert_each_parameter_in_one_level(model: nn.Module, levels: Sequence[Level]
     assert set(held) == {id(parameter) for parameter in model.parameters()} - replaced | folded
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@each_case("name", NETWORKS)
 def test_untouched_networks_are_cut_at_preactivations(name):
     make, shape, count = NETWORKS[name]
     model, x = make(), normal(3, *shape).float()
@@ -94,7 +95,7 @@ def test_untouched_networks_are_cut_at_preactivations(name):
     assert all(torch.equal(tensor, before[key]) for key, tensor in model.state_dict().items())
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@each_case("name", NETWORKS)
 def test_widths_axes_and_positions_are_those_of_the_boundary_tensors(name):
     make, shape, _ = NETWORKS[name]
     model, h = make(), normal(2, *shape).float()
@@ -147,7 +148,7 @@ def test_levels_of_gradient_methods_end_at_blocks(name, boundaries, widths, posi
     assert_each_parameter_in_one_level(model, levels)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "name, expected",
     [
         ("our resnet18", [(4, 64)] * 3 + [(8, 16)] * 2 + [(16, 4)] * 2 + [(32, 1)] * 2 + [(5, 1)]),

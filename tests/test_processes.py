@@ -13,6 +13,7 @@ from retrofit_core.fusion.contributors import Alone, Parties, Processes
 from retrofit_core.fusion.fit import Ridge
 from retrofit_core.fusion.importance import Conductance
 from retrofit_core.system.runtime import Runtime
+from tests.marks import each_case
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, labels, normal, residual
 
 SAMPLES, FIRST = 40, 13  # unequal shares
@@ -112,7 +113,7 @@ class Twice(Alone):
         return 2 * tensor
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_case("name", CASES)
 def test_the_same_samples_twice_say_the_same(name):
     """The ridge is a multiple of the inputs' energy, so nothing changes but sums."""
     once, twice = fused(name, slice(None)), fused(name, slice(None), Twice())

@@ -13,6 +13,7 @@ from retrofit_core import METHODS, fuse
 from retrofit_core.fusion.results import FusionResult
 from retrofit_core.fusion.samples import as_tensors
 from retrofit_core.method import KEYWORDS, LAST, Method
+from tests.marks import each_case
 
 X = torch.rand(40, 6, generator=torch.Generator().manual_seed(0))
 
@@ -22,7 +23,7 @@ def pair() -> list[nn.Module]:
     return [nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3)).eval() for _ in range(2)]
 
 
-@pytest.mark.parametrize("name", METHODS)
+@each_case("name", METHODS)
 def test_help_tells_every_keyword_of_a_method(name):
     """With its default, what it takes, and the publication; the class keeps a documentation of its own."""
     method = METHODS[name]
@@ -45,7 +46,7 @@ def test_the_signature_tells_types_and_defaults():
     assert inspect.signature(METHODS["KF-Linear"]).parameters["restarts"].annotation is int
 
 
-@pytest.mark.parametrize("name", METHODS)
+@each_case("name", METHODS)
 def test_keywords_have_one_order(name):
     """What is chosen, then options, then what every method takes."""
     listed = list(inspect.signature(METHODS[name]).parameters)[2:]

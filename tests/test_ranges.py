@@ -17,6 +17,7 @@ from retrofit_core.system.monitor import Monitor
 from retrofit_core.system.runtime import Runtime
 from retrofit_core.system.settings import Range, settings_of
 from retrofit_core.training.parents import TrainConfig, train_parents
+from tests.marks import each_case
 from tests.networks import mlp, normal
 
 LARGEST = 2**63 - 1
@@ -37,8 +38,8 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize("cls, name", sorted(NUMBERS, key=str))
-@pytest.mark.parametrize("value", [True, "3", [1], float("nan"), float("inf"), -1, -0.5])
+@each_case("cls, name", sorted(NUMBERS, key=str))
+@each_case("value", [True, "3", [1], float("nan"), float("inf"), -1, -0.5])
 def test_no_value_takes_these(cls, name, value):
     if isinstance(value, (int, float)) and value < 0:
         value += min(settings_of(cls)[name].range.low, 0)  # below ranges that hold negative numbers, too
@@ -56,7 +57,7 @@ def test_ends_belong_to_a_range_unless_they_are_left_out():
     assert str(Range(0, whole=True)) == "a whole number from 0"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "options",
     [
         {"batch_size": 0},
@@ -110,8 +111,8 @@ def test_the_largest_seed_serves():
     assert torch.equal(level_generator(3, 2).get_state(), torch.Generator().manual_seed(3 * 1_000_003 + 2).get_state())
 
 
-@pytest.mark.parametrize("words", [["train"], ["fuse", "a", "--out", "x.safetensors"], ["compare", "a"]])
-@pytest.mark.parametrize("seed", ["-1", str(LARGEST + 1), "1.5"])
+@each_case("words", [["train"], ["fuse", "a", "--out", "x.safetensors"], ["compare", "a"]])
+@each_case("seed", ["-1", str(LARGEST + 1), "1.5"])
 def test_the_command_line_names_the_seed(words, seed, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main([*words, "--seed", seed]) == 2

@@ -9,7 +9,6 @@ import re
 from pathlib import Path
 
 import pandas
-import pytest
 import torch
 import typer
 from torch import nn
@@ -22,6 +21,7 @@ from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.networks.levels.cuts import BOUNDARIES
 from retrofit_core.system.settings import Value, settings_of
+from tests.marks import each_case
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted(path for folder in ("retrofit_core", "app/retrofit_app") for path in (ROOT / folder).rglob("*.py"))
@@ -202,7 +202,7 @@ def test_messages_name_what_exists():
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "wrong"),
     [
         ("make Images with retrofit_core.data.held.", "name retrofit_core.data.held"),

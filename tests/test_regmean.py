@@ -13,6 +13,7 @@ from retrofit_core.fusion.moments.layersums import LayerSums
 from retrofit_core.networks.levels.level import unfolded
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.flat import fuse
+from tests.marks import each_case
 from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, residual
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS
@@ -94,8 +95,8 @@ def test_inputs_that_nobody_sees_leave_the_average():
     assert_same_function(regmean(models, torch.zeros(5, 6).double()).model[0], average(models)[0], x, 1e-10)
 
 
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("layer", [nn.Conv2d(96, 4, 3, padding=1), nn.Conv2d(3, 4, 3, stride=2), nn.Linear(5, 4)])
+@each_case("bias", [True, False])
+@each_case("layer", [nn.Conv2d(96, 4, 3, padding=1), nn.Conv2d(3, 4, 3, stride=2), nn.Linear(5, 4)])
 def test_layer_sums_are_those_of_the_rows(layer, bias):
     layer = layer.double()
     h = normal(7, 5) if isinstance(layer, nn.Linear) else normal(7, layer.in_channels, 6, 6)

@@ -2,7 +2,6 @@
 
 import inspect
 
-import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -12,6 +11,7 @@ from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import partition
 from retrofit_core.networks.levels.kinds import ACTIVATION_FUNCTIONS, ACTIVATIONS, TRANSPARENT
 from retrofit_core.networks.norm_statistics import reset_statistics
+from tests.marks import each_case, spread
 from tests.networks import CNN_SHAPE, batchnorm_cnn, labels, normal, permuted
 from tests.properties import assert_close
 from tests.test_contract import options_for
@@ -48,8 +48,7 @@ def pair():
     return [model, permuted(batchnorm_cnn(seed=4))]
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name != "KF-Linear-KD"])
-@pytest.mark.parametrize("name", ["SyncBatchNorm", *(pytest.param(n, marks=pytest.mark.slow) for n in [*NORMS][1:])])
+@each_case("method, name", spread([name for name in METHODS if name != "KF-Linear-KD"], NORMS, 1))
 def test_every_batchnorm_is_fused_as_batchnorm2d(name, method):
     x, y = normal(60, *CNN_SHAPE), labels(60, 3)
     options, forms = options_for(method, pair(), 3), [{}]
@@ -108,8 +107,8 @@ def test_all_activation_functions_and_dropouts_of_torch_are_known():
     assert len(dropouts) >= 7 and all(issubclass(kind, TRANSPARENT) for kind in dropouts)
 
 
-@pytest.mark.parametrize("method", ["KF-Linear", "OTFusion", "Git-Re-Basin", "ZipIt", "PLeaS"])
-@pytest.mark.parametrize("kind", [nn.SELU, nn.Softshrink, nn.Tanhshrink, nn.RReLU, nn.FeatureAlphaDropout])
+@each_case("method", ["KF-Linear", "OTFusion", "Git-Re-Basin", "ZipIt", "PLeaS"])
+@each_case("kind", [nn.SELU, nn.Softshrink, nn.Tanhshrink, nn.RReLU, nn.FeatureAlphaDropout])
 def test_twins_with_them_are_found(kind, method):
     def net(first, second, third):
         layers = [nn.Linear(4, 6), kind(), nn.Linear(6, 5), nn.Sequential(nn.Tanh(), kind()), nn.Linear(5, 3)]

@@ -10,6 +10,7 @@ from sklearn.decomposition import PCA
 from retrofit_core.fusion.results import FusionResult, principal_components
 from retrofit_core.networks.architectures import build
 from tests.flat import fuse
+from tests.marks import each_case
 from tests.networks import mlp, normal
 from tests.properties import assert_close
 
@@ -78,8 +79,8 @@ def _halve(path):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-@pytest.mark.parametrize("given_model", [False, True])
-@pytest.mark.parametrize("how", BREAKS)
+@each_case("given_model", [False, True])
+@each_case("how", BREAKS)
 def test_a_broken_folder_is_refused_in_a_sentence(how, given_model, result, tmp_path):
     result.save(tmp_path)
     BREAKS[how](tmp_path)

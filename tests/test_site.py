@@ -21,6 +21,7 @@ from retrofit_core.cli import documentation, main
 from retrofit_core.cli.terminal import app
 from retrofit_core.methods import METHODS
 from retrofit_core.system.settings import settings_of
+from tests.marks import each_case
 from tests.test_cli import HEARING
 
 ROOT = Path(__file__).parents[1]
@@ -70,7 +71,7 @@ def generated():
             sys.modules.pop(name, None)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@each_case("name", METHODS)
 def test_a_methods_page_has_its_formula_its_options_and_its_numbers(generated, name):
     page, method = generated[f"methods/{name.lower()}.md"], METHODS[name]
     assert page.count("```math") in (1, 2, 3) and method.sentence in page
@@ -152,7 +153,7 @@ def site(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_site_loads_nothing_from_elsewhere(site):
     pages = list(site.rglob("*.html"))
     assert len(pages) > 60
@@ -173,7 +174,7 @@ def _exists(page: Path, address: str) -> bool:
     return (page.parent / address.partition("#")[0].partition("?")[0]).exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_formulas_are_drawn_and_names_are_documented(site):
     assert (site / "methods" / "kf-linear.html").read_text().count("<math") >= 2
     assert 'id="retrofit_core.fuse"' in (site / "api" / "index.html").read_text()
@@ -182,7 +183,7 @@ def test_formulas_are_drawn_and_names_are_documented(site):
         assert 'class="arithmatex"' not in text and 'class="math"' not in text, page
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_command_shows_a_built_site_until_it_is_interrupted(site):
     command = [sys.executable, "-u", "-c", HEARING, "docs", "--no-browser", "--out", str(site)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
@@ -256,7 +257,7 @@ def address(site):
         server.shutdown()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.browser
 def test_pages_fit_a_telephone_ask_nobody_else_and_are_found(address):
     """What scripts load, too; tables and formulas scroll by themselves, never the page."""

@@ -14,6 +14,7 @@ import pytest
 
 from retrofit_core.runs import RunConfig, execute, read_config, read_run, snippets
 from retrofit_core.training.parents import TrainConfig, train_parents
+from tests.marks import each_case
 
 ROOT = Path(__file__).parent.parent
 TRAINING = TrainConfig(
@@ -32,7 +33,7 @@ CONFIG = RunConfig(
 )
 
 
-@pytest.mark.parametrize(
+@each_case(
     "config",
     [
         CONFIG,
@@ -44,7 +45,7 @@ CONFIG = RunConfig(
         ),
     ],
 )
-@pytest.mark.parametrize("text", [snippets.python, snippets.notebook_cell])
+@each_case("text", [snippets.python, snippets.notebook_cell])
 def test_python_builds_the_same_config(config, text):
     """Every assignment in the text, evaluated, is the configuration itself."""
     tree = ast.parse(text(config, TRAINING))
@@ -105,7 +106,7 @@ def test_command_script_and_cell_give_the_same_key_and_numbers(tmp_path, monkeyp
     assert eval(last, names)["accuracy"].to_dict() == expected  # noqa: S307
 
 
-@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(RunConfig)])
+@each_case("field", [field.name for field in dataclasses.fields(RunConfig)])
 def test_no_field_is_forgotten_by_the_command(field):
     """Each field away from its default shows in the command line."""
     values = {bool: True, int: 7, float: 0.7, str: "other"}
@@ -144,7 +145,7 @@ def made_by(line: str) -> set[str]:
     return {config.key() for config in found}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changes", "lines"),
     [
         ([{"method": "HF-Linear"}, {"method": "KF-Linear"}, {"method": "Average", "importance": "uniform"}], 1),

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from retrofit_core.methods import METHODS
+from tests.marks import each_case
 from tests.networks import initialised, labels, normal
 from tests.properties import assert_close, assert_same_function, untouched
 
@@ -127,12 +128,12 @@ def assert_found_again(model, x, methods=PLAIN):
         assert_same_function(fused.model, model, x, 1e-8)
 
 
-@pytest.mark.parametrize("join", [spelled for spelled, _ in FACTORS.values()], ids=[*FACTORS])
+@each_case("join", [spelled for spelled, _ in FACTORS.values()])
 def test_sums_with_factors_keep_their_twins(join):
     assert_found_again(initialised(Net(join), 0), normal(60, 6))
 
 
-@pytest.mark.parametrize("join", OTHERS.values(), ids=[*OTHERS])
+@each_case("join", OTHERS.values())
 def test_other_sums_keep_their_twins(join):
     assert_found_again(initialised(Net(join), 0), normal(60, 6))
 
@@ -142,7 +143,7 @@ def test_sums_of_convolutions_keep_their_twins(name):
     assert_found_again(initialised(ConvNet(FACTORS[name][0]), 0), normal(60, 6, 5, 5))
 
 
-@pytest.mark.parametrize("name", FACTORS)
+@each_case("name", FACTORS)
 def test_reports_and_weights_are_those_of_the_plain_sum(name):
     x = normal(60, 6)
     results = [
@@ -217,10 +218,8 @@ class Raw(nn.Module):
         return self.head(self.second(self.first(x, self.w).relu(), self.v).relu())
 
 
-@pytest.mark.parametrize(
-    "method", ["OTFusion", "OTFusion-Weights", "Git-Re-Basin", "Git-Re-Basin-Weights", "ZipIt", "PLeaS"]
-)
-@pytest.mark.parametrize(
+@each_case("method", ["OTFusion", "OTFusion-Weights", "Git-Re-Basin", "Git-Re-Basin-Weights", "ZipIt", "PLeaS"])
+@each_case(
     "first, second",
     [
         (lambda x, w: x @ w.t(), lambda x, w: x @ w),

@@ -19,6 +19,7 @@ from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, read_metadata, save_model
 from retrofit_core.runs import RunConfig, difference, execute, identity, read_config, read_identity
 from retrofit_core.system import notices
+from tests.marks import each_case
 
 MLP = {"architecture": "mlp", "sizes": [64, 6, 10]}
 
@@ -75,10 +76,8 @@ PREFIXES = (
 )
 
 
-@pytest.mark.parametrize("prefix", PREFIXES)
-@pytest.mark.parametrize(
-    "key", [(), ("state_dict",), ("checkpoint", "model"), ("params",), ("weights", "net", "state_dict")]
-)
+@each_case("prefix", PREFIXES)
+@each_case("key", [(), ("state_dict",), ("checkpoint", "model"), ("params",), ("weights", "net", "state_dict")])
 def test_any_chain_of_prefixes_behind_any_key(prefix, key, tmp_path):
     model = network(0)
     content = prefixed(model.state_dict(), prefix)
@@ -164,8 +163,8 @@ def test_a_network_that_was_not_tied_is_not_read_into_one_that_is(tmp_path):
         load_model(tmp_path / "m.pth", lambda: Net(tied=True))
 
 
-@pytest.mark.parametrize("form", ["safetensors", "torch", "old torch"])
-@pytest.mark.parametrize("name", ["m.safetensors", "m.pt", "m.bin", "m.weights", "model"])
+@each_case("form", ["safetensors", "torch", "old torch"])
+@each_case("name", ["m.safetensors", "m.pt", "m.bin", "m.weights", "model"])
 def test_the_content_decides_and_not_the_name(form, name, tmp_path):
     model, path = network(0), tmp_path / name
     if form == "safetensors":
@@ -247,7 +246,7 @@ def archive(names):
     return file.getvalue()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "words"),
     [
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:1", "git lfs pull"),
@@ -259,7 +258,6 @@ def archive(names):
         (archive(["weights.pth"]), "packed archive without weights"),
         (pickle.dumps({"conv1.weight": [1.0]}), "damaged, or holds other Python objects"),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",  # gzip writes the time into its bytes
 )
 def test_what_is_no_checkpoint_is_told_by_its_content(content, words, tmp_path):
     for name in ("m.pth", "m.safetensors"):
@@ -394,8 +392,8 @@ AVERAGED = {
 }
 
 
-@pytest.mark.parametrize("name", AVERAGED)
-@pytest.mark.parametrize("plain", ["state_dict", "model", "params"])
+@each_case("name", AVERAGED)
+@each_case("plain", ["state_dict", "model", "params"])
 def test_averaged_weights_are_read_first_and_said(name, plain, tmp_path):
     """As timm's load_state_dict(use_ema=True), whose default that is."""
     model, averaged, path = network(0), network(1), tmp_path / "m.pth"

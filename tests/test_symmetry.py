@@ -10,6 +10,7 @@ from torch import nn
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.levels import partition
 from retrofit_core.networks.symmetry import group_sums, mapped, matching, neuron_groups, permuted, shuffled, tensors
+from tests.marks import each_case
 from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual, seeded
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_levels import small_torchvision_vgg
@@ -128,21 +129,21 @@ def assert_shuffles(model, x):
     assert model(x).std() > 1e-3  # the outputs say something
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@each_case("name", NETWORKS)
 def test_the_networks_here_are_the_same_whenever_they_are_made(name):
     make, _ = NETWORKS[name]
     first, second = tensors(make()), tensors(make())
     assert all(torch.equal(first[key], second[key]) for key in first)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@each_case("name", NETWORKS)
 def test_shuffled_networks_compute_the_same(name):
     make, shape = NETWORKS[name]
     assert_shuffles(make(), normal(4, *shape))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LARGE)
+@each_case("name", LARGE)
 def test_shuffled_networks_of_torchvision_compute_the_same(name):
     torch.manual_seed(0)
     assert_shuffles(LARGE[name](), normal(2, 3, 64, 64))

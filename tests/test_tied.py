@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from retrofit_core.baselines.repair import repair
 from retrofit_core.fusion.task import Task
 from retrofit_core.methods import METHODS, RETROFITTING
+from tests.marks import each_case
 from tests.networks import initialised, normal
 from tests.properties import assert_close, untouched
 from tests.test_twins import EVERY
@@ -84,8 +85,8 @@ def twins(name):
     return model, twin, x
 
 
-@pytest.mark.parametrize("method", ALIGNED)
-@pytest.mark.parametrize("name", MAKE)
+@each_case("method", ALIGNED)
+@each_case("name", MAKE)
 def test_twins_are_found_and_stay_tied(name, method):
     model, twin, x = twins(name)
     with untouched(model, twin):
@@ -96,8 +97,8 @@ def test_twins_are_found_and_stay_tied(name, method):
         assert fused.head.weight is fused.emb.weight
 
 
-@pytest.mark.parametrize("method", ["PLeaS", "RegMean"])
-@pytest.mark.parametrize("name", MAKE)
+@each_case("method", ["PLeaS", "RegMean"])
+@each_case("name", MAKE)
 def test_methods_that_solve_layers_by_themselves_refuse_and_what_they_name_works(name, method):
     model, twin, x = twins(name)
     with pytest.raises(ValueError, match=r"Use Git-Re-Basin, OTFusion or ZipIt, which keep it shared") as refusal:

@@ -25,6 +25,7 @@ from retrofit_core.training import OPTIMIZERS, RECIPES, finetune, loop, recipe, 
 from retrofit_core.training.batches import Augmentation, Source, cutmix, epoch_of, steps_in
 from retrofit_core.training.evaluation import evaluate
 from retrofit_core.training.schedules import rates
+from tests.marks import each_case
 
 CNN = {"architecture": "cnn", "widths": [4, 6, 6]}
 CPU = torch.device("cpu")
@@ -321,8 +322,8 @@ def test_models_that_view_their_activations_train_too(digits):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("stop", [1, 4])
+@each_case("optimizer", OPTIMIZERS)
+@each_case("stop", [1, 4])
 def test_a_cancelled_training_goes_on_bit_for_bit(digits, tmp_path, optimizer, stop):
     settings = {"epochs": 6, "optimizer": optimizer, "learning_rate": 3e-3, "crop": 1, "cutmix": True}
     rows, state, straight = torch.arange(300), tmp_path / "state.safetensors", network(dropout=True)
@@ -470,7 +471,7 @@ def test_every_recipe_is_made_of_arguments_of_train(digits):
         train(model, digits, torch.arange(40), **{**settings, "epochs": 1, "batch": 16})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("architecture", "data", "parts", "epochs"),
     [
         ("vgg", "cifar10", 2, 200),
@@ -510,7 +511,7 @@ def test_images_of_unknown_data_stay_as_they_are_unless_asked(name):
     assert "crop" not in recipe("small", "cifar10") and recipe("small", "cifar10", augment="flip")["flip"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "message"),
     [
         ("blur", "unknown augmentation 'blur'. Use auto, none, or a list of crop=PIXELS"),
@@ -611,7 +612,7 @@ def test_finetuning_starts_at_the_weights_and_goes_on(digits, tmp_path):
         )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arguments", "message"),
     [
         ({"rows": torch.tensor([], dtype=torch.int64)}, "no rows of data set 'digits'"),

@@ -16,7 +16,7 @@ from retrofit_core.networks.architectures import build
 from retrofit_core.networks.symmetry import groups_apart, neuron_groups, shuffled, tensors
 from retrofit_core.networks.symmetry.maps import reordered
 from retrofit_core.networks.symmetry.watch import central
-from tests.marks import slow_but
+from tests.marks import each_case, spread
 from tests.networks import VGG_SHAPE, initialised, labels, mlp, normal
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import IMAGES, NETWORKS, VIT
@@ -24,8 +24,6 @@ from tests.unfixed import otfusion, transformer_otfusion
 
 MODES = ("activations", "weights")
 POLICIES = ("mean", "only_resid", "no_resid", "weighted_scalar", "weighted_matrix")
-#: Policies of `make quick`.
-FEW = ("mean",)
 
 
 def vit(seed=1, **changes):
@@ -38,7 +36,7 @@ def vision(seed=1):
 
 PAIRS = {"vit": (vit, VGG_SHAPE), "torchvision vit": (vision, IMAGES)}
 #: The second one is the same mathematics behind another attention module.
-NAMES = ["vit", pytest.param("torchvision vit", marks=pytest.mark.slow)]
+NAMES = ["vit", "torchvision vit"]
 
 
 def changed(model, seed, size=0.3):
@@ -151,8 +149,8 @@ def standard(z):
     return (z - z.mean(0)) / z.std(0)
 
 
-@pytest.mark.parametrize("policy", slow_but(POLICIES, FEW))
-@pytest.mark.parametrize("mode", MODES)
+@each_case("policy", POLICIES)
+@each_case("mode", MODES)
 def test_equals_the_steps_in_plain_lines(mode, policy):
     first, x = vit(), normal(20, *VGG_SHAPE)
     second = changed(first, 2)
@@ -168,9 +166,8 @@ def test_equals_the_steps_in_plain_lines(mode, policy):
 # --- copies -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("policy", slow_but(POLICIES, FEW))
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", NAMES)
+@each_case("policy, name", spread(POLICIES, NAMES, 1))
+@each_case("mode", MODES)
 def test_a_shuffled_copy_is_found_again_by_every_policy(name, mode, policy):
     make, shape = PAIRS[name]
     model, x = make(), normal(20, *shape)
@@ -375,7 +372,7 @@ def test_a_plain_average_is_what_maps_of_copies_in_order_give():
         assert_same_function(fused, METHODS["Average"]([first, near], x).model, x, 1e-10)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "options, message",
     [
         ({"mode": "both"}, "mode is 'both'. Use activations, weights"),

@@ -27,6 +27,7 @@ from retrofit_core.fusion.task import Task, carry_out
 from retrofit_core.system.monitor import Monitor
 from retrofit_core.system.runtime import Runtime
 from retrofit_core.system.settings import Range, Value, setting, settings_of
+from tests.marks import each_case
 from tests.networks import labels, mlp, normal
 from tests.properties import assert_same_function
 
@@ -174,7 +175,7 @@ def test_a_gradient_fit_by_value():
     assert by_value.config["patience"] is None and "ridge" not in by_value.config
 
 
-@pytest.mark.parametrize(
+@each_case(
     "more, message",
     [
         ({"fit": None}, "fit is of type NoneType. Pass one of Ridge, Gradient, a name"),
@@ -233,8 +234,8 @@ def test_a_score_may_return_arrays_and_take_keywords():
     assert torch.allclose(flat.levels[0].scores[:8], torch.arange(1, 9).double() / 36)
 
 
-@pytest.mark.parametrize("by", ["function", "class", "value", "name"])
-@pytest.mark.parametrize(
+@each_case("by", ["function", "class", "value", "name"])
+@each_case(
     "returned, message",
     [
         (lambda m, d: Grouping(torch.zeros(m).long(), d, 0.0), "7 of the grouping's 8 groups are empty"),
@@ -417,7 +418,7 @@ def test_a_signature_lists_every_keyword():
 GIVEN = {"FedAvg": {"sample_counts": [10, 20, 30]}, "Ensemble-Shares": {"class_shares": torch.ones(3, 4)}}
 
 
-@pytest.mark.parametrize("name", METHODS)
+@each_case("name", METHODS)
 def test_what_a_method_says_of_parents_is_what_its_plan_takes(name):
     """Numbers of parents, and parents of other widths."""
     method = METHODS[name]

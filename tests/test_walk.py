@@ -16,6 +16,7 @@ from retrofit_core.fusion.moments import Moments, Rows, layersums
 from retrofit_core.fusion.samples import as_tensors
 from retrofit_core.fusion.walk import Walk
 from retrofit_core.networks.levels import compose, each, partition, rows
+from tests.marks import each_case
 from tests.networks import CNN_SHAPE, cnn, initialised, labels, normal, residual
 from tests.properties import assert_close
 
@@ -64,7 +65,7 @@ def test_moments_are_those_of_the_materialised_rows(device):
         h = fused[index].module(h)
 
 
-@pytest.mark.parametrize("change", ["no cache", "little cache", "batches of 7", "small chunks", "lags"])
+@each_case("change", ["no cache", "little cache", "batches of 7", "small chunks", "lags"])
 def test_budgets_and_batches_change_nothing(change, device, monkeypatch):
     expected = walked(device)
     options = {}
@@ -120,9 +121,9 @@ def thin(seed):
     return initialised(nn.Sequential(*parts), seed)
 
 
-@pytest.mark.parametrize("make", [cnn, residual, thin])
-@pytest.mark.parametrize("inputs", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("change", ["kept", "not kept", "some kept", "resumed", "looked ahead"])
+@each_case("make", [cnn, residual, thin])
+@each_case("inputs", [torch.contiguous_format, torch.channels_last])
+@each_case("change", ["kept", "not kept", "some kept", "resumed", "looked ahead"])
 def test_a_level_meets_one_layout_whatever_is_kept_or_resumed(make, inputs, change, device, monkeypatch):
     """On every processor: the same strides before each level, and so the same bits behind it."""
     x = normal(SAMPLES, *CNN_SHAPE).contiguous(memory_format=inputs)
@@ -252,7 +253,7 @@ def test_walking_on_uses_the_weights_that_the_level_has_by_then(device):
 X, Y = normal(11, 3), labels(11, 4)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "data, labelled",
     [
         (X, False),

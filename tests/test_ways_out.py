@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from retrofit_core import METHODS
 from tests.flat import FLAT
+from tests.marks import each_case, spread
 from tests.networks import labels, normal, seeded
 from tests.test_contract import EVERY, options_for
 
@@ -316,12 +317,24 @@ QUICK = [
     ("tied layers", "conductance"),
 ]
 MANY = ("plain", "residual", "chunks", "grouped", "MultiheadAttention")
-CASES = [*product(NETWORKS, ("two parents", "other widths", "a narrower target")), *product(MANY, [*WIDTHS, *ASKED])]
-SLOW = [pytest.param(*case, marks=pytest.mark.slow) for case in dict.fromkeys(CASES) if case not in QUICK]
+CASES = [
+    *spread(NETWORKS, ("two parents", "other widths", "a narrower target"), 1),
+    *((network, situation) for situation, network in spread([*WIDTHS, *ASKED], MANY, 2)),
+]
 
 
-@pytest.mark.parametrize(("network", "situation"), [*QUICK, *SLOW])
+@each_case("network, situation", QUICK)
 def test_what_a_refusal_recommends_works(network, situation):
+    assert_a_way_leads_on(network, situation)
+
+
+@pytest.mark.slow
+@each_case("network, situation", [case for case in dict.fromkeys(CASES) if case not in QUICK])
+def test_what_a_refusal_recommends_works_on_every_network(network, situation):
+    assert_a_way_leads_on(network, situation)
+
+
+def assert_a_way_leads_on(network, situation):
     tried = Ways(network, situation)
     dead = {
         name: tried.dead_end(name, tried.asked) for name in METHODS if tried.taken(name, tried.asked) == tried.asked
@@ -353,9 +366,7 @@ def test_a_way_that_leads_nowhere_is_found():
     assert ways(grouping, "Same-Index-Linear", {}) == [("KF-Linear", {})]
 
 
-@pytest.mark.parametrize(
-    "network", ["concatenated", "branches", "GroupNorm", "MultiheadAttention", "neurons last", "chunks"]
-)
+@each_case("network", ["concatenated", "branches", "GroupNorm", "MultiheadAttention", "neurons last", "chunks"])
 def test_aligned_methods_end_in_a_network_or_a_sentence(network):
     """Several groups of neurons on one axis of a weight, and layers that are never called, ended in torch's words."""
     for name, situation in product(("OTFusion", "OTFusion-Weights", "ZipIt"), ("other widths", "a narrower target")):

@@ -15,6 +15,7 @@ from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import partition
 from retrofit_core.networks.symmetry import neuron_groups
 from tests.flat import fuse
+from tests.marks import each_case
 from tests.networks import batchnorm_cnn, initialised, mlp, normal
 from tests.properties import assert_close, assert_same_function
 
@@ -76,7 +77,7 @@ def with_computed_weight(kind: str, seed: int = 0) -> nn.Module:
     return model
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_case("kind", KINDS)
 def test_the_layer_and_the_way_out_are_named(kind):
     model = with_computed_weight(kind)
     name = "bias" if kind == "bias" else "weight"
@@ -90,7 +91,7 @@ def test_the_layer_and_the_way_out_are_named(kind):
         fuse([mlp(), mlp(seed=1)], DATA, target=model)
 
 
-@pytest.mark.parametrize("method", WRITING)
+@each_case("method", WRITING)
 def test_every_method_that_writes_weights_refuses_computed_ones_before_any_work(method):
     model = with_computed_weight("weight_norm")
     with pytest.raises(ValueError, match="parent 0: the weight of layer '2' is computed from other tensors"):
@@ -133,7 +134,7 @@ def test_parts_of_computed_weights_are_not_averaged(kind):
         average([with_computed_weight(kind, seed) for seed in range(2)])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_case("kind", KINDS)
 def test_neuron_groups_are_not_found_in_computed_weights(kind):
     with pytest.raises(ValueError, match=r"Sequential: the \w+ of layer '2' is computed from other tensors"):
         neuron_groups(with_computed_weight(kind), normal(2, 6))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
 ROOT = Path(__file__).parent.parent
 PACKAGES = {"retrofit_core": Path("."), "app": Path("app")}
 """Top-level folder -> the folder whose content a wheel holds"""
@@ -66,7 +67,6 @@ def wheel(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(tree, tmp_path_factory.mktemp("wheel"), "build_wheel")
 
 
-@pytest.mark.slow
 def test_the_sdist_is_the_repository(tree, tmp_path):
     with tarfile.open(built(tree, tmp_path, "build_sdist")) as archive:
         held = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
@@ -75,7 +75,6 @@ def test_the_sdist_is_the_repository(tree, tmp_path):
     assert sorted(held - made) == sorted(name.as_posix() for name in sources())
 
 
-@pytest.mark.slow
 def test_every_file_of_the_packages_is_in_the_wheel(wheel):
     """Every module, so that no package can be forgotten in pyproject.toml, and every other file that is tracked."""
     held = set(zipfile.ZipFile(wheel).namelist())
@@ -89,7 +88,6 @@ def test_every_file_of_the_packages_is_in_the_wheel(wheel):
     assert sorted(name for name in held - wanted - pages if ".dist-info/" not in name) == []
 
 
-@pytest.mark.slow
 def test_the_installed_app_has_its_shipped_runs(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     command = [sys.executable, "-W", "ignore", "-c", SHIPPED, str(tmp_path / "site")]

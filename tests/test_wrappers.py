@@ -13,6 +13,7 @@ from retrofit_core.inspection.analysis import analyse
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import partition
 from retrofit_core.networks.wrappers import unwrapped
+from tests.marks import each_case
 from tests.networks import initialised, labels, mlp, normal
 from tests.properties import assert_close, assert_reproduces, untouched
 from tests.test_contract import options_for
@@ -82,7 +83,7 @@ def _forgetting():
     torch._dynamo.reset()
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name != "KF-Linear-KD"])
+@each_case("method", [name for name in METHODS if name != "KF-Linear-KD"])
 def test_every_method_gives_what_it_gives_of_the_networks_inside(method):
     x, y = normal(60, 6), labels(60, 3)
     options = options_for(method, pair(), 3) | {"device": "cpu"}
@@ -96,8 +97,8 @@ def test_every_method_gives_what_it_gives_of_the_networks_inside(method):
         assert_close(result.model(x), expected.model(x), 1e-10)
 
 
-@pytest.mark.parametrize("method", ["RegMean", "KF-Linear"])
-@pytest.mark.parametrize("name", WRAPPED)
+@each_case("method", ["RegMean", "KF-Linear"])
+@each_case("name", WRAPPED)
 def test_every_wrapper_is_taken_off(name, method):
     x = normal(60, 6)
     fused = METHODS[method](wrapped_pair(name, x), x, device="cpu").model

@@ -4,6 +4,7 @@ import pytest
 
 from retrofit_app.address import neurons, readers
 from retrofit_app.address.rule import Parameter, merged, option, settle
+from tests.marks import each_case
 
 LEVEL = option("level", ["a", "b", "c"], "b", "level of this run")
 SCORE = option("score", ["uniform", "deeplift"], "uniform", "importance")
@@ -71,7 +72,7 @@ def test_picks_are_written_in_one_way():
     assert neurons.parameter("pick", 2).read("B8.A7.A5-6.A5") == "A5-7.B8"
 
 
-@pytest.mark.parametrize("text", ["C1", "A", "A-1", "A1-", "A1-2-3", "3", "A²", "A" + "9" * 9, "a1", "A1..;drop"])
+@each_case("text", ["C1", "A", "A-1", "A1-", "A1-2-3", "3", "A²", "A" + "9" * 9, "a1", "A1..;drop"])
 def test_nonsense_is_no_pick(text):
     with pytest.raises(ValueError, match="no such list of neurons"):
         neurons.parameter("pick", 2).read(text)
@@ -96,7 +97,7 @@ def test_a_spelling_of_two_names_is_none_of_them():
         two.read("MY_RUN")
 
 
-@pytest.mark.parametrize("text", ["0" * 11 + "99", "2" + "0" * 12, "1" * 1900, "99", "x", "²", ""])
+@each_case("text", ["0" * 11 + "99", "2" + "0" * 12, "1" * 1900, "99", "x", "²", ""])
 def test_a_whole_number_is_checked_as_it_is_used(text):
     with pytest.raises(ValueError, match="from 1 to 12"):
         readers.whole(1, 12)(text)

@@ -24,6 +24,7 @@ def names(page) -> list[str]:
     return page.locator(".retrofit-book").first.locator("tbody th[scope=row]").all_inner_texts()
 
 
+@pytest.mark.long
 def test_ticked_runs_lead_to_the_page(open_page):
     page = open_page("/?view=runs&ticks=hf-gradient|kf-linear")
     link = page.get_by_role("link", name="Compare them side by side")
@@ -35,6 +36,7 @@ def test_ticked_runs_lead_to_the_page(open_page):
     assert names(page)[:2] == ["HF-Gradient", "KF-Linear"]
 
 
+@pytest.mark.long
 def test_the_order_is_a_step_of_back_and_comes_back_with_the_menu(open_page):
     page = open_page(PAGE)
     drawn(page)
@@ -68,6 +70,7 @@ def test_a_leaderboard_fills_and_is_found_again(open_page):
     assert any(words.startswith("Accuracy in per cent against seconds") for words in words_of_figures(page))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_does_not_scroll_sideways_and_every_picture_has_words(open_page, scheme):
     page = open_page(PAGE, width=390, scheme=scheme)

@@ -101,6 +101,7 @@ def test_phone_in_both_themes_does_not_scroll_sideways(open_page, scheme):
     assert fill == {"light": "rgb(89, 89, 85)", "dark": "rgb(169, 169, 164)"}[scheme]
 
 
+@pytest.mark.long
 def test_every_preset_says_what_it_is_and_what_start_would_take(open_page):
     page = open_page("/?view=new")
     settled(page)
@@ -120,6 +121,7 @@ def test_every_preset_says_what_it_is_and_what_start_would_take(open_page):
             assert page.locator(".retrofit-split").is_visible()
 
 
+@pytest.mark.long
 def test_a_fresh_window_shows_the_form_of_a_link(open_page):
     link = "/?view=new&preset=four&split-seed=3&method=KF-Gradient&samples=150"
     page, again = open_page(link), open_page(link)
@@ -135,6 +137,7 @@ def test_a_fresh_window_shows_the_form_of_a_link(open_page):
     assert page.evaluate(counts) == again.evaluate(counts)
 
 
+@pytest.mark.long
 def test_the_form_is_as_it_was_left_when_one_comes_back_to_it(open_page):
     page = open_page("/?view=new&preset=sharded&split-seed=3")
     settled(page)
@@ -152,6 +155,7 @@ def test_the_form_is_as_it_was_left_when_one_comes_back_to_it(open_page):
     assert page.get_by_role("spinbutton", name="Training seed").input_value() == "3"
 
 
+@pytest.mark.long
 def test_nonsense_in_the_address_is_named_and_the_page_stands(open_page):
     page = open_page("/?view=new&run=gone&preset=nope&parents=many")
     settled(page)
@@ -203,6 +207,7 @@ def test_a_run_from_start_to_result_with_reload_and_second_tab(open_page, served
     assert Path(download.value.path()).read_text().startswith("level,")
 
 
+@pytest.mark.long
 def test_a_start_that_other_work_holds_up_leads_to_that_work(open_page, served_runs):
     page, second = open_page(f"/?{LONG}&fusion-seed=17"), open_page()
     settled(page)
@@ -218,6 +223,7 @@ def test_a_start_that_other_work_holds_up_leads_to_that_work(open_page, served_r
     assert page.url.endswith(f"run={run}") or f"run={run}&" in page.url
 
 
+@pytest.mark.long
 def test_cancel_keeps_what_is_finished_and_the_run_goes_on_from_there(open_page, served_runs):
     page = open_page()
     run = start(page, 12)
@@ -255,6 +261,7 @@ def test_a_killed_worker_is_reported_and_its_run_can_be_deleted_and_brought_back
     page.get_by_text("The worker was killed").wait_for()
 
 
+@pytest.mark.long
 def test_ticks_and_opening_in_the_list_of_runs(open_page):
     page = open_page("/?view=runs&filter=gradient%20shipped")  # whatever other tests have left
     settled(page)
@@ -278,6 +285,7 @@ def test_ticks_and_opening_in_the_list_of_runs(open_page):
     assert "view" not in page.url
 
 
+@pytest.mark.long
 def test_a_run_outlives_its_server_and_the_next_one_finds_it(open_page, screenshots, served_runs):
     with screenshots.served(served_runs) as other:
         run = start(page := open_page(base=other), 14)
@@ -290,6 +298,7 @@ def test_a_run_outlives_its_server_and_the_next_one_finds_it(open_page, screensh
     elsewhere.get_by_text("one at a time is done").or_(elsewhere.get_by_text("takes about")).first.wait_for()
 
 
+@pytest.mark.long
 def test_networks_are_trained_first_and_the_losses_come_live(open_page, served_runs):
     page = open_page("/?view=new&preset=sharded&epochs=4&arch=mlp&samples=50&importance=uniform")
     settled(page)
@@ -301,6 +310,7 @@ def test_networks_are_trained_first_and_the_losses_come_live(open_page, served_r
     assert all((served_runs / name).exists() for name in [*config["models"], config["splits"]])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("method", "levels"), [("OTFusion", True), ("Ensemble", False)])
 def test_another_method_is_started_from_the_form_and_shown(open_page, served_runs, method, levels):
     page = open_page("/?view=new&samples=60&importance=uniform")
@@ -329,6 +339,7 @@ def test_another_method_is_started_from_the_form_and_shown(open_page, served_run
     page.get_by_text("fits no level, so there is no analysis" if levels else "does not work level by level").wait_for()
 
 
+@pytest.mark.long
 def test_a_fingers_targets_on_a_phone(open_page):
     page = open_page("/?view=new&preset=sharded&method=OTFusion", width=390)
     settled(page)

@@ -28,6 +28,7 @@ def click_plane(page, kind: str, across: float, down: float) -> None:
     page.mouse.click(box["x"] + across * box["width"], box["y"] + down * box["height"])
 
 
+@pytest.mark.long
 def test_a_landscape_is_measured_found_again_after_a_reload_and_shown(open_page):
     page = open_page(f"{PAGE}&resolution=5&images=32")
     drawn(page)
@@ -55,6 +56,7 @@ def test_a_click_on_the_plane_picks_a_point_and_the_line_next_to_it(open_page):
     page.get_by_text("From A to fused in a straight line").wait_for()
 
 
+@pytest.mark.long
 def test_a_copied_link_shows_the_same_view(open_page):
     page = open_page(f"{PAGE}&scale=own&path=1&point=7-7")
     drawn(page)
@@ -65,6 +67,7 @@ def test_a_copied_link_shows_the_same_view(open_page):
     assert words_of_figures(other) == words_of_figures(page)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_does_not_scroll_sideways_and_every_picture_has_words(open_page, scheme):
     page = open_page(f"{PAGE}&point=7-7", width=390, scheme=scheme)
@@ -75,6 +78,7 @@ def test_a_phone_does_not_scroll_sideways_and_every_picture_has_words(open_page,
     assert accuracy.startswith("Contours of the accuracy") and line.startswith("Lines of loss and accuracy")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "height"), [(1280, 720), (1920, 1080)])
 def test_a_lecture_fills_a_projector_and_keeps_run_and_sentence(open_page, width, height):
     page = open_page(f"{PAGE}&lecture=1&path=1")
@@ -98,6 +102,7 @@ def test_a_lecture_fills_a_projector_and_keeps_run_and_sentence(open_page, width
     assert page.locator(".st-key-stepper").get_by_text("HF-Linear 93.0").is_visible()
 
 
+@pytest.mark.long
 def test_a_lecture_is_entered_and_left_by_a_key_and_turned_by_a_presenters(open_page):
     page = open_page(f"{PAGE}&lecture=1")
     page.get_by_role("button", name="Leave").wait_for()
@@ -112,6 +117,7 @@ def test_a_lecture_is_entered_and_left_by_a_key_and_turned_by_a_presenters(open_
     assert "lecture" not in page.url and "path=2" in page.url
 
 
+@pytest.mark.long
 def test_the_relief_is_one_click_away_and_back(open_page):
     page = open_page(PAGE)
     drawn(page)

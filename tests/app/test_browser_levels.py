@@ -65,6 +65,7 @@ def ink_of(page, layer: str) -> list[int]:
     )
 
 
+@pytest.mark.long
 def test_keys_buttons_and_back_step_through_the_levels(open_page):
     page = open_page(f"{RUN}&level={FIRST}")
     shown(page, FIRST)
@@ -86,6 +87,7 @@ def test_keys_buttons_and_back_step_through_the_levels(open_page):
     assert page.get_by_role("button", name="Previous").is_disabled()
 
 
+@pytest.mark.long
 def test_keys_can_be_switched_off(open_page):
     page = open_page(f"{RUN}&level=features.5")
     shown(page, "features.5")
@@ -101,6 +103,7 @@ def test_keys_can_be_switched_off(open_page):
     assert f"level={LAST}" in page.url
 
 
+@pytest.mark.long
 def test_a_lasso_fills_the_table_and_stays_across_levels_and_in_a_copied_link(open_page):
     page = open_page(f"{RUN}&level={FIRST}")
     shown(page, FIRST)
@@ -122,6 +125,7 @@ def test_a_lasso_fills_the_table_and_stays_across_levels_and_in_a_copied_link(op
     assert "pick=" not in other.url
 
 
+@pytest.mark.long
 def test_a_neuron_that_is_hovered_over_shows_in_every_picture(open_page):
     page = open_page(f"{RUN}&level={FIRST}")
     shown(page, FIRST)
@@ -136,6 +140,7 @@ def test_a_neuron_that_is_hovered_over_shows_in_every_picture(open_page):
     assert "pick=" not in page.url
 
 
+@pytest.mark.long
 def test_what_is_drawn_around_shows_in_every_picture_before_the_gesture_ends(open_page):
     page = open_page(f"{RUN}&level={FIRST}")
     shown(page, FIRST)
@@ -155,6 +160,7 @@ def test_what_is_drawn_around_shows_in_every_picture_before_the_gesture_ends(ope
     page.get_by_text("neurons picked").first.wait_for()
 
 
+@pytest.mark.long
 def test_a_click_picks_shift_adds_and_escape_clears(open_page):
     page = open_page(f"{RUN}&level={FIRST}&pick=A0")
     shown(page, FIRST)
@@ -188,6 +194,7 @@ def test_a_picked_neuron_leads_to_the_images_that_excite_its_group(open_page):
     assert words.splitlines()[0] == name  # the picked one comes before other members
 
 
+@pytest.mark.long
 def test_pictures_are_gone_through_by_keyboard(open_page):
     page = open_page(f"{RUN}&level={FIRST}&lecture=1")
     page.get_by_role("button", name="Leave").wait_for()
@@ -249,6 +256,7 @@ def test_a_finger_scrolls_the_page_and_a_tap_picks(browser, address):
     raise AssertionError("no neuron was found in the picture")
 
 
+@pytest.mark.long
 def test_pictures_are_as_sharp_as_the_screen_and_follow_the_width_of_the_window(browser, address):
     context = browser.new_context(viewport={"width": 1280, "height": 900}, device_scale_factor=2)
     context.set_default_timeout(PATIENCE)
@@ -269,6 +277,7 @@ def test_pictures_are_as_sharp_as_the_screen_and_follow_the_width_of_the_window(
     context.close()
 
 
+@pytest.mark.long
 def test_a_row_of_the_table_puts_a_ring_into_the_pictures(open_page):
     page = open_page(f"{RUN}&level={FIRST}&pick=A0-3")
     shown(page, FIRST)
@@ -281,6 +290,7 @@ def test_a_row_of_the_table_puts_a_ring_into_the_pictures(open_page):
     shown(page, FIRST)
 
 
+@pytest.mark.long
 def test_a_click_on_the_drawn_network_goes_to_that_level(open_page):
     page = open_page(f"{RUN}&level=features.2")
     shown(page, "features.2")
@@ -291,6 +301,7 @@ def test_a_click_on_the_drawn_network_goes_to_that_level(open_page):
     assert f"level={LAST}" in page.url
 
 
+@pytest.mark.long
 def test_a_click_on_an_index_shows_its_two_groupings(open_page):
     page = open_page(f"{RUN}&level={FIRST}")
     shown(page, FIRST)
@@ -305,6 +316,7 @@ def test_a_click_on_an_index_shows_its_two_groupings(open_page):
     assert pictures.nth(0).bounding_box()["y"] == pictures.nth(1).bounding_box()["y"]  # side by side
 
 
+@pytest.mark.long
 def test_the_cluster_pictures_stand_above_the_fold_of_a_laptop(open_page):
     page = open_page(f"{RUN}&level={FIRST}")
     page.set_viewport_size({"width": 1280, "height": 800})
@@ -318,6 +330,7 @@ def test_the_cluster_pictures_stand_above_the_fold_of_a_laptop(open_page):
     assert boxes[0]["y"] - heading["y"] - heading["height"] <= 20  # no dead space
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("step", "width", "height"),
     [*((step, 1280, 720) for step in SENTENCES), *((step, 1920, 1080) for step in ("grouping", "fit"))],
@@ -361,6 +374,7 @@ def test_a_lecture_is_entered_and_left_by_a_key(open_page):
     page.get_by_text("How to read this").wait_for()
 
 
+@pytest.mark.long
 def test_a_presenters_keys_turn_the_steps_and_then_the_levels(open_page):
     page = open_page(f"{RUN}&level={FIRST}&step=targets&lecture=1")
     page.get_by_role("button", name="Leave").wait_for()
@@ -370,6 +384,7 @@ def test_a_presenters_keys_turn_the_steps_and_then_the_levels(open_page):
     press_until(page, "ArrowLeft", "**step=targets**")
 
 
+@pytest.mark.long
 def test_home_and_end_lead_through_a_lecture(open_page):
     page = open_page(f"{RUN}&level={FIRST}&lecture=1")
     page.get_by_role("button", name="Leave").wait_for()
@@ -414,6 +429,7 @@ def test_what_a_pictures_menu_saves_says_where_it_comes_from(open_page, kind):
     assert width == page.locator(PICTURES).first.evaluate("one => one.clientWidth")  # as it is seen
 
 
+@pytest.mark.long
 def test_a_pictures_menu_has_its_numbers_a_link_and_the_command(open_page):
     page = open_page(f"{RUN}&level={FIRST}&pick=A3")
     shown(page, FIRST)
@@ -430,6 +446,7 @@ def test_a_pictures_menu_has_its_numbers_a_link_and_the_command(open_page):
     menu.get_by_text("retrofit fuse").first.wait_for()
 
 
+@pytest.mark.long
 def test_nonsense_is_named_and_the_menu_keeps_the_run(open_page):
     page = open_page(f"{RUN}&level=99&step=none&score=luck&seed=x&pick=%3Cb%3E")
     for word in ("level=99", "step=none", "score=luck", "seed=x", "pick=<b>"):
@@ -439,6 +456,7 @@ def test_nonsense_is_named_and_the_menu_keeps_the_run(open_page):
     page.wait_for_url("**/?run=kf-gradient")
 
 
+@pytest.mark.long
 def test_on_a_phone_no_control_lies_on_another_and_no_key_is_named(open_page):
     page = open_page(f"{RUN}&level={FIRST}", width=390)
     shown(page, FIRST)
@@ -458,6 +476,7 @@ def overlap(one: dict[str, float], other: dict[str, float]) -> bool:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_does_not_scroll_sideways_and_every_picture_of_every_step_has_words(open_page, scheme):
     page = open_page(f"{RUN}&level=features.2", width=390, scheme=scheme)

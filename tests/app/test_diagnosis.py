@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from retrofit_app.figures.diagnosis import diagnosis, largest_loss, worst_level
+from tests.marks import each_case
 
 
 def levels(*errors: tuple[float, float], form: str = "ridge") -> pd.DataFrame:
@@ -56,8 +57,8 @@ def test_without_a_loss_or_a_measurement_the_errors_are_told():
     assert "by grouping alone" in diagnosis(levels((0.1, 0.0), form="aligned"), [], 0)
 
 
-@pytest.mark.parametrize("accuracy", [[], [80.0] * 4, [96.0, 95.0, 93.0, 93.0], [90.0, 60.0, 60.0, 60.0]])
-@pytest.mark.parametrize("images", [0, 300, 100_000])
+@each_case("accuracy", [[], [80.0] * 4, [96.0, 95.0, 93.0, 93.0], [90.0, 60.0, 60.0, 60.0]])
+@each_case("images", [0, 300, 100_000])
 def test_the_level_that_is_opened_is_the_one_that_is_named(accuracy, images):
     named = worst_level(THREE, accuracy, images)
     text = diagnosis(THREE, accuracy, images)

@@ -17,6 +17,7 @@ from retrofit_app.figures.errors import AXES, RADIUS, number_box, number_positio
 from retrofit_app.figures.palette import shade
 from retrofit_core.fusion.importance import IMPORTANCE, Importance
 from retrofit_core.fusion.results import LevelReport, frame
+from tests.marks import each_case
 
 NETWORKS = [
     Network("network A", "parent", 49.6, [100.0, 0.0]),
@@ -345,8 +346,8 @@ def apart(colours: list[str], seen: np.ndarray) -> float:
     return min(float(np.linalg.norm(a - b)) for i, a in enumerate(points) for b in points[:i])
 
 
-@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
-@pytest.mark.parametrize("cones", CONES)
+@each_case("palette", [LIGHT, DARK])
+@each_case("cones", CONES)
 def test_hues_are_told_apart_by_the_colour_blind(palette, cones):
     assert apart([*palette.clusters, palette.ink], CONES[cones]) > 12  # 2.3 is just noticeable
     assert apart([palette.grouping, palette.approximation], CONES[cones]) > 40
@@ -578,7 +579,7 @@ def test_scores_that_group_alike_are_not_said_to_differ():
     assert figures.agreement_words(rows) == "All scores give the same groups here."
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "digits", "reads"),
     [
         (100 * 5932 / 5949, 0, "99.7"),
@@ -612,7 +613,7 @@ def test_a_class_of_which_nearly_all_is_right_does_not_read_as_all():
     assert list(picture.figure.data[1].text) == ["99.7", "0"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("facts", "says"),
     [
         ({}, None),

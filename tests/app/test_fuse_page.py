@@ -26,6 +26,7 @@ from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.methods import METHODS, RETROFITTING
 from retrofit_core.networks.architectures import build
 from retrofit_core.runs import RunConfig, create, execute, read_config
+from tests.marks import each_case
 
 from ..test_class_names import SPEC, image_folder
 from .pages import form_of, to_page
@@ -308,7 +309,7 @@ def test_every_control_has_a_help_text():
             assert all(control.help for control in kind), [control.label for control in kind if not control.help]
 
 
-@pytest.mark.parametrize("preset", [name for name in presets.PRESETS if name != "own"])
+@each_case("preset", [name for name in presets.PRESETS if name != "own"])
 def test_presets_can_be_started_and_show_who_gets_what(preset):
     page = open_form(preset=preset)
     assert not page.error, errors(page)
@@ -336,7 +337,7 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
     assert "split-seed" not in page.query_params  # as in the preset
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("address", "says"),
     [
         ({"preset": "four", "method": "HF-Linear"}, ["hungarian", "KF-Linear works here"]),
@@ -351,7 +352,6 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
         ({"preset": "own", "files": "gone.safetensors"}, ["no checkpoint"]),
         ({"preset": "sharded", "data": "../data/nowhere"}, ["no folder"]),
     ],
-    ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else "",
 )
 def test_what_cannot_work_is_refused_before_the_start(address, says):
     page = open_form(**address)

@@ -21,6 +21,7 @@ from retrofit_app.figures.landscape import (
     short,
     who,
 )
+from tests.marks import each_case
 
 from .surveys import invented
 
@@ -95,7 +96,7 @@ def test_a_network_off_the_plane_is_hollow_and_says_how_far():
 
 
 @PALETTES
-@pytest.mark.parametrize("finished", [0, 1, 7, 24])
+@each_case("finished", [0, 1, 7, 24])
 def test_cells_that_are_not_measured_are_hatched(palette, finished):
     survey = invented(finished=finished)
     picture = landscape_plane(survey, "loss", palette)

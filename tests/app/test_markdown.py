@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from retrofit_app import runs
 from retrofit_app.figures import escaped, shown
 from retrofit_app.figures.markdown import JOINER
+from tests.marks import each_case
 
 from .analyses import plain
 from .pages import to_page
@@ -45,7 +46,7 @@ def rendered(markdown: str) -> str | None:
     return "".join(part.content for part in parts) if {part.type for part in parts} <= {"text"} else None
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@each_case("text", HOSTILE)
 def test_markdown_shows_the_text_itself(text):
     assert rendered(escaped(text)).replace(JOINER, "") == " ".join(text.split())
 

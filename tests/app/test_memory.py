@@ -12,6 +12,7 @@ import torch
 from retrofit_app import memory, runs
 from retrofit_app.models import checkpoints
 from retrofit_app.widgets import readings
+from tests.marks import each_case
 
 KIBI = 2**10
 
@@ -67,7 +68,7 @@ def test_what_sessions_ask_for_at_once_is_made_once():
     assert made == [1]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "least", "most"),
     [
         (np.zeros(1000), 8000, 8000),
@@ -77,7 +78,6 @@ def test_what_sessions_ask_for_at_once_is_made_once():
         (go.Figure(go.Scatter(x=list(range(1000)), y=[0.5] * 1000)), 60_000, 80_000),
         ("x" * 1000, 1000, 1100),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_weights(value, least, most):
     assert least <= memory.weight(value) <= most

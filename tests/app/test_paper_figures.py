@@ -13,6 +13,7 @@ from retrofit_core.experiments import table
 from retrofit_core.experiments.bundles import Bundle, write_bundle
 from retrofit_core.experiments.report_words import METRICS
 from tests.experiments.made_up import bundle_of, cells_of, knowing
+from tests.marks import each_case
 
 ROWS = {
     "Parent 0": 60,
@@ -261,7 +262,7 @@ def test_a_kept_histogram_says_how_many_neurons_hardly_count():
     assert picture.caption == "Neurons below a tenth of the uniform score: Conductance 75.0\N{NO-BREAK SPACE}%."
 
 
-@pytest.mark.parametrize("metric", list(METRICS))
+@each_case("metric", list(METRICS))
 def test_every_metric_of_a_table_is_a_quantity(metric):
     assert quantity(metric).name
 

@@ -16,6 +16,7 @@ from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build, fitted, parse
 from retrofit_core.training.recipes import RECIPES
+from tests.marks import each_case
 
 from .pages import address_of, form_of
 
@@ -71,8 +72,8 @@ def test_tables_say_what_the_library_knows():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arch", ["cnn", "mlp", "vgg11"])
-@pytest.mark.parametrize("scale", parameters.SCALES)
+@each_case("arch", ["cnn", "mlp", "vgg11"])
+@each_case("scale", parameters.SCALES)
 def test_scaled_architectures_can_be_built(arch, scale):
     spec = fitted(parse(configs.architecture(arch, scale, 64, 10)), (1, 8, 8), 10)
     normal = fitted(parse(arch), (1, 8, 8), 10)

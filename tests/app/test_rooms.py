@@ -5,11 +5,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from retrofit_app import runs
 from retrofit_app.address.session import Scope
 from retrofit_app.pages import PAGES
+from tests.marks import each_case
 
 APP = runs.BUNDLED.parent
 FILES = sorted(APP.rglob("*.py"))
@@ -58,7 +57,7 @@ def at_module_level(tree: ast.Module) -> ast.Module:
     return Drop().visit(tree)
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@each_case("path", FILES)
 def test_rooms_import_what_they_may(path):
     room, parts = room_of(path), path.relative_to(APP).parts
     for imported in imports_of(path):
@@ -71,23 +70,21 @@ def test_rooms_import_what_they_may(path):
             assert imported[1] != "pages" or imported[2] == "PAGES", f"{name_of(path)} knows a page's inside"
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if name_of(path).startswith(WITHOUT_STREAMLIT)], ids=name_of)
+@each_case("path", [path for path in FILES if name_of(path).startswith(WITHOUT_STREAMLIT)])
 def test_what_needs_no_page_imports_no_streamlit(path):
     assert "streamlit" not in {imported[0] for imported in imports_of(path)}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@each_case("path", [path for path in FILES if path.name != "bundle.py"])  # a program of its own
 def test_torch_is_imported_in_functions_only(path):
-    if path.name != "bundle.py":  # a program of its own
-        imported = {parts[0] for parts in imports_of(path, at_module_level(ast.parse(path.read_text())))}
-        assert not imported & {"torch", "torchvision"}
+    imported = {parts[0] for parts in imports_of(path, at_module_level(ast.parse(path.read_text())))}
+    assert not imported & {"torch", "torchvision"}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@each_case("path", [path for path in FILES if room_of(path) not in ("address", "shell")])
 def test_the_session_is_touched_by_the_address_and_the_shell_only(path):
     used = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
-    if room_of(path) not in ("address", "shell"):
-        assert not used & {"session_state", "query_params"}
+    assert not used & {"session_state", "query_params"}
 
 
 def test_every_page_is_a_folder_and_a_line():

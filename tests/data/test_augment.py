@@ -7,6 +7,7 @@ from torchvision.transforms import AutoAugmentPolicy, v2
 
 from retrofit_core.data import load
 from retrofit_core.data.augment import POLICIES, auto_augment, copies, crop, flip, usual_padding
+from tests.marks import each_case
 
 
 def draw(seed=0):
@@ -57,8 +58,8 @@ def reference(policy, pixels):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("policy", POLICIES)
+@each_case("channels", [1, 3])
+@each_case("policy", POLICIES)
 def test_auto_augment_gives_only_what_torchvision_could_give(policy, channels):
     pixels = photographs(12, channels)
     for image, result in zip(pixels, auto_augment(pixels, policy, draw()), strict=True):

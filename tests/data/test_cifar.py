@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from retrofit_core.data import cifar, load
+from tests.marks import each_case
 
 
 def batch(n=4, seed=0, classes=10, labels="labels"):
@@ -163,7 +164,7 @@ def test_memory_is_not_filled(tmp_path):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "message"),
     [
         ([1, 2], "holds no table"),

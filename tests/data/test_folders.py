@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 from retrofit_core.data import DATASETS, decoding, load
+from tests.marks import each_case
 
 from .conftest import encoded
 from .test_parquet import bomb
@@ -158,7 +159,7 @@ def modes():
     yield "one bit", Image.fromarray(grey > 100)
 
 
-@pytest.mark.parametrize("kind", [name for name, _ in modes()])
+@each_case("kind", [name for name, _ in modes()])
 def test_every_kind_of_png_becomes_the_same_rgb(tmp_path, kind):
     image = dict(modes())[kind]
     (tmp_path / "train" / "a").mkdir(parents=True)
@@ -186,8 +187,8 @@ def elongated():
     return encoded(np.zeros((100_000, 1, 3), dtype=np.uint8))
 
 
-@pytest.mark.parametrize("case", [name for name, *_ in hostile()])
-@pytest.mark.parametrize("row", [0, 1])
+@each_case("case", [name for name, *_ in hostile()])
+@each_case("row", [0, 1])
 def test_hostile_files_are_named(tmp_path, case, row):
     _, content, message = next(one for one in hostile() if one[0] == case)
     names = ("a", "b") if row == 0 else ("b", "a")
@@ -346,7 +347,7 @@ def both(folder, train, test):
     return folder
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("train", "test"),
     [
         ("Training", "Testing"),
@@ -392,7 +393,7 @@ def test_classes_called_as_splits_are_classes_beside_others(tmp_path):
     assert load(tmp_path, **PLAIN).classes == ("bus", "test", "train")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("files", "message"),
     [
         (["Training/1.png", "Testing/2.png"], "'Testing' and 'Training' in .* may be splits or classes"),

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from retrofit_core.data import load, medmnist
+from tests.marks import each_case
 
 
 def arrays(n=5, side=6, seed=0, classes=8):
@@ -75,7 +76,7 @@ def test_pixels_are_unpacked_only_when_rows_are_asked_for(tmp_path, monkeypatch)
     assert unpacked == ["train_labels", "train_images"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changed", "message"),
     [
         ({"train_images": np.array([[["x"]]] * 5, dtype=object)}, "train_images .* Python objects, which are never"),

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from retrofit_core.data import load
+from tests.marks import each_case
 
 IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 
@@ -26,8 +27,8 @@ def put(folder, images=None, labels=None, packed=False):
             (folder / name).write_bytes(content)
 
 
-@pytest.mark.parametrize("packed", [True, False])
-@pytest.mark.parametrize("subfolder", ["", "raw", "MNIST/raw"])
+@each_case("packed", [True, False])
+@each_case("subfolder", ["", "raw", "MNIST/raw"])
 def test_layouts(tmp_path, packed, subfolder):
     put(tmp_path / "mnist" / subfolder, packed=packed)
     data = load(tmp_path / "mnist")
@@ -41,8 +42,8 @@ def test_name_comes_from_the_folder_of_raw(tmp_path):
     assert load(tmp_path / "FashionMNIST" / "raw").classes[0] == "T-shirt/top"
 
 
-@pytest.mark.parametrize("packed", [True, False])
-@pytest.mark.parametrize(
+@each_case("packed", [True, False])
+@each_case(
     ("files", "message"),
     [
         ({"images": idx(3, 4, 4)[:-1]}, "is truncated: it ends early, its header announces 48 bytes"),

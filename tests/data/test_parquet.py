@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 
 from retrofit_core.data import DATASETS, decoding, load
+from tests.marks import each_case
 
 from .conftest import encoded, write
 
@@ -100,7 +101,7 @@ def bomb(side: int) -> bytes:
 NAMES = ["empty", "no image", "truncated", "truncated jpeg", "format not wanted", "bomb 20000", "bomb 9000"]
 
 
-@pytest.mark.parametrize("case", range(len(NAMES)), ids=NAMES)
+@each_case("case", range(len(NAMES)))
 def test_damaged_images_name_the_row(tmp_path, pixels, case):
     name, data, message = list(damaged_images(pixels[0]))[case]
     assert name == NAMES[case]
@@ -111,7 +112,7 @@ def test_damaged_images_name_the_row(tmp_path, pixels, case):
     assert images.pixels([0]).shape == (1, 3, 4, 6)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("labels", "message"),
     [
         ([0, -1, 1], "row 1 of .* has the label -1"),
@@ -188,7 +189,7 @@ def hub(path, labels, names=None, column="label", kind=None, value=0):
     pq.write_table(table, path)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "split"),
     [
         ("validation-00000-of-00001.parquet", "val"),
@@ -224,7 +225,7 @@ def test_shards_are_all_there_and_of_one_name(tmp_path):
         load(tmp_path, **PLAIN)
 
 
-@pytest.mark.parametrize("column", ["Label", "labels", "fine_label", "target", "class", "y", "Category", "class_id"])
+@each_case("column", ["Label", "labels", "fine_label", "target", "class", "y", "Category", "class_id"])
 def test_usual_columns_of_labels(tmp_path, column):
     hub(tmp_path / "train.parquet", [1, 0], column=column)
     assert load(tmp_path, **PLAIN).labels.tolist() == [1, 0]

@@ -3,6 +3,7 @@
 import pytest
 
 from retrofit_core.data.splitnames import by_split, split_of
+from tests.marks import each_case
 
 #: SPLIT_KEYWORDS of Hugging Face's datasets library (data_files.py), which sorts files into splits by them.
 HUGGING_FACE = {
@@ -12,14 +13,14 @@ HUGGING_FACE = {
 }
 
 
-@pytest.mark.parametrize(("split", "word"), [(split, word) for split, words in HUGGING_FACE.items() for word in words])
+@each_case(("split", "word"), [(split, word) for split, words in HUGGING_FACE.items() for word in words])
 def test_every_usual_word_in_any_case_and_with_words_that_say_nothing(split, word):
     for name in (word, word.title(), word.upper(), f"{word}_set", f"{word.title()}Set", f"{word}set", f"{word}-images"):
         assert split_of(name) == split, name
     assert by_split([f"a.{word}.b"], lone=True) == {split: [f"a.{word}.b"]}
 
 
-@pytest.mark.parametrize("name", ["cat", "trainer", "tested", "invalid", "constraint", "tests", "train test", "", "3"])
+@each_case("name", ["cat", "trainer", "tested", "invalid", "constraint", "tests", "train test", "", "3"])
 def test_other_words_are_no_splits(name):
     assert split_of(name) is None and by_split([name], lone=True) == {}
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from retrofit_core.data import load
 from retrofit_core.data.splits import SPLITS, dirichlet, full, read_splits, sharded, write_splits
 from retrofit_core.system.registry import find
+from tests.marks import each_case
 
 label_sets = st.lists(st.integers(0, 6), min_size=1, max_size=80).map(torch.tensor)
 
@@ -94,7 +95,7 @@ def test_ratio_one_is_milder_than_the_default():
     assert spread(1.0) < spread(0.2) < spread(0.02)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("call", "message"),
     [
         (lambda labels: dirichlet(labels, 2, ratio=0), r"in \(0, 1\]. Found 0"),
@@ -147,7 +148,7 @@ def test_parts_are_matched_by_file_name_else_by_order(split_file):
         read_splits(path, ["c", "d", "e"], 20)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "message"),
     [
         ("{", "is not JSON"),

@@ -9,6 +9,7 @@ from torch import nn
 
 from retrofit_core import METHODS
 from retrofit_core.experiments.capabilities import COLUMNS, capabilities, capabilities_markdown
+from tests.marks import each_case
 from tests.networks import initialised, labels, mlp, normal
 from tests.properties import untouched
 from tests.test_contract import NETWORKS, options_for
@@ -154,8 +155,8 @@ def test_every_column_is_tried():
     assert REASONS.keys() == set(unticked)
 
 
-@pytest.mark.parametrize("title", COLUMNS)
-@pytest.mark.parametrize("name", METHODS)
+@each_case("title", COLUMNS)
+@each_case("name", METHODS)
 def test_ticks_work_and_the_rest_is_refused(name, title):
     cases = CASES[title]()
     if title == "different depths" and "Linear" in name:
@@ -170,7 +171,7 @@ def test_ticks_work_and_the_rest_is_refused(name, title):
         assert re.search(REASONS[title], sentence) and sentence[-1] in ".?", sentence
 
 
-@pytest.mark.parametrize("name", METHODS)
+@each_case("name", METHODS)
 def test_where_scores_are_taken_they_decide(name):
     if not capabilities().loc[name, "benefits from importance scores"]:
         return

@@ -12,6 +12,7 @@ from retrofit_core.networks.architectures.vit import SIZES, ViT
 from retrofit_core.system.presets import preset_settings
 from retrofit_core.training.recipes import PAPER_EPOCHS, recipe
 from tests.experiments.tex_tables import literal, settings_after
+from tests.marks import each_case
 from tests.networks import mlp, normal
 
 ROOT = Path(__file__).parents[2]
@@ -84,7 +85,7 @@ def test_the_preset_has_the_strengths_of_the_linear_variants(tex):
     assert printed == [preset_settings("paper", grouping, "ridge")["ridge"] for grouping in ("hungarian", "kmeans")]
 
 
-@pytest.mark.parametrize(("architecture", "data"), [key for key in PAPER_EPOCHS if key != ("mlp", "mnist")])
+@each_case(("architecture", "data"), [key for key in PAPER_EPOCHS if key != ("mlp", "mnist")])
 def test_the_recipe_has_the_table_of_training(tex, architecture, data):
     """Of all that the paper trained; it has no perceptrons."""
     rows = settings_after(tex, "All base models are trained with the following hyperparameters:")

@@ -8,6 +8,7 @@ import pytest
 from retrofit_core.experiments.paper import FIGURES, claimed_capabilities, paper_values
 from retrofit_core.methods import METHODS
 from tests.experiments.tex_tables import GAIN, caption, environment, header_and_body, named_rows, plain
+from tests.marks import each_case
 
 #: Labels of tables and figures that print no result.
 NOT_RESULTS = {
@@ -157,7 +158,7 @@ def printed_by_method(tex: str, label: str) -> list[Cell]:
     return cells
 
 
-@pytest.mark.parametrize("label", BY_METHOD)
+@each_case("label", BY_METHOD)
 def test_tables_with_methods_down(tex, label):
     header, _ = header_and_body(environment(tex, label))
     titles = [re.sub(r" ?split|\\toprule|\\", "", plain(cell)).strip().lower() for cell in header.split("&")[1:]]
@@ -311,7 +312,7 @@ def test_each_cell_is_there_once():
     assert [key for key, count in keys.items() if count > 1] == []
 
 
-@pytest.mark.parametrize("table", TABLES)
+@each_case("table", TABLES)
 def test_cells_by_themselves(table):
     for value in paper_values(table):
         method, _, score = value.row.partition(", ")

@@ -26,6 +26,7 @@ from retrofit_core.experiments.scales import SCALES, scale_of
 from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import Source
 from tests.experiments.made_up import bundle_of, cells_of, knowing, made, renamed
+from tests.marks import each_case
 
 GOLDEN = Path(__file__).parent / "golden"
 FORMATS = {"md": MARKDOWN.report, "tex": LATEX.report, "csv": spreadsheet}
@@ -82,7 +83,7 @@ def empty():
     return report(NOTHING, all_tables(), SMOKE)
 
 
-@pytest.mark.parametrize("name", TABLES)
+@each_case("name", TABLES)
 def test_every_table_prints_with_its_command(empty, name):
     text = MARKDOWN.report(empty)
     section = text.split(f"\n## {name}: ")[1].split("\n## ")[0]
@@ -457,7 +458,7 @@ def test_without_a_scale_the_command_prints_whatever_is_measured(tmp_path, capsy
     assert "retrofit reproduce vgg11-noniid --scale small" in printed_text
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "sentence"),
     [
         (["vgg"], "unknown table 'vgg'"),

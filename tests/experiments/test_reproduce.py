@@ -9,6 +9,7 @@ import pytest
 from retrofit_core.experiments import work as working
 from retrofit_core.experiments.results import all_results
 from retrofit_core.experiments.tables import TABLES
+from tests.marks import each_case
 from tests.test_cli import retrofit
 
 pytestmark = pytest.mark.slow
@@ -85,7 +86,7 @@ def test_results_from_elsewhere_are_not_measured_again(folder, tmp_path):
     assert ", 0 to do" in output and "0 units done" in output
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "sentence"),
     [
         (["vgg11-nonid"], "unknown table 'vgg11-nonid'.*Did you mean 'vgg11-noniid'"),

@@ -19,6 +19,7 @@ from retrofit_core.experiments.units import Clustering, FineTuning, Fusion, Loss
 from retrofit_core.inspection.landscape import Landscape
 from retrofit_core.networks.architectures import build, fitted, parse
 from retrofit_core.training.parents import TrainConfig
+from tests.marks import each_case
 
 ROOT = Path(__file__).parents[2]
 PAPER = scale_of("paper")
@@ -119,8 +120,8 @@ def test_times_from_end_to_end_add_up(cells):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("table", TABLES)
+@each_case("scale", SCALES)
+@each_case("table", TABLES)
 def test_every_scale_has_cells_of_every_table_each_once(table, scale):
     cells = TABLES[table].cells(scale_of(scale), 2)
     names = [(cell.column, cell.row, cell.seed) for cell in cells]
@@ -221,9 +222,9 @@ def test_smaller_scales_have_smaller_networks(scale):
     names = {name for table in TABLES.values() for column in table.columns for name in column.arch}
     for name in names:
         sizes = []
-        for each in (scale_of(scale), PAPER):
+        for size in (scale_of(scale), PAPER):
             with torch.device("meta"):
-                model = build(fitted(parse(network(name, each, "cifar10")), (3, 32, 32), 100))
+                model = build(fitted(parse(network(name, size, "cifar10")), (3, 32, 32), 100))
             sizes.append(sum(parameter.numel() for parameter in model.parameters()))
         # Those of our own study are small at every scale.
         assert sizes[0] < sizes[1] / 2 or name in ("mlp", "vit-small"), name

@@ -10,6 +10,7 @@ from retrofit_core.fusion.fit import Ridge
 from retrofit_core.fusion.grouping import Hungarian, KMeans
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.symmetry import shuffled
+from tests.marks import each_case
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual
 from tests.properties import assert_close, assert_same_function
 
@@ -97,7 +98,7 @@ READINGS = {
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", READINGS)
+@each_case("name", READINGS)
 def test_what_is_read_of_a_neuron_is_found_however_it_is_laid_side_by_side(name):
     """Against the activities themselves, channel by channel."""
     function, places, by_channel = READINGS[name]

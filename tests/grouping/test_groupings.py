@@ -10,13 +10,14 @@ from retrofit_core.fusion.grouping.base import squared_distances
 from retrofit_core.fusion.targets import weighted_means
 from tests import reference
 from tests.grouping.points import HARD, generator, gram, numpy, points, positive
+from tests.marks import each_case
 from tests.properties import as_groups, as_sets, assert_close, assert_is_grouping
 
 WIDTHS = {name: 5 if grouping.equal_widths else 4 for name, grouping in GROUPINGS.items()}
 
 
-@pytest.mark.parametrize("inputs", HARD)
-@pytest.mark.parametrize("name", GROUPINGS)
+@each_case("inputs", HARD)
+@each_case("name", GROUPINGS)
 def test_groups_cover_all_neurons_and_cost_what_they_say(name, inputs, device):
     phi, scores = (tensor.to(device) for tensor in HARD[inputs])
     grouping = GROUPINGS[name]()(gram(phi), scores, (5, 5), WIDTHS[name], generator=generator())
@@ -39,7 +40,7 @@ def test_scaling_all_scores_changes_no_group(name, factor, seed):
     assert scaled.cost == pytest.approx(factor * plain.cost)
 
 
-@pytest.mark.parametrize("name", GROUPINGS)
+@each_case("name", GROUPINGS)
 def test_the_same_generator_gives_the_same_groups(name, device):
     phi, scores = points(10).to(device), positive(10).to(device)
     first, second = (GROUPINGS[name]()(gram(phi), scores, (5, 5), WIDTHS[name], generator=generator(3)) for _ in "ab")

@@ -9,6 +9,7 @@ from retrofit_core.fusion.grouping import Hungarian
 from retrofit_core.fusion.moments import Rows, solve
 from tests import reference
 from tests.grouping.points import gram, numpy, points, positive
+from tests.marks import each_case
 from tests.networks import normal
 from tests.properties import as_groups, as_sets
 
@@ -21,9 +22,9 @@ def test_equals_brute_force_over_all_matchings(width, seed):
     assert grouping.cost == pytest.approx(best, rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize("toward", [False, True])
-@pytest.mark.parametrize("ridge", [0.0, 0.5, 20.0])
-@pytest.mark.parametrize("seed", range(3))
+@each_case("toward", [False, True])
+@each_case("ridge", [0.0, 0.5, 20.0])
+@each_case("seed", range(3))
 def test_is_optimal_for_the_refitted_level(seed, ridge, toward):
     """C6, Theorem 2a: no matching gives a lower representation cost (plus penalty) once the level is fitted."""
     width = 4

@@ -11,6 +11,7 @@ from retrofit_core.fusion.grouping.base import squared_distances
 from retrofit_core.fusion.grouping.kmeans import Centroids, distances_to_centroids, lloyd, seed_centres
 from tests import reference
 from tests.grouping.points import generator, gram, numpy, points, positive
+from tests.marks import each_case
 from tests.properties import as_groups, as_sets, assert_close
 
 
@@ -30,7 +31,7 @@ def test_never_beats_brute_force_and_comes_near(m, width, seed):
     assert best - 1e-10 <= grouping.cost <= 1.05 * best + 1e-10
 
 
-@pytest.mark.parametrize("m, width, seed", [(30, 10, 0), (40, 25, 1), (60, 8, 2), (60, 30, 3)])
+@each_case("m, width, seed", [(30, 10, 0), (40, 25, 1), (60, 8, 2), (60, 30, 3)])
 def test_is_as_good_as_scikit_learn(m, width, seed, device):
     phi, scores = points(m, 6, seed), positive(m, seed)
     reference_cost = (

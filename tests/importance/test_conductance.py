@@ -6,14 +6,15 @@ from torch import nn
 
 from retrofit_core.fusion.importance import Conductance, importance_scores
 from retrofit_core.networks.levels import partition
+from tests.marks import each_case
 from tests.networks import CNN_SHAPE, affine_layers, cnn, labels, mlp, normal, permuted, residual
 from tests.properties import assert_close
 
 NETWORKS = {"mlp": (mlp, (6,)), "cnn": (cnn, CNN_SHAPE), "residual": (residual, CNN_SHAPE)}
 
 
-@pytest.mark.parametrize("steps", [1, 10])
-@pytest.mark.parametrize("name", NETWORKS)
+@each_case("steps", [1, 10])
+@each_case("name", NETWORKS)
 def test_equals_captum_level_by_level(name, steps):
     """C37: LayerConductance with its Gauss-Legendre rule, |.| before the sums."""
     from captum.attr import LayerConductance

@@ -7,11 +7,12 @@ from retrofit_core.fusion.importance import EPSILON, IMPORTANCE, Conductance, Sc
 from retrofit_core.fusion.importance.parents import parents_scores
 from retrofit_core.networks.levels import partition
 from retrofit_core.system.monitor import Cancelled, Monitor
+from tests.marks import each_case
 from tests.networks import CNN_SHAPE, cnn, labels, mlp, normal
 from tests.properties import assert_close, untouched
 
 
-@pytest.mark.parametrize("name", IMPORTANCE)
+@each_case("name", IMPORTANCE)
 def test_scores_are_positive_and_sum_to_one_per_level(name, device):
     model, x, y = cnn().to(device), normal(12, *CNN_SHAPE).to(device), labels(12, 3).to(device)
     with untouched(model):

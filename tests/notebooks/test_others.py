@@ -1,4 +1,4 @@
-"""The notebooks that train no VGGs, and whether there is one for each table and figure."""
+"""All notebooks as they are committed; those that train no VGGs are executed; whether there is one for each table and figure."""
 
 import re
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from retrofit_core.experiments.tables import TABLES
+from tests.marks import each_case
 from tests.notebooks.running import (
     LARGEST,
     PART,
@@ -18,25 +19,24 @@ from tests.notebooks.running import (
     runs_from_top_to_bottom,
 )
 
-OTHERS = [each for each in SOURCES if not each.name.startswith(VGG)]
-SOURCE = pytest.mark.parametrize("source", OTHERS, ids=lambda path: path.stem)
 
-
-@pytest.mark.slow
-@SOURCE
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "source", [source for source in SOURCES if not source.name.startswith(VGG)], ids=lambda path: path.stem
+)
 def test_runs_from_top_to_bottom(source: Path, kernel: str, results: str, executing: Any) -> None:
     runs_from_top_to_bottom(source, kernel, results, executing)
 
 
 @pytest.mark.slow
-@SOURCE
-def test_committed_notebook_is_the_executed_source(source: Path, executing: Any) -> None:
+@each_case("source", SOURCES)
+def test_committed_notebooks_are_the_executed_sources(source: Path, executing: Any) -> None:
     committed_is_the_executed_source(source, executing)
 
 
 @pytest.mark.slow
-@SOURCE
-def test_committed_notebook_is_small_and_shows_in_plain_jupyterlab(source: Path) -> None:
+@each_case("source", SOURCES)
+def test_committed_notebooks_are_small_and_show_in_plain_jupyterlab(source: Path) -> None:
     committed_is_small_and_shows_in_plain_jupyterlab(source)
 
 
