@@ -26,7 +26,7 @@ def pasted(start: str, folder: str) -> type:
     """The class of the block of code after a heading, its imports read as in a folder of the core."""
     code = re.search(r"```python\n(.*?)```", PAGE[PAGE.index(start) :], re.S)
     assert code
-    names = {"__name__": f"retrofit_core.fusion.{folder}.pasted", "__package__": f"retrofit_core.fusion.{folder}"}
+    names = {"__name__": f"retrofit_core.{folder}.pasted", "__package__": f"retrofit_core.{folder}"}
     exec(code[1], names)
     return names[re.findall(r"^class (\w+)", code[1], re.M)[0]]
 
