@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..system.monitor import Cancelled
-from .progress import training_progress
+from .progress import progress
 from .terminal import (
     INTERRUPTED,
     Arch,
@@ -139,7 +139,7 @@ def train_command(
         device=device,
     )
     check_folder(out_folder, "--out")
-    with training_progress(as_json) as monitor, _interruption_explained():
+    with progress(as_json) as monitor, _interruption_explained():
         parents = train_parents(config, out_folder, only=only, resume=resume, monitor=monitor)
     splits = config.splits(out_folder)
     if as_json:
@@ -234,7 +234,7 @@ def finetune_command(
     origin = {"from": model.name, "from_weights": digest(network.state_dict())}
     rows = torch.arange(len(images))
     facts = facts_of(images, rows, {"name": "finetune", **settings, "seed": seed, **origin}, size)
-    with training_progress(as_json) as monitor, _interruption_explained():
+    with progress(as_json) as monitor, _interruption_explained():
         check_data(images, rows, test, monitor)
         networks = {"before": evaluate(network, test)} if test else {}
         monitor.emit("phase", name=model.name)
@@ -261,7 +261,7 @@ def _finetune_record(
     check_folder(folder, "--out")
     config.check_same(folder, record)
     config.save(folder, record)  # before anything can fail: whoever looks on knows what was asked for
-    with training_progress(as_json) as bar, _interruption_explained(), noted(folder, bar) as monitor:
+    with progress(as_json) as bar, _interruption_explained(), noted(folder, bar) as monitor:
         plan = plan_finetuning(config, *read_run_to_tune(record))
         after = finetune_run(plan, folder, resume=resume, device=device, monitor=monitor)
     best = load_model(folder / TUNED)[1].get("best_epoch")

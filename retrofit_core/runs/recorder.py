@@ -16,14 +16,17 @@ from ..inspection import analysis as analysing
 from ..system.extras import library_version, require
 from ..system.files import locked, write
 from ..system.monitor import Event, Monitor
+from ..system.position import Position
 from ..training.parents import read_training
 from . import identities, store
 from .config import RunConfig
 from .record import SCHEMA, SEALED, checksums, create, write_identity
 from .store import CANCEL, INTERVAL, STATUS
 
-#: Progress of the current phase, in the status.
-PHASE_FACTS = ("level", "levels", "parent", "parents", "epoch", "epochs", "step", "steps")
+#: The parts of a run whose seconds its status has, by the stages of its position; all others are of the fusion.
+STAGES = {"training": "training", "evaluate": "measuring", "analysis": "analysis"}
+#: Events with which such a part may begin.
+BEGINNINGS = ("phase", "level")
 
 
 @contextmanager
@@ -62,7 +65,7 @@ class Recorder:
             "stages": {},
             "version": library_version(),
         }
-        self._written = 0.0
+        self._written, self.position = 0.0, Position()
         self.identity = create(folder, config)
         # A file `cancel` that exists already counts: a user may cancel before the worker has started. It is deleted when
         # the run ends.
@@ -124,30 +127,15 @@ class Recorder:
 
     def _event(self, event: Event) -> None:
         self.outer.emit(**event)
-        kind = event["kind"]
-        if kind != "batch":  # tens of thousands in a training: for the status only
+        if event["kind"] != "batch":  # tens of thousands in a training: for the status only
             with (self.folder / "events.jsonl").open("a") as file:
                 file.write(json.dumps({"time": time.time(), **event}, default=str) + "\n")
-        if kind in ("phase", "level"):
-            self._enter(_stage(event))
-        self.status.update({key: event[key] for key in ("loss", "name", "parent", "parents") if key in event})
-        self.status.update(facts := _facts(event))
-        if facts and event.get("index", 0) >= len(self.finished) * (kind == "level"):
-            # The progress at which this stage began: a resumed run does not begin at 0.
-            self.status.setdefault("first", {name: self.status[name] for name in PHASE_FACTS if name in self.status})
-        if kind == "level" or time.time() - self._written > INTERVAL:
-            self._write_status()
-
-    def _enter(self, stage: str) -> None:
-        """Begin a phase: drop the progress of the last one."""
-        for name in PHASE_FACTS[2:]:
-            self.status.pop(name, None)
-        if stage != self.status["stage"]:
-            if self.status["stage"] == "training":
-                self.status.pop("loss", None)
+        self.position.take(event)
+        if (stage := STAGES.get(self.position.stage, "fusion")) != self.status["stage"] and event["kind"] in BEGINNINGS:
             self._spend()
-            self.status.pop("first", None)
             self.status["stage"] = stage
+        if event["kind"] == "level" or time.time() - self._written > INTERVAL:
+            self._write_status()
 
     def _spend(self) -> None:
         """Add the seconds of the current stage to `stages`."""
@@ -158,7 +146,7 @@ class Recorder:
     def _write_status(self) -> None:
         self._written = time.time()
         self.status["updated"] = self._written
-        write(self.folder / STATUS, json.dumps(self.status, default=str))
+        write(self.folder / STATUS, json.dumps({**self.status, **self.position.facts()}, default=str))
 
 
 def _training(config: RunConfig) -> dict[str, Any] | None:
@@ -170,28 +158,6 @@ def _training(config: RunConfig) -> dict[str, Any] | None:
         return None
     trained = set() if training is None else set(map(Path, training.files(folder)))
     return training.to_json() if training is not None and set(map(Path, config.models)) <= trained else None
-
-
-def _stage(event: Event) -> str:
-    """The part of a run to which a phase or level belongs: training, fusion, measuring or analysis."""
-    name = str(event.get("name", "")) if event["kind"] == "phase" else ""
-    if name == "evaluate":
-        return "measuring"
-    return name.partition(":")[0] if name.startswith(("training", "analysis")) else "fusion"
-
-
-def _facts(event: Event) -> dict[str, Any]:
-    """The progress within a phase, for the status."""
-    kind = event["kind"]
-    if kind == "level":
-        return {"level": event["index"], "levels": event["total"]}
-    if kind == "batch":
-        return {"epoch": event["epoch"], "epochs": event["epochs"], "step": event["index"], "steps": event["total"]}
-    if kind == "epoch" and "index" in event:  # of a gradient fit
-        return {"epoch": event["index"], "epochs": event["total"]}
-    if kind in ("step", "phase") and "index" in event:
-        return {"step": event["index"], "steps": event["total"]}
-    return {}
 
 
 def _finished_levels(folder: Path) -> list[tuple[LevelReport, dict[str, Tensor]]]:

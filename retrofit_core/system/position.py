@@ -1,0 +1,179 @@
+"""Where long work is, read from its events: for bars and lines of the terminal, notebooks, records and the workbench."""
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from .monitor import Event
+
+#: Share of a stage that must be done before a time left is given.
+ENOUGH = 0.02
+#: Stages whose share counts whole levels or networks, not the steps of the phase under way.
+COUNTED = ("training", "levels", "student")
+
+
+@dataclass
+class Position:
+    """What the events so far say; `take` goes on with the next one."""
+
+    unit: str = ""
+    """Of an experiment"""
+    stage: str = "start"
+    """start, training, before (the first level), levels, student (of a method that trains one), evaluate or analysis"""
+    begun: float = 0.0
+    """When this stage began, in seconds since 1970"""
+    done: float = 0.0
+    """Share of this stage that is done"""
+    first: float = 0.0
+    """Share that was done when this attempt came to it"""
+    phase: str = ""
+    """What is being done, and to what"""
+    name: str = ""
+    """Of the phase, or of its step"""
+    step: int = 0
+    steps: int = 0
+    """Of the phase; 0 where it has none"""
+    epoch: int = 0
+    epochs: int = 0
+    parent: int = 0
+    parents: int = 0
+    level: int = -1
+    levels: int = 0
+    names: dict[int, str] = field(default_factory=dict)
+    """Of the levels so far"""
+    fused: float = 0.0
+    """Share of the levels that was done when a training behind them began"""
+    curves: dict[int, list[float]] = field(default_factory=dict)
+    """Loss per epoch of each level's gradient fit"""
+    training: dict[int, list[float]] = field(default_factory=dict)
+    """Loss per epoch of each parent"""
+    loss: float | None = None
+    accuracy: float | None = None
+    """In per cent, on held-out images"""
+    fresh: bool = False
+    """No epoch of this stage was seen yet"""
+
+    @property
+    def share(self) -> float:
+        """What a bar shows, from 0 to 1."""
+        return self.done if self.stage in COUNTED else self.step / max(self.steps, 1)
+
+    @property
+    def words(self) -> str:
+        """Level, phase, and how far it is; without the unit."""
+        level = self.names.get(self.level, "")
+        counted = self.stage == "levels" and not (level and self.phase.startswith(level))
+        far = f"{100 * self.step / self.steps:.0f} %" if self.steps else ""
+        parts = (
+            f"level {self.level + 1} of {self.levels}" if counted else "",
+            self.phase,
+            f"epoch {self.epoch} of {self.epochs}" if self.epochs else far,
+        )
+        return ", ".join(filter(None, parts))
+
+    @property
+    def measured(self) -> str:
+        """Loss and accuracy of the last epoch."""
+        loss = f"loss {self.loss:.4g}" if self.loss is not None else ""
+        return loss + (f", held out {self.accuracy:.2f} %" if self.accuracy is not None else "")
+
+    def left(self, now: float) -> float | None:
+        """Seconds until this stage is over, at its speed so far; None as long as too little of it is done."""
+        gained = self.done - self.first
+        if gained < ENOUGH or now - self.begun < 1:
+            return None
+        return (now - self.begun) * (1 - self.done) / gained
+
+    def facts(self) -> dict[str, Any]:
+        """What is known of stage, level, network, epoch, step and loss, in plain JSON types."""
+        known: dict[str, Any] = {"name": self.name} if self.name else {}
+        known |= {"level": self.level, "levels": self.levels} if self.levels else {}
+        known |= {"parent": self.parent, "parents": self.parents} if self.stage == "training" and self.parents else {}
+        known |= {"epoch": self.epoch, "epochs": self.epochs} if self.epochs else {}
+        known |= {"step": self.step, "steps": self.steps} if self.steps else {}
+        return known | ({"loss": self.loss} if self.loss is not None else {})
+
+    def take(self, event: Event, now: float | None = None) -> None:
+        """Take in an event.
+
+        Args:
+            now: when it was, in seconds since 1970; None for this moment.
+        """
+        kind, now = event["kind"], time.time() if now is None else now
+        if kind == "phase":
+            self._take_phase(event, now)
+        elif kind == "level":
+            self._enter("levels", now, event["index"] / event["total"])
+            self._clear()
+            self.level, self.levels, self.phase = event["index"], event["total"], ""
+            self.names[self.level] = str(event.get("name", ""))
+            self.curves[self.level] = []
+            self.done = self.level / self.levels
+        elif kind == "epoch":
+            self._take_epoch(event, now)
+        elif kind == "batch":
+            self.step, self.steps = event["index"], event["total"] or 0
+            self.epoch, self.epochs = event["epoch"], event["epochs"]
+            if self.stage in ("start", "before"):  # a training of one network alone
+                self._enter("training", now, 0.0)
+            self._advance((self.epoch - 1 + self.step / max(self.steps, 1)) / self.epochs)
+        elif kind in ("step", "evaluate"):
+            if kind == "step" and event.get("name") and self.stage in ("start", "before", "levels"):
+                if self.stage == "start":
+                    self._enter("before", now, 0.0)
+                self.name = str(event["name"])
+            self.step, self.steps = event["index"], event.get("total") or 0
+
+    def _take_phase(self, event: Event, now: float) -> None:
+        name = str(event.get("name", ""))
+        whose = f"parent {event['parent']} of {event['parents']}" if "parents" in event else ""
+        of_what = " ".join(str(event[key]) for key in ("level", "network", "name") if key in event)
+        if "unit" in event:
+            self.unit, self.stage, self.level, self.levels, of_what = name, "start", -1, 0, ""
+        self._clear()
+        self.phase, self.name = ", ".join(filter(None, (of_what, whose))), name
+        if name == "training":
+            self.parent, self.parents = int(event["parent"]), int(event.get("parents", 1))
+            self._enter("training", now, self.parent / self.parents)
+            self.done, self.training[self.parent] = self.parent / self.parents, []
+        elif name == "distillation":
+            self.fused = self.done
+            self._enter("student", now, 0.0)
+        elif name.startswith("analysis"):
+            self._enter("analysis", now, 0.0)
+        elif name == "evaluate":
+            self._enter("evaluate", now, 0.0)
+        elif self.stage in ("start", "training"):
+            self._enter("before", now, 0.0)
+
+    def _take_epoch(self, event: Event, now: float) -> None:
+        self.loss, self.accuracy = event["loss"], event.get("accuracy")
+        if "epochs" in event:  # of a training
+            self.epoch, self.epochs = event["epoch"], event["epochs"]
+            self.training.setdefault(self.parent, []).append(event["loss"])
+            if self.fresh:  # a training that was stopped goes on within a parent
+                self._advance((self.epoch - 1) / self.epochs)
+                self.first, self.fresh = self.done, False
+            self._advance(self.epoch / self.epochs)
+            return
+        self.epoch, self.epochs = event["index"], event["total"]  # of a gradient fit
+        if self.stage == "levels":
+            self.curves[self.level].append(event["loss"])
+            self.done = (self.level + self.epoch / self.epochs) / self.levels
+        else:
+            self._enter("student", now, 0.0)
+            self.done = self.epoch / self.epochs
+
+    def _clear(self) -> None:
+        """Forget what was known of the phase before."""
+        self.name, self.loss, self.accuracy = "", None, None
+        self.step = self.steps = self.epoch = self.epochs = 0
+
+    def _advance(self, share: float) -> None:
+        """Of the parent that is being trained."""
+        self.done = (self.parent + min(share, 1.0)) / max(self.parents, 1)
+
+    def _enter(self, stage: str, now: float, done: float) -> None:
+        if self.stage != stage:
+            self.stage, self.begun, self.first, self.done = stage, now, done, done
+            self.fresh = stage == "training"
