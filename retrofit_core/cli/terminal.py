@@ -26,7 +26,7 @@ from ..networks import own
 from ..system.files import write
 from ..system.monitor import Cancelled
 from ..system.notices import Notice
-from ..system.settings import SEED
+from ..system.settings import SEED, option_words
 
 CUTS = "{boundaries}, a number of levels, or module names separated by commas"
 TRAINING = "training.json"  # says in a folder how its missing parents are trained; `training.parents` writes it
@@ -227,11 +227,7 @@ def shell(*words: object) -> str:
 
 def pixel_words(config: Any) -> list[str]:
     """The options of a `RunConfig` or `TrainConfig` that say how images are read, for a line that goes on with them."""
-    words = []
-    for name in ("mean", "std", "size"):
-        if (value := getattr(config, name)) is not None:
-            words += [f"--{name}", " ".join(map(str, value)) if isinstance(value, tuple) else str(value)]
-    return words
+    return option_words(config, without=vars(config).keys() - {"mean", "std", "size"})
 
 
 def arch_words(archs: Sequence[str | None]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 from ..inspection.landscape import Landscape
 from ..runs import RunConfig
 from ..system.files import digest, key_of
+from ..system.settings import option_words
 from ..training.parents import TrainConfig
 
 #: Where networks that units make are kept, in the runs folder.
@@ -189,10 +190,7 @@ class LossLandscape(Unit):
     def command(self, root: str) -> str:
         folder = Path(root)
         words = ["--fused", str(folder / NETWORKS / f"{self.fusion.key()}.safetensors"), "--data", self.source.data_set]
-        for name, value in self.landscape.to_json().items():
-            if value != getattr(Landscape, name):
-                words += [f"--{name.replace('_', '-')}", str(value)]
-        return shlex.join(["retrofit", "landscape", *self.source.files(folder), *words])
+        return shlex.join(["retrofit", "landscape", *self.source.files(folder), *words, *option_words(self.landscape)])
 
 
 @dataclass(frozen=True)

@@ -68,22 +68,17 @@ def load_model(
         read = statedicts.chosen(fits, weights)
     except ValueError as error:
         raise ValueError(f"{path} {error}") from error
+    notices: list[str] = []
     if len(fits) > 1 and (words := statedicts.words(fits, read)):
         metadata["weights"] = read.label
-        if weights == AUTO:
-            warnings.warn(Notice(f"{path}: {words}"), stacklevel=2)
+        notices += [words] if weights == AUTO else []
     elif weights == AUTO and not read.averaged and (left := statedicts.averaged_in(content, model.state_dict())):
-        warnings.warn(
-            Notice(
-                f"{path}: the averaged (EMA) weights under {left} do not have the network's names and were not read."
-            ),
-            stacklevel=2,
-        )
+        notices.append(f"the averaged (EMA) weights under {left} do not have the network's names and were not read.")
     if read.left:
-        text = f"{len(read.left)} matrices beside the network's tensors were left out, such as {read.left[0]}"
-        warnings.warn(
-            Notice(f"{path}: {text}: if they belong to it, name the whole network with --arch."), stacklevel=2
-        )
+        left_out = f"{len(read.left)} matrices beside the network's tensors were left out, such as {read.left[0]}"
+        notices.append(f"{left_out}: if they belong to it, name the whole network with --arch.")
+    for notice in notices:
+        warnings.warn(Notice(f"{path}: {notice}"), stacklevel=2)
     expected, state = model.state_dict(), dict(read.tensors)
     _check_fit(expected, state, path)
     state = {name: _usable(name, tensor, expected[name].dtype, path) for name, tensor in state.items()}
@@ -113,22 +108,13 @@ def _fitted(
     built: dict[str, nn.Module] = {}
     for each in found:
         try:
-            if callable(arch):
-                spec = None
-                if not built:
-                    # A foreign initialisation must not disturb the caller's seeds.
-                    with torch.random.fork_rng(devices=[]):
-                        built[""] = wrappers.unwrapped(arch())
-                model = built[""]
-            else:
-                spec = _spec(arch, metadata, each.tensors, like)
-                key = json.dumps(spec, sort_keys=True, default=str)
-                if key not in built:
-                    # Without memory: a hostile spec costs nothing, and every tensor comes from the file. Networks of others have
-                    # it, and their first weights must not disturb the caller's seeds.
-                    with torch.device("meta"), torch.random.fork_rng(devices=[]):
-                        built[key] = composites.build(spec)
-                model = built[key]
+            spec = None if callable(arch) else _spec(arch, metadata, each.tensors, like)
+            key = json.dumps(spec, sort_keys=True, default=str)
+            if key not in built:
+                # A foreign initialisation must not disturb the caller's seeds.
+                with torch.random.fork_rng(devices=[]):
+                    built[key] = wrappers.unwrapped(arch()) if callable(arch) else _without_memory(spec or {})
+            model = built[key]
             fits = statedicts.fitting(model, found)
             if not fits:
                 largest = max(found, key=lambda one: len(one.tensors))
@@ -146,6 +132,12 @@ def _fitted(
         raise ValueError(sentence)
     text = str(refusal)
     raise ValueError(text if text.startswith(str(path)) else f"{path}: {text}") from refusal
+
+
+def _without_memory(spec: Mapping[str, Any]) -> nn.Module:
+    """A hostile spec costs nothing, and every tensor comes from the file; networks of others have memory all the same."""
+    with torch.device("meta"):
+        return composites.build(spec)
 
 
 def _nearest(model: nn.Module, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -322,15 +314,13 @@ def _recognised(state: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: as `architectures.recognise`.
     """
-    refusal: ValueError | None = None
-    for inside in statedicts.unwrapped(state):
+    refusals = []
+    for inside in (*statedicts.unwrapped(state), {}):
         try:
             return architectures.recognise(inside)
         except ValueError as error:
-            refusal = refusal or error
-    if refusal is not None:
-        raise refusal
-    return architectures.recognise({})
+            refusals.append(error)
+    raise refusals[0]
 
 
 def _completed(spec: dict[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:

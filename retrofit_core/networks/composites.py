@@ -20,8 +20,7 @@ from .outputs import check_class_scores, logits_in
 Combination = Callable[[Tensor, Tensor | None], Tensor]
 #: Numbers that each part of a partial zip, and an input, may hold: it is built and run before its tensors are seen.
 LARGEST = 1 << 30
-#: Ensembles of ensembles, at most.
-DEEPEST = 4
+MOST_NESTED = 4  # ensembles of ensembles
 #: The way out where outputs have no probabilities.
 MEAN_OF_VALUES = "Use the mean of outputs: Ensemble-Logits, or combine='logits'."
 
@@ -181,8 +180,8 @@ def build(spec: Mapping[str, Any], depth: int = 0) -> nn.Module:
     builder = COMPOSITES.get(str(spec.get("architecture")))
     if builder is None:
         return architectures.build(spec)
-    if depth >= DEEPEST:
-        raise ValueError(f"networks that are made of several can lie in each other {DEEPEST} times at most.")
+    if depth >= MOST_NESTED:
+        raise ValueError(f"networks that are made of several can lie in each other {MOST_NESTED} times at most.")
     return builder(spec, depth + 1)
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .weightfiles import nested
+
 AUTO, EMA, MODEL = "auto", "ema", "model"
 #: Where training scripts put a network's tensors, the most usual key first; averaged ones as timm prefers them.
 KEYS = (
@@ -33,7 +35,6 @@ OUTER = (*INSIDE, "model", "net", "network", "online_model")
 AVERAGED = re.compile(r"(^|[._])(ema|shadow|averaged?|avg|swa)($|[._]|\d)", re.IGNORECASE)
 COUNTERS = ("total_ops", "total_params")  # of thop's profiler, in every module
 STEPS = "num_batches_tracked"  # of BatchNorm: for an average over all batches only
-DEEPEST = 6  # mappings within mappings
 
 
 @dataclass(frozen=True)
@@ -61,17 +62,16 @@ class Found:
 def found_in(content: Any) -> list[Found]:
     """All mappings in what a file holds that have named tensors, averaged ones and usual names first."""
     found: list[Found] = []
-    todo: list[tuple[tuple[str, ...], Any]] = [((), content)]
-    while todo:
-        keys, value = todo.pop(0)
-        if not isinstance(value, Mapping):
-            continue
-        if any(isinstance(name, str) and is_array(each) for name, each in value.items()):
+    for keys, value in _under_words(content):
+        if isinstance(value, Mapping):
             named = {name: each for name, each in value.items() if isinstance(name, str)}
-            found.append(Found(".".join(keys), {name: _as_tensor(each) for name, each in named.items()}))
-        if len(keys) < DEEPEST:
-            todo += [((*keys, key), inner) for key, inner in value.items() if isinstance(key, str)]
+            if any(map(is_array, named.values())):
+                found.append(Found(".".join(keys), {name: _as_tensor(each) for name, each in named.items()}))
     return sorted(found, key=lambda one: (not one.averaged, one.rank))
+
+
+def _under_words(content: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    return ((keys, value) for keys, value in nested(content) if all(isinstance(key, str) for key in keys))
 
 
 def is_array(value: Any) -> bool:
@@ -162,12 +162,9 @@ def _by_prefix(
     good = {}
     for prefix, taken in inside.items():
         others = [other for other in inside if other != prefix and other.startswith(prefix)]
-        rest = [
-            name.removeprefix(prefix)
-            for name in state
-            if name.startswith(prefix) and not name.startswith(tuple(others))
-        ]
-        if all(name in expected or name in spare or _is_counter(name, expected) for name in rest):
+        rest = [name for name in state if name.startswith(prefix) and not name.startswith(tuple(others))]
+        known = (name.removeprefix(prefix) for name in rest)
+        if all(name in expected or name in spare or _is_counter(name, expected) for name in known):
             good[prefix] = taken
     return good
 
@@ -181,10 +178,8 @@ def _taken(
         there = [prefix + twin for twin in (name, *twins.get(name, ())) if prefix + twin in state]
         if there:
             value = state[there[0]]
-            if (
-                _last(name) == STEPS and isinstance(value, Tensor) and value.numel() == 1
-            ):  # other versions wrote it otherwise
-                value = value.reshape(()).to(torch.int64)
+            if _last(name) == STEPS and isinstance(value, Tensor) and value.numel() == 1:
+                value = value.reshape(()).to(torch.int64)  # other versions wrote it otherwise
             taken[name] = value
         elif _last(name) == STEPS:
             taken[name] = torch.zeros((), dtype=torch.int64)
@@ -255,22 +250,13 @@ def averaged_in(content: Any, expected: Container[str]) -> str:
     Args:
         expected: the network's own names, which may speak of averages too.
     """
-    todo: list[tuple[tuple[str, ...], Any]] = [((), content)]
-    while todo:
-        keys, value = todo.pop(0)
-        for name, inner in value.items() if isinstance(value, Mapping) else ():
-            if not isinstance(name, str):
-                continue
-            holds = (
-                inner.values() if isinstance(inner, Mapping) else inner if isinstance(inner, list | tuple) else (inner,)
-            )
-            parts = [part for part in name.split(".") if part not in INSIDE]
-            if any(".".join(parts[start:]) in expected for start in range(len(parts))):
-                continue
-            if AVERAGED.search(name) and any(isinstance(each, Mapping | list) or is_array(each) for each in holds):
-                return ".".join((*keys, name))
-            if len(keys) < DEEPEST:
-                todo.append(((*keys, name), inner))
+    for keys, value in _under_words(content):
+        parts = [part for part in keys[-1].split(".") if part not in INSIDE] if keys else []
+        if not parts or any(".".join(parts[start:]) in expected for start in range(len(parts))):
+            continue
+        holds = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else (value,)
+        if AVERAGED.search(keys[-1]) and any(isinstance(each, Mapping | list) or is_array(each) for each in holds):
+            return ".".join(keys)
     return ""
 
 

@@ -309,14 +309,14 @@ def _why_not(path: Path) -> str:
     )
     # By such a name torch.load would take it for safetensors.
     load = f"torch.load({opened}, weights_only=False)"
-    for keys, value in _walk(outline):
+    for keys, value in nested(outline):
         if isinstance(value, _Inert) and value.is_module():
             what = f"a whole pickled network ({value.name()}), whose code would have to be run"
             return (
                 f"{path} holds {what}; pickled code is never run here. Where you trust it, in Python beside that code: "
                 f"torch.save({load}{_keyed(keys)}.state_dict(), 'tensors.pt')."
             )
-    for keys, value in _walk(outline):
+    for keys, value in nested(outline):
         if isinstance(value, Mapping) and any(part is _TENSOR for part in value.values()):
             listed = ", ".join(strange[:3]) or "unknown ones"
             return (
@@ -333,9 +333,9 @@ def _keyed(keys: tuple[Any, ...]) -> str:
     return "".join(f"[{key!r}]" for key in keys)
 
 
-def _walk(value: Any, keys: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """(keys, value) of everything in nested mappings, outer values first."""
-    todo = [(keys, value)]
+def nested(content: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """(keys, value) of everything in nested mappings, the content itself and outer values first."""
+    todo: list[tuple[tuple[Any, ...], Any]] = [((), content)]
     while todo:
         keys, value = todo.pop(0)
         yield keys, value

@@ -17,7 +17,7 @@ from ..methods import METHODS, methods_with
 from ..networks.levels import BOUNDARIES
 from ..system.registry import find, known_name
 from ..system.runtime import Runtime
-from ..system.settings import check_seed, settings_of
+from ..system.settings import check_seed, option_words, settings_of
 from .options import checked, written
 
 CHOICES = {
@@ -115,20 +115,9 @@ class RunConfig:
 
     def command(self) -> str:
         """The command line that repeats this run."""
-        words = ["retrofit", "fuse", *self.models]
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.name == "models" or value == field.default:
-                continue
-            if field.name == "options":
-                words += [word for option in written(value) for word in ("--option", option)]
-                continue
-            flag = "--" + field.name.replace("_", "-")
-            if value is True:
-                words.append(flag)
-            else:
-                words += [flag, " ".join(map(str, value)) if isinstance(value, tuple) else str(value)]
-        return shlex.join(words)
+        options = [word for option in written(self.options) for word in ("--option", option)]
+        words = option_words(self, without=["models", "options"])
+        return shlex.join(["retrofit", "fuse", *self.models, *words, *options])
 
 
 def read_boundaries(text: str) -> str | int | list[str]:

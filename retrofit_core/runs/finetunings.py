@@ -20,7 +20,7 @@ from ..networks.checkpoints import load_model
 from ..system import files
 from ..system.device import on_device
 from ..system.monitor import Event, Monitor
-from ..system.settings import AT_LEAST_ONE, SEED, Range, Value, setting, settings_of
+from ..system.settings import AT_LEAST_ONE, SEED, Range, Value, option_words, setting, settings_of
 from ..training.evaluation import check_suits, evaluate, evaluate_parents
 from ..training.files import check_data, check_unfinished, facts_of, trained
 from ..training.files import settings_of as arguments_of
@@ -84,11 +84,7 @@ class FinetuneConfig(Value, FollowUp):
 
     def words(self) -> list[str]:
         """The options of `retrofit finetune` that are not as by default; record and output aside."""
-        words = []
-        for name, entry in settings_of(FinetuneConfig).items():
-            if (value := getattr(self, name)) != entry.default:
-                words += [f"--{name.replace('_', '-')}", str(value)]
-        return words
+        return option_words(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from torch import nn
 from ..data import Images
 from ..inspection.landscape import Landscape, networks_of
 from ..system.monitor import Monitor
+from ..system.settings import option_words
 from .config import RunConfig
 from .finished import read_finished
 from .images import read_images
@@ -63,12 +64,8 @@ class LandscapeConfig(FollowUp):
 
     def words(self) -> list[str]:
         """The options of `retrofit landscape` that are not as by default; record, fine-tuned network and output aside."""
-        words = ["--through", ", ".join(self.through)]
-        words += ["--align", self.align] if self.align else []
-        for name, value in self.landscape.to_json().items():
-            if value != getattr(Landscape, name):
-                words += [f"--{name.replace('_', '-')}", str(value)]
-        return words
+        align = ["--align", self.align] if self.align else []
+        return ["--through", ", ".join(self.through), *align, *option_words(self.landscape)]
 
     def decisive(self) -> dict[str, Any]:
         """All but the clip, which is for drawings."""

@@ -8,7 +8,7 @@ Python, command line, form, records and estimate read the fields of these classe
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
 from math import inf
@@ -186,6 +186,22 @@ def settings_of(value: type[Value]) -> dict[str, Setting]:
             numbers = dataclasses.replace(numbers, whole=True)
         settings[entry.name] = Setting(entry.name, entry.default, kinds, words, facts["help"], numbers, facts["check"])
     return settings
+
+
+def option_words(value: Any, without: Collection[str] = ()) -> list[str]:
+    """The fields of a dataclass that differ from their defaults, as options of a command line: ["--seed", "1", "--flip"].
+
+    Args:
+        without: fields that are left out.
+    """
+    words = []
+    for field in dataclasses.fields(value):
+        entry = getattr(value, field.name)
+        if field.name in without or entry == field.default:
+            continue
+        text = " ".join(map(str, entry)) if isinstance(entry, tuple) else str(entry)
+        words += [f"--{field.name.replace('_', '-')}", *([] if entry is True else [text])]
+    return words
 
 
 def check_setting(setting: Setting, value: Any) -> None:

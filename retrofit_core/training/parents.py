@@ -20,7 +20,7 @@ from ..networks.symmetry import shuffled
 from ..system.files import Locked, key_of, write
 from ..system.monitor import Cancelled, Monitor
 from ..system.registry import find
-from ..system.settings import check_seed
+from ..system.settings import check_seed, option_words
 from .evaluation import check_suits, evaluate
 from .files import check_data, check_unfinished, facts_of, settings_of, state_of, trained
 from .loop import check_settings
@@ -109,19 +109,9 @@ class TrainConfig:
 
     def command(self, folder: str | Path | None = None) -> str:
         """The command line that trains these parents into a folder."""
-        words = ["retrofit", "train"]
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if value == field.default:
-                continue
-            flag = "--" + field.name.replace("_", "-")
-            if field.name == "arch":
-                words += [word for arch in value for word in (flag, arch)]
-            elif value is True:
-                words.append(flag)
-            else:
-                words += [flag, " ".join(map(str, value)) if isinstance(value, tuple) else str(value)]
-        return shlex.join([*words, "--out", str(folder or self.folder)])
+        archs = [word for arch in self.arch for word in ("--arch", arch)] if self.arch != TrainConfig.arch else []
+        words = [*archs, *option_words(self, without=["arch"]), "--out", str(folder or self.folder)]
+        return shlex.join(["retrofit", "train", *words])
 
 
 def _is_kind(value: Any, default: Any) -> bool:
