@@ -26,7 +26,7 @@ from tests.test_cli import HEARING
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-MODULES = ("commands", "gallery", "links", "measured", "methods", "reference", "tables", "machine")
+MODULES = ("commands", "gallery", "grids", "links", "measured", "methods", "tables", "machine")
 
 
 #: One of each kind.
@@ -58,12 +58,9 @@ def generated():
         import gallery
         import measured
         import methods
-        import reference
 
         return {
-            path: text
-            for module in (commands, gallery, measured, methods, reference)
-            for path, text in module.pages().items()
+            path: text for module in (commands, gallery, measured, methods) for path, text in module.pages().items()
         }
     finally:
         sys.path[:] = kept

@@ -11,13 +11,12 @@ import links
 import maths
 import measured
 import methods
-import reference
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 #: Tab -> the module that makes its pages.
-SECTIONS = {"Methods": methods, "Notebooks": gallery, "API": reference}
+SECTIONS = {"Methods": methods, "Notebooks": gallery}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

@@ -4,11 +4,10 @@ import ast
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from grids import RESULTS, ROOT, grid, record
+
 BENCHMARKS = ROOT / "benchmarks"
-RESULTS = BENCHMARKS / "results"
 sys.path.append(str(BENCHMARKS))
 
 import tables  # noqa: E402 - benchmarks are scripts, not a package
@@ -37,40 +36,22 @@ PAIRS = ("cifar10-vgg11-noniid2", "cifar10-vgg11half-sharded2", "mnist-mlp-nonii
 
 def pages() -> dict[str, str]:
     """The one page."""
-    return {"measured.md": "\n".join(_page())}
-
-
-def _page() -> list[str]:
+    named = {"Every method": "methods", "Time": "speed", "Training": "training", "Memory": "memory"}
+    pairs = [[record(f"accuracy-{pair}-{fit}") for fit in ("linear", "gradient")] for pair in PAIRS]
     lines = [
         "# What is measured, and where",
-        "",
         "Each number of this site comes from one of these records, which hold the machine's facts beside it. Nothing was "
         "measured on CUDA yet: [how it will be](files/benchmarks/README.md.txt).",
-        "",
-        "| record | what | measured on | measured by |",
-        "| --- | --- | --- | --- |",
-        *map(_row, sorted(RESULTS.iterdir())),
-        "",
+        grid(["record", "what", "measured on", "measured by"], map(_row, sorted(RESULTS.iterdir()))),
         "The last column names files of `benchmarks`; `python benchmarks/tables.py` prints the tables below.",
-        "",
         "## Accuracy",
+        *(tables.accuracy([facts for facts in records if facts]) for records in pairs),
+        *(f"## {title}\n\n{getattr(tables, name)(record(name))}" for title, name in named.items()),
     ]
-    for pair in PAIRS:
-        lines += [
-            "",
-            tables.accuracy([record for fit in ("linear", "gradient") if (record := _read(f"accuracy-{pair}-{fit}"))]),
-        ]
-    for title, table in (
-        ("Every method", tables.methods(_read("methods"))),
-        ("Time", tables.speed(_read("speed"))),
-        ("Training", tables.training(_read("training"))),
-        ("Memory", tables.memory(_read("memory"))),
-    ):
-        lines += ["", f"## {title}", "", table]
-    return lines
+    return {"measured.md": "\n\n".join(lines)}
 
 
-def _row(path: Path) -> str:
+def _row(path: Path) -> tuple[str, str, str, str]:
     """A record's line: its name, what it is, its machine, and what measures it again; without a line in RECORDS, the script of
     the same name says it."""
     beginning = next((beginning for beginning in RECORDS if path.name.startswith(beginning)), path.stem)
@@ -79,7 +60,7 @@ def _row(path: Path) -> str:
     what = COMMANDS.get(beginning) or (_first_sentence(BENCHMARKS / script) if exists else "")
     shown = f" [Table](#{anchor})." if anchor and anchor != "leaderboard" else ""
     again = f"`{script}`" if exists and beginning != "side-by-side" else ""
-    return f"| {_links(path)} | {what}{shown} | {_machine(path)} | {again} |"
+    return _links(path), f"{what}{shown}", _machine(path), again
 
 
 def _links(path: Path) -> str:
@@ -96,11 +77,6 @@ def _first_sentence(script: Path) -> str:
 
 
 def _machine(path: Path) -> str:
-    record = json.loads(path.read_text()) if path.suffix == ".json" else {}
-    facts = record.get("machine", {}) if isinstance(record, dict) else {}
+    content = json.loads(path.read_text()) if path.suffix == ".json" else {}
+    facts = content.get("machine", {}) if isinstance(content, dict) else {}
     return ", ".join(str(facts[name]) for name in ("processor", "date") if facts.get(name))
-
-
-def _read(name: str) -> Any:
-    path = RESULTS / f"{name}.json"
-    return json.loads(path.read_text()) if path.exists() else None

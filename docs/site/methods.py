@@ -1,12 +1,12 @@
 """A page for each method and for the values behind them, from the tables of the code and the records of benchmarks/results."""
 
 import inspect
-import json
 import re
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
+
+from grids import RESULTS, ROOT, grid, option_grid, record
 
 from retrofit_core.catalogue import CATALOGUE
 from retrofit_core.experiments.bundles import Bundle, results_in
@@ -16,21 +16,21 @@ from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.fusion.task import Takes
 from retrofit_core.method import Method
 from retrofit_core.methods import BEYOND, CONTROLS, METHODS, RETROFITTING
-from retrofit_core.system.settings import Setting, Value, settings_of
+from retrofit_core.system.settings import settings_of
 
-ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "benchmarks" / "results"
 NOTHING = "-"
 #: How the names of the VGG pair's checkpoints begin.
 PAIR = "cifar10-vgg11-noniid2"
+YES_NO = {True: "yes", False: "no"}
 
 
 def navigation() -> list[Any]:
     """The entries of the tab: the overview, one page a method, and what they are made of."""
+    named = [{name: _path(name)} for name in CATALOGUE]
     return [
         "methods/index.md",
         {"All formulas": "formulas.md"},
-        *({name: _path(name)} for name in CATALOGUE),
+        *named,
         {"Groupings, fits, scores": "methods/values.md"},
     ]
 
@@ -41,11 +41,12 @@ def pages() -> dict[str, str]:
     Raises:
         ValueError: a method without a formula, or a formula without a method.
     """
-    formulas = _formulas()
+    sections = (ROOT / "docs" / "formulas.md").read_text().split("\n## ")[1:]
+    formulas = {name: text.strip() for name, _, text in (section.partition("\n") for section in sections)}
     if odd := METHODS.keys() ^ formulas.keys():
         raise ValueError(f"docs/formulas.md and the table of methods differ in {sorted(odd)}.")
-    made = {_path(name): _page(method, formulas[name]) for name, method in METHODS.items()}
-    return {**made, "methods/index.md": _overview(), "methods/values.md": _values()}
+    by_method = {_path(name): _page(method, formulas[name]) for name, method in METHODS.items()}
+    return {**by_method, "methods/index.md": _overview(), "methods/values.md": _values()}
 
 
 def _path(name: str) -> str:
@@ -53,83 +54,65 @@ def _path(name: str) -> str:
 
 
 def _overview() -> str:
-    kinds = {
-        "Retrofitting": RETROFITTING,
-        "Beyond it, ours": BEYOND,
-        "Controls of it": CONTROLS,
-        "What it is compared with": [name for name in METHODS if name not in (*RETROFITTING, *BEYOND, *CONTROLS)],
-    }
-    record = _record("methods")
-    measured = _measured(record)
-    reference = ", ".join(f"{name} {value:.2f}" for name, value in record["reference"].items())
-    lines = [
+    kinds = {"Retrofitting": RETROFITTING, "Beyond it, ours": BEYOND, "Controls of it": CONTROLS}
+    ours = [name for names in kinds.values() for name in names]
+    kinds["What it is compared with"] = tuple(name for name in METHODS if name not in ours)
+    parts = [
         "# The methods",
-        "",
         "All stand behind one contract: the same inputs, the same result, the same refusals. `METHODS[NAME](parents, data)` in "
         "Python, `--method NAME` on the command line, *Method* in the workbench.",
-        "",
-        f"The last column is the accuracy in per cent on {record['pair']} ({record['samples']} samples, one fusion seed, "
-        f"{record['test images']:,} test images; {reference}): the best of what [the records](../measured.md) have with uniform "
-        "scores, with conductance, and with REPAIR.",
+        f"The last column is the accuracy in per cent on {_pair()}: the best of what [the records](../measured.md) have with "
+        "uniform scores, with conductance, and with REPAIR.",
     ]
     for title, names in kinds.items():
-        lines += ["", f"## {title}", "", "| method | what it does | source | measured |", "| --- | --- | --- | --- |"]
+        rows = []
         for name in names:
-            accuracies = [row["accuracy"] for row in measured.get(name, {}).values()]
+            accuracies = [row["accuracy"] for row in _measured(name).values()]
             best = max(accuracies or _in_experiments(name).values(), default=None)
-            number = NOTHING if best is None else f"{best:.2f}"
-            line = CATALOGUE[name]
-            lines.append(f"| [{name}]({name.lower()}.md) | {line.sentence} | {line.source or NOTHING} | {number} |")
-    return "\n".join(lines)
+            line, number = CATALOGUE[name], NOTHING if best is None else f"{best:.2f}"
+            rows.append((f"[{name}]({name.lower()}.md)", line.sentence, line.source or NOTHING, number))
+        parts += [f"## {title}", grid(["method", "what it does", "source", "measured"], rows)]
+    return "\n\n".join(parts)
+
+
+def _pair() -> str:
+    """The pair, samples, seeds and images of the record of all methods, with the accuracies of the parents."""
+    facts = record("methods")
+    reference = ", ".join(f"{name} {value:.2f}" for name, value in facts["reference"].items())
+    return f"{facts['pair']} ({facts['samples']} samples, one fusion seed, {facts['test images']:,} test images; {reference})"
 
 
 def _page(method: Method, formula: str) -> str:
-    parts = [table[method.fixed[part]] for part, table in method.parts.items() if part in method.fixed]
-    named = "".join(
-        f" {part.capitalize()}: [`{method.fixed[part]}`](values.md#{value.__name__.lower()})."
-        for part, value in zip(method.parts, parts, strict=False)
+    parts = {part: table[method.fixed[part]] for part, table in method.parts.items() if part in method.fixed}
+    named = (
+        f" {part.capitalize()}: [`{method.fixed[part]}`](values.md#{parts[part].__name__.lower()})." for part in parts
     )
-    source = method.source or "none named"
-    lines = [
+    own_options = method.settings({"importance": "uniform"})
+    options = [option_grid(own_options) if own_options else "None of its own."]
+    if method.takes.importance:
+        options.append("Scores have [options of their own](values.md#importance-scores).")
+    options.append("Every method also takes `samples`, `seed`, `logits`, `device`, `monitor` and `journal`.")
+    name, base = method.name.lower(), method.takes.base
+    words = f"--method {name}{' --base ancestor.safetensors' if base else ''} --splits splits.json"
+    sections = {
+        "Formula": [formula],
+        "What exactly it does": [_described(value) for value in (method.value, *parts.values())],
+        "On the VGG pair": _numbers(method),
+        "What it takes": [grid(["what", "taken"], _taken(method.takes).items())],
+        "Options": options,
+        "How it is called": [
+            f'```text\nMETHODS["{method.name}"](parents, data{", base=ancestor" if base else ""}).model\n'
+            f"retrofit fuse a.safetensors b.safetensors {words} --out fused.safetensors\n```",
+            f'`help(METHODS["{method.name}"])` and `retrofit methods {name}` show the same options.',
+        ],
+    }
+    source = (method.source or "none named").rstrip(".")
+    head = [
         f"# {method.name}",
-        "",
-        f"{method.sentence}{named}",
-        "",
-        f"**Source:** {source.rstrip('.')}. [Paper, public code and its licence](../licences.md#methods).",
-        "",
-        "## Formula",
-        "",
-        formula,
-        "",
-        "## What exactly it does",
-        "",
-        "\n\n".join(map(_described, (method.value, *parts))),
-        "",
-        "## On the VGG pair",
-        "",
-        *_numbers(method),
-        "",
-        "## What it takes",
-        "",
-        "| what | taken |",
-        "| --- | --- |",
-        *(f"| {name} | {said} |" for name, said in _taken(method.takes).items()),
-        "",
-        "## Options",
-        "",
-        *_options(method),
-        "",
-        "## How it is called",
-        "",
-        *_called(method),
+        f"{method.sentence}{''.join(named)}",
+        f"**Source:** {source}. [Paper, public code and its licence](../licences.md#methods).",
     ]
-    return "\n".join(lines)
-
-
-def _formulas() -> dict[str, str]:
-    """Method -> its section of docs/formulas.md."""
-    sections = (ROOT / "docs" / "formulas.md").read_text().split("\n## ")[1:]
-    return {name: text.strip() for name, _, text in (section.partition("\n") for section in sections)}
+    return "\n\n".join([*head, *(line for title, lines in sections.items() for line in (f"## {title}", *lines))])
 
 
 def _described(value: type[Any]) -> str:
@@ -141,46 +124,46 @@ def _described(value: type[Any]) -> str:
 
 def _numbers(method: Method) -> list[str]:
     """What the records say of a method on the VGG pair."""
-    record = _record("methods")
-    rows = _measured(record).get(method.name, {})
-    machine, paper = record["machine"], record["paper"]
+    facts, rows = record("methods"), _measured(method.name)
     if not rows:
-        reason = next((row.get("reason") for row in record["uniform"]["rows"] if row["method"] == method.name), None)
-        if method.takes.base:
-            reason = reason or "these parents have no common ancestor"
         if accuracies := _in_experiments(method.name):
-            return _from_experiments(accuracies)
+            studies = "[parts](../notebooks/90_ablation.md) and of [what goes beyond it](../notebooks/91_beyond.md)"
+            words = f"Accuracy on {facts['pair']}, one fusion seed, from the studies of the method's {studies}:"
+            return [words, grid([*accuracies], [[f"{accuracy:.2f}" for accuracy in accuracies.values()]])]
+        reason = next((row.get("reason") for row in facts["uniform"]["rows"] if row["method"] == method.name), None)
+        reason = reason or ("these parents have no common ancestor" if method.takes.base else None)
         return [f"Not measured on this pair{f': {reason}' if reason else ''}."]
-    if not method.takes.importance:
-        rows = {{"uniform": "alone"}.get(title, title): row for title, row in rows.items()}
-    head, below = (
-        ["", *rows],
-        {
-            "accuracy": [f"{row['accuracy']:.2f}" for row in rows.values()],
-            "least variance that a layer keeps": [
-                f"{min(row['variance'].values()):.1%}" if row.get("variance") else NOTHING for row in rows.values()
-            ],
-            "seconds": [f"{row['seconds']:.1f}" for row in rows.values()],
-        },
-    )
-    reference = ", ".join(f"{name} {value:.2f}" for name, value in record["reference"].items())
-    lines = [
-        f"{record['pair']}, {record['samples']} samples, one fusion seed, {record['test images']:,} test images: {reference}. "
-        f"Measured on {machine['processor']}, {machine['threads']} threads, {machine['date']}.",
-        "",
-        f"| {' | '.join(head)} |",
-        "| --- |" + " --- |" * len(rows),
-        *(f"| {name} | {' | '.join(cells)} |" for name, cells in below.items()),
+    titles = [title if method.takes.importance or title != "uniform" else "alone" for title in rows]
+    least = [f"{min(row['variance'].values()):.1%}" if row.get("variance") else NOTHING for row in rows.values()]
+    below = [
+        ["accuracy", *(f"{row['accuracy']:.2f}" for row in rows.values())],
+        ["least variance that a layer keeps", *least],
+        ["seconds", *(f"{row['seconds']:.1f}" for row in rows.values())],
     ]
+    machine, paper = facts["machine"], facts["paper"]
+    measured_on = f"Measured on {machine['processor']}, {machine['threads']} threads, {machine['date']}."
+    lines = [f"{_pair()}. {measured_on}", grid(["", *titles], below)]
     if seconds := paper["seconds"].get(method.name):
-        lines += ["", f"The paper's time on its own pair: {seconds} s ({paper['machine']})."]
-    if seeds := _over_seeds(method.name):
-        lines += ["", *seeds]
-    return [
-        *lines,
-        "",
-        "What the numbers mean: [Baselines on real checkpoints](../baselines.md). All records: [Measured](../measured.md).",
-    ]
+        lines.append(f"The paper's time on its own pair: {seconds} s ({paper['machine']}).")
+    meaning = "What the numbers mean: [Baselines on real checkpoints](../baselines.md). All records: [Measured](../measured.md)."
+    return [*lines, *_over_seeds(method.name), meaning]
+
+
+def _measured(name: str) -> dict[str, dict[str, Any]]:
+    """How a method's neurons were weighed -> the row of the record of all methods."""
+    titles = {"uniform": "uniform", "conductance": "conductance", "repair": "with REPAIR"}
+    rows = {
+        title: next(
+            (row for row in record("methods")[part]["rows"] if row["method"] == name and "accuracy" in row), None
+        )
+        for part, title in titles.items()
+    }
+    return {title: row for title, row in rows.items() if row is not None}
+
+
+@cache
+def _experiments() -> Bundle:
+    return results_in(RESULTS / "experiments")
 
 
 def _in_experiments(name: str) -> dict[str, float]:
@@ -196,150 +179,51 @@ def _in_experiments(name: str) -> dict[str, float]:
     return accuracies
 
 
-@cache
-def _experiments() -> Bundle:
-    return results_in(RESULTS / "experiments")
-
-
-def _from_experiments(accuracies: Mapping[str, float]) -> list[str]:
-    return [
-        f"Accuracy on {_record('methods')['pair']}, one fusion seed, from the studies of the method's "
-        "[parts](../notebooks/90_ablation.md) and of [what goes beyond it](../notebooks/91_beyond.md):",
-        "",
-        f"| {' | '.join(accuracies)} |",
-        "|" + " --- |" * len(accuracies),
-        f"| {' | '.join(f'{accuracy:.2f}' for accuracy in accuracies.values())} |",
-    ]
-
-
-def _measured(record: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Method -> how its neurons were weighed -> the row of the record."""
-    rows: dict[str, dict[str, dict[str, Any]]] = {}
-    for part, title in (("uniform", "uniform"), ("conductance", "conductance"), ("repair", "with REPAIR")):
-        for row in record[part]["rows"]:
-            if "accuracy" in row:
-                rows.setdefault(row["method"], {})[title] = row
-    return rows
-
-
 def _over_seeds(name: str) -> list[str]:
     """Mean and deviation over fusion seeds, for the methods that have them."""
     rows, seeds = {}, 0
-    for fit in ("linear", "gradient"):
-        record = _record(f"accuracy-{PAIR}-{fit}")
-        found = [row for row in record["rows"] if row["method"] == name and row["ridge"] in ("toward zero, auto", "")]
+    for facts in (record(f"accuracy-{PAIR}-{fit}") for fit in ("linear", "gradient")):
+        found = [row for row in facts["rows"] if row["method"] == name and row["ridge"] in ("toward zero, auto", "")]
         rows |= {row["importance"]: f"{row['mean']:.2f} ± {row['deviation']:.2f}" for row in found}
-        seeds = len(record["seeds"])
-    if not rows:
-        return []
-    return [
-        f"Over {seeds} fusion seeds, mean ± deviation of the accuracy:",
-        "",
-        f"| {' | '.join(rows)} |",
-        "|" + " --- |" * len(rows),
-        f"| {' | '.join(rows.values())} |",
-    ]
+        seeds = len(facts["seeds"])
+    words = f"Over {seeds} fusion seeds, mean ± deviation of the accuracy:"
+    return [words, grid([*rows], [[*rows.values()]])] if rows else []
 
 
 def _taken(takes: Takes) -> dict[str, str]:
     least, most = takes.parents
-    yes_no = {True: "yes", False: "no"}
-    facts = {
-        "parents": str(least)
-        if least == most
-        else f"any number from {least}"
-        if most is None
-        else f"{least} to {most}",
+    several = f"any number from {least}" if most is None else f"{least} to {most}"
+    return {
+        "parents": str(least) if least == most else several,
         "widths": "equal" if takes.equal_widths else "any",
-        "parents deeper than the fused network": yes_no[takes.other_depths],
-        "networks of linear and convolutional layers": yes_no[takes.linear_layers],
-        "transformers": yes_no[takes.transformers],
-        "any architecture that falls into levels": yes_no[takes.any_architecture],
-        "importance scores (`importance=`)": yes_no[takes.importance],
-        "a fused network of its own widths (`target=`)": yes_no[takes.target],
+        "parents deeper than the fused network": YES_NO[takes.other_depths],
+        "networks of linear and convolutional layers": YES_NO[takes.linear_layers],
+        "transformers": YES_NO[takes.transformers],
+        "any architecture that falls into levels": YES_NO[takes.any_architecture],
+        "importance scores (`importance=`)": YES_NO[takes.importance],
+        "a fused network of its own widths (`target=`)": YES_NO[takes.target],
         "the parents' common ancestor (`base=`)": "needed" if takes.base else "no",
         "fusion data": "decide" if takes.uses_data else "decide nothing",
-        "each parent's own data": yes_no[takes.parents_data] if not takes.importance else "for scores",
-        "class shares (`class_shares=`)": yes_no[takes.class_shares],
-        "sample counts (`sample_counts=`)": yes_no[takes.sample_counts],
-        "goes level by level (errors, journal, analysis)": yes_no[takes.levels],
+        "each parent's own data": "for scores" if takes.importance else YES_NO[takes.parents_data],
+        "class shares (`class_shares=`)": YES_NO[takes.class_shares],
+        "sample counts (`sample_counts=`)": YES_NO[takes.sample_counts],
+        "goes level by level (errors, journal, analysis)": YES_NO[takes.levels],
+        "its result": "all parents side by side" if takes.keeps_parents else "one network",
     }
-    return facts | (
-        {"its result": "all parents side by side"} if takes.keeps_parents else {"its result": "one network"}
-    )
-
-
-def _options(method: Method) -> list[str]:
-    settings = method.settings({"importance": "uniform"})
-    lines = options_table(settings) if settings else ["None of its own."]
-    if method.takes.importance:
-        lines += ["", "Scores have [options of their own](values.md#importance-scores)."]
-    return [*lines, "", "Every method also takes `samples`, `seed`, `logits`, `device`, `monitor` and `journal`."]
-
-
-def options_table(settings: Mapping[str, Setting]) -> list[str]:
-    """Lines of a table: each option with its default, what it takes, and what it is."""
-    rows = [
-        f"| `{name}` | `{_plain(entry.default)}` | {_cell(entry.description)} | {_cell(entry.help)} |"
-        for name, entry in settings.items()
-    ]
-    return ["| option | default | takes | what it is |", "| --- | --- | --- | --- |", *rows]
-
-
-def _plain(value: Any) -> str:
-    return (
-        "none"
-        if value is None
-        else "true"
-        if value is True
-        else "false"
-        if value is False
-        else "()"
-        if value == ()
-        else str(value)
-    )
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("*", "\\*").replace("<", "&lt;")
-
-
-def _called(method: Method) -> list[str]:
-    name, needs_base = method.name.lower(), method.takes.base
-    words = f"--method {name}{' --base ancestor.safetensors' if needs_base else ''} --splits splits.json"
-    return [
-        "```text",
-        f'METHODS["{method.name}"](parents, data{", base=ancestor" if needs_base else ""}).model',
-        f"retrofit fuse a.safetensors b.safetensors {words} --out fused.safetensors",
-        "```",
-        "",
-        f'`help(METHODS["{method.name}"])` and `retrofit methods {name}` show the same options.',
-    ]
 
 
 def _values() -> str:
     """The tables of parts: groupings, fits and importance scores."""
-    tables: dict[str, Mapping[str, type[Value]]] = {
-        "Groupings": GROUPINGS,
-        "Fits": FITS,
-        "Importance scores": IMPORTANCE,
-    }
-    lines = [
+    parts = [
         "# Groupings, fits and importance scores",
-        "",
         "The parts of a retrofit: frozen values whose fields are their options. In Python they are objects "
         '(`grouping=KMeans(restarts=20)`) or words (`grouping="kmeans", restarts=20`), on the command line words '
         "(`--grouping kmeans --option restarts=20`). Your own: [score, grouping, data](../your_own.md).",
     ]
+    tables: dict[str, Mapping[str, Any]] = {"Groupings": GROUPINGS, "Fits": FITS, "Importance scores": IMPORTANCE}
     for title, table in tables.items():
-        lines += ["", f"## {title}"]
+        parts.append(f"## {title}")
         for name, value in table.items():
-            lines += ["", f"### {value.__name__}", "", f"`{name}`. {_described(value)}", ""]
             settings = {key: entry for key, entry in settings_of(value).items() if entry.is_plain}
-            lines += options_table(settings) if settings else ["No options."]
-    return "\n".join(lines)
-
-
-@cache
-def _record(name: str) -> dict[str, Any]:
-    return json.loads((RESULTS / f"{name}.json").read_text())
+            parts += [f"### {value.__name__}", f"`{name}`. {_described(value)}", option_grid(settings)]
+    return "\n\n".join(parts)
