@@ -385,18 +385,12 @@ def test_one_layer_may_make_queries_keys_and_values(method):
     assert_same_function(result.model, model, x, 1e-6)
 
 
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [
-        ("bias", r"'bias' at level 'out' does not hold numbers for the neurons|are not softmax\(scale q'k\)"),
-        ("gate", r"level 'qkv' is of a kind that the closed form does not know: its attention maps are not softmax"),
-        ("pooled", "level 'qkv' is of a kind that the closed form does not know: its queries are pooled"),
-    ],
-)
-def test_attentions_of_other_kinds_are_refused(kind, message):
-    model, x = initialised(Tokens(kind), 1), normal(20, 7, 5)
-    with pytest.raises(ValueError, match=message):
-        METHODS["KF-Linear"]([model, copy.deepcopy(model)], x, device="cpu")
+@pytest.mark.parametrize("kind", ["bias", "gate", "pooled"])
+def test_attentions_of_other_kinds_are_found_again_neuron_by_neuron(kind):
+    model, x = initialised(Tokens(kind), 1), normal(60, 7, 5)
+    assert all(level.heads is None for level in levels_of(model, x))
+    twin = shuffled(model, x, torch.Generator().manual_seed(5))
+    assert_same_function(METHODS["KF-Linear"]([model, twin], x, ridge=0.0, device="cpu").model, model, x, 1e-6)
 
 
 def test_convnext_with_its_scaled_branches_is_found_again():

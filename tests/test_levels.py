@@ -629,15 +629,24 @@ class TokensFirst(nn.Module):
         return self.last(self.first(x.transpose(0, 1)).relu().mean(0))
 
 
+@each_case("examples", [1, 2, 3])
+def test_levels_hand_on_samples_first_where_the_network_has_tokens_first(examples):
+    model, x = initialised(TokensFirst(), 0), normal(40, 3, 6)
+    levels = partition(model, x[:examples])
+    assert_reproduces(model, levels, x)
+    assert_close(levels[0].module(x), model.first(x), 1e-12)
+    assert [(level.axis, level.positions) for level in levels] == [(-1, 3), (1, 1)]
+    assert_close(levels[0].inputs(x), x.flatten(0, 1), 0)
+    assert_same_function(model, fuse([model, model], x, ridge=0.0).model, x, 1e-6)
+
+
 class TokenOutputs(Folded):
     def forward(self, x: Tensor) -> Tensor:
         return self.second(self.first(x.flatten(0, 1)).relu())
 
 
 @each_case("examples", [1, 2])
-@each_case(
-    "make, name", [(lambda: Folded(order="tokens first"), "first"), (TokensFirst, "first"), (TokenOutputs, "second")]
-)
+@each_case("make, name", [(lambda: Folded(order="tokens first"), "first"), (TokenOutputs, "second")])
 def test_boundaries_whose_first_axis_is_not_the_samples_are_refused(make, name, examples):
     model, x = initialised(make(), 0), normal(40, 3, 6)
     with pytest.raises(ValueError, match=rf"level '{name}' ends with a tensor .* does not count samples"):

@@ -408,6 +408,8 @@ def _carry(step: Step, reports: Sequence[LevelReport]) -> None:
     ]
     for number, fused in enumerate(step.level.carried):
         tensor, *others = (held[level.carried[number].name].movedim(fused.axis, -1) for level, held in networks)
+        if all(other.shape == tensor.shape for other in others):  # entries of no neurons
+            tensor.copy_(torch.stack([other.double() for other in others]).mean(0))
         for which, (maker, neurons, index) in enumerate(fused.makers):
             report = reports[maker]
             starts = [sum(report.widths[:k]) for k in range(len(others))]

@@ -352,7 +352,11 @@ def _check_joints(level: Level, parents: Sequence[Level], instead: str) -> None:
 
 def _kinds(level: Level) -> Sequence[object]:
     """The kinds of a level's neurons and the tensors that hold numbers for others, but for how many they are."""
-    carried = [(own.axis, [(maker, index.shape[1]) for maker, _, index in own.makers]) for own in level.carried]
+    held = {**dict(level.module.named_parameters()), **dict(level.module.named_buffers())} if level.carried else {}
+    carried = [
+        (own.axis, [(maker, index.shape[1]) for maker, _, index in own.makers] or held[own.name].shape)
+        for own in level.carried
+    ]
     return [(kind.first, kind.places.shape[1], kind.fixed) for kind in level.kinds] + carried
 
 

@@ -24,30 +24,32 @@ def attentions(levels: Sequence[Level], made: Mapping[Group, Rows], example: Ten
     """The attentions of a network, each with its heads in the order in which the level of the queries makes them.
 
     Read off the neuron groups: those of queries and keys are made twice and read by no layer. What they attend to is then
-    checked on an example: the maps must be softmax(scale q'k), and hand on the values head by head.
+    checked on an example: the maps must be softmax(scale q'k), and hand on the values head by head. Attentions of other kinds
+    are left out: their queries and keys are neurons like others, each query of the same kind as its key.
 
     Args:
         made: of each neuron group the levels that make it.
-    Raises:
-        ValueError: an attention of another kind.
     """
     pairs: dict[tuple[int, ...], list[Rows]] = {}
     for group, rows in made.items():
         twice = sum(positions.shape[1] for positions in rows.values()) == 2
         if twice and not group.fixed and not any(part.kind == "in" for part in group.parts):
             pairs.setdefault(tuple(rows), []).append(rows)
-    return [_checked(levels, _heads(levels, makers, heads, made), example) for makers, heads in pairs.items()]
+    found = [_heads(levels, makers, heads, made) for makers, heads in pairs.items()]
+    checked = [_checked(levels, heads, example) for heads in found if heads is not None]
+    return [heads for heads in checked if heads is not None]
 
 
 def _heads(
     levels: Sequence[Level], makers: tuple[int, ...], heads: Sequence[Rows], made: Mapping[Group, Rows]
-) -> Heads:
-    name = levels[makers[0]].name
+) -> Heads | None:
+    """The neurons of an attention; None where its heads differ in width, no layer of their own reads them, or each has not
+    values of its own."""
     reader = next(
         (index for index in range(max(makers) + 1, len(levels)) if not _alive(levels[index], makers)), len(levels) - 1
     )
     if len({len(rows[makers[0]]) for rows in heads}) > 1 or len(levels[reader].paths) != 1:
-        raise _unknown(name, "its heads have different widths, or no layer of their own reads them")
+        return None
     first, second = makers if len(makers) == 2 else makers * 2
     query, key = (torch.stack([rows[level][:, copy] for rows in heads]) for level, copy in ((first, 0), (second, -1)))
     columns, values, value_levels = [], [], []
@@ -61,7 +63,7 @@ def _heads(
             columns.append(read[0].index[:, 0])
     widths = {len(positions) for positions in values}
     if len(values) != len(heads) or len(widths) != 1 or len(set(value_levels)) != 1:
-        raise _unknown(name, "its values are not as many heads as its queries")
+        return None
     in_order = sorted(range(len(heads)), key=lambda head: int(query[head].min()))
     by_value = sorted(range(len(values)), key=lambda head: int(values[head].min()))
     return Heads(
@@ -79,30 +81,29 @@ def _alive(level: Level, makers: Sequence[int] | Rows) -> bool:
 
 
 @torch.no_grad()
-def _checked(levels: Sequence[Level], heads: Heads, example: Tensor) -> Heads:
-    """The attention with its scale, and with queries and keys in their places."""
-    name = levels[heads.query[0]].name
+def _checked(levels: Sequence[Level], heads: Heads, example: Tensor) -> Heads | None:
+    """The attention with its scale, and with queries and keys in their places; None where it computes something else."""
     boundary = compose(levels[: heads.reader], example)
     tensors = (boundary,) if isinstance(boundary, Tensor) else boundary
     if any(tensors[_index_of(levels, heads, level)].ndim != 3 for level in heads.levels):
-        raise _unknown(name, "its tokens do not lie along one axis")
+        return None  # tokens along more than one axis
     if levels[heads.reader].read(boundary)[0][0].ndim != 3:
-        raise _unknown(name, "what its heads hand on is pooled before a layer reads it")
+        return None  # pooled before a layer reads what the heads hand on
     maps = attention_maps(levels, heads, boundary)
     tolerance = TOLERANCE.get(maps.dtype, 1e-2)
     v, mixed = of_heads(levels, heads, heads.value, boundary), mixed_values(levels, heads, boundary)
     if not _close(maps @ v, mixed, tolerance):
-        raise _unknown(name, "its heads do not hand on weighted sums of their own values")
+        return None
     normalised = _close(maps.sum(-1), torch.ones_like(maps[..., 0]), tolerance)
     for turned in (heads, replace(heads, query=heads.key, key=heads.query)):
         q, k = (of_heads(levels, turned, made, boundary) for made in (turned.query, turned.key))
         if (q.shape[2], k.shape[2]) != maps.shape[2:]:
-            raise _unknown(name, "its queries are pooled before they meet the keys")
+            return None  # queries that are pooled before they meet the keys
         logits, wanted = (_centred(values, maps) for values in (q @ k.transpose(-1, -2), maps.clamp_min(1e-30).log()))
         scale = ((maps * logits * wanted).sum() / (maps * logits * logits).sum().clamp_min(1e-300)).item()
         if normalised and _close(maps.sqrt() * scale * logits, maps.sqrt() * wanted, tolerance):
             return replace(turned, scale=scale)
-    raise _unknown(name, "its attention maps are not softmax(scale q'k)")
+    return None
 
 
 def _centred(logits: Tensor, maps: Tensor) -> Tensor:
@@ -112,13 +113,6 @@ def _centred(logits: Tensor, maps: Tensor) -> Tensor:
 
 def _close(left: Tensor, right: Tensor, tolerance: float) -> bool:
     return bool((left - right).norm() <= tolerance * right.norm().clamp_min(1e-30))
-
-
-def _unknown(name: str, why: str) -> ValueError:
-    return ValueError(
-        f"the attention at level {name!r} is of a kind that the closed form does not know: {why}. Use KF-Gradient, or "
-        "boundaries='blocks'."
-    )
 
 
 def _index_of(levels: Sequence[Level], heads: Heads, maker: int) -> int:

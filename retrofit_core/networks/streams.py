@@ -21,7 +21,6 @@ ELSEWHERE = (
 )
 #: The way out of levels that end behind every layer.
 INSTEAD = "Use KF-Gradient; if you named boundaries, leave them out."
-UNREAD = "are multiplied with others and read by no layer (an attention of another kind, say), so their sizes would not be kept"
 
 
 def with_streams(
@@ -51,8 +50,7 @@ def with_streams(
         return _chained(model, levels, example, network, leaves)
     parts: dict[int, Parts] = {}
     try:
-        nodes = [] if bound else [_node(level) for level in levels]
-        groups, seen = neuron_places(model, example, nodes, leaves)
+        groups, seen = neuron_places(model, example, [_node(level) for level in levels], leaves)
         if any(level.partwise and not level.channelwise for level in levels):
             classes = {number for number, group in enumerate(groups) if group.fixed}
             levels, parts = _with_parts(levels, [_made_by(level, groups, model) for level in levels], classes)
@@ -91,12 +89,18 @@ def with_streams(
         if not bound and not _followed(level, own):
             kinds.append(_unfollowed(levels, index, seen[index], example, network))
             continue
-        unread = any(_multiplied(groups[number], made[groups[number]]) for number in own)
-        if why := _why_not_grouped(level, own, unread=unread, in_parts=index in parts):
+        if not _followed(level, own) and (fixed := _in_place(seen[index])) is not None:
+            own = {**own, IN_PLACE: fixed}  # heads, pixels: what stays where it is in every network
+        if why := _why_not_grouped(level, own, in_parts=index in parts):
             raise ValueError(f"{network}: the neurons of level {level.name!r} {why}. {INSTEAD}")
         for which, number in enumerate(own):
-            firsts.setdefault(number, (index, which))
-        kinds.append(tuple(Kind(firsts[number], places, groups[number].fixed) for number, places in own.items()))
+            firsts[number] = (index, which) if number == IN_PLACE else firsts.get(number, (index, which))
+        kinds.append(
+            tuple(
+                Kind(firsts[number], places, number == IN_PLACE or groups[number].fixed)
+                for number, places in own.items()
+            )
+        )
     levels = [replace(level, kinds=own) for level, own in zip(levels, kinds, strict=True)]
     streams = [level.kinds[0].first if level.kinds and level.plain else None for level in levels]
     shared = Counter(streams)
@@ -129,16 +133,10 @@ def _chained(
     except Exception as error:  # whatever a rule meets that is unknown to it
         return _not_followed(levels, example, network, error)
     firsts, found = dict[int, tuple[int, int]](), list[Level]()
-    made = {
-        group: {index: own[number] for index, own in enumerate(seen) if own and number in own}
-        for number, group in enumerate(groups)
-    }
     for index, (level, own) in enumerate(zip(levels, seen, strict=True)):
         if own is None or not _followed(level, own) or IN_PLACE in own:
             kinds = _unfollowed(levels, index, own, example, network)
         else:
-            if level.layers and any(_multiplied(groups[number], made[groups[number]]) for number in own):
-                level = _not_affine(level, f"its neurons {UNREAD}")
             for which, number in enumerate(own):
                 firsts.setdefault(number, (index, which))
             kinds = tuple(Kind(firsts[number], places, groups[number].fixed) for number, places in own.items())
@@ -225,17 +223,21 @@ def _exchanged(levels: Sequence[Level], index: int, example: Tensor) -> bool:
     return True
 
 
+def _in_place(seen: Mapping[int, Tensor] | None) -> Tensor | None:
+    """(neurons, 1) the neurons of a level that stay in their places whatever a network's weights are; None where none do."""
+    return None if seen is None else seen.get(IN_PLACE)
+
+
 def _followed(level: Level, own: Mapping[int, Tensor]) -> bool:
     """Whether each of a level's neurons is known."""
     return sum(places.numel() for places in own.values()) == level.width
 
 
-def _why_not_grouped(level: Level, own: Mapping[int, Tensor], *, unread: bool, in_parts: bool) -> str:
+def _why_not_grouped(level: Level, own: Mapping[int, Tensor], *, in_parts: bool) -> str:
     """Why a level's neurons cannot be grouped with those of other networks; empty where they can.
 
     Args:
         own: group -> places of its neurons.
-        unread: whether some of them are multiplied and read by no layer.
         in_parts: whether they lie in the parts of a grouped convolution.
     """
     if not _followed(level, own):
@@ -243,17 +245,9 @@ def _why_not_grouped(level: Level, own: Mapping[int, Tensor], *, unread: bool, i
             "cannot change places (it mixes positions, or makes one number for each), so those of several networks cannot "
             "be grouped"
         )
-    if unread and not in_parts:
-        return UNREAD
     if in_parts and len(own) > 1:
         return f"lie in parts of a grouped convolution and belong to {len(own)} kinds that cannot be exchanged"
     return ""
-
-
-def _multiplied(group: Group, rows: Mapping[int, Tensor]) -> bool:
-    """Whether neurons are made more than once and read by no layer, as queries and keys are."""
-    read = group.fixed or any(part.kind == "in" for part in group.parts)
-    return not read and sum(places.shape[1] for places in rows.values()) > 1
 
 
 def _with_parts(
@@ -324,6 +318,8 @@ def _carried(
         if made.keys() == own.keys() and all(torch.equal(made[group], index) for group, index in own.items())
     ]
     makers = {group: [number for number, made in enumerate(rows) if group in made] for group in own}
+    if not own:  # numbers for no neurons: a factor of all, biases of distances, ...
+        return Carried(name, 0, ())
     if len(axes) != 1 or not all(makers.values()):
         raise ValueError(
             f"{network}: {name!r} at level {level.name!r} does not hold numbers for the neurons of a level before, so it is "

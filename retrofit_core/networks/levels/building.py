@@ -1,19 +1,23 @@
 """A level made of a part of the traced graph: what it computes, whether it is affine and if not why, what is alive behind it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 
+from .. import batchnorm
 from .cuts import function_sum, is_layer, sum_behind
-from .graphs import graph_module
+from .graphs import PLAIN, graph_module
 from .kinds import LAYERS, TRANSPARENT, is_sum, parameter_count
+from .layouts import Layout, samples_first
 from .level import Alive, Level
 from .segments import Segment
 from .weights import computed_weights
 
 #: A subclass that computes something else from its weights is not affine in them.
+#: Layers whose parameters and buffers are numbers for each neuron.
+VECTORS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.PReLU, batchnorm.BatchNorm)
 AFFINE_FORWARDS = tuple(kind.forward for kind in LAYERS)
 
 
@@ -22,7 +26,7 @@ def build_level(
     segment: Segment,
     modules: dict[Any, Any],
     folds: dict[str, tuple[tuple, ...]],
-    parts: dict[fx.Node, int],
+    parts: Mapping[fx.Node, Layout],
     *,
     head: bool,
     axes: Callable[[fx.Node, str], int],
@@ -32,7 +36,7 @@ def build_level(
 
     Args:
         folds: layer -> what was folded into it.
-        parts: entries of the first axis per sample at each boundary; 0 where it counts samples.
+        parts: where the samples lie in the tensors of the trace.
         axes: gives the neuron axis of a node's output in a level of this name.
         adding: whether a level may be layers and the sum behind them, and vectors before them.
     """
@@ -52,16 +56,18 @@ def build_level(
     tables = tables if tables and isinstance(tables[0], nn.Embedding) else []
     prefix = None
     if not why:
-        reads = [layer.args[0] for layer in layers] + ([stream] if stream else [])
-        apart = {**parts, stream: parts[segment.after]} if stream else parts
+        reads = [layer.all_input_nodes[0] for layer in layers] + ([stream] if stream else [])
+        apart = {node: _rows(node, layer, parts, modules) for node, layer in zip(reads, layers, strict=False)}
+        apart |= {stream: parts.get(segment.after, PLAIN)} if stream else {}
         prefix = graph_module(segment.nodes, segment.before, reads, modules, parts, apart)
     module = graph_module(segment.nodes, segment.before, segment.alive, modules, parts, parts)
     read = {str(node.target) for node in segment.nodes if node.op == "get_attr"}
     alive = tuple(
-        _alive(node, name, axes, parts, maker) for node, maker in zip(segment.alive, segment.makers, strict=True)
+        _alive(node, name, axes, parts, maker, end=node is segment.after)
+        for node, maker in zip(segment.alive, segment.makers, strict=True)
     )
     at = segment.alive.index(segment.after)
-    end = alive[at] if made is segment.after else _alive(made, name, axes, {made: 0}, segment.makers[at])
+    end = alive[at] if made is segment.after else _alive(made, name, axes, {}, segment.makers[at], end=True)
     return Level(
         name=name,
         module=module,
@@ -96,7 +102,7 @@ def build_level(
 
 def _is_vector(node: fx.Node, modules: dict[Any, Any]) -> bool:
     """Whether a node's parameters may be numbers for each neuron: those of a norm, or a parameter of the model's own."""
-    return node.op == "get_attr" or isinstance(modules[node.target], (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm))
+    return node.op == "get_attr" or isinstance(modules[node.target], VECTORS)
 
 
 def _vectors(node: fx.Node, modules: dict[Any, Any]) -> list[str]:
@@ -142,26 +148,47 @@ def _leads(layer: fx.Node, side: fx.Node) -> bool:
     return layer is side
 
 
+def _rows(layer_input: fx.Node, layer: fx.Node, parts: Mapping[fx.Node, Layout], modules: dict[Any, Any]) -> Layout:
+    """The layout in which a layer's input gives its rows in the order of its outputs': convolutions take maps as they are."""
+    layout = parts.get(layer_input, PLAIN)
+    if layout.axis == 0 or isinstance(modules[layer.target], nn.Embedding):
+        return PLAIN
+    return layout
+
+
 def _alive(
-    node: fx.Node, name: str, axes: Callable[[fx.Node, str], int], parts: dict[fx.Node, int], maker: int
+    node: fx.Node,
+    name: str,
+    axes: Callable[[fx.Node, str], int],
+    parts: Mapping[fx.Node, Layout],
+    maker: int,
+    *,
+    end: bool,
 ) -> Alive:
+    """A tensor at a boundary.
+
+    Args:
+        end: whether it is the level's output, so that the axis of its neurons must be known.
+    """
     if not node.meta["is_tensor"]:
         raise ValueError(
             f"after level {name!r} {node.name!r} is alive, which is several tensors in one. Let levels end elsewhere "
             "(boundaries=[module names])."
         )
-    shape = node.meta["value"]
-    axis = axes(node, name)
+    layout, traced = parts.get(node, PLAIN), node.meta["value"]
+    shape = layout.shape(traced)
+    try:
+        axis = layout.neurons(axes(node, name), len(traced))
+    except ValueError:
+        if end:
+            raise
+        axis = -1  # it is not grouped here
     width = shape[axis]
-    samples = shape[0]
-    if parts[node]:  # the boundary gets an axis for the parts; where neurons were last they still are
-        samples //= parts[node]
-        axis = -1 if axis in (-1, len(shape) - 1) else axis + 1
-    return Alive(axis, width, shape.numel() // (samples * width), maker)
+    return Alive(axis, width, shape.numel() // (shape[0] * width), maker)
 
 
 def _is_residual(
-    segment: Segment, modules: dict[Any, Any], parts: dict[fx.Node, int], axis: Callable[[fx.Node], int]
+    segment: Segment, modules: dict[Any, Any], parts: Mapping[fx.Node, Layout], axis: Callable[[fx.Node], int]
 ) -> bool:
     """Whether a sum adds the input, the only tensor there, neuron by neuron, through no parameters and at an unchanged shape."""
     if len(segment.before) > 1:
@@ -183,7 +210,7 @@ def _is_residual(
 
 @torch.no_grad()
 def _keeps_neurons(
-    segment: Segment, end: fx.Node, axis: int, end_axis: int, modules: dict[Any, Any], parts: dict[fx.Node, int]
+    segment: Segment, end: fx.Node, axis: int, end_axis: int, modules: dict[Any, Any], parts: Mapping[fx.Node, Layout]
 ) -> bool:
     """Whether each neuron of a tensor inside of a level follows from the input's neuron of the same number alone.
 
@@ -193,10 +220,10 @@ def _keeps_neurons(
     held = next((t for m in modules.values() for t in _tensors(m) if t.is_floating_point()), torch.zeros(()))
     shape = tuple(segment.before[0].meta["value"])
     first, second = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0)).to(held)
-    count = parts.get(segment.before[0])
+    layout = parts.get(segment.before[0], PLAIN)
 
     def run(tensor: Tensor) -> Tensor:
-        return module(tensor.unflatten(0, (-1, count)) if count else tensor).movedim(end_axis, 0)
+        return module(samples_first(tensor, layout.axis, layout.parts, tensor)).movedim(end_axis, 0)
 
     numbers, before = torch.arange(shape[axis], device=held.device), run(first.clone())
     for digit in range((shape[axis] - 1).bit_length()):

@@ -1,11 +1,15 @@
 """A part of a traced graph as a module of its own, which shares the model's parameters."""
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import fx, nn
+
+from .layouts import Layout, as_traced, samples_first
+
+PLAIN = Layout()
 
 
 def graph_module(
@@ -13,15 +17,14 @@ def graph_module(
     before: list[fx.Node],
     ends: list[Any],
     modules: dict[Any, Any],
-    parts: dict[fx.Node, int],
-    apart: dict[fx.Node, int],
+    parts: Mapping[fx.Node, Layout],
+    apart: Mapping[fx.Node, Layout],
 ) -> nn.Module:
     """The part of the graph from the tensors `before` to the tensors `ends` as a module that shares the parameters; several
     tensors go in and out as a tuple.
 
     Args:
-        parts: where the model folds parts of samples into the first axis, the boundary before keeps them apart:
-            (samples, parts, ...).
+        parts: where the trace has samples elsewhere than the boundary before, in which they are first.
         apart: the same for the ends.
     """
     graph = fx.Graph()
@@ -30,10 +33,10 @@ def graph_module(
     if len(before) > 1:
         copies = {node: graph.call_function(operator.getitem, (start, k)) for k, node in enumerate(before)}
     first = copies[before[0]]
-    samples = before[0].meta["value"][0] // (parts.get(before[0]) or 1)  # of the example
+    samples = max(parts.get(node, PLAIN).shape(node.meta["value"])[0] for node in before)  # of the example
     for node in before:
-        if parts.get(node):
-            copies[node] = graph.call_method("flatten", (copies[node], 0, 1))
+        if (layout := parts.get(node, PLAIN)) != PLAIN:
+            copies[node] = graph.call_function(as_traced, (copies[node], layout.axis, layout.parts))
     needed = _needed_for(ends, segment, before)
 
     def copy_of(node: fx.Node) -> Any:
@@ -45,8 +48,12 @@ def graph_module(
     for node in segment:
         if node in needed and node not in copies:
             copies[node] = graph.node_copy(node, copy_of)
+    for end in ends:
+        copy_of(end)
     outputs = [
-        graph.call_method("unflatten", (copies[end], 0, (-1, apart[end]))) if apart.get(end) else copies[end]
+        graph.call_function(samples_first, (copies[end], layout.axis, layout.parts, first))
+        if (layout := apart.get(end, PLAIN)) != PLAIN
+        else copies[end]
         for end in ends
     ]
     graph.output(outputs[0] if len(outputs) == 1 else tuple(outputs))

@@ -80,7 +80,8 @@ class Carried:
     axis: int
     """Of the neurons"""
     makers: tuple[tuple[int, Tensor, Tensor], ...]
-    """Number of a level that makes neurons, (neurons,) their positions in its output, (neurons, copies) those in the tensor"""
+    """Number of a level that makes neurons, (neurons,) their positions in its output, (neurons, copies) those in the tensor;
+    entries of no neurons are the parents' mean"""
 
 
 @dataclass(frozen=True, eq=False)

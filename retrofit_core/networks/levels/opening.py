@@ -3,8 +3,11 @@
 import operator
 from typing import Any
 
+import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
+
+from .kinds import argument
 
 #: What the layers before the attention are called, in the order in which `in_proj_weight` holds them.
 PARTS = ("query", "key", "value")
@@ -14,39 +17,40 @@ def open_attention(graph: fx.Graph, modules: dict[Any, Any]) -> bool:
     """Replace each nn.MultiheadAttention whose code is known by its layers and a scaled dot product; whether there was one.
 
     The new layers' weights are views of `in_proj_weight`, so what is written into them is written into the model. Left whole:
-    attentions with masks, weights that are returned, keys and values of another width, added biases, or the samples second.
+    attentions with masks of single samples, weights that are returned, keys and values of another width, or added biases.
     """
     opened = False
     for node in list(graph.nodes):
         layer = modules.get(node.target) if node.op == "call_module" else None
-        if isinstance(layer, nn.MultiheadAttention) and _is_plain(node, layer):
+        if isinstance(layer, nn.MultiheadAttention) and _is_plain(node, layer, modules):
             _open(graph, node, layer, modules)
             opened = True
     return opened
 
 
-def _is_plain(node: fx.Node, layer: nn.MultiheadAttention) -> bool:
-    """Whether a call is softmax(q k') v of three inputs, and only that is read."""
-    others = {
-        name: value
-        for name, value in node.kwargs.items()
-        if name not in (*PARTS, "need_weights", "average_attn_weights")
-    }
-    masked = any(
-        value is not None and value is not False
-        for value in (*node.args[3:4], *node.args[5:6], *node.args[7:], *others.values())
-    )
+def _is_plain(node: fx.Node, layer: nn.MultiheadAttention, modules: dict[Any, Any]) -> bool:
+    """Whether a call is softmax(q k' + mask) v of three inputs, with one mask for all samples, and only that is read."""
+    mask = _mask(node)
+    held = modules.get(mask.target) if isinstance(mask, fx.Node) and mask.op == "get_attr" else None
+    known = mask is None or (isinstance(held, Tensor) and held.ndim == 2)
+    padding = argument(node, "key_padding_mask", 3, None)
+    causal_alone = argument(node, "is_causal", 7, False) and mask is None
     outputs = [user.args[1] if user.target is operator.getitem else None for user in node.users if user.users]
     return (
         type(layer) is nn.MultiheadAttention
         and layer._qkv_same_embed_dim
         and layer.bias_k is None
         and not layer.add_zero_attn
-        and layer.batch_first
-        and not masked
+        and known
+        and padding is None
+        and not causal_alone
         and len(_inputs(node)) == 3
         and set(outputs) == {0}
     )
+
+
+def _mask(node: fx.Node) -> Any:
+    return argument(node, "attn_mask", 5, None)
 
 
 def _inputs(node: fx.Node) -> list[fx.Node]:
@@ -65,13 +69,18 @@ def _open(graph: fx.Graph, node: fx.Node, layer: nn.MultiheadAttention, modules:
         heads = []
         for number, (part, source) in enumerate(zip(PARTS, _inputs(node), strict=True)):
             modules[f"{path}.{part}"] = _view(layer, number)
+            source = source if layer.batch_first else add(graph.call_method("transpose", (source, 0, 1)))
             made = add(graph.call_module(f"{path}.{part}", (source,)))
             apart = add(graph.call_method("unflatten", (made, 2, split)))
             heads.append(add(graph.call_method("transpose", (apart, 1, 2))))
-        mixed = add(graph.call_function(F.scaled_dot_product_attention, tuple(heads)))
+        mask = _mask(node)
+        if mask is not None and modules[mask.target].dtype == torch.bool:  # here true is what is left out
+            mask = add(graph.call_method("logical_not", (mask,)))
+        mixed = add(graph.call_function(F.scaled_dot_product_attention, (*heads, *([] if mask is None else [mask]))))
         joined = add(graph.call_method("flatten", (add(graph.call_method("transpose", (mixed, 1, 2))), 2)))
         modules[f"{path}.out_proj"] = layer.out_proj
         output = add(graph.call_module(f"{path}.out_proj", (joined,)))
+        output = output if layer.batch_first else add(graph.call_method("transpose", (output, 0, 1)))
     for user in list(node.users):
         user.replace_all_uses_with(output)
         graph.erase_node(user)

@@ -15,6 +15,7 @@ from .axes import NeuronAxes
 from .building import build_level
 from .cuts import choose_cuts
 from .kinds import operation
+from .layouts import Layout, layouts
 from .level import Boundary, Level, compose
 from .segments import cut_into_segments, names_of
 from .tracing import trace
@@ -65,12 +66,12 @@ def partition(
     cuts = choose_cuts(graph, modules, boundaries, model)
     segments = cut_into_segments(graph, cuts)
     names = names_of(segments, modules)
-    parts = {
-        node: _parts_per_sample(name, node, len(example))
-        for name, segment in zip(names, segments, strict=True)
-        for node in segment.alive
-    }
-    if parts[cuts[-1]]:
+    parts = layouts(graph, modules, example)
+    for name, segment in zip(names, segments, strict=True):
+        for node in segment.alive:
+            if node.meta["is_tensor"] and node not in parts:
+                parts[node] = _by_first_axis(name, node, len(example))
+    if parts[cuts[-1]] != Layout():
         raise ValueError(_not_by_samples(names[-1], tuple(cuts[-1].meta["value"])))
     levels = [
         build_level(
@@ -89,7 +90,7 @@ def partition(
     opened = inside and any(isinstance(module, nn.MultiheadAttention) for module in model.modules())
     facts = next(iter(graph.nodes)).meta
     _check_composition(model, levels, example, exact=not folds and not opened and not facts["spelled"])
-    if any(parts.values()) or facts["sizes"]:
+    if facts["sizes"] or any(parts.get(node) != Layout() for segment in segments for node in segment.alive):
         _check_samples(levels, example, opposite=wrapper_of(model, TakingPacked) is None)
     return levels
 
@@ -99,12 +100,16 @@ def single_level(kinds: Sequence[str]) -> str:
     return SINGLE if list(kinds) == ["not affine"] else ""
 
 
-def _parts_per_sample(name: str, cut: fx.Node, samples: int) -> int:
-    """Entries of the first axis per sample, if tokens or frames were folded into it; 0 if it counts samples."""
+def _by_first_axis(name: str, cut: fx.Node, samples: int) -> Layout:
+    """The layout of a tensor whose first axis counts samples, alone or with the tokens or frames of each.
+
+    Raises:
+        ValueError: it does not.
+    """
     shape = tuple(cut.meta["value"])
     if not shape or shape[0] % samples:
         raise ValueError(_not_by_samples(name, shape))
-    return 0 if shape[0] == samples else shape[0] // samples
+    return Layout(0, shape[0] // samples)
 
 
 def _refuse_tied_weights(levels: list[Level]) -> None:

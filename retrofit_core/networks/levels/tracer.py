@@ -46,6 +46,14 @@ INPLACE_OPERATORS = {
 }
 FACTORIES = ("zeros", "ones", "full", "empty", "arange")
 CONTENTS = "its control flow depends on the contents of tensors"
+#: Modules of torch that are made of others, and followed as a model's own are.
+TRANSFORMERS = (
+    nn.Transformer,
+    nn.TransformerEncoder,
+    nn.TransformerEncoderLayer,
+    nn.TransformerDecoder,
+    nn.TransformerDecoderLayer,
+)
 CONVOLUTIONS = (F.conv1d, F.conv2d, F.conv3d)
 
 
@@ -178,8 +186,19 @@ class Tracer(fx.Tracer):
         return _Known(node, self)
 
     def to_bool(self, obj: fx.Proxy) -> bool:
-        """What a branch asks of a tensor."""
+        """What a branch asks of a tensor: known of masks and other constants, which are the same for all inputs."""
+        if self._is_constant(obj.node):
+            return bool(self.values[obj.node])
         raise TraceError(CONTENTS)
+
+    def _value_of_constant(self, value: Any) -> Any:
+        return self.values[value.node] if isinstance(value, fx.Proxy) and self._is_constant(value.node) else value
+
+    def _is_constant(self, node: fx.Node) -> bool:
+        """Whether a value follows from buffers alone."""
+        if node.op == "get_attr":
+            return not isinstance(self.values[node], nn.Parameter)
+        return node.op in ("call_function", "call_method") and all(map(self._is_constant, node.all_input_nodes))
 
     def iter(self, obj: fx.Proxy) -> Iterator[Any]:
         """What a loop asks: the entries of a tuple, or of a tensor along its first axis."""
@@ -236,6 +255,8 @@ class Tracer(fx.Tracer):
         """A call of a module; notes the first one that fails."""
         if self.running:
             return forward(*args, **kwargs)
+        if isinstance(m, TRANSFORMERS):  # whose code asks whether masks are tensors, and causal
+            args, kwargs = fx.node.map_aggregate((args, kwargs), self._value_of_constant)  # type: ignore[misc]
         if all(m is not module for module in self.root.modules()):
             if any(True for _ in (*m.parameters(), *m.buffers())):
                 raise Unregistered(type(m).__name__)
@@ -261,7 +282,9 @@ class Tracer(fx.Tracer):
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         """Whether a module is taken whole."""
-        return module_qualified_name in self.leaves or super().is_leaf_module(m, module_qualified_name)
+        return module_qualified_name in self.leaves or not (
+            isinstance(m, TRANSFORMERS) or not super().is_leaf_module(m, module_qualified_name)
+        )
 
 
 @contextmanager

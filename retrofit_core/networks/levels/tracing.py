@@ -89,7 +89,8 @@ def trace(
         if in_place or writing:
             _check_views(model, example, output)
     for node in reversed(list(graph.nodes)):  # what the code asked for, and the graph does not need
-        if not node.users and node.op not in ("placeholder", "output") and not node.meta["holds_tensors"]:
+        asked = node.op == "get_attr" or not node.meta["holds_tensors"]
+        if not node.users and node.op not in ("placeholder", "output") and asked:
             graph.erase_node(node)
     call_layers(graph, modules)
     folds = [_fold_batchnorms(graph, modules)] if fold else []

@@ -125,7 +125,8 @@ def recorded(model: nn.Module, example: Tensor, leaves: Sequence[str]) -> tuple[
 
 
 def assembled(rules: Rules, model: nn.Module) -> list[Group]:
-    """The groups: neurons that occur in the same tensors, equally often and under the same labels."""
+    """The groups: neurons that occur in the same tensors, equally often and under the same labels; not what buffers alone hold
+    (coordinates), which are no network's own."""
     axes = list(_axes(rules))
     where: dict[int, dict[int, list[int]]] = defaultdict(dict)  # neuron -> number of the axis -> positions on it
     for number, (_, _, ids, _) in enumerate(axes):
@@ -142,7 +143,9 @@ def assembled(rules: Rules, model: nn.Module) -> list[Group]:
         _group(rules, model, axes, {neuron: where[neuron] for neuron in neurons}, fixed)
         for (_, _, fixed), neurons in alike.items()  # type: ignore[misc]
     ]
-    return _named_apart([group for _, group in sorted(groups, key=lambda pair: pair[0])])
+    buffers = {name for name, _ in model.named_buffers()}
+    made = [pair for pair in groups if {part.name for part in pair[1].parts if part.kind != "in"} - buffers]
+    return _named_apart([group for _, group in sorted(made, key=lambda pair: pair[0])])
 
 
 def _labels(rules: Rules) -> dict[int, list[object]]:

@@ -152,6 +152,7 @@ BINARY = {
     "fmin",
     "hypot",
     *("gt", "lt", "ge", "le", "eq", "ne"),
+    *("masked_fill", "fmod", "remainder", "logical_and", "logical_or"),
 }
 REDUCING = {"mean", "sum", "amax", "amin", "norm", "vector_norm", "var", "std", "logsumexp"}
 POOLING = {
@@ -466,8 +467,11 @@ class Rules:
                 f"the MultiheadAttention {node.target!r} has weights of its own for keys and values of another width, or "
                 "an added bias; its neurons cannot be followed. Use KF-Gradient."
             )
-        for other in {arg for arg in (*node.args, *node.kwargs.values()) if isinstance(arg, fx.Node)}:
-            self._assign(layer.in_proj_weight, 1, self.ids.constant_along(self.values[other], -1), "in")
+        read = {argument(node, name, place, None) for place, name in enumerate(("query", "key", "value"))}
+        for other in node.all_input_nodes:
+            if other in read:
+                self._assign(layer.in_proj_weight, 1, self.ids.constant_along(self.values[other], -1), "in")
+        self._stay(other for other in node.all_input_nodes if other not in read)
         made = self._made(layer.in_proj_weight, layer.in_proj_bias)
         q, k, v = made.chunk(3)
         self._multiplied(q, k)
@@ -660,10 +664,14 @@ class Rules:
     def _dot_product(self, node: fx.Node) -> Tensor:
         q, k, v = (self._mixed(self.values[arg]) for arg in _nodes(node)[:3])
         self._multiplied(q, k)
-        for mask in node.all_input_nodes[3:]:  # added to the products of positions
+        self._stay(node.all_input_nodes[3:])
+        return v.expand(node.meta["value"])
+
+    def _stay(self, masks: Iterable[fx.Node]) -> None:
+        """What is added to products of positions, or multiplied with them."""
+        for mask in masks:
             if mask in self.values:
                 self.ids.unify(self.values[mask], torch.zeros(1, dtype=torch.int64))
-        return v.expand(node.meta["value"])
 
     def _multiplied(self, q: Tensor, k: Tensor) -> None:
         """Queries and keys are multiplied neuron by neuron, so they are the same ones."""

@@ -1,0 +1,202 @@
+"""Families of networks whose closed form was opened one after the other: each finds its reordered twin again."""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from retrofit_core import METHODS
+from tests.marks import each_case
+from tests.networks import initialised, normal, seeded, shuffled
+from tests.properties import assert_same_function
+
+WIDTH, TOKENS, CLASSES = 8, 5, 3
+
+
+class Code(nn.Module):
+    """Layers by name, joined by a function of the module and its input."""
+
+    def __init__(self, code, buffers=None, **layers):
+        super().__init__()
+        self.code = code
+        for name, layer in layers.items():
+            setattr(self, name, layer)
+        for name, tensor in (buffers or {}).items():
+            self.register_buffer(name, tensor)
+
+    def forward(self, x):
+        return self.code(self, x)
+
+
+def encoder(causal=False, batch_first=True, norm_first=True):
+    """torch's own layers, with positions, masks, and samples first or second."""
+
+    def code(net, x):
+        h = net.embed(x) + net.positions
+        h = h if batch_first else h.transpose(0, 1)
+        h = net.encoder(h, mask=net.mask, is_causal=True) if causal else net.encoder(h)
+        return net.head((h if batch_first else h.transpose(0, 1)).mean(1))
+
+    layer = nn.TransformerEncoderLayer(WIDTH, 2, 12, batch_first=batch_first, norm_first=norm_first)
+    return Code(
+        code,
+        {"mask": nn.Transformer.generate_square_subsequent_mask(TOKENS)},
+        embed=nn.Linear(4, WIDTH),
+        positions=nn.Parameter(torch.randn(TOKENS, WIDTH) if batch_first else torch.randn(1, TOKENS, WIDTH)),
+        encoder=nn.TransformerEncoder(layer, 1, enable_nested_tensor=False),
+        head=nn.Linear(WIDTH, CLASSES),
+    )
+
+
+def masked(**options):
+    """One attention of torch that is called with a mask."""
+
+    def code(net, x):
+        h = net.embed(x)
+        n = net.norm(h)
+        return net.head((h + net.attention(n, n, n, attn_mask=net.mask, **options)[0]).mean(1))
+
+    return Code(
+        code,
+        {"mask": torch.ones(TOKENS, TOKENS).triu(1).bool()},
+        embed=nn.Linear(4, WIDTH),
+        norm=nn.LayerNorm(WIDTH),
+        attention=nn.MultiheadAttention(WIDTH, 2, batch_first=True),
+        head=nn.Linear(WIDTH, CLASSES),
+    )
+
+
+def language_model(positions):
+    """Tokens and positions that are looked up, a causal mask in a buffer, and the logits of the last token."""
+
+    def code(net, x):
+        ids = {"buffer": lambda: net.ids[:, : x.shape[1]], "arange": lambda: torch.arange(x.shape[1], device=x.device)}
+        h = net.tokens(x) + net.positions(ids[positions]())
+        q, k, v = (part.unflatten(2, (2, 4)).transpose(1, 2) for part in net.qkv(net.norm(h)).chunk(3, 2))
+        maps = (q @ k.transpose(-2, -1) / math.sqrt(4)).masked_fill(net.mask == 0, -math.inf).softmax(-1)
+        h = h + net.out((maps @ v).transpose(1, 2).flatten(2))
+        h = h + net.second(F.gelu(net.first(net.last(h))))
+        return net.head(h[:, -1])
+
+    return Code(
+        code,
+        {"ids": torch.arange(TOKENS)[None], "mask": torch.ones(TOKENS, TOKENS).tril()},
+        tokens=nn.Embedding(7, WIDTH),
+        positions=nn.Embedding(TOKENS, WIDTH),
+        norm=nn.LayerNorm(WIDTH),
+        qkv=nn.Linear(WIDTH, 3 * WIDTH),
+        out=nn.Linear(WIDTH, WIDTH),
+        last=nn.LayerNorm(WIDTH),
+        first=nn.Linear(WIDTH, 12),
+        second=nn.Linear(12, WIDTH),
+        head=nn.Linear(WIDTH, 7, bias=False),
+    )
+
+
+def windows(mlp):
+    """A shifted window of 2 x 2 positions, with a table of biases or a small network that makes them, and cosines or products."""
+
+    def code(net, x):
+        h = net.stem(x).permute(0, 2, 3, 1)
+        B, H, W, C = h.shape
+        y = net.norm(h).roll((-1, -1), (1, 2)).view(B, H // 2, 2, W // 2, 2, C)
+        y = y.transpose(2, 3).reshape(-1, 4, C)
+        q, k, v = net.qkv(y).reshape(-1, 4, 3, 2, C // 2).permute(2, 0, 3, 1, 4).unbind(0)
+        if mlp:
+            logits = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1) * net.scale.exp()
+            table = net.second(net.first(net.coordinates).relu()).view(-1, 2)
+        else:
+            logits, table = q @ k.transpose(-2, -1), net.table
+        logits = logits + table[net.index.view(-1)].view(4, 4, 2).permute(2, 0, 1)
+        logits = (logits.view(B, -1, 2, 4, 4) + net.shift[None, :, None]).view(-1, 2, 4, 4)
+        y = net.out((logits.softmax(-1) @ v).transpose(1, 2).reshape(-1, 4, C))
+        y = y.view(B, H // 2, W // 2, 2, 2, C).transpose(2, 3).reshape(B, H, W, C).roll((1, 1), (1, 2))
+        h = h + y
+        return net.head((h + net.up(net.down(h).relu())).mean((1, 2)))
+
+    shift = torch.zeros(4, 4, 4)
+    shift[3, :2, 2:] = shift[3, 2:, :2] = -100.0
+    line = torch.arange(2)
+    y, x = (axis.flatten() for axis in torch.meshgrid(line, line, indexing="ij"))
+    index = (y[:, None] - y + 1) * 3 + x[:, None] - x + 1
+    coordinates = torch.stack(torch.meshgrid(torch.arange(-1.0, 2), torch.arange(-1.0, 2), indexing="ij"), -1)[None]
+    tables = (
+        {"first": nn.Linear(2, 6), "second": nn.Linear(6, 2, bias=False), "scale": nn.Parameter(torch.rand(2, 1, 1))}
+        if mlp
+        else {"table": nn.Parameter(torch.randn(9, 2))}
+    )
+    return Code(
+        code,
+        {"index": index, "shift": shift, "coordinates": coordinates},
+        stem=nn.Conv2d(3, WIDTH, 2, stride=2),
+        norm=nn.LayerNorm(WIDTH),
+        qkv=nn.Linear(WIDTH, 3 * WIDTH),
+        out=nn.Linear(WIDTH, WIDTH),
+        down=nn.Linear(WIDTH, 10),
+        up=nn.Linear(10, WIDTH),
+        head=nn.Linear(WIDTH, CLASSES),
+        **tables,
+    )
+
+
+def prelu(count):
+    """Slopes that are learned: one for each neuron, or one for all."""
+    return nn.Sequential(
+        nn.Conv2d(3, 6, 3),
+        nn.BatchNorm2d(6),
+        nn.PReLU(6 if count else 1),
+        nn.Conv2d(6, WIDTH, 3),
+        nn.PReLU(WIDTH if count else 1),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(WIDTH, CLASSES),
+    )
+
+
+def normed_head():
+    """A BatchNorm before the layer that makes the classes, and a learned factor of all neurons."""
+    code = lambda net, x: net.head(net.norm(net.factor * net.conv(x).relu().mean((2, 3))))  # noqa: E731
+    parts = {"conv": nn.Conv2d(3, WIDTH, 3), "norm": nn.BatchNorm1d(WIDTH), "factor": nn.Parameter(torch.tensor([1.5]))}
+    return Code(code, head=nn.Linear(WIDTH, CLASSES), **parts)
+
+
+IMAGES, SEQUENCES = (3, 8, 8), (TOKENS, 4)
+#: Name -> (how it is made, shape of an input).
+FAMILIES = {
+    "TransformerEncoder": (encoder, SEQUENCES),
+    "TransformerEncoder, norms behind": (lambda: encoder(norm_first=False), SEQUENCES),
+    "TransformerEncoder, causal": (lambda: encoder(causal=True), SEQUENCES),
+    "TransformerEncoder, samples second": (lambda: encoder(batch_first=False), SEQUENCES),
+    "MultiheadAttention with a mask": (masked, SEQUENCES),
+    "MultiheadAttention with a mask, weights not needed": (lambda: masked(need_weights=False), SEQUENCES),
+    "language model, position ids in a buffer": (lambda: language_model("buffer"), None),
+    "language model, position ids counted": (lambda: language_model("arange"), None),
+    "shifted windows, a table of biases": (lambda: windows(mlp=False), IMAGES),
+    "shifted windows, cosines, biases by a network": (lambda: windows(mlp=True), IMAGES),
+    "PReLU, one slope": (lambda: prelu(0), IMAGES),
+    "PReLU, a slope for each neuron": (lambda: prelu(1), IMAGES),
+    "BatchNorm before the head": (normed_head, IMAGES),
+}
+
+
+def network(name):
+    """A network of a family in float64 and evaluation mode, and inputs."""
+    make, shape = FAMILIES[name]
+    model = initialised(seeded(0, make), 0).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():  # some begin as constants, at which neurons cannot be told apart
+            if parameter.numel() > 1 and parameter.std() == 0:
+                parameter.add_(0.2 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
+    x = torch.randint(7, (40, TOKENS), generator=torch.Generator().manual_seed(2)) if shape is None else None
+    return model, normal(40, *shape) if x is None else x
+
+
+@each_case("method", ["KF-Linear", "HF-Linear"])
+@each_case("name", FAMILIES)
+def test_a_twin_is_found_again(name, method):
+    model, x = network(name)
+    twin = shuffled(model, x)
+    assert_same_function(twin, model, x, 1e-9)
+    result = METHODS[method]([model, twin], x, ridge=0.0, device="cpu")
+    assert_same_function(result.model, model, x, 1e-6)
