@@ -975,8 +975,8 @@ MUTATIONS = [
     Mutation(
         "pleas: neurons apart read the other parent",
         "retrofit_core/baselines/pleas.py",
-        "(read & kind).any(1)",
-        "read.any(1)",
+        "(reads & kind).any(1)",
+        "reads.any(1)",
         "tests/test_pleas.py::test_all_neurons_apart_are_both_networks_side_by_side",
     ),
     Mutation(

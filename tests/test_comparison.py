@@ -66,6 +66,17 @@ def test_the_numbers_are_those_of_the_runs(base, tmp_path):
     assert ours["difference"] == pytest.approx(ours["accuracy"] - best["accuracy"])
 
 
+def test_what_a_run_measured_counts_for_the_images_that_are_compared(base):
+    """A run that measures takes all test images, and the comparison some of them, in another order."""
+    plain, measuring = (
+        compare(configurations(dataclasses.replace(base, evaluate=measures), "average", "uniform"), images=50).rows
+        for measures in (False, True)
+    )
+    for ours, theirs in zip(plain, measuring, strict=True):
+        assert ours["name"] == theirs["name"] and ours["accuracy"] == theirs["accuracy"]
+        assert ours["loss"] == pytest.approx(theirs["loss"])
+
+
 def test_a_parent_may_be_the_best_and_nobody_is_better_than_it():
     table = [
         comparison.EMPTY | {"name": name, "method": method, "accuracy": accuracy}

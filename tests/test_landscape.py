@@ -306,6 +306,19 @@ def test_what_is_known_comes_bit_by_bit():
     assert plan.seconds() > 0
 
 
+def test_a_cell_has_the_loss_at_its_column_along_the_first_axis_and_its_row_along_the_second():
+    networks, images = {name: cnn(seed=seed).float() for seed, name in enumerate("abc")}, images_of((2, 7, 7))
+    landscape = Landscape(resolution=3, images=30, directions=0, path_points=3)
+    plan = landscape.plan(networks, "abc", images, device="cpu")
+    *_, survey = landscape.run(plan)
+    assert survey.xs.tolist() != survey.ys.tolist()
+    for row, column in survey.finished.nonzero().tolist():
+        point = torch.stack([survey.xs[column], survey.ys[row]])[None]
+        loss, accuracy = plan.mixtures.measure(plan.plane.shares(point))[0].tolist()
+        assert survey.loss[row, column].item() == pytest.approx(loss, rel=1e-5)
+        assert survey.accuracy[row, column].item() == pytest.approx(accuracy)
+
+
 def test_it_can_be_stopped_between_two_points():
     networks = {name: nn.Sequential(nn.Flatten(), network).float() for name, network in three_mlps().items()}
     landscape = Landscape(resolution=5, images=30)
@@ -322,6 +335,13 @@ def test_the_same_seed_gives_the_same_survey_and_another_one_other_images():
     first, second, other = (survey_of(networks, "abc", images, seed=seed) for seed in (0, 0, 1))
     assert torch.equal(first.loss, second.loss) and first.rises == second.rises
     assert not torch.equal(first.loss, other.loss)
+
+
+def test_images_are_drawn_from_the_rows_that_are_said():
+    networks, images = {name: cnn(seed=seed).float() for seed, name in enumerate("abc")}, images_of((2, 7, 7))
+    rows = (images.labels != 2).nonzero().flatten()
+    plan = Landscape(images=10).plan(networks, "abc", images, rows=rows, device="cpu")
+    assert plan.mixtures.labels.unique().tolist() == [0, 1]
 
 
 def test_the_grid_holds_the_networks_and_a_margin():

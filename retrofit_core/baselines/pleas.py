@@ -226,8 +226,8 @@ def add_rows(
     """Add the parents' mean inputs and outputs of one call to a layer's sums."""
     axis = -1 if isinstance(layer, nn.Linear) else 1
     c, inputs = layer.weight.shape[:2]
-    h = sum(read.onto(inputs_k, inputs, axis) for read, (inputs_k, _) in zip(axes[0], calls, strict=True))
-    z = sum(made.onto(output, c, axis) for made, (_, output) in zip(axes[1], calls, strict=True))
+    h = sum(columns.onto(inputs_k, inputs, axis) for columns, (inputs_k, _) in zip(axes[0], calls, strict=True))
+    z = sum(neurons.onto(output, c, axis) for neurons, (_, output) in zip(axes[1], calls, strict=True))
     assert isinstance(h, Tensor) and isinstance(z, Tensor)
     if name not in sums:
         sums[name] = LayerSums(layer, c, bias=layer.bias is not None, dtype=dtype)
@@ -237,13 +237,13 @@ def add_rows(
 def _solve_layer(layer: Affine, sums: Moments, axes: Sequence[Sequence[Axis]], ridge: float | str) -> None:
     """Least squares for each kind of output neuron, from the inputs that share a parent with it."""
     c, inputs = layer.weight.shape[:2]
-    read, made = _holders(axes[0], inputs), _holders(axes[1], c)
+    reads, holds = _holders(axes[0], inputs), _holders(axes[1], c)
     W = layer.weight.flatten(1).T.double()  # (p, c)
     if layer.bias is not None:
         W = torch.cat([W, layer.bias[None].double()])
-    for kind in made.unique(dim=0):
-        outs = (made == kind).all(1).nonzero().flatten()
-        columns = (read & kind).any(1).repeat_interleave(layer.weight[0, 0].numel())
+    for kind in holds.unique(dim=0):
+        outs = (holds == kind).all(1).nonzero().flatten()
+        columns = (reads & kind).any(1).repeat_interleave(layer.weight[0, 0].numel())
         if layer.bias is not None:
             columns = torch.cat([columns, columns.new_ones(1)])
         ins = columns.nonzero().flatten()

@@ -127,13 +127,15 @@ def mapped_goals(
             shares of a fused neuron add up to one. Groups that are left out have no goals, nor have the classes.
     """
     of_parents = [statistics(parent, inputs, monitor=monitor) for parent in parents]
-    made = {
+    weights = {
         part.name
         for group in targets
         for part in group.parts
         if all(group.name in shares for shares in maps) and not group.fixed and _makes(part)
     }
-    layers = [name for name in of_parents[0] if f"{name}.weight" in made and all(name in stats for stats in of_parents)]
+    layers = [
+        name for name in of_parents[0] if f"{name}.weight" in weights and all(name in stats for stats in of_parents)
+    ]
     shapes = {name: tensor for name, tensor in tensors(fused).items() if name.removesuffix(".weight") in layers}
 
     def makers(of_network: Sequence[Group]) -> list[Group]:

@@ -14,6 +14,7 @@ from ..fusion.importance import (
     checked_scores,
     importance_name,
     importance_scores,
+    scores_inside,
 )
 from ..networks.levels import Level, partition
 from ..networks.symmetry import Group, Watched
@@ -48,7 +49,23 @@ def group_scores(
     levels = levels_of_groups(model, groups, x[:2], importance, leaves)
     if levels is not None:
         return importance_scores(levels, x, y, importance, monitor=monitor)
-    return _scores_where_watched(model, groups, x, check_labels(y, importance), importance, monitor, leaves)
+    y = check_labels(y, importance)
+    assert y is not None
+    watched = Watched(model, groups, x[:1], leaves=leaves)
+    points = [(group, point) for group in groups for point in group.points]
+
+    def run(inputs: Tensor, *, with_gradients: bool) -> list[Tensor]:
+        with torch.set_grad_enabled(with_gradients):
+            values, outputs = watched.watch(inputs.detach().requires_grad_(with_gradients))
+        return [*(values[point.node, "output"] for _, point in points), outputs]
+
+    with torch.enable_grad():
+        scores = scores_inside(importance, run, [*(point.axis for _, point in points), 1], x, y, monitor)
+    totals = {group.name: torch.zeros(group.width, dtype=torch.float64, device=x.device) for group in groups}
+    for (group, point), values in zip(points, scores.values[:-1], strict=True):
+        totals[group.name] += values[point.index.to(x.device)].sum(1)
+    widths = [(group.name, group.width) for group in groups]
+    return checked_scores(Scores(list(totals.values()), scores.report), importance, widths, x.device)
 
 
 def levels_of_groups(
@@ -94,32 +111,3 @@ def check_scores(
         levels = levels_of_groups(model, groups, example, importance, leaves)
         if levels is not None:
             importance.check(levels)
-
-
-def _scores_where_watched(
-    model: nn.Module,
-    groups: Sequence[Group],
-    x: Tensor,
-    y: Tensor | None,
-    importance: Importance,
-    monitor: Monitor,
-    leaves: Sequence[str],
-) -> Scores:
-    watched = Watched(model, groups, x[:1], leaves=leaves)
-    points = [(group, point) for group in groups for point in group.points]
-
-    def run(inputs: Tensor, *, with_gradients: bool) -> list[Tensor]:
-        with torch.set_grad_enabled(with_gradients):
-            values, outputs = watched.watch(inputs.detach().requires_grad_(with_gradients))
-        return [*(values[point.node, "output"] for _, point in points), outputs]
-
-    axes = [*(point.axis for _, point in points), 1]
-    with torch.enable_grad():
-        scores = importance.scores_at(run, axes, x, y, monitor=monitor)  # type: ignore[arg-type]
-    totals = {group.name: torch.zeros(group.width, dtype=torch.float64, device=x.device) for group in groups}
-    for (group, point), values in zip(points, scores.values[:-1], strict=True):
-        totals[group.name] += values[point.index.to(x.device)].sum(1)
-    # what sums to f_y(x) - f_y(0) at a level does not at points inside of blocks
-    facts = {name: fact for name, fact in scores.report.items() if name != "completeness_gap"}
-    widths = [(group.name, group.width) for group in groups]
-    return checked_scores(Scores(list(totals.values()), facts), importance, widths, x.device)

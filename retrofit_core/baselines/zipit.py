@@ -267,7 +267,7 @@ def write_combined(plan: Aligning, maps: Sequence[Pairs]) -> None:
     """
     labels = maps[0]
     fused = tensors(plan.fused)
-    made = {part.name for group in plan.targets for part in group.parts if part.kind != "in"}
+    written = {part.name for group in plan.targets for part in group.parts if part.kind != "in"}
     ready = {part.name for group in plan.targets if group.name in labels for part in group.parts}
     ready -= {part.name for group in plan.targets if group.name not in labels for part in group.parts}
     states = [
@@ -275,7 +275,7 @@ def write_combined(plan: Aligning, maps: Sequence[Pairs]) -> None:
             {
                 name: value.double() if value.is_floating_point() else value
                 for name, value in tensors(parent).items()
-                if name in ready or name not in made
+                if name in ready or name not in written
             },
             fused,
             _only(groups, ready),
@@ -288,7 +288,7 @@ def write_combined(plan: Aligning, maps: Sequence[Pairs]) -> None:
         if name not in states[0] or not value.is_floating_point():
             continue
         total = torch.stack([state[name] for state in states]).sum(0)
-        value.copy_(total if name in made else total / len(states))
+        value.copy_(total if name in written else total / len(states))
 
 
 def _only(groups: Sequence[Group], names: set[str]) -> list[Group]:

@@ -127,9 +127,9 @@ def level_report(
         facts: the other fields: of the grouping, of the fit, seconds.
     """
     weights = s.to(zz)
-    own = labels.to(zz.device), targets
+    groups = labels.to(zz.device), targets
     if reading is not None:
-        own = torch.arange(len(s), device=zz.device), Targets(targets.A @ reading, weights)
+        groups = torch.arange(len(s), device=zz.device), Targets(targets.A @ reading, weights)
     return LevelReport(
         name=level.name,
         kind=level.kind,
@@ -140,7 +140,7 @@ def level_report(
         labels=labels.cpu(),
         gram=zz.float().cpu(),
         energy=(weights @ zz.diagonal()).item(),
-        grouping_error=grouping_error(zz, weights, *own),
+        grouping_error=grouping_error(zz, weights, *groups),
         **facts,
     )
 

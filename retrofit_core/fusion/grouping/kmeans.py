@@ -198,14 +198,14 @@ class Centroids:
         changed = torch.zeros(len(self.distances), dtype=torch.bool, device=labels.device)
         changed[groups] = True
         members = changed[labels].nonzero()[:, 0]
-        own = (changed.cumsum(0) - 1)[labels[members]]  # row of a member's group among the changed ones
+        group = (changed.cumsum(0) - 1)[labels[members]]  # row of a member's group among the changed ones
         weights = shares(labels, self.scores, len(self.distances))[members]
         products = self.gram.new_zeros(len(groups), len(labels))  # A'G
         rows = self.gram if len(members) == len(labels) else self.gram[members]
-        products.index_add_(0, own, rows * weights[:, None])
-        of_members = products[own, members]
-        norms = group_sums(weights * of_members, own, len(groups))
-        self.to_own[members] = (self.norms[members] - 2 * of_members + norms[own]).clamp_min_(0)
+        products.index_add_(0, group, rows * weights[:, None])
+        of_members = products[group, members]
+        norms = group_sums(weights * of_members, group, len(groups))
+        self.to_own[members] = (self.norms[members] - 2 * of_members + norms[group]).clamp_min_(0)
         self.labels = labels.clone()
         self._renew(groups, changed, products.mul_(-2).add_(norms[:, None]).add_(self.norms))
 

@@ -68,5 +68,5 @@ def grouped_within(
         groups = grouped(grouping, gram[inside][:, inside], scores[inside], counts, len(slots), generator)
         labels[inside] = slots[groups.labels]
         cost, report = cost + groups.cost, groups.report
-    kept = {name: value for name, value in report.items() if name == "algorithm"}
-    return Grouping(labels, places.numel(), cost, {**kept, "parts": len(places)})
+    algorithm = {name: value for name, value in report.items() if name == "algorithm"}
+    return Grouping(labels, places.numel(), cost, {**algorithm, "parts": len(places)})

@@ -41,6 +41,7 @@ __all__ = [
     "checked_scores",
     "importance_name",
     "importance_scores",
+    "scores_inside",
 ]
 
 
@@ -157,8 +158,19 @@ def _at_outputs(value: Importance, levels: Sequence[Level], x: Tensor, y: Tensor
                 outputs.append(level.output(boundary))
         return outputs
 
-    scores = value.scores_at(run, [level.axis for level in levels], x, y, monitor=monitor)
-    # what sums to f_y(x) - f_y(0) at a level does not inside of a block
+    return scores_inside(value, run, [level.axis for level in levels], x, y, monitor)
+
+
+def scores_inside(
+    importance: Importance,
+    run: Callable[..., list[Tensor]],
+    axes: Sequence[int],
+    x: Tensor,
+    y: Tensor,
+    monitor: Monitor,
+) -> Scores:
+    """`Importance.scores_at` without the completeness gap: what sums to f_y(x) - f_y(0) at a level does not inside of a block."""
+    scores = importance.scores_at(run, axes, x, y, monitor=monitor)
     return Scores(scores.values, {name: fact for name, fact in scores.report.items() if name != "completeness_gap"})
 
 

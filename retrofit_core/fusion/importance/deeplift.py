@@ -20,42 +20,14 @@ from .base import Importance, Scores, absolute_sum, gaps, samples_per_batch, tru
 
 #: Modules that are linear in evaluation mode, so that a plain gradient is the right rule.
 LINEAR_MODULES = (
-    nn.Linear,
-    nn.Conv1d,
-    nn.Conv2d,
-    nn.Conv3d,
-    nn.Flatten,
-    *TRANSPARENT,
-    nn.AvgPool1d,
-    nn.AvgPool2d,
-    nn.AvgPool3d,
-    nn.AdaptiveAvgPool1d,
-    nn.AdaptiveAvgPool2d,
-    nn.AdaptiveAvgPool3d,
-    BatchNorm,
+    *(nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Flatten, BatchNorm, *TRANSPARENT),
+    *(nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d),
+    *(nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d),
 )
 LINEAR_FUNCTIONS = {
-    "add",
-    "sub",
-    "flatten",
-    "reshape",
-    "view",
-    "permute",
-    "transpose",
-    "getitem",
-    "getattr",
-    "size",
-    "mean",
-    "cat",
-    "sum",
-    "contiguous",
-    "squeeze",
-    "unsqueeze",
-    "expand",
-    "avg_pool2d",
-    "adaptive_avg_pool2d",
-    "linear",
-    "conv2d",
+    *("add", "sub", "mean", "sum", "linear", "conv2d", "avg_pool2d", "adaptive_avg_pool2d"),
+    *("cat", "flatten", "reshape", "view", "permute", "transpose", "contiguous", "squeeze", "unsqueeze", "expand"),
+    *("getitem", "getattr", "size"),
 }
 
 

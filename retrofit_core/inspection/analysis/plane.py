@@ -35,8 +35,8 @@ def loss_plane(
     """
     A, totals = targets.A, targets.totals
     shortest = SHORTEST * V.norm().item()
-    kept = {f"parent {k}": parent - V for k, parent in enumerate(parents[:2])}
-    away = {name: step for name, step in kept.items() if step.norm() > shortest}
+    steps = {f"parent {k}": parent - V for k, parent in enumerate(parents[:2])}
+    away = {name: step for name, step in steps.items() if step.norm() > shortest}
     if not away:
         return {
             "why": "the parents' weights on the fused inputs are the fitted ones, so there is no direction to show."
@@ -58,7 +58,7 @@ def loss_plane(
     marks = [{"name": "fused", "x": 0.0, "y": 0.0}]
     marks += [
         {"name": name, **dict(zip("xy", [*((step * axis).sum().item() for axis in axes), 0.0], strict=False))}
-        for name, step in kept.items()
+        for name, step in steps.items()
     ]
     return {
         "quadratic": quadratic,

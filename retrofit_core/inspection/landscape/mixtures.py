@@ -72,9 +72,9 @@ class Mixtures:
             else self.weights[:, :0]
         )
         with torch.inference_mode(False):
-            self._own = with_sliced_pools(models[0]).to(self.device).eval()
-            self._network = with_batch_statistics(self._own) if self._is_estimated else self._own
-        self._bytes = _largest_output(self._own, self.inputs[:1])
+            self._template = with_sliced_pools(models[0]).to(self.device).eval()
+            self._network = with_batch_statistics(self._template) if self._is_estimated else self._template
+        self._bytes = _largest_output(self._template, self.inputs[:1])
         self.points_at_once = self._points_at_once()
         """Points of weight space that one pass holds; 1: point by point"""
 
@@ -129,7 +129,7 @@ class Mixtures:
             **self.layout.views(self.weights[index]),
             **self._statistics.views(self._buffers[index]),
         }
-        parts = [functional_call(self._own, tensors, (x,)) for x in self.inputs.split(self.images_at_once())]
+        parts = [functional_call(self._template, tensors, (x,)) for x in self.inputs.split(self.images_at_once())]
         return _loss_and_accuracy(torch.cat(parts)[None], self.labels)[0]
 
     @torch.inference_mode()

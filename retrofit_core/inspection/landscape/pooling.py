@@ -36,8 +36,8 @@ def with_sliced_pools(model: nn.Module) -> nn.Module:
     twin = copy.deepcopy(model)
     for name, module in list(twin.named_modules()):
         if type(module) is nn.MaxPool2d and name and _is_plain(module):
-            parent, _, own = name.rpartition(".")
-            setattr(twin.get_submodule(parent), own, SlicedMaxPool(module))
+            parent, _, child = name.rpartition(".")
+            setattr(twin.get_submodule(parent), child, SlicedMaxPool(module))
     return twin
 
 

@@ -148,7 +148,7 @@ class Survey:
         """Everything, in plain JSON types; a loss that is no number, of a finished cell too, is null."""
         content = {name: _plain(value) for name, value in vars(self).items()}
         paths = [
-            {**path, "barrier": _plain(own.barrier)} for path, own in zip(content["paths"], self.paths, strict=True)
+            {**path, "barrier": _plain(line.barrier)} for path, line in zip(content["paths"], self.paths, strict=True)
         ]
         return {"schema": SCHEMA, **content, "paths": paths, "caption": self.caption(), "warning": SCALING}
 
