@@ -1,4 +1,4 @@
-"""Does the suite guard the mathematics? Changes the core on purpose, one change at a time, and notes which test objects.
+"""Does the suite guard the numbers? Changes core and app on purpose, one change at a time, and notes which test objects.
 
     python benchmarks/mutations.py                 all changes (about a quarter of an hour on one core)
     python benchmarks/mutations.py --only NAME ... some of them, by name or the beginning of a name
@@ -91,17 +91,19 @@ def copied(folder: Path) -> Path:
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
-    subprocess.run([sys.executable, "-m", "compileall", "-q", "retrofit_core", "tests"], cwd=folder, check=True)
+    subprocess.run([sys.executable, "-m", "compileall", "-q", "retrofit_core", "app", "tests"], cwd=folder, check=True)
     return folder
 
 
 def check_copy(copy: Path, mutations: Sequence[Mutation]) -> None:
     """End the script where the copy is not what is tested, or where the tests fail without any change: then they would
     catch everything."""
-    words = [sys.executable, "-c", "import retrofit_core; print(retrofit_core.__file__)"]
-    imported = subprocess.run(words, cwd=copy, env=_environment(copy), capture_output=True, text=True).stdout.strip()
-    if Path(imported).resolve() != (copy / "retrofit_core" / "__init__.py").resolve():
-        sys.exit(f"tests in the copy {copy} would import {imported or 'nothing'}.")
+    for package, folder in (("retrofit_core", copy), ("retrofit_app", copy / "app")):
+        words = [sys.executable, "-c", f"import {package}; print({package}.__file__)"]
+        done = subprocess.run(words, cwd=copy, env=_environment(copy), capture_output=True, text=True)
+        imported = done.stdout.strip()
+        if Path(imported).resolve() != (folder / package / "__init__.py").resolve():
+            sys.exit(f"tests in the copy {copy} would import {imported or 'nothing'}.")
     tests = sorted({test for one in mutations for test in one.tests.split()})
     caught, seconds = objection(copy, tests, LIMIT_UNCHANGED)
     if caught:
@@ -155,7 +157,7 @@ def objection(copy: Path, tests: Sequence[str], limit: float) -> tuple[str, floa
 def _environment(copy: Path) -> dict[str, str]:
     return {
         **os.environ,
-        "PYTHONPATH": str(copy),  # before the checkout, which is installed
+        "PYTHONPATH": os.pathsep.join([str(copy), str(copy / "app")]),  # before the checkout, which is installed
         "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1",
         "RETROFIT_SHARED": os.environ.get("RETROFIT_SHARED", str(ROOT.parent / "shared")),

@@ -341,6 +341,18 @@ def test_data_are_known_by_their_files(tmp_path):
     assert runs.identity(dataclasses.replace(config, data="mnist"), tmp_path).inputs["mnist train"]
 
 
+def test_a_run_that_measures_is_known_by_its_test_images_too(tmp_path):
+    for part in ("train", "t10k"):
+        for name in ("images-idx3-ubyte", "labels-idx1-ubyte"):
+            (tmp_path / f"{part}-{name}").write_bytes(b"first")
+    plain = runs.RunConfig(models=("a",), data=str(tmp_path))
+    measuring = dataclasses.replace(plain, evaluate=True)
+    before = runs.identity(plain), runs.identity(measuring)
+    (tmp_path / "t10k-images-idx3-ubyte").write_bytes(b"other")
+    assert runs.identity(plain) == before[0]
+    assert "data test" in runs.difference(before[1], runs.identity(measuring))
+
+
 def test_a_record_of_the_first_schema_is_read_and_not_gone_on_with(config, tmp_path):
     with pytest.raises(Cancelled):
         runs.execute(config, tmp_path / "run", Monitor(cancel_at_level_two))
