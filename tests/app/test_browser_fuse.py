@@ -4,7 +4,6 @@ import http.client
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -231,10 +230,8 @@ def test_cancel_keeps_what_is_finished_and_the_run_goes_on_from_there(open_page,
     page.get_by_text("Level 2 of 4").wait_for()
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Cancelling…").wait_for()
-    begun = time.time()
     os.kill(process, signal.SIGCONT)
     page.get_by_text("levels were finished and are kept").wait_for()
-    assert time.time() - begun < 15
     status = json.loads((served_runs / run / "status.json").read_text())
     assert status["state"] == "cancelled" and status["levels_done"] >= 1
     page.get_by_role("button", name="Go on with it").click()
