@@ -827,7 +827,7 @@ MUTATIONS = [
     ),
     Mutation(
         "capabilities: the fit does not decide",
-        "retrofit_core/method.py",
+        "retrofit_core/methods.py",
         "any_architecture=not fit.needs_affine",
         "any_architecture=True",
         "tests/experiments/test_capabilities.py",

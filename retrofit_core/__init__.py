@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .networks.checkpoints import load_model, save_model
     from .networks.levels import partition
     from .networks.outputs import giving_logits
-    from .runs.comparing import compare
+    from .runs.leaderboard import compare
     from .system.runtime import Runtime
     from .training import finetune, train
     from .training.evaluation import ensemble, evaluate
@@ -65,7 +65,7 @@ _HOMES = {
     "Runtime": "system.runtime",
     "Uniform": "fusion.importance",
     "build": "networks.architectures",
-    "compare": "runs.comparing",
+    "compare": "runs.leaderboard",
     "ensemble": "training.evaluation",
     "evaluate": "training.evaluation",
     "finetune": "training",

@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 PAPER, CONTROL, OURS = "Luenam et al.", "ours, a control", "ours"
 SINGH, IMFELD, AINSWORTH = "Singh and Jaggi 2020", "Imfeld et al. 2024", "Ainsworth et al. 2023"
 
+V = TypeVar("V")
+
 
 @dataclass(frozen=True)
-class Line:
+class Line(Generic[V]):
     """One line of the table of methods."""
 
     name: str
@@ -17,8 +19,8 @@ class Line:
     """What it does"""
     source: str
     """The publication; empty if there is none"""
-    value: str
-    """The class of its value: `Retrofit`, `Distilled`, or one of `baselines`"""
+    value: V
+    """The class of its value, here by name: `Retrofit`, `Distilled`, or one of `baselines`"""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the value that the name fixes; a part by its name in its table"""
     version: int = 1
@@ -29,12 +31,11 @@ class Line:
     @property
     def description(self) -> str:
         """What it does, and who published it."""
-        return described(self.sentence, self.source)
+        return f"{self.sentence.removesuffix('.')} ({self.source})." if self.source else self.sentence
 
-
-def described(sentence: str, source: str) -> str:
-    """A sentence with its source, where there is one."""
-    return f"{sentence.removesuffix('.')} ({source})." if source else sentence
+    def version_for(self, architecture: str | None) -> int:
+        """The version with which its numbers of such networks last changed."""
+        return self.version - (architecture in self.unchanged)
 
 
 _LINES = (
@@ -207,4 +208,4 @@ _LINES = (
     ),
     Line("LP", "The first network with a new last layer, trained towards the mean prediction.", "", "LinearProbe"),
 )
-CATALOGUE: dict[str, Line] = {line.name: line for line in _LINES}
+CATALOGUE: dict[str, Line[str]] = {line.name: line for line in _LINES}

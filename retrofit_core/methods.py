@@ -1,21 +1,326 @@
-"""The one table of methods that command line, app, worker and tests read: the lines of `catalogue`, with their classes."""
+"""The table of methods that command line, app, worker and tests read: the lines of `catalogue` with their classes, called with
+flat keywords."""
+
+import dataclasses
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
 
 from . import baselines
 from .baselines.distilled import Distilled
 from .catalogue import CATALOGUE, CONTROL, OURS, PAPER, Line
 from .fusion.algorithm import Retrofit
-from .method import Method, Methods
+from .fusion.importance import IMPORTANCE, Importance, as_importance
+from .fusion.results import FusionResult
+from .fusion.task import Algorithm, Takes, Task, carry_out, planned
+from .system.presets import preset_settings
+from .system.registry import find, known_name, made, name_of
+from .system.runtime import Runtime
+from .system.settings import SAMPLES_SETTING, SEED_SETTING, Setting, Value, settings_of
+
+#: Keywords that are no options of a method, in the order in which they are listed.
+KEYWORDS = {
+    "preset": "default, or paper: the paper's hyper-parameters",
+    "grouping": "",
+    "fit": "",
+    "importance": "",
+    "importance_data": "one (inputs, labels) per parent, or 'fusion' for the fusion data",
+    "target": "network of the fused architecture; None: as parent 0",
+    "base": "the parents' common ancestor: the network from which all of them were trained on",
+    "class_shares": "(parents, classes) each parent's share of each class's training samples",
+    "sample_counts": "each parent's number of training samples",
+    "boundaries": "where levels end: auto, preactivations, activations, blocks, a number of levels, or names",
+    "samples": "",
+    "seed": "",
+    "memory": "",
+    "device": "auto (CUDA if present), cpu, or cuda:1",
+    "monitor": "a Monitor: gets events, and may cancel between steps",
+    "journal": "keeps finished levels, so that an interrupted fusion goes on",
+}
+#: Those that come after the options.
+LAST = ("samples", "seed", "memory", "device", "monitor", "journal")
+#: Keywords of every method that are no settings.
+RUNTIME = ("device", "monitor", "journal")
+#: Keywords of every method that its task holds.
+OF_TASK = ("target", "base", "class_shares", "sample_counts", "samples", "logits", "seed")
+
+
+def _options(chosen: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords that are settings of a class; none where a function or a value is chosen."""
+    if not (inspect.isclass(chosen) and issubclass(chosen, Value)):
+        return {}
+    return {name: value for name, value in given.items() if name in settings_of(chosen)}
+
+
+@dataclass(frozen=True, repr=False)
+class Method(Line[type[Algorithm]]):
+    """One line of the table of methods. Calling it fuses; its settings are the fields of its value and of that one's parts.
+
+    `METHODS["KF-Linear"].help()` and its signature tell all keywords of a method, with defaults and ranges.
+    """
+
+    @property
+    def takes(self) -> Takes:
+        """What it can be given; the parents as its grouping takes them and the levels as its fit does, where it has these."""
+        takes = self.value.takes
+        if "grouping" not in self.parts:
+            return takes
+        grouping, fit = (self.parts[part][self.fixed[part]] for part in ("grouping", "fit"))
+        return dataclasses.replace(
+            takes,
+            parents=grouping.parents,
+            equal_widths=grouping.equal_widths,
+            any_architecture=not fit.needs_affine,
+        )
+
+    @property
+    def parts(self) -> Mapping[str, Mapping[str, type[Any]]]:
+        """Fields that hold other values: field -> table of names."""
+        return self.value.parts
+
+    def part_classes(self, given: Mapping[str, Any]) -> list[type[Value]]:
+        """The classes whose fields are settings: the value's, and those of its parts and importance that are chosen.
+
+        Args:
+            given: keywords; those that name a part or the importance decide, where they are values, names or classes.
+        Raises:
+            ValueError: an unknown name.
+        """
+        classes: list[type[Value]] = [self.value]
+        chosen = {**self.fixed, **given}
+        tables = {**self.parts, **({"importance": IMPORTANCE} if self.takes.importance else {})}
+        for name, table in tables.items():
+            part = chosen.get(name, "uniform" if name == "importance" else None)
+            if isinstance(part, str):
+                part = find(table, part, name)
+            if inspect.isclass(part) and issubclass(part, Value):
+                classes.append(part)
+            elif name == "importance" and callable(part) and not isinstance(part, Value):
+                classes.append(Importance)
+        return classes
+
+    def settings(self, given: Mapping[str, Any] | None = None) -> dict[str, Setting]:
+        """Its settings that can be written as text, by name, for the parts and the importance chosen in `given`.
+
+        If no importance is chosen, the settings of all scores are listed.
+        """
+        classes = self.part_classes(given or {})
+        if self.takes.importance and "importance" not in (given or {}):
+            classes += IMPORTANCE.values()
+        settings = {name: entry for cls in classes for name, entry in settings_of(cls).items()}
+        return {name: entry for name, entry in settings.items() if name not in self.fixed and entry.is_plain}
+
+    def keywords(self, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Every keyword that it takes, with its default."""
+        takes = self.takes
+        settings = {
+            name: entry.default for name, entry in self.settings({"importance": "uniform", **(given or {})}).items()
+        }
+        plain = {entry.name: entry.default for entry in dataclasses.fields(self.value) if entry.name not in self.parts}
+        offered = {
+            "importance": ("uniform", takes.importance),
+            "importance_data": (None, takes.importance or takes.parents_data),
+            "target": (None, takes.target),
+            "base": (None, takes.base),
+            "class_shares": (None, takes.class_shares),
+            "sample_counts": (None, takes.sample_counts),
+            "preset": ("default", bool(self.parts)),
+            "memory": (settings_of(Runtime)["memory"].default, takes.memory),
+            **{part: (self.fixed.get(part), True) for part in self.parts},
+        }
+        others = {name: default for name, default in plain.items() if name not in self.fixed and name not in settings}
+        always = {"samples": SAMPLES_SETTING.default, "seed": SEED_SETTING.default}
+        runtime: dict[str, Any] = {"logits": None, "device": "auto", "monitor": None, "journal": None}
+        known = {**settings, **{name: default for name, (default, taken) in offered.items() if taken}, **others}
+        return {**_in_order(known), **always, **runtime}
+
+    def prepare(self, models: Any, data: Any, **keywords: Any) -> tuple[Algorithm, Task]:
+        """The value and the task that flat keywords stand for.
+
+        Raises:
+            ValueError: a keyword that the method does not have, or contents that it does not take.
+        """
+        self._check_keywords(keywords)
+        given = {**self._preset(keywords), **keywords}
+        runtime = Runtime(**{name: given[name] for name in (*RUNTIME, "memory") if given.get(name) is not None})
+        facts = {name: given[name] for name in OF_TASK if name in given}
+        task = Task.of(models, data, importance=self._importance(given), runtime=runtime, **facts)
+        return self._value(given), task
+
+    def plan(self, models: Any, data: Any, **keywords: Any) -> Any:
+        """Check everything and compute nothing; the plan tells the cost.
+
+        Raises:
+            ValueError: as `prepare`, or what is asked cannot be done.
+        """
+        return planned(*self.prepare(models, data, **keywords))
+
+    def __call__(self, models: Any, data: Any, /, **keywords: Any) -> FusionResult:
+        """Fuse; the parents are left as they are.
+
+        Args:
+            models: a list of networks; parent 0 gives the architecture unless there is a target.
+            data: fusion data: a tensor, (inputs, labels), a DataLoader or a Dataset.
+            keywords: see `keywords`.
+        Raises:
+            ValueError: from `plan`, before any work.
+            Cancelled: the monitor asked for it.
+        """
+        return carry_out(*self.prepare(models, data, **keywords))
+
+    def algorithm(self, **keywords: Any) -> Algorithm:
+        """The value that flat keywords stand for, apart from parents and data.
+
+        Raises:
+            ValueError: as `prepare`.
+        """
+        self._check_keywords(keywords)
+        self._importance(keywords)
+        return self._value({**self._preset(keywords), **keywords})
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """Models, data, and every keyword with what it takes and its default."""
+        only, first = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_ONLY
+        parameters = [
+            inspect.Parameter("models", first, annotation=Sequence[nn.Module]),
+            inspect.Parameter("data", first, annotation=Any),
+        ]
+        settings, offered = self._explained(), self._offered()
+        parameters += [
+            inspect.Parameter(
+                name, only, default=default, annotation=settings[name].annotation if name in settings else Any
+            )
+            for name, default in offered.items()
+        ]
+        return inspect.Signature(parameters, return_annotation=FusionResult)
+
+    def __repr__(self) -> str:
+        return f"METHODS[{self.name!r}]"
+
+    def help(self) -> str:
+        """All about it, to be printed: what it does, who published it, and each keyword with what it takes."""
+        settings, lines = self._explained(), []
+        for name, default in self._offered().items():
+            said = KEYWORDS.get(name, "")
+            if entry := settings.get(name):
+                said = f"{entry.description}. {entry.help[0].upper()}{entry.help[1:]}{self._owned(name)}"
+            elif table := self.parts.get(name):
+                said = f"{', '.join(table)}; a value, or a function of your own"
+            elif name == "importance":
+                said = f"{', '.join(IMPORTANCE)}; a value, or a function of your own"
+            lines.append(f"    {name} = {default!r}: {said}.")
+        about = inspect.getdoc(self.value) or ""
+        fixed = ", ".join(f"{name}={value!r}" for name, value in self.fixed.items() if name not in self.parts)
+        of = f"{self.value.__name__}{f' with {fixed}' if fixed else ''}: {about}"
+        call = f'METHODS["{self.name}"](models, data, keyword=...)'
+        return "\n".join([self.description, "", call, "", of, "", "Keywords:", *lines])
+
+    def _explained(self) -> dict[str, Setting]:
+        """Its settings, those of every score included, and those of runtime and task."""
+        always = (SAMPLES_SETTING, SEED_SETTING, settings_of(Runtime)["memory"])
+        return {**self.settings(), **{entry.name: entry for entry in always}}
+
+    def _offered(self) -> dict[str, Any]:
+        """Every keyword with its default, those of all scores included."""
+        keywords = self.keywords()
+        scores = {name: entry.default for name, entry in self.settings().items() if name not in keywords}
+        return _in_order({**keywords, **scores})
+
+    def _owned(self, setting: str) -> str:
+        owners = self.owners(setting)
+        few = 0 < len(owners) < len(IMPORTANCE) and all(owner.startswith("importance") for owner in owners)
+        return f" (of {', '.join(owners)})" if few else ""
+
+    def owners(self, setting: str) -> list[str]:
+        """The choices of parts and importance that have a setting, as `fit='gradient'`."""
+        tables = {**self.parts, **({"importance": IMPORTANCE} if self.takes.importance else {})}
+        return [
+            f"{part}={name!r}"
+            for part, table in tables.items()
+            for name, cls in table.items()
+            if setting in settings_of(cls)
+        ]
+
+    def _check_keywords(self, keywords: Mapping[str, Any]) -> None:
+        accepted = self.keywords(keywords)
+        values = {name: value for name, value in keywords.items() if isinstance(value, Value)}
+        for keyword in keywords:
+            if keyword in accepted:
+                continue
+            for name, value in values.items():
+                if keyword in settings_of(type(value)):
+                    said = f"{type(value).__name__}(..., {keyword}={keywords[keyword]!r})"
+                    raise ValueError(f"{name} is given as a value, so {keyword} belongs inside it: {said}.")
+            if owners := self.owners(keyword):
+                raise ValueError(f"{keyword} is a setting of {' or '.join(owners)}, which is not chosen. Leave it out.")
+            known_name(accepted, keyword, f"keyword of {self.name}:")
+
+    def _preset(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        preset = given.get("preset", "default")
+        if not self.parts:
+            return {}
+        parts = {part: name_of(table, given.get(part, self.fixed[part])) for part, table in self.parts.items()}
+        settings = preset_settings(preset, **parts)
+        for name in (*self.parts, "importance"):
+            value = given.get(name)
+            own = settings_of(type(value)) if isinstance(value, Value) else ()
+            for keyword in settings:
+                if keyword in own and getattr(value, keyword) != settings[keyword]:
+                    raise ValueError(
+                        f"preset={preset!r} sets {keyword}={settings[keyword]!r}, and {name} is given as a value that has "
+                        f"{keyword}={getattr(value, keyword)!r}. Write {type(value).__name__}(..., "
+                        f"{keyword}={settings[keyword]!r}), give {name} by its name, or leave the preset out."
+                    )
+        return settings
+
+    def _importance(self, given: Mapping[str, Any]) -> Importance:
+        importance, data = given.get("importance", "uniform"), given.get("importance_data")
+        if isinstance(importance, Importance):
+            return importance if data is None else importance.on(data)
+        if isinstance(importance, str):
+            importance = find(IMPORTANCE, importance, "importance")
+        options = _options(importance if inspect.isclass(importance) else Importance, given)
+        return as_importance(importance, data=data, **options)
+
+    def _value(self, given: Mapping[str, Any]) -> Any:
+        parts = {}
+        for part, table in self.parts.items():
+            chosen = given.get(part, self.fixed[part])
+            if isinstance(chosen, str):
+                chosen = find(table, chosen, part)
+            parts[part] = made(table, chosen, part, **_options(chosen, given))
+        fields = [entry.name for entry in dataclasses.fields(self.value) if entry.name not in self.parts]
+        from_keywords = {name: given[name] for name in fields if name in given}
+        fixed = {name: value for name, value in self.fixed.items() if name not in self.parts}
+        return self.value(**fixed, **from_keywords, **parts)
+
+
+def _in_order(keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """What is chosen first, then options, then what every method takes; the same order for all methods."""
+    named = [name for name in KEYWORDS if name in keywords]
+    first, last = ([name for name in named if (name in LAST) == late] for late in (False, True))
+    return {name: keywords[name] for name in (*first, *(name for name in keywords if name not in KEYWORDS), *last)}
+
+
+class Methods(dict[str, Method]):
+    """The table; a name is found however it is written, and another one is refused with the nearest."""
+
+    def __missing__(self, name: str) -> Method:
+        return self[known_name(self, name, "method")]
+
 
 #: The classes of values that are no baseline.
-FUSIONS = {value.__name__: value for value in (Retrofit, Distilled)}
-
-
-def _method(line: Line) -> Method:
-    value = FUSIONS.get(line.value) or getattr(baselines, line.value)
-    return Method(line.name, line.sentence, line.source, value, line.fixed, line.version, line.unchanged)
-
-
-METHODS = Methods({name: _method(line) for name, line in CATALOGUE.items()})
+FUSIONS: dict[str, type[Algorithm]] = {value.__name__: value for value in (Retrofit, Distilled)}
+METHODS = Methods(
+    {
+        name: Method(**{**vars(line), "value": FUSIONS.get(line.value) or getattr(baselines, line.value)})
+        for name, line in CATALOGUE.items()
+    }
+)
 #: The paper's own four, ours that go beyond them, and our controls of them; all of these go level by level. The others are what
 #: it compares with.
 RETROFITTING = tuple(name for name, method in METHODS.items() if method.source == PAPER)

@@ -7,7 +7,7 @@ from typing import Any
 from retrofit_core.baselines import Averaging, Ensembling
 from retrofit_core.fusion.algorithm import Retrofit
 from retrofit_core.fusion.results import FusionResult
-from retrofit_core.method import Method
+from retrofit_core.methods import Method
 
 FLAT = Method("fuse", "Retrofitting.", "", Retrofit, {"grouping": "kmeans", "fit": "ridge"})
 #: All their options are free.

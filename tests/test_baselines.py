@@ -16,10 +16,10 @@ from retrofit_core.baselines.repair import AFFINE
 from retrofit_core.baselines.scores import group_scores
 from retrofit_core.data import load
 from retrofit_core.fusion.importance import Conductance, DeepLift, Uniform, importance_scores
-from retrofit_core.methods import methods_with
 from retrofit_core.networks.batchnorm import BatchNorm
 from retrofit_core.networks.checkpoints import load_model
 from retrofit_core.networks.symmetry import neuron_groups, shuffled, tensors
+from retrofit_core.runs import RunConfig, method_keywords
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.flat import averaging, ensembling
 from tests.marks import each_case
@@ -391,11 +391,10 @@ def test_a_setting_that_a_method_does_not_know_is_refused():
     transport = METHODS["OTFusion"]
     assert "toward" not in transport.keywords() and {"importance", "solver", "leaves"} <= transport.keywords().keys()
     assert "mode" not in transport.keywords() and "importance" not in METHODS["ZipIt"].keywords()
-    defaults = {"toward": "zero", "ridge": "auto"}
-    assert transport.suited({"toward": "zero", "seed": 3, "nobody": 1}, defaults, methods_with) == {"seed": 3}
-    assert METHODS["HF-Linear"].suited({"toward": "parents"}, defaults, methods_with) == {"toward": "parents"}
+    assert method_keywords(RunConfig(("a",), method="OTFusion", seed=3)) == {"seed": 3}
+    assert method_keywords(RunConfig(("a",), method="HF-Linear", toward="parents")) == {"toward": "parents"}
     with pytest.raises(ValueError, match="OTFusion has no setting 'toward' .*setting of HF-Linear, KF-Linear"):
-        transport.suited({"toward": "parents"}, defaults, methods_with)
+        method_keywords(RunConfig(("a",), method="OTFusion", toward="parents"))
 
 
 def test_the_steps_of_a_score_are_keywords_of_the_method():

@@ -16,17 +16,10 @@ from retrofit_core.cli.comparing import leaderboard_table
 from retrofit_core.data import load
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.checkpoints import load_model, save_model
-from retrofit_core.runs import RunConfig, comparison, execute
-from retrofit_core.runs.comparison import (
-    Leaderboard,
-    compare,
-    configurations,
-    difference,
-    operations,
-    quick_first,
-    title,
-)
+from retrofit_core.runs import RunConfig, comparison, execute, leaderboard
+from retrofit_core.runs.comparison import compare_runs, configurations, quick_first, title
 from retrofit_core.runs.execute import Measurements
+from retrofit_core.runs.leaderboard import Leaderboard, difference, operations
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training import evaluation
 from retrofit_core.training.evaluation import ensemble, evaluate
@@ -43,7 +36,7 @@ def base(tmp_path_factory):
 
 @pytest.mark.slow
 def test_the_numbers_are_those_of_the_runs(base, tmp_path):
-    board = compare(configurations(base, "kf-linear,average,ensemble", "uniform,conductance"), images=300)
+    board = compare_runs(configurations(base, "kf-linear,average,ensemble", "uniform,conductance"), images=300)
     assert [row["name"] for row in board.rows if row["method"] is None] != []
     assert {row["name"] for row in board.rows} == {
         "parent 0",
@@ -55,11 +48,11 @@ def test_the_numbers_are_those_of_the_runs(base, tmp_path):
     }
     accuracies = [row["accuracy"] for row in board.rows]
     assert accuracies == sorted(accuracies, reverse=True) and board.samples == 300
-    whole = compare(configurations(base, "kf-linear", "conductance"))
+    whole = compare_runs(configurations(base, "kf-linear", "conductance"))
     ours = next(row for row in whole.rows if row["method"])
     result, metrics = execute(dataclasses.replace(base, importance="conductance", evaluate=True))
     fused = metrics["networks"]["fused"]
-    assert {name: ours[name] for name in comparison.SCORES} == {name: fused[name] for name in comparison.SCORES}
+    assert {name: ours[name] for name in leaderboard.SCORES} == {name: fused[name] for name in leaderboard.SCORES}
     assert evaluate(result.model, load("digits", "test"))["accuracy"] == ours["accuracy"]
     best = whole.rows[0]
     assert best["difference"] == 0 and best["interval"] == (0, 0)
@@ -79,21 +72,21 @@ def test_what_a_run_measured_counts_for_the_images_that_are_compared(base):
 
 def test_a_parent_may_be_the_best_and_nobody_is_better_than_it():
     table = [
-        comparison.EMPTY | {"name": name, "method": method, "accuracy": accuracy}
+        leaderboard.EMPTY | {"name": name, "method": method, "accuracy": accuracy}
         for name, method, accuracy in (("parent 0", None, 75.0), ("Average", "Average", 25.0))
     ]
     correct = {"parent 0": torch.tensor([True, True, True, False]), "Average": torch.tensor([True] + [False] * 3)}
-    rows = comparison.ranked(table, correct)
+    rows = leaderboard.ranked(table, correct)
     assert [(row["name"], row["difference"]) for row in rows] == [("parent 0", 0), ("Average", -50)]
     assert rows[0]["interval"] == (0, 0)
 
 
 def test_every_row_has_every_key_and_the_board_says_what_was_compared(base):
-    board = compare(configurations(base, "ensemble,fedavg", "uniform"), images=20)
+    board = compare_runs(configurations(base, "ensemble,fedavg", "uniform"), images=20)
     three = dataclasses.replace(base, models=(*base.models, base.models[0]), splits=None, fusion_from="iid")
-    refused = compare(configurations(three, "git-re-basin", "uniform"), images=20)
+    refused = compare_runs(configurations(three, "git-re-basin", "uniform"), images=20)
     rows = [*board.rows, *refused.rows]
-    assert all(row.keys() == comparison.EMPTY.keys() for row in rows)
+    assert all(row.keys() == leaderboard.EMPTY.keys() for row in rows)
     assert refused.rows[-1]["accuracy"] is None and not refused.fused and board.fused
     facts = board.to_json()
     assert facts["parents"] == ["parent-0.safetensors", "parent-1.safetensors"]
@@ -105,7 +98,7 @@ def test_every_row_has_every_key_and_the_board_says_what_was_compared(base):
 @pytest.mark.slow
 def test_what_does_not_apply_is_a_row_with_its_reason(base):
     three = dataclasses.replace(base, models=(*base.models, base.models[0]), splits=None, fusion_from="iid")
-    board = compare(configurations(three, "kf-linear,hf-linear,git-re-basin,fedavg", "uniform"), images=50)
+    board = compare_runs(configurations(three, "kf-linear,hf-linear,git-re-basin,fedavg", "uniform"), images=50)
     reasons = {row["name"]: row["reason"] for row in board.rows if row["reason"]}
     assert "exactly two parents; found 3" in reasons["Git-Re-Basin, uniform"]
     assert "only a splits file tells" in reasons["FedAvg"] and "HF-Linear, uniform" in reasons
@@ -117,7 +110,7 @@ def test_a_defect_of_one_method_costs_the_others_nothing(base, monkeypatch):
         raise IndexError("a defect")
 
     monkeypatch.setattr(METHODS["Average"].value, "run", broken)
-    board = compare(configurations(base, "average,kf-linear", "uniform"), images=20)
+    board = compare_runs(configurations(base, "average,kf-linear", "uniform"), images=20)
     assert board.rows[-1]["reason"] == "failed: IndexError: a defect" and board.rows[0]["reason"] is None
 
 
@@ -150,14 +143,14 @@ def test_unknown_words_are_refused_before_any_work(base, methods, importance, se
 
 def test_more_test_images_than_there_are_names_the_option(base):
     with pytest.raises(ValueError, match=r"images=99999 \(--images\): data set 'digits' has 359 test images"):
-        compare(configurations(base, "average", "uniform"), images=99999)
+        compare_runs(configurations(base, "average", "uniform"), images=99999)
 
 
 def test_runs_of_other_parents_are_not_compared(base):
     with pytest.raises(ValueError, match="the same models in all runs"):
-        compare([base, dataclasses.replace(base, models=base.models[:1])])
+        compare_runs([base, dataclasses.replace(base, models=base.models[:1])])
     with pytest.raises(ValueError, match="nothing to compare"):
-        compare([])
+        compare_runs([])
 
 
 def test_the_interval_is_that_of_resampled_images():
@@ -182,22 +175,22 @@ def test_inference_costs_what_the_layers_cost():
 def test_finished_records_are_not_run_again(base, tmp_path, monkeypatch):
     configs = configurations(base, "kf-linear,average", "uniform")
     seen = []
-    first = compare(configs, images=40, records=tmp_path)
+    first = compare_runs(configs, images=40, records=tmp_path)
     monkeypatch.setattr(comparison, "execute", lambda *given: seen.append(given))
-    assert compare(configs, images=40, records=tmp_path) == first and not seen
+    assert compare_runs(configs, images=40, records=tmp_path) == first and not seen
 
 
 @pytest.mark.slow
 def test_rows_of_other_parents_are_not_mixed_in(base, tmp_path):
     """A parent trained again in its file: the finished record beside the new rows is that of another pair."""
     base = dataclasses.replace(base, models=tuple(str(shutil.copy(model, tmp_path)) for model in base.models))
-    first = compare(configurations(base, "kf-linear", "uniform"), images=40, records=tmp_path / "records")
+    first = compare_runs(configurations(base, "kf-linear", "uniform"), images=40, records=tmp_path / "records")
     model, metadata = load_model(base.models[0])
     for parameter in model.parameters():
         parameter.data += 0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
     save_model(model, base.models[0], **metadata)
     configs = configurations(base, "kf-linear,average", "uniform")
-    mixed, clean = compare(configs, images=40, records=tmp_path / "records"), compare(configs, images=40)
+    mixed, clean = compare_runs(configs, images=40, records=tmp_path / "records"), compare_runs(configs, images=40)
 
     def numbers(board):
         return [{name: row[name] for name in ("name", "accuracy", "loss", "per_class")} for row in board.rows]
@@ -205,7 +198,7 @@ def test_rows_of_other_parents_are_not_mixed_in(base, tmp_path):
     assert numbers(mixed) == numbers(clean)
     keys = {row["key"] for board in (first, mixed) for row in board.rows if row["method"] == "KF-Linear"}
     assert len(keys) == 2 and keys < {path.name for path in (tmp_path / "records").iterdir()}
-    again = compare(configs, images=40, records=tmp_path / "records")
+    again = compare_runs(configs, images=40, records=tmp_path / "records")
     assert again == mixed  # of the records, which know the new parents
 
 
@@ -217,17 +210,17 @@ def test_networks_are_measured_on_the_configs_device(base, monkeypatch):
         devices.append(next(network.parameters()).device.type)
         return torch.eye(10)[images.labels[rows]]
 
-    real = comparison.on_device
-    monkeypatch.setattr(comparison, "on_device", lambda network, _: real(network, "meta"))
-    monkeypatch.setattr(comparison, "scores", noted)
-    monkeypatch.setattr(comparison, "operations", lambda *_: 0)
-    compare(configurations(base, "average", "uniform"), images=20)
+    real = leaderboard.on_device
+    monkeypatch.setattr(leaderboard, "on_device", lambda network, _: real(network, "meta"))
+    monkeypatch.setattr(leaderboard, "scores", noted)
+    monkeypatch.setattr(leaderboard, "operations", lambda *_: 0)
+    compare_runs(configurations(base, "average", "uniform"), images=20)
     assert devices == ["meta"] * 3
 
 
 def test_cancelling_ends_it(base):
     with pytest.raises(Cancelled):
-        compare(configurations(base, "kf-linear", "uniform"), images=20, monitor=Monitor(cancelled=lambda: True))
+        compare_runs(configurations(base, "kf-linear", "uniform"), images=20, monitor=Monitor(cancelled=lambda: True))
 
 
 def test_eighty_columns_wrap_long_names_and_cut_no_figure():
@@ -257,7 +250,7 @@ def test_eighty_columns_wrap_long_names_and_cut_no_figure():
 
 
 def test_a_row_without_interval_shows_a_dash():
-    rows = [comparison.EMPTY | {"name": "a", "accuracy": 1.0, "loss": 1.0, "calibration_error": 0.0, "operations": 1}]
+    rows = [leaderboard.EMPTY | {"name": "a", "accuracy": 1.0, "loss": 1.0, "calibration_error": 0.0, "operations": 1}]
     console = Console(width=80)
     with console.capture() as shown:
         console.print(leaderboard_table(Leaderboard(rows, ["0"], "digits", 9)))
@@ -269,7 +262,7 @@ def test_an_interrupted_comparison_tells_how_it_goes_on(base, records, tmp_path,
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("retrofit_core.runs.comparison.compare", interrupt)
+    monkeypatch.setattr("retrofit_core.runs.comparison.compare_runs", interrupt)
     words = ["compare", *base.models, "--splits", str(base.splits), "--methods", "average"]
     assert main([*words, *(["--records", str(tmp_path)] if records else [])]) == 130
     shown = capsys.readouterr().err
@@ -339,7 +332,7 @@ def test_a_record_that_measured_less_stands_for_a_run(base, tmp_path, monkeypatc
     (config,) = configurations(dataclasses.replace(base, evaluate=True, analyse=True), "kf-linear", "uniform")
     execute(dataclasses.replace(config, **{less: False}), tmp_path / "mine")
     monkeypatch.setattr(comparison, "execute", lambda *given: pytest.fail("it is there already"))
-    board = compare([config], images=40, also=[tmp_path / "mine"])
+    board = compare_runs([config], images=40, also=[tmp_path / "mine"])
     assert next(row for row in board.rows if row["method"])["key"] == "mine"
 
 
@@ -348,10 +341,10 @@ def test_finished_records_of_any_name_stand_for_runs(base, tmp_path, monkeypatch
     (config,) = configurations(base, "average", "uniform")
     execute(config, tmp_path / "mine")
     monkeypatch.setattr(comparison, "execute", lambda *given: pytest.fail("it is there already"))
-    board = compare([config], images=40, also=[tmp_path / "gone", tmp_path / "mine"])
+    board = compare_runs([config], images=40, also=[tmp_path / "gone", tmp_path / "mine"])
     assert next(row for row in board.rows if row["method"])["key"] == "mine"
     with pytest.raises(pytest.fail.Exception):  # another work has to be run
-        compare([dataclasses.replace(config, seed=1)], images=40, also=[tmp_path / "mine"])
+        compare_runs([dataclasses.replace(config, seed=1)], images=40, also=[tmp_path / "mine"])
 
 
 def test_the_leaderboard_is_saved_after_every_row(base, tmp_path):
@@ -361,7 +354,9 @@ def test_the_leaderboard_is_saved_after_every_row(base, tmp_path):
         if event["kind"] == "phase" and "of 2" in event["name"]:
             saved.append([row["name"] for row in json.loads((tmp_path / "leaderboard.json").read_text())["rows"]])
 
-    board = compare(configurations(base, "average,fedavg", "uniform"), images=40, out=tmp_path, monitor=Monitor(look))
+    board = compare_runs(
+        configurations(base, "average,fedavg", "uniform"), images=40, out=tmp_path, monitor=Monitor(look)
+    )
     assert [set(names) - {"parent 0", "parent 1"} for names in saved] == [set(), {"Average"}]
     assert json.loads((tmp_path / "leaderboard.json").read_text()) == json.loads(json.dumps(board.to_json()))
 
@@ -388,15 +383,15 @@ def test_networks_that_all_runs_have_are_measured_once(base, monkeypatch, tmp_pa
     """Parents once by the leaderboard and once for all records, with the average; each fused network once."""
     calls, scores = [], evaluation.scores
     monkeypatch.setattr(evaluation, "scores", lambda *given, **named: calls.append(0) or scores(*given, **named))
-    monkeypatch.setattr(comparison, "scores", evaluation.scores)
+    monkeypatch.setattr(leaderboard, "scores", evaluation.scores)
     monkeypatch.setattr(sys.modules[Measurements.__module__], "scores", evaluation.scores)
     evaluated = dataclasses.replace(base, evaluate=True)
-    board = compare(configurations(evaluated, "kf-linear,average,ensemble", "uniform"), records=tmp_path)
+    board = compare_runs(configurations(evaluated, "kf-linear,average,ensemble", "uniform"), records=tmp_path)
     parents = len(base.models)
     assert len(calls) == parents + (parents + 1) + 3
     told = [json.loads(file.read_text())["networks"] for file in sorted(tmp_path.glob("*/metrics.json"))]
     assert len(told) == 3
     assert [networks.pop("fused") for networks in told] and told[0] == told[1] == told[2] != {}
-    again = compare(configurations(evaluated, "kf-linear,average,ensemble", "uniform"), records=tmp_path)
+    again = compare_runs(configurations(evaluated, "kf-linear,average,ensemble", "uniform"), records=tmp_path)
     assert len(calls) == 2 * parents + (parents + 1) + 2 * 3  # from records: weights alone
     assert [row | {"seconds": 0} for row in again.rows] == [row | {"seconds": 0} for row in board.rows]

@@ -8,7 +8,7 @@ from retrofit_core.catalogue import CATALOGUE
 from retrofit_core.cli import comparing, fusing, main
 from retrofit_core.fusion.importance import IMPORTANCE, Uniform
 from retrofit_core.runs import RunConfig
-from retrofit_core.runs.comparison import EMPTY, Leaderboard
+from retrofit_core.runs.leaderboard import EMPTY, Leaderboard
 from retrofit_core.system.settings import Range, setting
 
 #: Flags that `fuse` and `compare` share, and the fields of a config that they make.
@@ -51,7 +51,7 @@ def test_every_flag_reaches_the_config(command, monkeypatch, tmp_path):
         raise ValueError("enough")
 
     monkeypatch.setattr("retrofit_core.runs.execute", kept)
-    monkeypatch.setattr("retrofit_core.runs.comparison.compare", kept)
+    monkeypatch.setattr("retrofit_core.runs.comparison.compare_runs", kept)
     for commands in (fusing, comparing):
         monkeypatch.setattr(commands, "check_checkpoints", lambda _: None)
     more = {"fuse": FUSE_ONLY, "compare": {"--importance": ("uniform,deeplift", {})}}[command]

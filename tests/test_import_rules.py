@@ -18,7 +18,6 @@ ROOMS = (
     "fusion",
     "baselines",
     "catalogue",
-    "method",
     "methods",
     "inspection",
     "runs",

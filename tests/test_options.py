@@ -14,13 +14,13 @@ from retrofit_core.fusion.importance import IMPORTANCE, Importance
 from retrofit_core.fusion.task import Task
 from retrofit_core.methods import METHODS
 from retrofit_core.runs import RunConfig, config_options, method_keywords
-from retrofit_core.runs.options import checked, options_of, read_options, written
+from retrofit_core.runs.options import checked, options_of
 from retrofit_core.runs.snippets import python
 from retrofit_core.system.runtime import Runtime
 from retrofit_core.system.settings import Range, setting, settings_of
+from retrofit_core.system.texts import read_options, written_options
 from tests.marks import each_case
 
-FIELDS = [field.name for field in dataclasses.fields(RunConfig)]
 #: Settings of methods that are fields of a config as well, which hands them on.
 HANDED_ON = {"ridge", "toward", "head"}
 
@@ -28,7 +28,7 @@ HANDED_ON = {"ridge", "toward", "head"}
 def test_every_method_has_a_sentence_and_the_options_of_its_values():
     for name, method in METHODS.items():
         assert method.sentence.endswith(".") and method.description.endswith(").") == bool(method.source)
-        for key, option in options_of(name, FIELDS).items():
+        for key, option in options_of(name).items():
             assert option.help and option.takes(option.default), (name, key)
             assert inspect.signature(method).parameters[key].default == option.default
 
@@ -114,7 +114,7 @@ values = st.one_of(
 
 @given(st.dictionaries(st.text(alphabet="abc_", min_size=1), values))
 def test_words_and_options_are_inverse(options):
-    assert read_options(written(options)) == options
+    assert read_options(written_options(options)) == options
 
 
 @pytest.mark.parametrize("texts", [["repair"], ["=3"], ["a=1", "a=2"]])

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 from retrofit_core import METHODS, fuse
 from retrofit_core.fusion.results import FusionResult
 from retrofit_core.fusion.samples import as_tensors
-from retrofit_core.method import KEYWORDS, LAST, Method
+from retrofit_core.methods import KEYWORDS, LAST
 from tests.marks import each_case
 
 X = torch.rand(40, 6, generator=torch.Generator().manual_seed(0))
@@ -25,16 +25,16 @@ def pair() -> list[nn.Module]:
 
 @each_case("name", METHODS)
 def test_help_tells_every_keyword_of_a_method(name):
-    """With its default, what it takes, and the publication; the class keeps a documentation of its own."""
+    """With its default, what it takes, and the publication."""
     method = METHODS[name]
-    shown = pydoc.plain(pydoc.render_doc(method))
+    shown = method.help()
     assert method.description in shown and (inspect.getdoc(method.value) or "").splitlines()[0] in shown
     for keyword, default in method.keywords().items():
         assert f"    {keyword} = {default!r}: " in shown
     for setting, entry in method.settings().items():
         (line,) = (line for line in shown.splitlines() if line.strip().startswith(f"{setting} = "))
         assert entry.description in line
-    assert (Method.__doc__ or "").startswith("One line of the table")
+    assert 'METHODS["KF-Linear"].help()' in pydoc.plain(pydoc.render_doc(method))
 
 
 def test_the_signature_tells_types_and_defaults():

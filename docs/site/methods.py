@@ -14,8 +14,7 @@ from retrofit_core.fusion.fit import FITS
 from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.fusion.task import Takes
-from retrofit_core.method import Method
-from retrofit_core.methods import BEYOND, CONTROLS, METHODS, RETROFITTING
+from retrofit_core.methods import BEYOND, CONTROLS, METHODS, RETROFITTING, Method
 from retrofit_core.system.settings import settings_of
 
 NOTHING = "-"
@@ -103,7 +102,7 @@ def _page(method: Method, formula: str) -> str:
         "How it is called": [
             f'```text\nMETHODS["{method.name}"](parents, data{", base=ancestor" if base else ""}).model\n'
             f"retrofit fuse a.safetensors b.safetensors {words} --out fused.safetensors\n```",
-            f'`help(METHODS["{method.name}"])` and `retrofit methods {name}` show the same options.',
+            f'`METHODS["{method.name}"].help()` and `retrofit methods {name}` show the same options.',
         ],
     }
     source = (method.source or "none named").rstrip(".")

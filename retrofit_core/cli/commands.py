@@ -13,29 +13,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..runs.config import RunConfig
 from ..system.extras import require
+from .fields import READING, config_of, options_of
 from .progress import progress
 from .terminal import (
-    CUTS,
-    Arch,
     Checkpoints,
-    Data,
-    Device,
     Json,
     Logits,
-    Mean,
-    Size,
-    Std,
-    Weights,
     check_checkpoints,
     command,
-    floats,
     networks_table,
     new_table,
     out,
     print_json,
     shell,
-    with_logits,
 )
 
 if TYPE_CHECKING:
@@ -68,18 +60,12 @@ def data_command(
     out.print(table)
 
 
-@command("evaluate")
+@command("evaluate", *options_of(RunConfig, *READING))
 def evaluate_command(
+    context: typer.Context,
     models: Checkpoints,
-    data: Data = "digits",
     split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
-    arch: Arch = None,
     logits: Logits = None,
-    weights: Weights = "auto",
-    mean: Mean = None,
-    std: Std = None,
-    size: Size = None,
-    device: Device = "auto",
     together: Annotated[bool, typer.Option("--ensemble", help="Also the mean of the networks' softmax.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -93,21 +79,17 @@ def evaluate_command(
     from ..system import device as devices
     from ..training.evaluation import ensemble, evaluate
 
-    picked = devices.pick(device)
+    config = config_of(context)
+    picked = devices.pick(config.device)
     measured: dict[str, dict[str, Any]] = {}
     networks = []
     with progress(as_json) as monitor:
         for path in models:
             metadata = read_metadata(path)
-            images = load(
-                data,
-                split,
-                floats(mean) or metadata.get("mean"),
-                floats(std) or metadata.get("std"),
-                size or metadata.get("size"),
-            )
+            pixels = [getattr(config, name) or metadata.get(name) for name in ("mean", "std", "size")]
+            images = load(config.data, split, *pixels)
             order = classes_of(models, images)
-            model, _ = load_model(path, with_logits(arch, logits), like=images, weights=weights, classes=order)
+            model, _ = load_model(path, config.arch, like=images, weights=config.weights, classes=order)
             networks.append(model.to(picked))
             measured[str(path)] = evaluate(model, images, monitor=monitor)
         if together:
@@ -125,16 +107,17 @@ def evaluate_command(
     return None
 
 
-@command("levels")
+@command("levels", *options_of(RunConfig, "arch", "weights"))
 def levels_command(
+    context: typer.Context,
     model: Annotated[Path, typer.Argument(help="A checkpoint.")],
-    boundaries: Annotated[str, typer.Option(help=CUTS + ".")] = "layers",
+    boundaries: Annotated[
+        str, typer.Option(help="{boundaries}, a number of levels, or module names with commas between.")
+    ] = "layers",
     data: Annotated[
         str | None, typer.Option(help="A data set whose images it takes, for networks that do not say what they read.")
     ] = None,
-    arch: Arch = None,
     logits: Logits = None,
-    weights: Weights = "auto",
     as_json: Json = False,
 ) -> None:
     """Show how a network is cut into levels: by default as the closed form needs them, behind every layer.
@@ -152,11 +135,12 @@ def levels_command(
     from ..networks.levels import is_branched, partition, single_level
     from ..networks.outputs import as_classifier
     from ..networks.streams import with_streams
-    from ..runs import read_boundaries
+    from ..runs.config import read_boundaries
 
+    config = config_of(context)
     images = load(data, "train") if data else None
     own = stored(read_metadata(model))  # levels are the same whatever the classes of these images
-    network, metadata = load_model(model, with_logits(arch, logits), like=images, weights=weights, classes=own)
+    network, metadata = load_model(model, config.arch, like=images, weights=config.weights, classes=own)
     if (kind := metadata["architecture"]["architecture"]) in COMPOSITES:
         raise ValueError(
             f"{model} holds several networks ({kind}), which have levels one by one. Name the checkpoint of one of them."

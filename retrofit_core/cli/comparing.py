@@ -8,33 +8,13 @@ import typer
 from rich.measure import Measurement
 from rich.table import Table
 
+from ..runs.config import RunConfig
+from .fields import config_of, options_of
 from .progress import progress
-from .run_options import (
-    Base,
-    FusionFrom,
-    ImportanceData,
-    ImportanceSamples,
-    Memory,
-    Parents,
-    Preset,
-    Ridge,
-    Samples,
-    Splits,
-    Target,
-    Toward,
-    config_of,
-)
 from .terminal import (
-    Arch,
-    Data,
-    Device,
     Json,
     Logits,
-    Mean,
-    Seed,
-    Size,
-    Std,
-    Weights,
+    Parents,
     advised,
     check_checkpoints,
     check_folder,
@@ -45,17 +25,20 @@ from .terminal import (
 )
 
 if TYPE_CHECKING:
-    from ..runs.comparison import Leaderboard
+    from ..runs.leaderboard import Leaderboard
 
 NOTHING_FUSED = 1  # exit code of a comparison in which no method gave a network
 WIDE = 10_000  # characters: more than any table
 
 
-@command("compare")
+#: What differs from run to run, and what all methods have at its default.
+NOT_SHARED = ("method", "grouping", "head", "boundaries", "augment", "auto_augment")
+
+
+@command("compare", *options_of(RunConfig, without=NOT_SHARED))
 def compare_command(
     context: typer.Context,
     models: Parents = None,
-    data: Data = "digits",
     methods: Annotated[
         str,
         typer.Option(
@@ -64,25 +47,6 @@ def compare_command(
         ),
     ] = "all",
     importance: Annotated[str, typer.Option(help="Names separated by commas: {scores}.")] = "uniform",
-    importance_data: ImportanceData = None,
-    fusion_from: FusionFrom = None,
-    splits: Splits = None,
-    samples: Samples = 400,
-    importance_samples: ImportanceSamples = 400,
-    seed: Seed = 0,
-    preset: Preset = "default",
-    ridge: Ridge = "auto",
-    toward: Toward = "zero",
-    memory: Memory = None,
-    target: Target = None,
-    base: Base = None,
-    arch: Arch = None,
-    logits: Logits = None,
-    weights: Weights = "auto",
-    mean: Mean = None,
-    std: Std = None,
-    size: Size = None,
-    device: Device = "auto",
     images: Annotated[
         int | None, typer.Option(min=1, help="Test images, balanced over the classes. Default: all.")
     ] = None,
@@ -113,6 +77,7 @@ def compare_command(
             "stops the work.",
         ),
     ] = None,
+    logits: Logits = None,
     as_json: Json = False,
 ) -> None:
     """Run many methods on the same parents and rank what comes out, with intervals and costs.
@@ -131,9 +96,8 @@ def compare_command(
     for folder, flag in ((out_folder, "--out"), (records, "--records")):
         if folder is not None:
             check_folder(folder, flag)
-    check_checkpoints([*models, *([base] if base else [])])
-    from ..runs import RunConfig
-    from ..runs.comparison import compare, configurations
+    check_checkpoints([*models, *filter(None, [context.params["base"]])])
+    from ..runs.comparison import compare_runs, configurations
     from ..runs.store import noted
 
     shared = config_of(context, importance=RunConfig.importance)  # a list of names here
@@ -147,7 +111,7 @@ def compare_command(
         progress(as_json) as bar,
         noted(out_folder, bar) if out_folder else nullcontext(bar) as monitor,
     ):
-        board = compare(configs, images=images, records=records, also=also or (), out=out_folder, monitor=monitor)
+        board = compare_runs(configs, images=images, records=records, also=also or (), out=out_folder, monitor=monitor)
     if as_json:
         print_json(board.to_json())
     else:

@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
-from .terminal import Device, check_folder, command
+from ..runs.config import RunConfig
+from .fields import options_of
+from .terminal import check_folder, command
 
 Tables = Annotated[list[str] | None, typer.Argument(help="{tables}, or all.")]
 Folder = Annotated[Path, typer.Option(help="Runs folder: parents, networks and results.")]
@@ -25,8 +27,9 @@ Models = Annotated[
 Splits = Annotated[Path | None, typer.Option(help="Splits file of these checkpoints.")]
 
 
-@command("reproduce")
+@command("reproduce", *options_of(RunConfig, "device"))
 def reproduce_command(
+    context: typer.Context,
     tables: Tables = None,
     scale: Annotated[str | None, typer.Option(help="{scales}. Default: small; with --list every one.")] = None,
     seeds: Seeds = None,
@@ -41,7 +44,6 @@ def reproduce_command(
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, as tcp://host:8786.")] = None,
     folder: Folder = Path("runs"),
     results: Results = None,
-    device: Device = "auto",
     plan_only: Annotated[bool, typer.Option("--plan", help="Say what would be done, and do nothing.")] = False,
     listing: Annotated[bool, typer.Option("--list", help="List the tables and what is measured of them.")] = False,
 ) -> None:
@@ -70,7 +72,7 @@ def reproduce_command(
         backend,
         scheduler,
         folder,
-        device,
+        context.params["device"],
         plan_only,
         results or [],
     )

@@ -11,35 +11,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..catalogue import CATALOGUE
+from ..runs.config import RunConfig
 from ..system.registry import known_name
+from .fields import config_of, options_of
 from .progress import progress
-from .run_options import (
-    Base,
-    FusionFrom,
-    ImportanceData,
-    ImportanceSamples,
-    Memory,
-    Parents,
-    Preset,
-    Ridge,
-    Samples,
-    Splits,
-    Target,
-    Toward,
-    config_of,
-)
 from .terminal import (
-    CUTS,
-    Arch,
-    Data,
-    Device,
     Json,
     Logits,
-    Mean,
-    Seed,
-    Size,
-    Std,
-    Weights,
+    Parents,
     advised,
     arch_words,
     check_checkpoints,
@@ -90,8 +69,7 @@ def methods_command(
         return None
     name = known_name(CATALOGUE, name, "method")
     from ..methods import METHODS, methods_with
-    from ..runs import RunConfig
-    from ..runs.options import options_of
+    from ..runs.options import options_of as method_options
     from .words import of_importance
 
     if grouping is not None and "grouping" not in METHODS[name].parts:
@@ -99,7 +77,7 @@ def methods_command(
             f"{METHODS[name].name} takes no grouping. Leave --grouping out, or name one of "
             f"{', '.join(methods_with('grouping'))}."
         )
-    options = options_of(name, [field.name for field in dataclasses.fields(RunConfig)], grouping=grouping)
+    options = method_options(name, grouping=grouping)
     if as_json:
         facts = {key: (value.default, value.description, value.help) for key, value in options.items()}
         return print_json(
@@ -114,49 +92,10 @@ def methods_command(
     return None
 
 
-@command("fuse")
+@command("fuse", *options_of(RunConfig))
 def fuse_command(
     context: typer.Context,
     models: Parents = None,
-    data: Data = "digits",
-    method: Annotated[str, typer.Option(help="{methods}; `retrofit methods` explains them.")] = "KF-Linear",
-    importance: Annotated[
-        str, typer.Option(help="What a neuron counts: {scores_with_options}. In brackets: its options, for --option.")
-    ] = "uniform",
-    grouping: Annotated[
-        str | None,
-        typer.Option(
-            help="In place of the method's own grouping: {groupings_with_options}. In brackets: its options, for --option."
-        ),
-    ] = None,
-    importance_data: ImportanceData = None,
-    fusion_from: FusionFrom = None,
-    splits: Splits = None,
-    samples: Samples = 400,
-    augment: Annotated[int, typer.Option(min=0, help="Add so many augmented copies of each fusion sample.")] = 0,
-    auto_augment: Annotated[
-        str | None,
-        typer.Option(help="AutoAugment policy of these copies: {policies}. Default: moved and mirrored only."),
-    ] = None,
-    importance_samples: ImportanceSamples = 400,
-    seed: Seed = 0,
-    preset: Preset = "default",
-    ridge: Ridge = "auto",
-    toward: Toward = "zero",
-    head: Annotated[str, typer.Option(help="{head} Shares need --splits.")] = "scores",
-    boundaries: Annotated[
-        str, typer.Option(help="Where levels end: auto (pre-activations; for Gradient blocks), " + CUTS + ".")
-    ] = "auto",
-    memory: Memory = None,
-    target: Target = None,
-    base: Base = None,
-    arch: Arch = None,
-    logits: Logits = None,
-    weights: Weights = "auto",
-    mean: Mean = None,
-    std: Std = None,
-    size: Size = None,
-    device: Device = "auto",
     out_file: Annotated[Path | None, typer.Option("--out", help="Fused checkpoint (.safetensors).")] = None,
     record: Annotated[
         Path | None, typer.Option(help="Also write a run record into this folder; the workbench shows it.")
@@ -170,15 +109,7 @@ def fuse_command(
     resume: Annotated[
         Path | None, typer.Option(help="Go on with the run in this record folder; takes its settings.")
     ] = None,
-    evaluate_: Annotated[
-        bool, typer.Option("--evaluate", help="Measure parents, ensemble, average and fused network on the test split.")
-    ] = False,
-    analyse: Annotated[
-        bool,
-        typer.Option(
-            "--analyse", help="Also compute what the workbench's pictures of the levels need (with --record)."
-        ),
-    ] = False,
+    logits: Logits = None,
     as_json: Json = False,
 ) -> None:
     """Fuse parents into one network.
@@ -191,20 +122,20 @@ def fuse_command(
     elif not models:
         raise ValueError("name at least one checkpoint, or a record folder with --resume.")
     else:
-        known_name(CATALOGUE, method, "method")
+        known_name(CATALOGUE, context.params["method"], "method")
     folder = record or resume
     check_output(out_file, folder)
-    check_checkpoints([*(models or ()), *([base] if base else [])])
+    check_checkpoints([*(models or ()), *filter(None, [context.params["base"]])])
     from ..networks.checkpoints import save_model
     from ..runs import checkpoint_metadata, config_options, execute, read_config
     from ..runs.comparison import title
     from ..runs.images import read_images
-    from ..runs.options import read_options
+    from ..system.texts import read_options
 
     if resume is not None:
         config = read_config(resume)
     else:
-        config = config_of(context, evaluate=evaluate_)
+        config = config_of(context)
         config = dataclasses.replace(config, options=config_options(config, read_options(option or [])))
     with advised(_going_on(folder, out_file)), progress(as_json) as monitor:
         result, metrics = execute(config, folder, monitor)

@@ -9,28 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..networks import own
+from ..runs.config import RunConfig
 from ..system.monitor import Monitor
+from .fields import READING, config_of, options_of
 from .progress import progress
 from .terminal import (
-    Arch,
-    Data,
-    Device,
     Json,
     Logits,
-    Mean,
-    Seed,
-    Size,
-    Std,
-    Weights,
     check_alone_with_record,
     check_checkpoints,
     check_folder,
     command,
-    floats,
     new_table,
     out,
     print_json,
-    with_logits,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +30,6 @@ if TYPE_CHECKING:
 
     from ..data import Images
     from ..inspection.landscape import Landscape, Plan, Survey
-    from ..runs import RunConfig
     from ..runs.landscapes import LandscapeConfig
 
 #: Networks that span the plane where nothing else is said, the first three that are there.
@@ -47,7 +38,7 @@ FIRST = ("parent 0", "parent 1", "fused", "fine-tuned", "aligned parent 1", "par
 OF_RECORD = ("models", "fused", "data", "arch", "logits", "weights", "mean", "std", "size")
 
 
-@command("landscape")
+@command("landscape", *options_of(RunConfig, *READING, "seed"))
 def landscape_command(
     context: typer.Context,
     models: Annotated[list[Path] | None, typer.Argument(help="Parents, all of one architecture.")] = None,
@@ -73,11 +64,9 @@ def landscape_command(
             f"{', '.join(FIRST)} that are there."
         ),
     ] = None,
-    data: Data = "digits",
     split: Annotated[str, typer.Option(help="Split on which the loss is measured: train, val or test.")] = "test",
     resolution: Annotated[int | None, typer.Option(help="{landscape_resolution}")] = None,
     images: Annotated[int | None, typer.Option(help="{landscape_images}")] = None,
-    seed: Seed = 0,
     margin: Annotated[float | None, typer.Option(help="{landscape_margin}")] = None,
     norms: Annotated[str | None, typer.Option(help="{landscape_norms}")] = None,
     precision: Annotated[str | None, typer.Option(help="{landscape_precision}")] = None,
@@ -85,13 +74,7 @@ def landscape_command(
     radius: Annotated[float | None, typer.Option(help="{landscape_radius}")] = None,
     directions: Annotated[int | None, typer.Option(help="{landscape_directions}")] = None,
     clip: Annotated[float | None, typer.Option(help="{landscape_clip}")] = None,
-    arch: Arch = None,
     logits: Logits = None,
-    weights: Weights = "auto",
-    mean: Mean = None,
-    std: Std = None,
-    size: Size = None,
-    device: Device = "auto",
     out_folder: Annotated[
         Path | None,
         typer.Option(
@@ -113,11 +96,11 @@ def landscape_command(
 
     Example: `retrofit landscape --record runs/3f2a --align git-re-basin --clip 4.6 --out landscape`
     """
-    if models:
-        check_checkpoints(models)
+    device = context.params["device"]
+    check_checkpoints(models or ())
     from ..inspection.landscape import Landscape, Survey, keep
     from ..inspection.landscape.survey import JSON
-    from ..runs import RunConfig, read_config
+    from ..runs import read_config
     from ..runs.images import read_images
     from ..runs.landscapes import material_of
     from ..runs.store import noted
@@ -143,15 +126,7 @@ def landscape_command(
             config, networks = material.config, material.networks
             measured_on = read_images(config, split)
         else:
-            config = RunConfig(
-                tuple(map(str, models or ())),
-                data,
-                arch=with_logits(arch, logits),
-                weights=weights,
-                mean=floats(mean),
-                std=floats(std),
-                size=size,
-            )
+            config = config_of(context)
             if not config.models:
                 raise ValueError("name the parents' checkpoints, or a record folder with --record.")
             measured_on = read_images(config, split)
@@ -220,7 +195,6 @@ def _named(
     """The networks of checkpoints, their classes in one order."""
     from ..data.sampling import balanced
     from ..inspection.landscape import networks_of
-    from ..runs import RunConfig
     from ..runs.images import read_images
     from ..runs.inputs import read_parents
 

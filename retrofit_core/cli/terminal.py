@@ -4,9 +4,9 @@ Nothing that is imported with the commands imports torch, which takes seconds: a
 works, and `{names}` in a help text are filled in from `words` when the help is asked for.
 """
 
+import inspect
 import json
 import os
-import re
 import shlex
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -21,14 +21,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 from typer.core import TyperCommand
+from typer.models import ArgumentInfo
 
 from ..networks import own
 from ..system.files import write
 from ..system.monitor import Cancelled
 from ..system.notices import Notice
-from ..system.settings import SEED, option_words
+from ..system.texts import option_words
 
-CUTS = "{boundaries}, a number of levels, or module names separated by commas"
 TRAINING = "training.json"  # says in a folder how its missing parents are trained; `training.parents` writes it
 INTERRUPTED = 130  # what shells report for Ctrl-C
 out, err = Console(), Console(stderr=True)
@@ -77,15 +77,22 @@ class Explained(TyperCommand):
         super().format_help(ctx, formatter)
 
 
-def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a command that prints errors as one sentence on standard error, and no traceback when interrupted."""
+def command(name: str, *options: inspect.Parameter) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a command that prints errors as one sentence on standard error, and no traceback when interrupted.
+
+    Args:
+        options: further parameters, see `fields.options_of`; the function reads them from its context.
+    """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
+        written = inspect.signature(function, eval_str=True).parameters
+        generated = {option.name: option for option in options if option.name not in written}
+
         @wraps(function)
-        def guarded(*arguments: Any, **options: Any) -> None:
+        def guarded(**values: Any) -> None:
             try:
                 with _notices_printed():
-                    function(*arguments, **options)
+                    function(**{name: value for name, value in values.items() if name not in generated})
             except ValueError as error:
                 err.print("Error:", error, soft_wrap=True, highlight=False, markup=False)
                 raise typer.Exit(2) from None
@@ -93,9 +100,20 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 err.print("Interrupted. Nothing half-written was left.")
                 raise typer.Exit(INTERRUPTED) from None
 
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        arguments = [entry for entry in written.values() if _is_argument(entry)]
+        others = [entry for entry in written.values() if not _is_argument(entry)]
+        parameters = [entry.replace(kind=keyword) for entry in (*arguments, *generated.values(), *others)]
+        guarded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return app.command(name, cls=Explained)(guarded)
 
     return register
+
+
+def _is_argument(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter is the context or has no flag; the help lists options behind these."""
+    told = getattr(parameter.annotation, "__metadata__", ())
+    return parameter.annotation is typer.Context or any(isinstance(facts, ArgumentInfo) for facts in told)
 
 
 @contextmanager
@@ -130,27 +148,7 @@ def advised(advice: str) -> Iterator[None]:
 Checkpoints = Annotated[
     list[Path], typer.Argument(help="Checkpoints (safetensors, .pt with tensors only, or a folder of shards).")
 ]
-Data = Annotated[
-    str,
-    typer.Option(
-        help="Folder of a data set (a folder of images a class, parquet, IDX, CIFAR or MedMNIST "
-        'files), or "digits", which is built in.'
-    ),
-]
-Mean = Annotated[str | None, typer.Option(help='Channel means for a data set nobody knows, e.g. "0.5 0.5 0.5".')]
-Std = Annotated[str | None, typer.Option(help="Channel standard deviations, as --mean.")]
-Size = Annotated[
-    int | None,
-    typer.Option(help="Bring images to so many pixels a side: the shorter side resized, the centre kept."),
-]
-Arch = Annotated[
-    str | None,
-    typer.Option(
-        help="Architecture of the checkpoints, where they do not say it: a preset ({presets}, ...), "
-        "timm:NAME, torchvision:NAME, a JSON spec, or a function of your own, package.module:function or FILE.py:function "
-        "(importing it runs code: name only what you trust)."
-    ),
-]
+Parents = Annotated[list[Path] | None, typer.Argument(help="Parents; the first one gives the architecture.")]
 Logits = Annotated[
     str | None,
     typer.Option(
@@ -158,24 +156,7 @@ Logits = Annotated[
         "or the only tensor."
     ),
 ]
-Weights = Annotated[
-    str,
-    typer.Option(
-        help="Which weights, where a training saved several: auto (averaged, EMA, ones where there are some), ema, model (those "
-        "that are not averaged), or the key under which they lie."
-    ),
-]
-Device = Annotated[str, typer.Option(help="auto (CUDA if present), cpu, cuda, cuda:1, ...")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-
-
-def _seed(value: int) -> int:
-    if not SEED.holds(value):
-        raise typer.BadParameter(f"{value} is no seed. Use {SEED}.")
-    return value
-
-
-Seed = Annotated[int, typer.Option(callback=_seed, help="Same seed, same numbers.")]
 
 
 def networks_table(networks: dict[str, dict[str, Any]]) -> Table:
@@ -195,29 +176,6 @@ def new_table(*columns: str, title: str = "", figures: bool = False) -> Table:
 
 def print_json(content: dict[str, Any]) -> None:
     print(json.dumps(content, indent=1, default=str))
-
-
-def floats(text: str | None) -> tuple[float, ...] | None:
-    if text is None:
-        return None
-    return tuple(number(word, "--mean and --std") for word in text.replace(",", " ").split())
-
-
-def number(text: str, what: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{what}: {text!r} is not a number.") from None
-
-
-def size_in_bytes(text: str | None) -> int | None:
-    """Bytes from "2GB", "500 MB" or a plain number of bytes."""
-    if text is None:
-        return None
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)i?B?\s*", text, re.IGNORECASE)
-    if not match or float(match[1]) <= 0:
-        raise ValueError(f"--memory: {text!r} is not a size. Write, say, 2GB or 500MB.")
-    return int(float(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " "))
 
 
 def shell(*words: object) -> str:

@@ -7,20 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..runs.config import RunConfig
 from ..system.monitor import Cancelled
+from ..training.config import TrainConfig
+from .fields import READING, config_of, options_of, value_of
 from .progress import progress
 from .terminal import (
     INTERRUPTED,
-    Arch,
-    Data,
-    Device,
     Json,
     Logits,
-    Mean,
-    Seed,
-    Size,
-    Std,
-    Weights,
     arch_words,
     check_alone_with_record,
     check_checkpoints,
@@ -28,7 +23,6 @@ from .terminal import (
     check_output,
     command,
     err,
-    floats,
     networks_table,
     new_table,
     out,
@@ -41,122 +35,51 @@ from .terminal import (
 if TYPE_CHECKING:
     from ..runs.finetunings import FinetuneConfig
 
-AUTO = "auto"  # the augmentation that is usual for the data set
-Epochs = Annotated[int | None, typer.Option(min=1, help="Passes over the rows. Default: the recipe's.")]
-Batch = Annotated[int | None, typer.Option(min=1, help="Images a step. Default: the recipe's.")]
-Rate = Annotated[float | None, typer.Option(help="Highest learning rate. Default: the recipe's.")]
-Precision = Annotated[
-    str | None, typer.Option(help="float32, bfloat16, or auto: bfloat16 where it is faster. Default: the recipe's.")
-]
-Augment = Annotated[
-    str,
-    typer.Option(
-        help="What is done to the images: auto (what is usual for a data set known by its name, nothing to others), none, "
-        "or a list of crop=PIXELS, flip, policy=NAME, cutmix, such as crop=4,flip."
-    ),
-]
+#: What training and fine-tuning have in common.
+LOOP = ("epochs", "batch", "learning_rate", "precision", "augment", "seed")
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where the same command was stopped.")]
 
 
-@command("train")
+@command("train", *options_of(TrainConfig))
 def train_command(
-    data: Data = "digits",
-    arch: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="cnn (default), mlp, a preset such as vgg11-half, timm:NAME, torchvision:NAME, a JSON spec, or a function of "
-            "your own, package.module:function or FILE.py:function (importing it runs code: name only what you trust); once for "
-            "all parents, or once for each."
-        ),
-    ] = None,
-    logits: Logits = None,
-    split: Annotated[str, typer.Option(help="Who gets which rows: {splits}.")] = "sharded",
-    parts: Annotated[int, typer.Option(min=1, help="Number of parents.")] = 2,
-    ratio: Annotated[
-        float | None, typer.Option(help="Of a dirichlet split: how unequal, from 0 (very) to 1. Default: {ratio}.")
-    ] = None,
-    shards: Annotated[
-        str | None,
-        typer.Option(
-            help='Of a sharded split: the classes of each part, as "0,1,3;2,4". Default: dealt out by the seed.'
-        ),
-    ] = None,
-    twins: Annotated[
-        bool,
-        typer.Option(
-            "--twins",
-            help="Train parent 0 only; the others are copies of it with shuffled neurons (needs --split full).",
-        ),
-    ] = False,
+    context: typer.Context,
     only: Annotated[int | None, typer.Option(min=0, help="Train this parent alone (from 0); others elsewhere.")] = None,
-    recipe_: Annotated[
-        str,
-        typer.Option(
-            "--recipe",
-            help="{recipes}; small has no augmentation, paper has the paper's epochs for the number of parts.",
-        ),
-    ] = "small",
-    epochs: Epochs = None,
-    batch: Batch = None,
-    learning_rate: Rate = None,
-    precision: Precision = None,
-    augment: Augment = AUTO,
-    seed: Seed = 0,
     out_folder: Annotated[Path, typer.Option("--out", help="Folder for the checkpoints and splits.json.")] = Path(
         "parents"
     ),
     resume: Resume = False,
-    mean: Mean = None,
-    std: Std = None,
-    size: Size = None,
-    device: Device = "auto",
+    logits: Logits = None,
     as_json: Json = False,
 ) -> None:
     """Train parents on the parts of a split, ready to be fused.
 
     Example: `retrofit train --data digits --split sharded --parts 2 --out parents`
     """
-    from ..training.parents import RATIO, TrainConfig, train_parents
+    from ..training.parents import train_parents
 
-    config = TrainConfig(
-        data=data,
-        arch=tuple(with_logits(each, logits) or "" for each in arch or ("cnn",)),
-        split=split,
-        parts=parts,
-        ratio=RATIO if ratio is None else ratio,
-        shards=shards,
-        twins=twins,
-        recipe=recipe_,
-        epochs=epochs,
-        batch=batch,
-        learning_rate=learning_rate,
-        precision=precision,
-        augment=augment,
-        seed=seed,
-        mean=floats(mean),
-        std=floats(std),
-        size=size,
-        device=device,
-    )
+    archs = context.params["arch"] or TrainConfig.arch
+    config = value_of(context, TrainConfig, arch=tuple(with_logits(arch, logits) or "" for arch in archs))
     check_folder(out_folder, "--out")
     with progress(as_json) as monitor, _interruption_explained():
         parents = train_parents(config, out_folder, only=only, resume=resume, monitor=monitor)
     splits = config.splits(out_folder)
     if as_json:
         return print_json({"parents": parents, "splits": splits})
-    table = new_table("parent", "test accuracy %", "training images per class", title=f"{Path(data).name}, {split}")
+    table = new_table(
+        "parent", "test accuracy %", "training images per class", title=f"{Path(config.data).name}, {config.split}"
+    )
     for row in parents:
         percent = f"{row['accuracy']:.2f}" if "accuracy" in row else "- (no test split)"
         table.add_row(Path(row["model"]).name, percent, " ".join(map(str, row["class_counts"])))
     out.print(table)
-    next_words = ["retrofit", "fuse", *config.files(out_folder), "--data", data, *pixel_words(config)]
+    next_words = ["retrofit", "fuse", *config.files(out_folder), "--data", config.data, *pixel_words(config)]
     next_words += ["--splits", splits, "--importance", "conductance", "--out", "fused.safetensors"]
     next_words += arch_words(config.arch)
     out.print("Next:", shell(*next_words), soft_wrap=True, markup=False, highlight=False)
     return None
 
 
-@command("finetune")
+@command("finetune", *options_of(TrainConfig, *LOOP), *options_of(RunConfig, *READING))
 def finetune_command(
     context: typer.Context,
     model: Annotated[Path | None, typer.Argument(help="The checkpoint to train on.")] = None,
@@ -171,21 +94,8 @@ def finetune_command(
             "(RECORD/finetunings/KEY); it shows the curve as it grows, and a file `cancel` there stops the work.",
         ),
     ] = None,
-    data: Data = "digits",
-    epochs: Epochs = None,
-    batch: Batch = None,
-    learning_rate: Rate = None,
-    precision: Precision = None,
-    augment: Augment = AUTO,
-    seed: Seed = 0,
     resume: Resume = False,
-    arch: Arch = None,
     logits: Logits = None,
-    weights: Weights = "auto",
-    mean: Mean = None,
-    std: Std = None,
-    size: Size = None,
-    device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Train a network on with the paper's schedule: warm restarts, learning rate 3e-4, 200 epochs.
@@ -212,33 +122,33 @@ def finetune_command(
     from ..training.recipes import augmentation
     from ..training.state import digest
 
-    chosen = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate, "precision": precision}
+    training, reading = value_of(context, TrainConfig, arch=TrainConfig.arch), config_of(context, models=())
+    chosen = {name: getattr(training, name) for name in ("epochs", "batch", "learning_rate", "precision")}
+    given = {name: value for name, value in chosen.items() if value is not None}
     if record is not None:
-        given = {name: value for name, value in chosen.items() if value is not None}
-        config = FinetuneConfig(**given, augment=augment, seed=seed)
-        return _finetune_record(record, config, out_path, resume, device, as_json)
+        config = FinetuneConfig(**given, augment=training.augment, seed=training.seed)
+        return _finetune_record(record, config, out_path, resume, training.device, as_json)
     assert model is not None and out_path is not None
     # Before any file is read.
-    check_settings({name: value for name, value in chosen.items() if value is not None})
-    if augment != AUTO:
-        augmentation(augment)
+    check_settings(given)
+    if training.augment != TrainConfig.augment:
+        augmentation(training.augment)
     facts = read_metadata(model)
-    constants = floats(mean) or facts.get("mean"), floats(std) or facts.get("std")
-    size = size or facts.get("size")
-    images = load(data, "train", *constants, size)
-    test = load(data, "test", *constants, size) if has_split(data, "test") else None
-    network, metadata = load_model(model, with_logits(arch, logits), like=images, weights=weights)
+    pixels = [getattr(reading, name) or facts.get(name) for name in ("mean", "std", "size")]
+    images = load(reading.data, "train", *pixels)
+    test = load(reading.data, "test", *pixels) if has_split(reading.data, "test") else None
+    network, metadata = load_model(model, reading.arch, like=images, weights=reading.weights)
     spec = metadata["architecture"]
-    settings = settings_of("finetune", images, spec["architecture"], 1, chosen, augment)
+    settings = settings_of("finetune", images, spec["architecture"], 1, chosen, training.augment)
     check_unfinished(out_path, resume)
     origin = {"from": model.name, "from_weights": digest(network.state_dict())}
     rows = torch.arange(len(images))
-    facts = facts_of(images, rows, {"name": "finetune", **settings, "seed": seed, **origin}, size)
+    facts = facts_of(images, rows, {"name": "finetune", **settings, "seed": training.seed, **origin}, pixels[2])
     with progress(as_json) as monitor, _interruption_explained():
         check_data(images, rows, test, monitor)
         networks = {"before": evaluate(network, test)} if test else {}
         monitor.emit("phase", name=model.name)
-        run = {**settings, "seed": seed, "device": device, "monitor": monitor}
+        run = {**settings, "seed": training.seed, "device": training.device, "monitor": monitor}
         network, best = trained(out_path, network, images, rows, run, facts, resume)
         networks |= {"after": evaluate(network, test)} if test else {}
     return _say_tuned(model.name, out_path, networks, best, as_json)

@@ -17,7 +17,6 @@ from ..networks.architectures import PRESETS
 from ..networks.levels import BOUNDARIES
 from ..system.settings import Value, settings_of
 from ..training import RECIPES
-from ..training.parents import RATIO
 
 
 def words() -> Mapping[str, str]:
@@ -40,7 +39,6 @@ def words() -> Mapping[str, str]:
         "alignments": " or ".join(ALIGNMENTS),
         "groupings_with_options": _with_options(GROUPINGS, Grouper),
         "head": _sentence(settings_of(Retrofit)["head"].help),
-        "ratio": f"{RATIO:g}",
         "ridge": _sentence(ridge["ridge"].help),
         "scales": "; ".join(f"{scale.name}: {scale.sentence}" for scale in SCALES.values()),
         "scores_with_options": _with_options(IMPORTANCE, Importance),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ..runs.comparison import difference
+from ..runs.leaderboard import difference
 from .paper import Value
 from .results import Result
 from .rows import BEST, PARENT, read_row, scored

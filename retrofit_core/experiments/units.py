@@ -13,7 +13,7 @@ from typing import Any
 from ..inspection.landscape import Landscape
 from ..runs import RunConfig
 from ..system.files import digest, key_of
-from ..system.settings import option_words
+from ..system.texts import option_words
 from ..training.parents import TrainConfig
 
 #: Where networks that units make are kept, in the runs folder.

@@ -27,7 +27,7 @@ from ..methods import METHODS
 from ..networks.architectures import parse
 from ..networks.checkpoints import load_model, save_model
 from ..networks.composites import COMPOSITES
-from ..runs import comparison
+from ..runs import comparison, leaderboard
 from ..runs.identities import architecture_of
 from ..system import device as devices
 from ..system import files
@@ -321,7 +321,7 @@ def _measured(unit: Unit, network: nn.Module, root: Path, monitor: Monitor, devi
     labels = test.labels[rows]
     correct = logits.argmax(1) == labels
     metrics = measured(logits, labels, len(test.classes))
-    metrics["operations"] = comparison.operations(network, test.inputs(rows[:1]).to(devices.of(network)))
+    metrics["operations"] = leaderboard.operations(network, test.inputs(rows[:1]).to(devices.of(network)))
     metrics["per_part"] = _per_part(unit.source, root, test, labels, correct)
     return {"metrics": metrics, "correct": packed(correct.numpy())}
 

@@ -88,8 +88,17 @@ def fuse(
         boundaries=boundaries,
         leaves=tuple(leaves),
     )
-    rest = {"target": target, "class_shares": class_shares, "seed": seed, "runtime": runtime or Runtime()}
-    task = Task.of(models, data, samples, logits=logits, importance=as_importance(importance), **rest)
+    task = Task.of(
+        models,
+        data,
+        samples,
+        logits=logits,
+        target=target,
+        importance=as_importance(importance),
+        class_shares=class_shares,
+        seed=seed,
+        runtime=runtime,
+    )
     return carry_out(retrofit, task)
 
 

@@ -107,50 +107,70 @@ class Task:
 
     @classmethod
     def of(
-        cls, parents: Any, data: Any, samples: int | None = None, *, logits: str | int | None = None, **facts: Any
+        cls,
+        parents: Sequence[nn.Module],
+        data: Any,
+        samples: int | None = None,
+        *,
+        logits: str | int | None = None,
+        target: nn.Module | None = None,
+        base: nn.Module | None = None,
+        importance: Importance | None = None,
+        class_shares: Any = None,
+        sample_counts: Sequence[int] | None = None,
+        seed: int = 0,
+        runtime: Runtime | None = None,
     ) -> "Task":
         """A task on data of any form that `as_inputs` takes, or the first samples of them.
 
         Args:
             logits: which output of networks that return several things, see `outputs.as_classifier`.
+            importance: by default uniform.
+            class_shares: (n, classes), see `labels.as_shares`.
         Raises:
             ValueError: no list of networks, one of TorchScript, no data, a seed out of range, an unknown device, a network that
                 does not take the tensors of the data, or returns several things of which nobody says which are the logits.
         """
         check_models(parents)
         check_setting(SAMPLES_SETTING, samples)
-        parents = [unwrapped(parent) for parent in parents]
-        for index, parent in enumerate(parents):
-            refuse_archived(parent, f"parent {index}")
-        for role in ("target", "base"):
-            if isinstance(facts.get(role), nn.Module):
-                facts[role] = unwrapped(facts[role])
-                refuse_archived(facts[role], f"the {role}")
+        networks = {f"parent {index}": parent for index, parent in enumerate(parents)}
+        networks |= {f"the {role}": model for role, model in (("target", target), ("base", base)) if model is not None}
+        for name, model in networks.items():
+            networks[name] = unwrapped(model)
+            refuse_archived(networks[name], name)
         batches, labels = as_inputs(data, samples)
-        packing = packing_for(parents, batches)
+        packing = packing_for(list(networks.values())[: len(parents)], batches)
         inputs = packed(batches, packing)
-
-        def ready(model: nn.Module, name: str) -> nn.Module:
-            return as_classifier(taking(_trainable(model), packing), inputs, logits, name)
-
-        networks = [ready(parent, f"parent {index}") for index, parent in enumerate(parents)]
-        if isinstance(facts.get("target"), nn.Module):
-            facts["target"] = ready(facts["target"], "the target")
-        if facts.get("class_shares") is not None:
-            facts["class_shares"] = as_shares(facts["class_shares"])
-        if packing is not None and packing.whole is not None and "importance" in facts:
-            facts["importance"] = facts["importance"].for_whole_numbers(packing.whole)
-        labels = None if labels is None else _normal(labels)
-        task = cls(networks, _normal(inputs), labels, packing=packing, **facts)
-        check_seed(task.seed)
-        devices.pick(task.runtime.device)
-        if task.importance.needs_data and task.importance.data is None:
+        ready = {
+            name: as_classifier(taking(_trainable(model), packing), inputs, logits, name)
+            for name, model in networks.items()
+            if name != "the base" and isinstance(model, nn.Module)  # the plan refuses others
+        }
+        importance = importance or Uniform()
+        if packing is not None and packing.whole is not None:
+            importance = importance.for_whole_numbers(packing.whole)
+        check_seed(seed)
+        runtime = runtime or Runtime()
+        devices.pick(runtime.device)
+        if importance.needs_data and importance.data is None:
             raise ValueError(
-                f"importance {importance_name(task.importance)!r} needs data: [(inputs, labels), ...], one "
+                f"importance {importance_name(importance)!r} needs data: [(inputs, labels), ...], one "
                 "pair per parent (the paper: its own training data), or 'fusion' for the fusion data. Pass them inside "
-                f"the value: {type(task.importance).__name__}(data=...); METHODS take them as importance_data too."
+                f"the value: {type(importance).__name__}(data=...); METHODS take them as importance_data too."
             )
-        return task
+        return cls(
+            list(ready.values())[: len(parents)],
+            _normal(inputs),
+            None if labels is None else _normal(labels),
+            target=ready.get("the target", target),
+            base=networks.get("the base"),
+            importance=importance,
+            class_shares=None if class_shares is None else as_shares(class_shares),
+            sample_counts=sample_counts,
+            packing=packing,
+            seed=seed,
+            runtime=runtime,
+        )
 
     @property
     def device(self) -> torch.device:

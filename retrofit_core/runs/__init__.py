@@ -10,10 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .config import RunConfig, all_keywords, check_choices, config_options, method_keywords, read_boundaries
+    from .config import RunConfig, read_boundaries
     from .execute import analyse_record, checkpoint_metadata, execute, measure
     from .identities import Identity, difference, identity, of_network
-    from .inputs import asks_for_shares, check_fitting, class_shares, fusion_rows, read_inputs
+    from .inputs import check_fitting, class_shares, fusion_rows, read_inputs
+    from .options import check_choices, config_options, method_keywords
     from .record import Run, create, list_runs, read_config, read_identity, read_run, read_status, record_folder
     from .store import state_of
 
@@ -21,9 +22,7 @@ __all__ = [
     "Identity",
     "Run",
     "RunConfig",
-    "all_keywords",
     "analyse_record",
-    "asks_for_shares",
     "check_choices",
     "check_fitting",
     "checkpoint_metadata",
@@ -49,10 +48,11 @@ __all__ = [
 ]
 #: Imported when they are first asked for: the app reads `store` without waiting for torch.
 _HOMES = {
-    "config": ("RunConfig", "all_keywords", "check_choices", "config_options", "method_keywords", "read_boundaries"),
+    "config": ("RunConfig", "read_boundaries"),
     "execute": ("analyse_record", "checkpoint_metadata", "execute", "measure"),
     "identities": ("Identity", "difference", "identity", "of_network"),
-    "inputs": ("asks_for_shares", "check_fitting", "class_shares", "fusion_rows", "read_inputs"),
+    "inputs": ("check_fitting", "class_shares", "fusion_rows", "read_inputs"),
+    "options": ("check_choices", "config_options", "method_keywords"),
     "record": (
         "Run",
         "create",

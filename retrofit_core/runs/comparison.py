@@ -1,15 +1,12 @@
-"""Many methods on the same parents, data and test images: one leaderboard."""
+"""Leaderboards of checkpoints: the runs of a comparison, with records that are gone on with."""
 
 import contextlib
 import dataclasses
 import itertools
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -19,96 +16,22 @@ from ..fusion.importance import IMPORTANCE
 from ..fusion.results import FusionResult
 from ..methods import METHODS
 from ..networks import own
-from ..networks.training_flags import evaluating
-from ..system import device as devices
-from ..system.device import on_device
-from ..system.files import write
-from ..system.monitor import Cancelled, Monitor
+from ..system.monitor import Monitor
 from ..system.registry import known_name
 from ..system.settings import settings_of
-from ..training.evaluation import measured, scores
+from ..system.texts import read_options
 from . import RunConfig, execute, identity, of_network, read_identity, read_inputs, read_run, record_folder
 from . import difference as other_work
-from .config import check_choices, config_options
 from .execute import Measurements
 from .images import read_images
-from .options import read_options
+from .leaderboard import Entrant, Leaderboard, Measure, option_titles, rank
+from .options import check_choices, config_options
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-RESAMPLES = 10_000
 #: Settings that are passed to those methods that have them.
 STYLE = ("ridge", "toward", "preset", "memory", "base")
 #: What all runs of a comparison share.
 SAME = ("models", "data", "arch", "mean", "std", "size", "splits", "device")
 DEFAULT = {field.name: field.default for field in dataclasses.fields(RunConfig)}
-SCORES = ("accuracy", "loss", "calibration_error", "per_class")
-#: A row without any results.
-EMPTY: dict[str, Any] = dict.fromkeys(
-    (
-        "name",
-        "method",
-        "grouping",
-        "importance",
-        "options",
-        "seconds",
-        "reason",
-        "key",
-        *SCORES,
-        "operations",
-        "parameters",
-        "difference",
-        "interval",
-    )
-)
-
-
-@dataclass(frozen=True)
-class Leaderboard:
-    """What `compare` found: a row for each parent and each method, best first; those that do not apply last."""
-
-    rows: list[dict[str, Any]]
-    """name, method, grouping (None: the method's own), importance (None for parents), options, accuracy (%), loss,
-    per_class (%), calibration_error, difference (points to the best row, be it a method or a parent) and interval (its
-    95 %), seconds (of the fusion), operations (multiply-adds for one image), parameters, reason (None, or why there is no
-    network), key (of the run).
-    Every row has all of them; what was not measured is None."""
-    classes: list[str]
-    data: str
-    samples: int
-    """Test images"""
-    parents: list[str] = field(default_factory=list)
-    """Names of the checkpoints' files"""
-    splits: str | None = None
-    """Name of the splits file"""
-    fusion_samples: int | None = None
-    """None where the runs differ, as importance_samples and seed"""
-    importance_samples: int | None = None
-    seed: int | None = None
-
-    @property
-    def fused(self) -> bool:
-        """Whether any method gave a network."""
-        return any(row["method"] is not None and row["reason"] is None for row in self.rows)
-
-    def to_frame(self) -> "pd.DataFrame":
-        """One line a row; a column for each class."""
-        import pandas as pd
-
-        frame = pd.DataFrame([_flat(row, self.classes) for row in self.rows])
-        frame["reason"] = frame["reason"].astype(object).where(frame["reason"].notna(), None)  # pandas' nan is true
-        return frame
-
-    def to_json(self) -> dict[str, Any]:
-        return {**dataclasses.asdict(self), "test_images": self.samples}
-
-    def save(self, folder: str | Path) -> None:
-        """Write leaderboard.csv and leaderboard.json."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        write(folder / "leaderboard.json", json.dumps(self.to_json(), indent=1))
-        write(folder / "leaderboard.csv", self.to_frame().to_csv(index=False))
 
 
 def configurations(base: RunConfig, methods: str, importance: str) -> list[RunConfig]:
@@ -173,7 +96,7 @@ def _scores_with(option: str) -> list[str]:
     return [name for name, cls in IMPORTANCE.items() if option in settings_of(cls)]
 
 
-def compare(
+def compare_runs(
     configs: Sequence[RunConfig],
     *,
     images: int | None = None,
@@ -199,28 +122,46 @@ def compare(
     monitor = monitor or Monitor()
     _check_same(configs)
     test, rows, parents = _inputs(configs[0], images)
-    correct: dict[str, Tensor] = {}
-    table = []
-    finished = _finished(also)
-    measurements = Measurements()
+    finished, measurements, facts = _finished(also), Measurements(), _compared(configs)
 
-    def board() -> Leaderboard:
-        so_far = Leaderboard(ranked(table, correct), list(test.classes), test.name, len(rows), **_compared(configs))
+    def entrant(config: RunConfig) -> Entrant:
+        row = {
+            "name": title(config),
+            "method": config.method,
+            "grouping": config.grouping,
+            "importance": _taken(config),
+            "options": config.options,
+            "key": config.key(),
+        }
+
+        def fuse() -> tuple[nn.Module, float | None, Tensor | None]:
+            folder = _same_work(config, finished) or (record_folder(records, config) if records else None)
+            row["key"] = folder.name if folder else config.key()
+            measurements.fused = None
+            result = _result(config, folder, measurements, monitor)
+            outputs = measurements.fused  # of this run, if it measured them
+            return result.model, result.seconds, None if outputs is None else outputs[rows]
+
+        return Entrant(row, fuse)
+
+    def leaderboard(ranking: list[dict[str, Any]], classes: list[str]) -> Leaderboard:
+        board = Leaderboard(ranking, classes, test.name, len(rows), **facts)
         if out is not None:
-            so_far.save(out)
-        return so_far
+            board.save(out)
+        return board
 
-    for index, parent in enumerate(parents):
-        row = EMPTY | {"name": f"parent {index}"}
-        model = on_device(parent, configs[0].device)
-        table.append(row | _measured(model, test, rows, row["name"], correct, monitor))
-    for index, config in enumerate(quick_first(configs)):
-        board()
-        monitor.check()
-        name = title(config)
-        monitor.emit("phase", name=f"{name} ({index + 1} of {len(configs)}):", index=index, total=len(configs))
-        table.append(_row(config, name, test, rows, correct, records, finished, measurements, monitor))
-    return board()
+    return rank(
+        {f"parent {index}": parent for index, parent in enumerate(parents)},
+        [entrant(config) for config in quick_first(configs)],
+        Measure(test, rows, monitor=monitor),
+        device=configs[0].device,
+        monitor=monitor,
+        leaderboard=leaderboard,
+    )
+
+
+#: As scripts call it that were copied from earlier versions.
+compare = compare_runs
 
 
 def _compared(configs: Sequence[RunConfig]) -> dict[str, Any]:
@@ -236,34 +177,8 @@ def _compared(configs: Sequence[RunConfig]) -> dict[str, Any]:
 
 def title(config: RunConfig) -> str:
     """Method, grouping in place of its own, importance where it takes one, and options."""
-    score = filter(None, [config.grouping, _taken(config)])
-    options = [key if value is True else f"{key}={value}" for key, value in (config.options or {}).items()]
-    return ", ".join([config.method, *score, *options])
-
-
-def difference(ours: Tensor, best: Tensor, seed: int = 0) -> tuple[float, tuple[float, float]]:
-    """Points of accuracy between two networks on the same images, and its paired bootstrap interval of 95 %.
-
-    Resampling n images draws the numbers of images that only one of both knows from a multinomial, so that is drawn
-    directly.
-
-    Args:
-        ours, best: (n,) bool, which images each knows.
-    """
-    n = len(ours)
-    won, lost = int((ours & ~best).sum()), int((~ours & best).sum())
-    drawn = np.random.default_rng(seed).multinomial(n, [won / n, lost / n, (n - won - lost) / n], RESAMPLES)
-    low, high = np.percentile(100 * (drawn[:, 0] - drawn[:, 1]) / n, [2.5, 97.5])
-    return 100 * (won - lost) / n, (float(low), float(high))
-
-
-def operations(model: nn.Module, example: Tensor) -> int:
-    """Multiply-adds that a network spends on one image (1, C, H, W): products of matrices and convolutions."""
-    from torch.utils.flop_counter import FlopCounterMode
-
-    with FlopCounterMode(display=False) as counter, evaluating(model), torch.no_grad():
-        model(example)
-    return counter.get_total_flops() // 2
+    parts = [config.method, config.grouping, _taken(config), *option_titles(config.options)]
+    return ", ".join(filter(None, parts))
 
 
 def _check_same(configs: Sequence[RunConfig]) -> None:
@@ -298,41 +213,6 @@ def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list
     return test, rows, read_inputs(plain).models
 
 
-def _row(
-    config: RunConfig,
-    name: str,
-    test: Images,
-    rows: Tensor,
-    correct: dict[str, Tensor],
-    records: str | Path | None,
-    finished: Sequence[Path],
-    measurements: Measurements,
-    monitor: Monitor,
-) -> dict[str, Any]:
-    row = EMPTY | {
-        "name": name,
-        "method": config.method,
-        "grouping": config.grouping,
-        "importance": _taken(config),
-        "options": config.options,
-        "key": config.key(),
-    }
-    try:
-        folder = _same_work(config, finished) or (record_folder(records, config) if records else None)
-        row["key"] = folder.name if folder else config.key()
-        measurements.fused = None
-        result = _result(config, folder, measurements, monitor)
-    except (Cancelled, KeyboardInterrupt):
-        raise
-    except ValueError as error:
-        return row | {"reason": str(error)}
-    except Exception as error:  # one method's defect must not cost the others' hours
-        return row | {"reason": f"failed: {type(error).__name__}: {error}"}
-    model = on_device(result.model, config.device)
-    logits = measurements.fused[rows] if measurements.fused is not None else None  # of this run, if it measured them
-    return row | {"seconds": result.seconds} | _measured(model, test, rows, name, correct, monitor, logits)
-
-
 def _finished(also: Iterable[str | Path]) -> list[Path]:
     """Those of some folders that hold a finished record that can be read."""
     folders = []
@@ -363,44 +243,3 @@ def _result(config: RunConfig, folder: Path | None, measurements: Measurements, 
     if folder is not None and (folder / "config.json").exists() and read_run(folder).state == "done":
         return FusionResult.load(folder)
     return execute(config, folder, monitor, measurements)[0]
-
-
-def _measured(
-    model: nn.Module,
-    test: Images,
-    rows: Tensor,
-    name: str,
-    correct: dict[str, Tensor],
-    monitor: Monitor,
-    logits: Tensor | None = None,
-) -> dict[str, Any]:
-    """Scores of a network, its cost, and in `correct` which images it knows.
-
-    Args:
-        logits: its outputs for these images, where they are known.
-    """
-    labels = test.labels[rows]
-    logits = scores(model, test, rows=rows, monitor=monitor) if logits is None else logits
-    correct[name] = logits.argmax(1) == labels
-    values = measured(logits, labels, len(test.classes))
-    example = test.normalise(test.pixels(rows[:1]).to(devices.of(model)))
-    return {score: values[score] for score in SCORES} | {
-        "operations": operations(model, example),
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
-    }
-
-
-def ranked(table: list[dict[str, Any]], correct: dict[str, Tensor]) -> list[dict[str, Any]]:
-    """Best first, each with its difference to the first; rows without a network last, in their order."""
-    measured_rows = sorted((row for row in table if row["reason"] is None), key=lambda row: -row["accuracy"])
-    for row in measured_rows:
-        row["difference"], row["interval"] = difference(correct[row["name"]], correct[measured_rows[0]["name"]])
-    return measured_rows + [row for row in table if row["reason"] is not None]
-
-
-def _flat(row: dict[str, Any], classes: Iterable[str]) -> dict[str, Any]:
-    low, high = row["interval"] or (None, None)
-    per_class = dict(zip((f"class {name}" for name in classes), row["per_class"] or [], strict=False))
-    options = " ".join(f"{key}={value}" for key, value in (row["options"] or {}).items())
-    plain = {key: value for key, value in row.items() if key not in ("interval", "per_class", "options")}
-    return {**plain, "options": options, "low": low, "high": high, **per_class}

@@ -1,88 +1,104 @@
-"""The settings of a run, and the check of its choices."""
+"""The settings of a run. No torch: the command line reads its options off these fields."""
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 import shlex
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from torch import Tensor, nn
-
-from ..data.augment import POLICIES
-from ..fusion.grouping import GROUPINGS
-from ..fusion.importance import IMPORTANCE
-from ..methods import METHODS, methods_with
-from ..networks.levels import BOUNDARIES
-from ..system.registry import find, known_name
-from ..system.runtime import Runtime
-from ..system.settings import check_seed, option_words, settings_of
-from .options import checked, written
-
-CHOICES = {
-    "importance_data": ("own", "fusion"),
-    "fusion_from": ("parent0", "iid"),
-}
+from ..system.files import key_of
+from ..system.registry import known_name
+from ..system.settings import AT_LEAST_ONE, COUNT, same_as, setting
+from ..system.texts import changed, option_words, path, size_in_bytes, strength, written_options
+from ..training.config import TrainConfig
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Everything that decides a fusion of checkpoints; form, command line, Python and record share it."""
+    """Everything that decides a fusion of checkpoints; form, command line, Python and record share it.
+
+    What is in braces in a help text stands in `cli.words`: what the values of the method say.
+    """
 
     models: tuple[str, ...]
     """Checkpoint files, parent 0 first"""
-    data: str = "digits"
-    """Folder of a data set, or "digits" """
-    method: str = "KF-Linear"
-    grouping: str | None = None
-    """In place of the method's own, for methods that go level by level"""
-    importance: str = "uniform"
-    importance_data: str | None = None
-    """"own" (each parent's training rows; needs splits) or "fusion"; by default own where there are splits. Of scores, and
-    of RegMean"""
-    fusion_from: str | None = None
-    """"parent0" (the paper; needs splits) or "iid" (all rows); by default parent0, so without splits it must be given"""
-    splits: str | None = None
-    samples: int = 400
-    augment: int = 0
-    """Augmented copies of each fusion sample that are added to them"""
-    auto_augment: str | None = None
-    """AutoAugment policy of these copies; without one they are moved and mirrored only"""
-    importance_samples: int = 400
-    seed: int = 0
-    preset: str = "default"
-    ridge: str | float = "auto"
-    toward: str = "zero"
-    head: str = "scores"
-    boundaries: str = "auto"
-    """"auto", "preactivations", "activations", "blocks", a number of levels, or module names separated by commas"""
-    memory: int | None = None
-    """Bytes for the sums of a level and for kept tensors; None for the library's default"""
-    target: str | None = None
-    """Checkpoint, spec or preset of the fused architecture; by default parent 0's"""
-    base: str | None = None
-    """Checkpoint of the parents' common ancestor, for methods that add what they learned to it"""
-    arch: str | None = None
-    """Architecture of bare checkpoints whose keys and shapes do not tell"""
-    weights: str = "auto"
-    """Of files with several: "auto", "ema", "model" or their key, see `checkpoints.load_model`"""
-    mean: tuple[float, ...] | None = None
-    std: tuple[float, ...] | None = None
-    size: int | None = None
-    """Images are brought to so many pixels a side; by default the data set's own size"""
-    device: str = "auto"
-    evaluate: bool = False
-    """Also measure parents, ensemble, average and fused network on the test split"""
-    analyse: bool = False
-    """Also compute what the workbench's pictures of the levels need, into the record"""
+    data: str = same_as(TrainConfig, "data")
+    method: str = setting("KF-Linear", "{methods}; `retrofit methods` explains them.")
+    grouping: str | None = setting(
+        None,
+        "In place of the method's own grouping: {groupings_with_options}. In brackets: its options, for --option.",
+    )
+    importance: str = setting(
+        "uniform", "What a neuron counts: {scores_with_options}. In brackets: its options, for --option."
+    )
+    importance_data: Literal["own", "fusion"] | None = setting(
+        None,
+        "own: each parent's training rows (needs --splits); fusion: the fusion samples. Default: own where there are splits.",
+    )
+    """Of scores, and of methods that look at the parents' data"""
+    fusion_from: Literal["parent0", "iid"] | None = setting(
+        None,
+        "parent0: parent 0's training rows (the paper; needs --splits); iid: all rows. Default: parent0, so without "
+        "--splits say iid.",
+    )
+    splits: str | None = setting(None, "JSON file that tells which rows each parent was trained on.", read=path)
+    samples: int = setting(400, "Fusion samples, balanced over the classes.", AT_LEAST_ONE)
+    augment: int = setting(0, "Add so many augmented copies of each fusion sample.", COUNT)
+    auto_augment: str | None = setting(
+        None, "AutoAugment policy of these copies: {policies}. Default: moved and mirrored only."
+    )
+    importance_samples: int = setting(400, "Samples per parent for the importance.", AT_LEAST_ONE)
+    seed: int = same_as(TrainConfig, "seed")
+    preset: str = setting("default", "default, or paper: the paper's hyper-parameters.")
+    ridge: str | float = setting("auto", "{ridge}", read=strength)
+    toward: str = setting("zero", "{toward}")
+    head: str = setting("scores", "{head} Shares need --splits.")
+    boundaries: str = setting(
+        "auto",
+        "Where levels end: auto (pre-activations; for Gradient blocks), {boundaries}, a number of levels, or module names "
+        "separated by commas.",
+    )
+    memory: int | None = setting(
+        None,
+        "Memory for sums and kept tensors, e.g. 2GB; what does not fit is computed again. Default: 8GB.",
+        AT_LEAST_ONE,
+        read=size_in_bytes,
+    )
+    """Bytes"""
+    target: str | None = setting(None, "Fused architecture: a checkpoint, preset or JSON spec. Default: parent 0's.")
+    base: str | None = setting(
+        None,
+        "Checkpoint of the parents' common ancestor, for methods that add to it what they learned.",
+        read=path,
+    )
+    arch: str | None = setting(
+        None,
+        "Architecture of the checkpoints, where they do not say it: a preset ({presets}, ...), "
+        "timm:NAME, torchvision:NAME, a JSON spec, or a function of your own, package.module:function or FILE.py:function "
+        "(importing it runs code: name only what you trust).",
+    )
+    weights: str = setting(
+        "auto",
+        "Which weights, where a training saved several: auto (averaged, EMA, ones where there are some), ema, model (those "
+        "that are not averaged), or the key under which they lie.",
+    )
+    mean: tuple[float, ...] | None = same_as(TrainConfig, "mean")
+    std: tuple[float, ...] | None = same_as(TrainConfig, "std")
+    size: int | None = same_as(TrainConfig, "size")
+    device: str = same_as(TrainConfig, "device")
+    evaluate: bool = setting(False, "Measure parents, ensemble, average and fused network on the test split.")
+    analyse: bool = setting(False, "Also compute what the workbench's pictures of the levels need (with --record).")
     options: dict[str, Any] | None = dataclasses.field(default=None, hash=False)
     """The method's other options (`options_of`) that differ from their defaults; None for none"""
 
     def __post_init__(self) -> None:
         """Names as their tables write them, so that equal runs are equal; unknown ones are left to `check_choices`."""
-        tables = {"method": METHODS, "importance": IMPORTANCE, "grouping": GROUPINGS}
-        for name, table in tables.items():
+        from ..fusion.grouping import GROUPINGS
+        from ..fusion.importance import IMPORTANCE
+        from ..methods import METHODS
+
+        for name, table in (("method", METHODS), ("importance", IMPORTANCE), ("grouping", GROUPINGS)):
             with contextlib.suppress(ValueError):
                 if (value := getattr(self, name)) is not None:
                     object.__setattr__(self, name, known_name(table, value, name))
@@ -98,138 +114,36 @@ class RunConfig:
         Raises:
             ValueError: unknown or missing fields.
         """
-        names = {field.name for field in dataclasses.fields(cls)}
-        if not isinstance(facts, dict) or not facts.get("models") or set(facts) - names:
-            raise ValueError(f"a run's config needs 'models' and knows only {sorted(names)}. Found {facts!r:.200}.")
+        if not isinstance(facts, dict) or not facts.get("models") or set(facts) - set(FIELDS):
+            raise ValueError(f"a run's config needs 'models' and knows only {sorted(FIELDS)}. Found {facts!r:.200}.")
         lists = {name: tuple(facts[name]) for name in ("models", "mean", "std") if facts.get(name) is not None}
         return cls(**{**facts, **lists})
+
+    def changed(self) -> dict[str, Any]:
+        """The fields that differ from their defaults."""
+        return changed(self)
 
     def key(self) -> str:
         """Ten characters that two configs share exactly if they are equal; the content of their files may still differ.
 
         Made of the fields that differ from their defaults, so that a new field changes no key.
         """
-        defaults = {field.name: field.default for field in dataclasses.fields(self)}
-        chosen = {name: value for name, value in dataclasses.asdict(self).items() if value != defaults[name]}
-        return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:10]
+        return key_of(self.changed())
 
     def command(self) -> str:
         """The command line that repeats this run."""
-        options = [word for option in written(self.options) for word in ("--option", option)]
-        words = option_words(self, without=["models", "options"])
-        return shlex.join(["retrofit", "fuse", *self.models, *words, *options])
+        options = [word for option in written_options(self.options) for word in ("--option", option)]
+        return shlex.join(["retrofit", "fuse", *self.models, *option_words(self, ("models", "options")), *options])
+
+
+#: The names of a run's own settings, which are no options of methods.
+FIELDS = tuple(field.name for field in dataclasses.fields(RunConfig))
 
 
 def read_boundaries(text: str) -> str | int | list[str]:
     """What `partition` takes, from a word, a number of levels or module names separated by commas."""
+    from ..networks.levels import BOUNDARIES
+
     if text.isdigit():
         return int(text)
     return text if text in ("auto", *BOUNDARIES) else text.split(",")
-
-
-def method_keywords(config: RunConfig) -> dict[str, Any]:
-    """The flat keywords of a config's method, apart from the content of its files.
-
-    Raises:
-        ValueError: an unknown method, or a field that is set and that the method does not have.
-    """
-    method = find(METHODS, config.method, "method")
-    defaults = {field.name: field.default for field in dataclasses.fields(RunConfig)}
-    names = ("grouping", "importance", "preset", "ridge", "toward", "head", "target", "base", "seed", "device")
-    keywords = {name: getattr(config, name) for name in names}
-    keywords |= {
-        "boundaries": read_boundaries(config.boundaries),
-        "memory": config.memory or settings_of(Runtime)["memory"].default,
-    }
-    defaults["memory"] = settings_of(Runtime)["memory"].default
-    suited = method.suited(keywords, defaults, methods_with)
-    for name in ("target", "base"):  # networks, once their files are read
-        suited.pop(name, None)
-    return suited | (config.options or {})
-
-
-def all_keywords(
-    config: RunConfig,
-    *,
-    importance_data: Any,
-    target: nn.Module | None,
-    base: nn.Module | None,
-    shares: Tensor | None,
-    counts: list[int] | None,
-) -> dict[str, Any]:
-    """The flat keywords of a config's method: `method_keywords`, and the content of its files that the method takes.
-
-    Args:
-        importance_data, target, base, shares, counts: see `Inputs`.
-    Raises:
-        ValueError: as `method_keywords`.
-    """
-    method, keywords = find(METHODS, config.method, "method"), method_keywords(config)
-    takes = method.takes
-    held = {
-        "importance_data": (importance_data, takes.importance or takes.parents_data),
-        "target": (target, target is not None),
-        "base": (base, base is not None),
-        "class_shares": (shares, shares is not None),
-        "sample_counts": (counts, method.algorithm(**keywords).needs_counts),
-    }
-    return keywords | {name: value for name, (value, taken) in held.items() if taken}
-
-
-def config_options(config: RunConfig, options: dict[str, Any]) -> dict[str, Any] | None:
-    """A method's options for `RunConfig.options`: checked, without those at their defaults.
-
-    Beside a preset, which has defaults of its own, all are kept.
-
-    Raises:
-        ValueError: as `checked`.
-    """
-    fields = [field.name for field in dataclasses.fields(RunConfig)]
-    different = checked(config.method, options, fields, grouping=config.grouping, importance=config.importance)
-    return different if config.preset == "default" else options or None
-
-
-def needs_parents_data(config: RunConfig) -> bool:
-    """Whether a run uses each parent's own data: for scores, or for the method itself."""
-    takes = find(METHODS, config.method, "method").takes
-    return takes.parents_data or find(IMPORTANCE, config.importance, "importance").needs_data
-
-
-def check_choices(config: RunConfig) -> None:
-    """Refuse unknown choices, and open ones that have no safe default.
-
-    Raises:
-        ValueError: names the choice and the flag.
-    """
-    method = find(METHODS, config.method, "method")
-    importance = find(IMPORTANCE, config.importance, "importance")
-    if config.grouping is not None:
-        find(GROUPINGS, config.grouping, "grouping")
-    config_options(config, config.options or {})
-    check_seed(config.seed)
-    if config.memory is not None:
-        Runtime(memory=config.memory)
-    method.algorithm(**method_keywords(config))
-    for name, words in CHOICES.items():
-        value = getattr(config, name)
-        if value is not None and value not in words:
-            raise ValueError(f"{name} is {value!r}. Known: {', '.join(words)}.")
-    if config.auto_augment is not None:
-        find(POLICIES, config.auto_augment, "AutoAugment policy")
-        if not config.augment:
-            raise ValueError("an AutoAugment policy needs augmented copies: say how many of each image with --augment.")
-    if config.splits is None and (config.fusion_from or "parent0") == "parent0":
-        raise ValueError(
-            "fusion samples come from parent 0's training rows, which only a splits file tells. "
-            "Pass --splits FILE, or --fusion-from iid to draw from all rows."
-        )
-    if config.splits is None and importance.needs_data and (config.importance_data or "own") == "own":
-        raise ValueError(
-            f"importance {config.importance} is computed on each parent's own training rows, which only a splits file "
-            "tells. Pass --splits FILE, or --importance-data fusion to use the fusion samples."
-        )
-    if config.splits is None and config.importance_data == "own" and method.takes.parents_data:
-        raise ValueError(
-            f"{config.method} is to look at each parent's own training rows, which only a splits file tells. Pass --splits "
-            "FILE, or leave --importance-data out to use the fusion samples."
-        )

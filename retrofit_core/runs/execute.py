@@ -19,10 +19,11 @@ from ..system.monitor import Cancelled, Monitor
 from ..system.registry import find
 from ..system.runtime import Runtime
 from ..training.evaluation import evaluate, evaluate_parents, measured, scores
-from .config import RunConfig, all_keywords, check_choices
+from .config import RunConfig
 from .finished import check_unchanged
 from .images import read_images
 from .inputs import Inputs, read_inputs, train_missing
+from .options import check_choices
 from .record import read_run, seal_analysis
 from .recorder import recording
 from .store import noted
@@ -74,15 +75,7 @@ def execute(
         if recorder:
             recorder.inputs_are_read()
         method = find(METHODS, config.method, "method")
-        keywords = all_keywords(
-            config,
-            importance_data=inputs.importance,
-            target=inputs.target,
-            base=inputs.base,
-            shares=inputs.shares,
-            counts=inputs.counts,
-        )
-        result = method(inputs.models, inputs.fusion, **keywords, monitor=watcher, journal=recorder)
+        result = method(inputs.models, inputs.fusion, **inputs.keywords(config), monitor=watcher, journal=recorder)
         metrics = {}
         if test is not None and config.evaluate:
             metrics = measure(inputs.models, result.model, test, watcher, config.device, measurements)

@@ -20,7 +20,8 @@ from ..networks.checkpoints import load_model
 from ..system import files
 from ..system.device import on_device
 from ..system.monitor import Event, Monitor
-from ..system.settings import AT_LEAST_ONE, SEED, Range, Value, option_words, setting, settings_of
+from ..system.settings import AT_LEAST_ONE, SEED, Range, Value, setting, settings_of
+from ..system.texts import option_words
 from ..training.evaluation import check_suits, evaluate, evaluate_parents
 from ..training.files import check_data, check_unfinished, facts_of, trained
 from ..training.files import settings_of as arguments_of

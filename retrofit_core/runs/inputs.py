@@ -27,8 +27,9 @@ from ..system.notices import Notice
 from ..system.registry import find
 from ..training.parents import NOTE, TrainConfig, read_training, train_parents
 from ..training.state import digest
-from .config import RunConfig, check_choices, method_keywords, needs_parents_data
+from .config import RunConfig
 from .images import read_images
+from .options import check_choices, method_keywords, needs_parents_data
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,22 @@ class Inputs:
     """Each parent's number of training rows"""
     base: nn.Module | None = None
     """The parents' common ancestor"""
+
+    def keywords(self, config: RunConfig) -> dict[str, Any]:
+        """The flat keywords of a config's method: `method_keywords`, and the content of its files that the method takes.
+
+        Raises:
+            ValueError: as `method_keywords`.
+        """
+        method, keywords = find(METHODS, config.method, "method"), method_keywords(config)
+        held = {
+            "importance_data": (self.importance, method.takes.importance or method.takes.parents_data),
+            "target": (self.target, self.target is not None),
+            "base": (self.base, self.base is not None),
+            "class_shares": (self.shares, self.shares is not None),
+            "sample_counts": (self.counts, method.algorithm(**keywords).needs_counts),
+        }
+        return keywords | {name: value for name, (value, taken) in held.items() if taken}
 
 
 def read_inputs(config: RunConfig) -> Inputs:
@@ -71,7 +88,7 @@ def read_inputs(config: RunConfig) -> Inputs:
         _fusion_data(config, train, chosen),
         _importance_data(config, train, parts),
         _target(config, train),
-        class_shares(train, parts) if asks_for_shares(config) else None,
+        class_shares(config, train, parts),
         [len(part) for part in parts] if parts else None,
         read_network(beside_parents(config), config.base, train) if config.base else None,
     )
@@ -193,18 +210,15 @@ def _target(config: RunConfig, images: Images) -> nn.Module | None:
     return build(fitted(parse(name), images.shape, len(images.classes)), seed=0)
 
 
-def asks_for_shares(config: RunConfig) -> bool:
-    """Whether a run weighs classes by each parent's share of their training rows."""
-    method = find(METHODS, config.method, "method")
-    return method.algorithm(**method_keywords(config)).needs_shares
-
-
-def class_shares(train: Images, parts: list[Tensor] | None) -> Tensor:
-    """(n, classes) each parent's share of each class's training rows.
+def class_shares(config: RunConfig, train: Images, parts: Sequence[Tensor] | None) -> Tensor | None:
+    """(n, classes) each parent's share of each class's training rows; None where a run does not weigh classes by it.
 
     Raises:
         ValueError: there are no splits.
     """
+    method = find(METHODS, config.method, "method")
+    if not method.algorithm(**method_keywords(config)).needs_shares:
+        return None
     if parts is None:
         raise ValueError(
             "shares weigh classes by the parents' training rows, which only a splits file tells. Pass --splits."

@@ -15,7 +15,7 @@ from torch import nn
 from ..data import Images
 from ..inspection.landscape import Landscape, networks_of
 from ..system.monitor import Monitor
-from ..system.settings import option_words
+from ..system.texts import option_words
 from .config import RunConfig
 from .finished import read_finished
 from .images import read_images

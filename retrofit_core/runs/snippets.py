@@ -16,7 +16,7 @@ from . import RunConfig
 from .comparison import DEFAULT, SAME, STYLE, configurations
 
 IMPORTS = "from retrofit_core.runs import RunConfig, execute"
-COMPARISON_IMPORTS = "from retrofit_core.runs.comparison import compare\nfrom retrofit_core.runs import RunConfig"
+COMPARISON_IMPORTS = "from retrofit_core.runs.comparison import compare_runs\nfrom retrofit_core.runs import RunConfig"
 #: Columns that a comparison prints.
 SHOWN = '["name", "accuracy", "difference", "low", "high", "loss", "seconds"]'
 TRAINING_IMPORTS = "from retrofit_core.training.parents import TrainConfig, train_parents"
@@ -94,7 +94,7 @@ def _comparison(runs: Sequence[tuple[RunConfig, TrainConfig | None]], shown: str
     for configs in boards.values():
         calls = [[f"    {line}" for line in _call(config)] for config in configs]
         lines += ["configs = [", *(line for call in calls for line in (*call[:-1], f"{call[-1]},")), "]"]
-        lines += ['board = compare(configs, records=".")', shown]
+        lines += ['board = compare_runs(configs, records=".")', shown]
     return "\n".join(lines) + "\n"
 
 

@@ -8,7 +8,7 @@ Python, command line, form, records and estimate read the fields of these classe
 """
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from math import inf
@@ -74,6 +74,8 @@ class Setting:
     """The numbers among its values"""
     check: Callable[[Any], str] | None = None
     """value -> what it takes instead, in words; "" for a good value. For what kinds, words and a range cannot say"""
+    read: Callable[[str], Any] | None = None
+    """text -> value, where a command line has words for what is no word"""
 
     @property
     def is_plain(self) -> bool:
@@ -131,15 +133,28 @@ class Setting:
 
 
 def setting(
-    default: Any, help: str, range: Range | None = None, *, check: Callable[[Any], str] | None = None, **options: Any
+    default: Any,
+    help: str,
+    range: Range | None = None,
+    *,
+    check: Callable[[Any], str] | None = None,
+    read: Callable[[str], Any] | None = None,
+    **options: Any,
 ) -> Any:
     """A field of a value: its default, a sentence, and the numbers or contents that it takes.
 
     Args:
-        check: see `Setting.check`.
+        check, read: see `Setting`.
         options: handed to `dataclasses.field`.
     """
-    return dataclasses.field(default=default, metadata={"help": help, "range": range, "check": check}, **options)
+    facts = {"help": help, "range": range, "check": check, "read": read}
+    return dataclasses.field(default=default, metadata=facts, **options)
+
+
+def same_as(value: type, name: str) -> Any:
+    """A field with default, sentence and range of another class's field."""
+    entry = value.__dataclass_fields__[name]
+    return dataclasses.field(default=entry.default, metadata=entry.metadata)
 
 
 @dataclass(frozen=True)
@@ -163,8 +178,8 @@ class Value:
 
 
 @cache
-def settings_of(value: type[Value]) -> dict[str, Setting]:
-    """The settings of a class of values, in the order of its fields.
+def settings_of(value: type) -> dict[str, Setting]:
+    """The settings of a dataclass, mostly of values, in the order of its fields.
 
     Raises:
         TypeError: a class with settings that is no dataclass; its options would silently be none.
@@ -180,28 +195,11 @@ def settings_of(value: type[Value]) -> dict[str, Setting]:
         if "help" not in entry.metadata:  # a field that holds other values or data
             continue
         kinds, words = _kinds(hints[entry.name])
-        facts = entry.metadata
-        numbers = facts["range"]
-        if numbers is not None and int in kinds and float not in kinds:
-            numbers = dataclasses.replace(numbers, whole=True)
-        settings[entry.name] = Setting(entry.name, entry.default, kinds, words, facts["help"], numbers, facts["check"])
+        facts = dict(entry.metadata)
+        if (numbers := facts["range"]) is not None and int in kinds and float not in kinds:
+            facts["range"] = dataclasses.replace(numbers, whole=True)
+        settings[entry.name] = Setting(entry.name, entry.default, kinds, words, **facts)
     return settings
-
-
-def option_words(value: Any, without: Collection[str] = ()) -> list[str]:
-    """The fields of a dataclass that differ from their defaults, as options of a command line: ["--seed", "1", "--flip"].
-
-    Args:
-        without: fields that are left out.
-    """
-    words = []
-    for field in dataclasses.fields(value):
-        entry = getattr(value, field.name)
-        if field.name in without or entry == field.default:
-            continue
-        text = " ".join(map(str, entry)) if isinstance(entry, tuple) else str(entry)
-        words += [f"--{field.name.replace('_', '-')}", *([] if entry is True else [text])]
-    return words
 
 
 def check_setting(setting: Setting, value: Any) -> None:

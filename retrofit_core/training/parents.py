@@ -1,8 +1,6 @@
 """Parents on the parts of a split, ready to be fused: one configuration for command line, app and Python."""
 
-import dataclasses
 import json
-import shlex
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,112 +15,18 @@ from ..networks import own
 from ..networks.architectures import build, fitted, parse
 from ..networks.checkpoints import load_model, save_model
 from ..networks.symmetry import shuffled
-from ..system.files import Locked, key_of, write
+from ..system.files import Locked, write
 from ..system.monitor import Cancelled, Monitor
 from ..system.registry import find
-from ..system.settings import check_seed, option_words
+from ..system.settings import check_seed
+from .config import AUTO, RATIO, TrainConfig
 from .evaluation import check_suits, evaluate
 from .files import check_data, check_unfinished, facts_of, settings_of, state_of, trained
 from .loop import check_settings
-from .recipes import AUTO, RECIPES, augmentation
+from .recipes import RECIPES, augmentation
 
 SCHEMA = 1
 NOTE = "training.json"
-RATIO = 0.2
-
-
-@dataclass(frozen=True)
-class TrainConfig:
-    """Everything that decides the parents of one split; form, command line, Python and record share it."""
-
-    data: str = "digits"
-    """Folder of a data set, or "digits" """
-    arch: tuple[str, ...] = ("cnn",)
-    """Presets or JSON specs: one for all parents, or one for each"""
-    split: str = "sharded"
-    parts: int = 2
-    ratio: float = RATIO
-    """Of a dirichlet split: smallest concentration over largest"""
-    shards: str | None = None
-    """Of a sharded split: the classes of each part, as "0,1,3;2,4"; by default the seed deals them out"""
-    twins: bool = False
-    """Parents 1, 2, ... are parent 0 with its hidden neurons shuffled"""
-    recipe: str = "small"
-    epochs: int | None = None
-    batch: int | None = None
-    learning_rate: float | None = None
-    precision: str | None = None
-    augment: str = AUTO
-    """What is done to the images: as the data set asks for, "none", or words of `recipes.augmentation`"""
-    seed: int = 0
-    mean: tuple[float, ...] | None = None
-    std: tuple[float, ...] | None = None
-    size: int | None = None
-    device: str = "auto"
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        facts = json.loads(json.dumps(dataclasses.asdict(self)))
-        if self.augment == AUTO:
-            del facts["augment"]  # so that the key, and folders named by it, are those of earlier versions
-        if self.shards is None:
-            del facts["shards"]  # likewise
-        return facts
-
-    @classmethod
-    def from_json(cls, facts: Any) -> "TrainConfig":
-        """The inverse of `to_json`.
-
-        Raises:
-            ValueError: unknown fields, or values of another kind.
-        """
-        fields = {field.name: field for field in dataclasses.fields(cls)}
-        if not isinstance(facts, dict) or set(facts) - set(fields):
-            raise ValueError(f"a training's config knows only {sorted(fields)}. Found {facts!r:.200}.")
-        wrong = [name for name, value in facts.items() if not _is_kind(value, fields[name].default)]
-        if wrong:
-            raise ValueError(f"a training's config cannot have {wrong[0]} {facts[wrong[0]]!r:.80}.")
-        lists = {name: tuple(facts[name]) for name in ("arch", "mean", "std") if facts.get(name) is not None}
-        return cls(**{**facts, **lists})
-
-    def key(self) -> str:
-        """Ten characters that two trainings share exactly if their configs are equal."""
-        return key_of(self.to_json())
-
-    @property
-    def folder(self) -> str:
-        """The parents' folder, relative to the runs folder."""
-        return f"parents-{self.key()}"
-
-    def files(self, folder: str | Path | None = None) -> tuple[str, ...]:
-        """The parents' checkpoints, as `RunConfig.models` names them."""
-        return tuple(str(Path(folder or self.folder, f"parent-{index}.safetensors")) for index in range(self.parts))
-
-    def of_parent(self, index: int) -> "TrainConfig":
-        """What decides one parent alone, whatever networks the others are."""
-        arch = self.arch[:1] if len(self.arch) == 1 else self.arch[index : index + 1]
-        return dataclasses.replace(self, arch=arch, device="auto")
-
-    def splits(self, folder: str | Path | None = None) -> str:
-        """The splits file, as `RunConfig.splits` names it."""
-        return str(Path(folder or self.folder, "splits.json"))
-
-    def command(self, folder: str | Path | None = None) -> str:
-        """The command line that trains these parents into a folder."""
-        archs = [word for arch in self.arch for word in ("--arch", arch)] if self.arch != TrainConfig.arch else []
-        words = [*archs, *option_words(self, without=["arch"]), "--out", str(folder or self.folder)]
-        return shlex.join(["retrofit", "train", *words])
-
-
-def _is_kind(value: Any, default: Any) -> bool:
-    """Whether a JSON value may stand where the default stands; what has no default is checked where it is used."""
-    if isinstance(default, bool):
-        return isinstance(value, bool)
-    if isinstance(default, int | float):
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if isinstance(default, tuple):
-        return isinstance(value, list | tuple) and bool(value) and all(isinstance(entry, str) for entry in value)
-    return isinstance(value, str) if isinstance(default, str) else True
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,7 @@ from typing import Any
 
 from ..data.augment import POLICIES
 from ..system.registry import find
-
-#: The augmentation that the data set asks for.
-AUTO = "auto"
+from .config import AUTO
 
 #: Luenam et al. 2026 state "lr 1e-3"; the rest is read off the authors' earlier code. DEPARTURES: there the first epoch
 #: had the rate 0, smoothing gave 0.1 to the wrong classes only (torch's gives 0.09), the epoch was chosen on test images.

@@ -55,7 +55,7 @@ def test_a_useful_pair_is_compared_where_nothing_was_chosen(runs_folder):
 def test_differences_to_the_best_parent_are_those_of_compare(runs_folder):
     """Paired over the same images, as `retrofit compare` computes them."""
     from retrofit_core.runs import RunConfig
-    from retrofit_core.runs.comparison import compare
+    from retrofit_core.runs.comparison import compare_runs
 
     entries = [runs.read_entry(runs.BUNDLED / name, shipped=True) for name in ("kf-linear", "hf-gradient")]
     (group,) = compared.groups(entries, entries)
@@ -71,7 +71,7 @@ def test_differences_to_the_best_parent_are_those_of_compare(runs_folder):
         )
         for entry in entries
     ]
-    board = compare(located, also=[base / "kf-linear", base / "hf-gradient"])
+    board = compare_runs(located, also=[base / "kf-linear", base / "hf-gradient"])
     best, other = (next(row for row in board.rows if row["method"] == name) for name in ("KF-Linear", "HF-Gradient"))
     assert board.rows[0] is best and gap.points == pytest.approx(other["difference"])
     assert gap.interval == pytest.approx(other["interval"])
@@ -157,7 +157,7 @@ def test_the_comparison_is_copied_with_its_fine_tunings(runs_folder):
     command, python, cell = taking.texts([fused, tuned])
     assert [line.split()[1] for line in command.splitlines()] == ["train", "compare", "finetune"]
     assert "--epochs 3" in command
-    assert "compare(configs" in python and "display(" in cell
+    assert "compare_runs(configs" in python and "display(" in cell
 
 
 # --- the leaderboard ------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def test_the_words_of_the_worker_make_these_runs(runs_folder, monkeypatch):
     assert job.base == runs.BUNDLED and job.runs == runs_folder and job.work.folder == made.folder
     seen = {}
     monkeypatch.setattr(
-        "retrofit_core.runs.comparison.compare", lambda configs, **rest: seen.update(configs=configs, **rest)
+        "retrofit_core.runs.comparison.compare_runs", lambda configs, **rest: seen.update(configs=configs, **rest)
     )
     monkeypatch.chdir(job.base)
     from retrofit_core.cli import main
@@ -247,7 +247,7 @@ def test_the_words_of_the_worker_make_these_runs(runs_folder, monkeypatch):
 
 def test_a_leaderboard_grows_row_by_row_and_ends_whole(runs_folder, monkeypatch):
     """The worker's own work, done here: records, rows with intervals, and what is there is not made again."""
-    from retrofit_core.runs.comparison import compare
+    from retrofit_core.runs.comparison import compare_runs
     from retrofit_core.runs.store import noted
     from retrofit_core.system.monitor import Monitor
 
@@ -260,7 +260,7 @@ def test_a_leaderboard_grows_row_by_row_and_ends_whole(runs_folder, monkeypatch)
 
     monkeypatch.chdir(made.home)
     with noted(made.folder, Monitor(look)) as monitor:
-        compare([run.config for run in made.runs], records=runs_folder, out=made.folder, monitor=monitor)
+        compare_runs([run.config for run in made.runs], records=runs_folder, out=made.folder, monitor=monitor)
     assert rows_after == [2, 3]  # both parents, then the first method
     again = board_of(**SMALL)
     assert again.state == "done" and all(run.done for run in again.runs)

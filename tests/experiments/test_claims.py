@@ -6,7 +6,7 @@ import torch
 from retrofit_core.experiments.cells import Cell
 from retrofit_core.experiments.claims import claims, rank_correlation
 from retrofit_core.experiments.paper import Value
-from retrofit_core.runs.comparison import difference
+from retrofit_core.runs.leaderboard import difference
 from tests.experiments.made_up import cells_of, knowing, made
 
 

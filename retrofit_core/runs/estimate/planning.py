@@ -2,21 +2,20 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from ...data import Images
 from ...fusion.task import Cost, Task
-from ...method import Method
-from ...methods import METHODS, RETROFITTING
+from ...methods import METHODS, RETROFITTING, Method
 from ...networks.architectures import Architecture, build
 from ...system.registry import find
-from .. import RunConfig, all_keywords
+from .. import RunConfig
+from ..inputs import Inputs
 
 
 @lru_cache(maxsize=32)
@@ -55,34 +54,16 @@ class MethodPlan:
         return [self.task.target if self.task.target is not None else self.task.parents[0]]
 
 
-def plan_method(
-    config: RunConfig,
-    models: Sequence[nn.Module],
-    target: nn.Module | None,
-    base: nn.Module | None,
-    data: Images,
-    images: int,
-    counts: list[int] | None,
-    shares: Tensor | None,
-) -> MethodPlan:
+def plan_method(config: RunConfig, inputs: Inputs) -> MethodPlan:
     """What the method of a config would do with networks without weights.
 
-    Args:
-        images: number of fusion samples.
-        counts, shares: as the splits tell; see `Task`.
     Raises:
         ValueError: its refusal, with a method that works here if it goes level by level and there is one.
     """
-    inputs = torch.zeros(1, *data.shape).expand(images, -1, -1, -1)
-    labels = torch.zeros(images, dtype=torch.long)
-    parents_data = [(inputs[:2], torch.zeros(2, dtype=torch.long))] * len(models)
 
     def attempt(method: Method) -> MethodPlan:
-        changed = dataclasses.replace(config, method=method.name)
-        keywords = all_keywords(
-            changed, importance_data=parents_data, target=target, base=base, shares=shares, counts=counts
-        )
-        algorithm, task = method.prepare(list(models), (inputs, labels), **{**keywords, "device": "cpu"})
+        keywords = inputs.keywords(dataclasses.replace(config, method=method.name))
+        algorithm, task = method.prepare(inputs.models, inputs.fusion, **{**keywords, "device": "cpu"})
         plan = algorithm.plan(task)
         return MethodPlan(algorithm, task, plan, plan.cost())
 

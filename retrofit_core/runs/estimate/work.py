@@ -22,8 +22,8 @@ from ...networks.checkpoints import classes_of, load_model
 from ...system import device as devices
 from ...training.parents import TrainConfig
 from ...training.parents import plan as plan_training
-from .. import RunConfig, asks_for_shares, check_choices, check_fitting, class_shares, fusion_rows
-from ..inputs import beside_parents
+from .. import RunConfig, check_choices, check_fitting, class_shares, fusion_rows
+from ..inputs import Inputs, beside_parents
 from .memory import disk_bytes, peak_memory
 from .pace import Pace, pace_of
 from .planning import blank, plan_method
@@ -85,8 +85,10 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
     balanced(data.images.labels, config.samples, rows=fusion_rows(config, rows))
     device = devices.pick(config.device)
     counts = [len(part) for part in rows] if rows else None
-    shares = class_shares(data.images, list(rows) if rows else None) if asks_for_shares(config) else None
-    method = plan_method(config, models, target, base, data.images, images, counts, shares)
+    blanks = torch.zeros(1, *data.images.shape).expand(images, -1, -1, -1), torch.zeros(images, dtype=torch.long)
+    parents_data = [(blanks[0][:2], blanks[1][:2])] * len(models)
+    shares = class_shares(config, data.images, rows)
+    method = plan_method(config, Inputs(models, data.images, blanks, parents_data, target, shares, counts, base))
     paces = _paces([*models, *method.networks], device)
     parents, fused = paces[: len(models)], paces[len(models) :]
     side_by_side = Pace(sum(pace.fixed for pace in fused), sum(pace.per_image for pace in fused))

@@ -133,7 +133,7 @@ def _interval(group: Group, row: Row, other: Row) -> tuple[float, float] | None:
     if len(right[0]) == len(right[1]) == 1:
         import torch
 
-        from retrofit_core.runs.comparison import difference
+        from retrofit_core.runs.leaderboard import difference
 
         return difference(torch.from_numpy(right[0][0]), torch.from_numpy(right[1][0]))[1]
     gaps = 100 * (np.mean(right[0], axis=0) - np.mean(right[1], axis=0))

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from retrofit_app.runs import methods, own_name
@@ -73,7 +73,7 @@ def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
         ValueError: these picks contradict each other or name nothing to fuse.
     """
     from retrofit_core.runs import RunConfig
-    from retrofit_core.runs.options import read_options
+    from retrofit_core.system.texts import read_options
 
     method = methods.table()[picks.method]
     takes = method.takes
@@ -109,7 +109,7 @@ def options(picks: Picks) -> Mapping[str, Any]:
     """The options of the picked method, grouping and score that are no fields of a config: name -> `Setting`."""
     from retrofit_core.runs.options import options_of
 
-    return options_of(picks.method, _config_fields(), **_parts(picks))
+    return options_of(picks.method, **_parts(picks))
 
 
 def checked_options(picks: Picks, given: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -120,13 +120,7 @@ def checked_options(picks: Picks, given: Mapping[str, Any]) -> dict[str, Any] | 
     """
     from retrofit_core.runs.options import checked
 
-    return checked(picks.method, given, _config_fields(), **_parts(picks))
-
-
-def _config_fields() -> list[str]:
-    from retrofit_core.runs import RunConfig
-
-    return [field.name for field in fields(RunConfig)]
+    return checked(picks.method, given, **_parts(picks))
 
 
 def _parts(picks: Picks) -> dict[str, str | None]:

@@ -21,7 +21,7 @@ def settle(picks: Picks) -> tuple[Picks, list[str]]:
     """The picks without options that do not apply, and a sentence for each that was left out."""
     if not picks.options:
         return picks, []
-    from retrofit_core.runs.options import read_options, written
+    from retrofit_core.system.texts import read_options, written_options
 
     kept: dict[str, Any] = {}
     ignored = []
@@ -32,12 +32,12 @@ def settle(picks: Picks) -> tuple[Picks, list[str]]:
             kept |= option
         except ValueError as error:
             ignored.append(f"Ignored options={word[:60]} in the address: {error} Shown instead: its default.")
-    return replace(picks, options=tuple(written(configs.checked_options(picks, kept)))), ignored
+    return replace(picks, options=tuple(written_options(configs.checked_options(picks, kept)))), ignored
 
 
 def ask(picks: Picks) -> None:
     """The options, folded away; a line below names those that were changed."""
-    from retrofit_core.runs.options import read_options
+    from retrofit_core.system.texts import read_options
 
     settings = configs.options(picks)
     if not settings:
@@ -96,7 +96,7 @@ def _text(value: Any) -> str:
 
 def _read(setting: Any, value: Any) -> Any:
     """A control's value as the setting takes it: text becomes a list of names, a number, or stays a word."""
-    from retrofit_core.runs.options import read_options
+    from retrofit_core.system.texts import read_options
 
     if not isinstance(value, str) or setting.words:
         return value
@@ -111,7 +111,7 @@ def _changed(setting: Any, key: str) -> Callable[[], None]:
     """A callback that puts an option's new value into the address, or says why it is not valid."""
 
     def write() -> None:
-        from retrofit_core.runs.options import read_options, written
+        from retrofit_core.system.texts import read_options, written_options
 
         picks, _ = settle(presets.last())
         changed = {**read_options(list(picks.options)), setting.name: _read(setting, session.recall(key))}
@@ -120,6 +120,6 @@ def _changed(setting: Any, key: str) -> Callable[[], None]:
         except ValueError as error:
             st.toast(f"Left as it was: {escaped(error)}", icon=":material/info:")
             return
-        FORM.change(options=tuple(written(options)))
+        FORM.change(options=tuple(written_options(options)))
 
     return write

@@ -1,0 +1,392 @@
+"""compare(): many methods on the same parents, data and test images; one leaderboard.
+
+`comparison` makes such leaderboards of checkpoints.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..data import Images
+from ..fusion.eligibility import check_models, output_shape
+from ..fusion.importance import IMPORTANCE
+from ..fusion.results import FusionResult
+from ..fusion.samples import as_inputs
+from ..methods import METHODS, Method
+from ..networks.outputs import as_classifier, check_class_scores
+from ..networks.packing import Packing, packed, packing_for, taking
+from ..networks.training_flags import evaluating
+from ..networks.wrappers import unwrapped
+from ..system import device as devices
+from ..system.device import on_device
+from ..system.files import write
+from ..system.labels import class_labels
+from ..system.monitor import Cancelled, Monitor
+from ..system.registry import find, known_name
+from ..system.texts import read_options
+from ..training.evaluation import NO_ACCURACY, measured, scores
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BATCH = 500  # samples at once when a network is measured
+RESAMPLES = 10_000
+Run = Callable[[Sequence[nn.Module], Any], nn.Module | FusionResult]
+SCORES = ("accuracy", "loss", "calibration_error", "per_class")
+#: A row without any results.
+EMPTY: dict[str, Any] = dict.fromkeys(
+    (
+        "name",
+        "method",
+        "grouping",
+        "importance",
+        "options",
+        "seconds",
+        "reason",
+        "key",
+        *SCORES,
+        "operations",
+        "parameters",
+        "difference",
+        "interval",
+    )
+)
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """What `compare` found: a row for each parent and each method, best first; those that do not apply last."""
+
+    rows: list[dict[str, Any]]
+    """name, method, grouping (None: the method's own), importance (None for parents), options, accuracy (%), loss,
+    per_class (%), calibration_error, difference (points to the best row, be it a method or a parent) and interval (its
+    95 %), seconds (of the fusion), operations (multiply-adds for one image), parameters, reason (None, or why there is no
+    network), key (of the run).
+    Every row has all of them; what was not measured is None."""
+    classes: list[str]
+    data: str
+    samples: int
+    """Test images"""
+    parents: list[str] = field(default_factory=list)
+    """Names of the checkpoints' files"""
+    splits: str | None = None
+    """Name of the splits file"""
+    fusion_samples: int | None = None
+    """None where the runs differ, as importance_samples and seed"""
+    importance_samples: int | None = None
+    seed: int | None = None
+
+    @property
+    def fused(self) -> bool:
+        """Whether any method gave a network."""
+        return any(row["method"] is not None and row["reason"] is None for row in self.rows)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One line a row; a column for each class."""
+        import pandas as pd
+
+        frame = pd.DataFrame([_flat(row, self.classes) for row in self.rows])
+        frame["reason"] = frame["reason"].astype(object).where(frame["reason"].notna(), None)  # pandas' nan is true
+        return frame
+
+    def to_json(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "test_images": self.samples}
+
+    def save(self, folder: str | Path) -> None:
+        """Write leaderboard.csv and leaderboard.json."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        write(folder / "leaderboard.json", json.dumps(self.to_json(), indent=1))
+        write(folder / "leaderboard.csv", self.to_frame().to_csv(index=False))
+
+
+def compare(
+    models: Sequence[nn.Module],
+    data: Any,
+    test: Any,
+    methods: str | Sequence[str] | Mapping[str, Run] = "all",
+    *,
+    importance: str | Sequence[str] = "uniform",
+    importance_data: Any = None,
+    logits: str | int | None = None,
+    names: Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    monitor: Monitor | None = None,
+    **keywords: Any,
+) -> Leaderboard:
+    """Fuse networks by many methods and rank what comes out, parents included, with intervals and costs.
+
+    The same for checkpoints, with records that are gone on with: `retrofit compare`, or `comparison.compare_runs`.
+
+    Args:
+        models: the parents; they are left as they are.
+        data: fusion data: a tensor (B, ...), (inputs, labels), a DataLoader or a Dataset, normalised as in training.
+        test: what accuracies are measured on: Images, or anything with labels that may be `data`.
+        methods: "all", or names, each with options behind plus signs ("zipit+repair=true"); or name -> function
+            (models, data) that gives a network or a FusionResult.
+        importance: names of scores, for the methods that weigh neurons by them.
+        importance_data: [(inputs, labels), ...], one pair a parent; default: the fusion data.
+        logits: see `fuse`.
+        names: of the parents; default: parent 0, parent 1, ...
+        classes: names of the classes; default: those of Images, else numbers.
+        keywords: of all methods that have them, such as target=network or memory=bytes.
+    Returns:
+        A row for each parent and method, best first; a method that does not apply is a row with its reason. Every row has the
+        difference to the best one, with its paired bootstrap interval of 95 %.
+    Raises:
+        ValueError: no networks, an unknown method or score, a keyword that no method has, test data without labels or that
+            the networks do not take.
+        Cancelled: the monitor asked for it.
+    """
+    monitor = monitor or Monitor()
+    check_models(models)
+    models = [unwrapped(model) for model in models]
+    batches, labels = as_inputs(data)
+    packing = packing_for(models, batches)
+    example = packed(batches, packing)
+    parents = [
+        as_classifier(taking(model, packing), example, logits, f"parent {index}") for index, model in enumerate(models)
+    ]
+    for index, parent in enumerate(parents):
+        shape = output_shape(parent, example, f"parent {index}")
+        check_class_scores(shape, f"compare: the accuracy of parent {index}", NO_ACCURACY)
+    titles = list(names) if names is not None else [f"parent {index}" for index in range(len(parents))]
+    if len(titles) != len(parents):
+        raise ValueError(f"{len(titles)} names for {len(parents)} networks: give one for each, or none.")
+    own = isinstance(methods, Mapping)  # such functions see what they were given
+    given = (list(models), data) if own and packing is not None else (parents, data)
+    if not own and packing is not None:
+        given = parents, example if labels is None else (example, labels)
+
+    def entrant(row: dict[str, Any], run: Run) -> Entrant:
+        def fuse() -> tuple[nn.Module, float | None, None]:
+            made = run(*given)
+            network, seconds = (made.model, made.seconds) if isinstance(made, FusionResult) else (made, None)
+            if own and packing is not None:
+                network = as_classifier(taking(network, packing), example, logits, row["name"])
+            return network, seconds, None
+
+        return Entrant(row, fuse)
+
+    if isinstance(methods, Mapping):
+        runs = [({"name": name, "method": name}, run) for name, run in methods.items()]
+    else:
+        runs = _runs(methods, importance, importance_data, {"seed": seed, "device": device, **keywords})
+    measure = Measure(test, packing=packing, monitor=monitor)
+
+    def leaderboard(rows: list[dict[str, Any]], known: list[str]) -> Leaderboard:
+        labels = [str(name) for name in classes or known]
+        return Leaderboard(rows, labels, measure.title, len(measure.labels), titles, None, len(example), None, seed)
+
+    return rank(
+        dict(zip(titles, parents, strict=True)),
+        [entrant(*pair) for pair in runs],
+        measure,
+        device=device,
+        monitor=monitor,
+        leaderboard=leaderboard,
+    )
+
+
+def _runs(
+    methods: str | Sequence[str], importance: str | Sequence[str], data: Any, keywords: dict[str, Any]
+) -> list[tuple[dict[str, Any], Run]]:
+    """What each row says, and the function that makes its network.
+
+    Args:
+        data: the parents' own; None: the fusion data.
+    """
+    words = list(METHODS) if methods == "all" else _listed(methods)
+    weights = [known_name(IMPORTANCE, name, "importance") for name in _listed(importance)]
+    taken = set()
+    runs = []
+    for word in words:
+        name, *texts = word.split("+")
+        method = find(METHODS, name, "method")
+        options = read_options(texts)
+        for score in weights if method.takes.importance else [None]:
+            scored: dict[str, Any] = {"importance": score} if score else {}
+            accepted = method.keywords({**options, **scored})
+            shared = {key: value for key, value in keywords.items() if key in accepted}
+            taken |= shared.keys()
+            method.algorithm(**shared, **scored, **options)
+            if score and IMPORTANCE[score].needs_data:
+                scored["importance_data"] = "fusion" if data is None else data
+            title = ", ".join(filter(None, [method.name, score, *option_titles(options)]))
+            row = {"name": title, "method": method.name, "importance": score, "options": options or None}
+            runs.append((row, partial(_fused, method, {**shared, **scored, **options})))
+    if strange := sorted(keywords.keys() - taken):
+        raise ValueError(f"none of these methods has a keyword {strange[0]!r}. Leave it out.")
+    return runs
+
+
+def _fused(method: Method, keywords: dict[str, Any], models: Sequence[nn.Module], data: Any) -> FusionResult:
+    return method(list(models), data, **keywords)
+
+
+def option_titles(options: Mapping[str, Any] | None) -> list[str]:
+    """Options as the title of a row has them."""
+    return [key if value is True else f"{key}={value}" for key, value in (options or {}).items()]
+
+
+def _listed(names: str | Sequence[str]) -> list[str]:
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A method that takes part in a comparison."""
+
+    row: dict[str, Any]
+    """What its row says beside numbers, by the names in EMPTY; `fuse` may add to it"""
+    fuse: Callable[[], tuple[nn.Module, float | None, Tensor | None]]
+    """-> its network, seconds of the fusion, and its outputs for the test images where they are known"""
+
+
+def rank(
+    parents: Mapping[str, nn.Module],
+    entrants: Sequence[Entrant],
+    measure: "Measure",
+    *,
+    device: str,
+    monitor: Monitor,
+    leaderboard: Callable[[list[dict[str, Any]], list[str]], "Leaderboard"],
+) -> "Leaderboard":
+    """Run all, measure what comes out, and rank it; a method that fails is a row with its reason.
+
+    Args:
+        device: where networks are measured.
+        leaderboard: (rows, names of the classes) -> leaderboard; called before each run and at the end.
+    Raises:
+        ValueError: the parents cannot be measured.
+        Cancelled: the monitor asked for it.
+    """
+    table = [EMPTY | {"name": name} | measure(name, on_device(parent, device)) for name, parent in parents.items()]
+    for index, entrant in enumerate(entrants):
+        leaderboard(ranked(table, measure.correct), measure.classes)
+        monitor.check()
+        name = entrant.row["name"]
+        monitor.emit("phase", name=f"{name} ({index + 1} of {len(entrants)}):", index=index, total=len(entrants))
+        try:
+            network, seconds, outputs = entrant.fuse()
+            found = {"seconds": seconds} | measure(name, on_device(network, device), outputs)
+        except (Cancelled, KeyboardInterrupt):
+            raise
+        except ValueError as error:
+            found = {"reason": str(error)}
+        except Exception as error:  # one method's defect must not cost the others' hours
+            found = {"reason": f"failed: {type(error).__name__}: {error}"}
+        table.append(EMPTY | entrant.row | found)
+    return leaderboard(ranked(table, measure.correct), measure.classes)
+
+
+class Measure:
+    """Measures networks on test images or samples, and remembers which of these each knows."""
+
+    def __init__(
+        self, test: Any, rows: Tensor | None = None, *, packing: Packing | None = None, monitor: Monitor
+    ) -> None:
+        """Read the test data.
+
+        Args:
+            test: Images, or samples with labels, see `as_inputs`.
+            rows: of Images; None for all.
+            packing: how several tensors lie in the networks' inputs.
+        Raises:
+            ValueError: no data that can be measured on.
+        """
+        self.monitor, self.correct = monitor, dict[str, Tensor]()
+        if isinstance(test, Images):
+            self.labels = test.labels if rows is None else test.labels[rows]
+            self.title, self.classes = test.name, list(test.classes)
+            self.example = test.normalise(test.pixels([0] if rows is None else rows[:1]))
+            self._outputs: Callable[[nn.Module], Tensor] = lambda model: scores(model, test, rows=rows, monitor=monitor)
+        else:
+            inputs, labels = as_inputs(test)
+            samples = packed(inputs, packing)
+            if labels is None:
+                raise ValueError("the test data have no labels, by which networks are measured. Pass (inputs, labels).")
+            self.labels, self.title = class_labels(labels, "the test data"), "test samples"
+            self.classes: list[str] = []
+            self.example = samples[:1]
+            self._outputs = lambda model: _outputs(model, samples, monitor)
+
+    def __call__(self, name: str, model: nn.Module, outputs: Tensor | None = None) -> dict[str, Any]:
+        """Scores of a network and its cost, by the names in EMPTY.
+
+        Args:
+            outputs: (n, classes) of the network, where they are known.
+        Raises:
+            ValueError: a label that the network does not know.
+        """
+        outputs = self._outputs(model) if outputs is None else outputs
+        if int(self.labels.max()) >= outputs.shape[1]:
+            raise ValueError(
+                f"{name} tells {outputs.shape[1]} classes apart, and the test data have the label {int(self.labels.max())}."
+            )
+        self.classes = self.classes or [str(label) for label in range(outputs.shape[1])]
+        self.correct[name] = outputs.argmax(1) == self.labels
+        values = measured(outputs, self.labels, outputs.shape[1])
+        return {score: values[score] for score in SCORES} | {
+            "operations": operations(model, self.example.to(devices.of(model))),
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        }
+
+
+@torch.inference_mode()
+def _outputs(model: nn.Module, samples: Tensor, monitor: Monitor) -> Tensor:
+    device = devices.of(model)
+    with evaluating(model):
+        parts = [model(x.to(device)).float().cpu() for x in monitor.each("evaluate", samples.split(BATCH))]
+    return torch.cat(parts).clone()
+
+
+def difference(ours: Tensor, best: Tensor, seed: int = 0) -> tuple[float, tuple[float, float]]:
+    """Points of accuracy between two networks on the same images, and its paired bootstrap interval of 95 %.
+
+    Resampling n images draws the numbers of images that only one of both knows from a multinomial, so that is drawn
+    directly.
+
+    Args:
+        ours, best: (n,) bool, which images each knows.
+    """
+    n = len(ours)
+    won, lost = int((ours & ~best).sum()), int((~ours & best).sum())
+    drawn = np.random.default_rng(seed).multinomial(n, [won / n, lost / n, (n - won - lost) / n], RESAMPLES)
+    low, high = np.percentile(100 * (drawn[:, 0] - drawn[:, 1]) / n, [2.5, 97.5])
+    return 100 * (won - lost) / n, (float(low), float(high))
+
+
+def operations(model: nn.Module, example: Tensor) -> int:
+    """Multiply-adds that a network spends on one image (1, C, H, W): products of matrices and convolutions."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter, evaluating(model), torch.no_grad():
+        model(example)
+    return counter.get_total_flops() // 2
+
+
+def ranked(table: list[dict[str, Any]], correct: dict[str, Tensor]) -> list[dict[str, Any]]:
+    """Best first, each with its difference to the first; rows without a network last, in their order."""
+    measured_rows = sorted((row for row in table if row["reason"] is None), key=lambda row: -row["accuracy"])
+    for row in measured_rows:
+        row["difference"], row["interval"] = difference(correct[row["name"]], correct[measured_rows[0]["name"]])
+    return measured_rows + [row for row in table if row["reason"] is not None]
+
+
+def _flat(row: dict[str, Any], classes: Iterable[str]) -> dict[str, Any]:
+    low, high = row["interval"] or (None, None)
+    per_class = dict(zip((f"class {name}" for name in classes), row["per_class"] or [], strict=False))
+    options = " ".join(f"{key}={value}" for key, value in (row["options"] or {}).items())
+    plain = {key: value for key, value in row.items() if key not in ("interval", "per_class", "options")}
+    return {**plain, "options": options, "low": low, "high": high, **per_class}

@@ -1,0 +1,122 @@
+"""Values as words of a command line, and back."""
+
+import dataclasses
+import json
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+
+def floats(text: str) -> tuple[float, ...]:
+    """Numbers separated by spaces or commas.
+
+    Raises:
+        ValueError: a word that is no number.
+    """
+    return tuple(number(word, "--mean and --std") for word in text.replace(",", " ").split())
+
+
+def number(text: str, what: str) -> float:
+    """A number.
+
+    Args:
+        what: whose it is, for the message.
+    Raises:
+        ValueError: something else.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{what}: {text!r} is not a number.") from None
+
+
+def strength(text: str) -> str | float:
+    """Of a ridge: "auto", a multiple as "0.1x", or a number.
+
+    Raises:
+        ValueError: something else.
+    """
+    return text if text == "auto" or text.endswith("x") else number(text, "--ridge")
+
+
+def size_in_bytes(text: str) -> int:
+    """Bytes from "2GB", "500 MB" or a plain number of bytes.
+
+    Raises:
+        ValueError: something else.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)i?B?\s*", text, re.IGNORECASE)
+    if not match or float(match[1]) <= 0:
+        raise ValueError(f"--memory: {text!r} is not a size. Write, say, 2GB or 500MB.")
+    return int(float(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " "))
+
+
+def path(text: str) -> str:
+    """A path in its shortest form: no `./`, no slash at the end."""
+    return str(Path(text))
+
+
+def flag(name: str) -> str:
+    """The option of a field."""
+    return "--" + name.replace("_", "-")
+
+
+def changed(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass that differ from their defaults, by name."""
+    fields = {entry.name: entry for entry in dataclasses.fields(value)}
+    return {name: getattr(value, name) for name, entry in fields.items() if getattr(value, name) != entry.default}
+
+
+def option_words(value: Any, without: Collection[str] = ()) -> list[str]:
+    """The options of a command line that give the fields of a dataclass, where they differ from their defaults.
+
+    Args:
+        without: names of fields that are no options.
+    """
+    words = []
+    for name, given in changed(value).items():
+        if name in without:
+            continue
+        if given is True:
+            words.append(flag(name))
+        elif isinstance(given, tuple) and isinstance(given[0], str):  # an option for each
+            words += [word for entry in given for word in (flag(name), entry)]
+        else:
+            words += [flag(name), " ".join(map(str, given)) if isinstance(given, tuple) else str(given)]
+    return words
+
+
+def read_options(texts: list[str]) -> dict[str, Any]:
+    """Options from words NAME=VALUE: true, false, none and numbers as such, names with commas as lists, the rest as text.
+
+    Raises:
+        ValueError: a word without a name or a sign of equality, or a name twice.
+    """
+    options: dict[str, Any] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name or name in options:
+            raise ValueError(f"--option {text!r}: write each option once, as NAME=VALUE.")
+        options[name] = _read(value)
+    return options
+
+
+def _read(text: str) -> Any:
+    if text == "none":
+        return None
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return tuple(filter(None, text.split(","))) if "," in text else text
+
+
+def written_options(options: Mapping[str, Any] | None) -> list[str]:
+    """The inverse of `read_options`."""
+    return [f"{name}={_written(value)}" for name, value in (options or {}).items()]
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return "".join(f"{word}," for word in value) if len(value) < 2 else ",".join(value)
+    return value if isinstance(value, str) else json.dumps(value)

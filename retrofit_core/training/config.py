@@ -1,0 +1,128 @@
+"""The settings of a training of parents. No torch: the command line reads its options off these fields."""
+
+import dataclasses
+import json
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..system.files import key_of
+from ..system.settings import AT_LEAST_ONE, SEED, setting
+from ..system.texts import floats, option_words
+
+#: The augmentation that the data set asks for.
+AUTO = "auto"
+RATIO = 0.2
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything that decides the parents of one split; form, command line, Python and record share it."""
+
+    data: str = setting(
+        "digits",
+        "Folder of a data set (a folder of images a class, parquet, IDX, CIFAR or MedMNIST "
+        'files), or "digits", which is built in.',
+    )
+    arch: tuple[str, ...] = setting(
+        ("cnn",),
+        "cnn (default), mlp, a preset such as vgg11-half, timm:NAME, torchvision:NAME, a JSON spec, or a function of "
+        "your own, package.module:function or FILE.py:function (importing it runs code: name only what you trust); once for "
+        "all parents, or once for each.",
+    )
+    split: str = setting("sharded", "Who gets which rows: {splits}.")
+    parts: int = setting(2, "Number of parents.", AT_LEAST_ONE)
+    ratio: float = setting(RATIO, "Of a dirichlet split: how unequal, from 0 (very) to 1.")
+    """Smallest concentration over largest"""
+    shards: str | None = setting(
+        None, 'Of a sharded split: the classes of each part, as "0,1,3;2,4". Default: dealt out by the seed.'
+    )
+    twins: bool = setting(
+        False, "Train parent 0 only; the others are copies of it with shuffled neurons (needs --split full)."
+    )
+    recipe: str = setting(
+        "small", "{recipes}; small has no augmentation, paper has the paper's epochs for the number of parts."
+    )
+    epochs: int | None = setting(None, "Passes over the rows. Default: the recipe's.", AT_LEAST_ONE)
+    batch: int | None = setting(None, "Images a step. Default: the recipe's.", AT_LEAST_ONE)
+    learning_rate: float | None = setting(None, "Highest learning rate. Default: the recipe's.")
+    precision: str | None = setting(
+        None, "float32, bfloat16, or auto: bfloat16 where it is faster. Default: the recipe's."
+    )
+    augment: str = setting(
+        AUTO,
+        "What is done to the images: auto (what is usual for a data set known by its name, nothing to others), none, "
+        "or a list of crop=PIXELS, flip, policy=NAME, cutmix, such as crop=4,flip.",
+    )
+    seed: int = setting(0, "Same seed, same numbers.", SEED)
+    mean: tuple[float, ...] | None = setting(
+        None, 'Channel means for a data set nobody knows, e.g. "0.5 0.5 0.5".', read=floats
+    )
+    std: tuple[float, ...] | None = setting(None, "Channel standard deviations, as --mean.", read=floats)
+    size: int | None = setting(
+        None, "Bring images to so many pixels a side: the shorter side resized, the centre kept."
+    )
+    device: str = setting("auto", "auto (CUDA if present), cpu, cuda, cuda:1, ...")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        facts = json.loads(json.dumps(dataclasses.asdict(self)))
+        if self.augment == AUTO:
+            del facts["augment"]  # so that the key, and folders named by it, are those of earlier versions
+        if self.shards is None:
+            del facts["shards"]  # likewise
+        return facts
+
+    @classmethod
+    def from_json(cls, facts: Any) -> "TrainConfig":
+        """The inverse of `to_json`.
+
+        Raises:
+            ValueError: unknown fields, or values of another kind.
+        """
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        if not isinstance(facts, dict) or set(facts) - set(fields):
+            raise ValueError(f"a training's config knows only {sorted(fields)}. Found {facts!r:.200}.")
+        wrong = [name for name, value in facts.items() if not _is_kind(value, fields[name].default)]
+        if wrong:
+            raise ValueError(f"a training's config cannot have {wrong[0]} {facts[wrong[0]]!r:.80}.")
+        lists = {name: tuple(facts[name]) for name in ("arch", "mean", "std") if facts.get(name) is not None}
+        return cls(**{**facts, **lists})
+
+    def key(self) -> str:
+        """Ten characters that two trainings share exactly if their configs are equal."""
+        return key_of(self.to_json())
+
+    @property
+    def folder(self) -> str:
+        """The parents' folder, relative to the runs folder."""
+        return f"parents-{self.key()}"
+
+    def files(self, folder: str | Path | None = None) -> tuple[str, ...]:
+        """The parents' checkpoints, as `RunConfig.models` names them."""
+        return tuple(str(Path(folder or self.folder, f"parent-{index}.safetensors")) for index in range(self.parts))
+
+    def of_parent(self, index: int) -> "TrainConfig":
+        """What decides one parent alone, whatever networks the others are."""
+        arch = self.arch[:1] if len(self.arch) == 1 else self.arch[index : index + 1]
+        return dataclasses.replace(self, arch=arch, device="auto")
+
+    def splits(self, folder: str | Path | None = None) -> str:
+        """The splits file, as `RunConfig.splits` names it."""
+        return str(Path(folder or self.folder, "splits.json"))
+
+    def command(self, folder: str | Path | None = None) -> str:
+        """The command line that trains these parents into a folder."""
+        return shlex.join(["retrofit", "train", *option_words(self), "--out", str(folder or self.folder)])
+
+
+def _is_kind(value: Any, default: Any) -> bool:
+    """Whether a JSON value may stand where the default stands; what has no default is checked where it is used."""
+    if isinstance(default, bool):
+        return isinstance(value, bool)
+    if isinstance(default, int | float):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(default, tuple):
+        return isinstance(value, list | tuple) and bool(value) and all(isinstance(entry, str) for entry in value)
+    return isinstance(value, str) if isinstance(default, str) else True
