@@ -62,7 +62,7 @@ def test_the_numbers_are_those_of_the_runs(base, tmp_path):
 def test_what_a_run_measured_counts_for_the_images_that_are_compared(base):
     """A run that measures takes all test images, and the comparison some of them, in another order."""
     plain, measuring = (
-        compare(configurations(dataclasses.replace(base, evaluate=measures), "average", "uniform"), images=50).rows
+        compare_runs(configurations(dataclasses.replace(base, evaluate=measures), "average", "uniform"), images=50).rows
         for measures in (False, True)
     )
     for ours, theirs in zip(plain, measuring, strict=True):
