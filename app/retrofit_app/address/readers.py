@@ -1,6 +1,7 @@
 """Readers of parameters: each takes a text and gives a value, or raises ValueError with what it has to be."""
 
 import math
+import re
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -8,20 +9,32 @@ Reader = Callable[[str], Any]
 MOST_DIGITS = 12  # of a whole number
 
 
-def one_of(names: Collection[str]) -> Reader:
-    """One of some words."""
-    return one_of_table(lambda: names)
+def one_of(names: Collection[str] | Callable[[], Collection[str]], what: str = "") -> Reader:
+    """One of some words, or of those that a function gives whenever one is read.
 
-
-def one_of_table(table: Callable[[], Collection[str]]) -> Reader:
-    """One of the names in a table that is looked at when a name is read."""
+    Args:
+        what: they name, for the line that says why another word was ignored: "level of this run"; "" to list them there.
+    """
 
     def read(text: str) -> str:
-        names = table()
-        name = spelled(text, names)
+        words = names() if callable(names) else names
+        name = spelled(text, words)
         if name is None:
-            raise ValueError(f"it is one of {', '.join(names)}")
+            raise ValueError(f"no such {what}" if what else f"it is one of {', '.join(words)}")
         return name
+
+    return read
+
+
+def several_of(names: Collection[str], what: str) -> Reader:
+    """Some of these words between commas, each once."""
+
+    def read(text: str) -> tuple[str, ...]:
+        words = [word for word in text.split(",") if word]
+        found = [spelled(word, names) for word in words]
+        if None in found:
+            raise ValueError(f"there is no {what} {words[found.index(None)][:40]}")
+        return tuple(dict.fromkeys(name for name in found if name))
 
     return read
 
@@ -92,6 +105,35 @@ def path(text: str) -> str:
 def texts(text: str) -> tuple[str, ...]:
     """Texts between bars."""
     return tuple(filter(None, path(text).split("|")))
+
+
+def runs(most: int, names: Collection[str] | None = None) -> Reader:
+    """Up to so many names of runs between bars, each once.
+
+    Args:
+        names: of finished runs, to which they have to belong.
+    """
+
+    def read(text: str) -> tuple[str, ...]:
+        named = tuple(dict.fromkeys(texts(text)))
+        if len(named) > most:
+            raise ValueError(f"it is a list of up to {most} runs, separated by |")
+        if names is not None and (unknown := [name for name in named if name not in names]):
+            raise ValueError(f"there is no finished run {unknown[0][:40]}")
+        return named
+
+    return read
+
+
+def matching(pattern: str, what: str) -> Reader:
+    """A text of this form, or none."""
+
+    def read(text: str) -> str:
+        if text and not re.fullmatch(pattern, text):
+            raise ValueError(what)
+        return text
+
+    return read
 
 
 def joined(sign: str) -> Callable[[tuple[Any, ...]], str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from .readers import spelled
+from .readers import one_of
 
 #: Characters; longer values are nonsense or not worth a link. Every second of 2,000 neurons has to fit.
 LONGEST = 8000
@@ -57,35 +57,29 @@ def option(
     Args:
         what: it names, for the line that says why it was ignored: "level of this run".
     """
-
-    def read(text: str) -> str:
-        name = spelled(text, options)
-        if name is None:
-            raise ValueError(f"no such {what}")
-        return name
-
-    return Parameter(name, default, read, of_run=of_run, until_run=until_run)
+    return Parameter(name, default, one_of(options, what), of_run=of_run, until_run=until_run)
 
 
-def flag(name: str, what: str) -> Parameter:
-    """A parameter that is on or off (as by default)."""
+def declared(default: Any, read: Callable[[str], Any], write: Callable[[Any], str] = str, **ends: bool) -> Any:
+    """A field of a page's frozen value that its address holds; see `parameters_of`, and `Parameter` for the rest."""
+    return field(default=default, metadata={"read": read, "write": write, **ends})
+
+
+def switch(what: str) -> Any:
+    """Such a field that is on or off (as by default)."""
 
     def read(text: str) -> bool:
         if text not in ("", "1"):
             raise ValueError(f"no such {what} (1)")
         return bool(text)
 
-    return Parameter(name, False, read, lambda value: "1" if value else "")
-
-
-def declared(default: Any, read: Callable[[str], Any], write: Callable[[Any], str] = str) -> Any:
-    """A field of a page's frozen value that its address holds; see `parameters_of`."""
-    return field(default=default, metadata={"read": read, "write": write})
+    return declared(False, read, lambda value: "1" if value else "")
 
 
 def parameters_of(value: Any) -> list[Parameter]:
-    """The parameters that a dataclass declares, with an instance's values as defaults."""
-    return [Parameter(each.name, getattr(value, each.name), **each.metadata) for each in fields(value)]
+    """The parameters that a dataclass declares; of an instance, with its values as defaults. Fields without a reader are
+    those that depend on the run."""
+    return [Parameter(each.name, getattr(value, each.name), **each.metadata) for each in fields(value) if each.metadata]
 
 
 def settle(parameters: Sequence[Parameter], url: Query, seen: Query, widgets: Mapping[str, Any]) -> Settled:

@@ -4,15 +4,15 @@ Everything that outlasts a run of a page goes through here (or through the shell
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, TypeVar, cast
 from urllib.parse import urlencode
 
 import streamlit as st
 
 from retrofit_app.figures import escaped, listing
 
-from .rule import Parameter, canonical, merged, settle, understood
+from .rule import Parameter, canonical, merged, parameters_of, settle, understood
 
 BUTTON = "go-"  # the keys of buttons that change parameters of a page with lists begin so
 Value = TypeVar("Value")
@@ -42,8 +42,9 @@ class Scope:
         """Of the widget that holds a parameter."""
         return f"{self.page}-{name}" if self.page else name
 
-    def read(self, kind: Callable[..., Value], parameters: Sequence[Parameter]) -> Value:
-        """A frozen value of the parameters; their widgets are set to it. Call it before the widgets.
+    def read(self, kind: Callable[..., Value], parameters: Sequence[Parameter] = ()) -> Value:
+        """A frozen value of these parameters and of those that it declares; their widgets are set to it. Call it before the
+        widgets.
 
         A value in the address that cannot be shown is named in a warning, and stays in the address until the next change:
         rewriting it now would add an entry to the history, and Back would lead nowhere.
@@ -51,6 +52,9 @@ class Scope:
         Raises:
             ValueError: one of them has the name of a parameter that belongs to all pages.
         """
+        if is_dataclass(declaring := cast(Any, kind)):
+            known = {each.name: each for each in (*parameters_of(declaring), *parameters)}
+            parameters = [known[each.name] for each in fields(declaring)]
         memory, url = self._memory(), _url()
         words = {parameter.word for parameter in parameters}
         if self.page and (taken := words & ALL._memory().seen.keys()):
@@ -70,9 +74,15 @@ class Scope:
             _write({self: (parameters, settled.address)})
         return kind(**settled.values)
 
-    def declare(self, words: Sequence[str]) -> None:
-        """Say that the page has these parameters, though it does not show them now."""
-        self._memory().used |= set(words)
+    def one(self, parameter: Parameter) -> Any:
+        """The value of a single parameter; see `read`."""
+        return self.read(dict, [parameter])[parameter.name]
+
+    def declare(self, *kinds: str | type) -> None:
+        """Say that the page has these parameters, though it does not show them now: by name, or all of a dataclass."""
+        for kind in kinds:
+            names = [kind] if isinstance(kind, str) else [each.name for each in fields(kind)]  # type: ignore[arg-type]
+            self._memory().used |= {name.replace("_", "-") for name in names}
 
     def last(self, kind: Callable[..., Value], names: Sequence[str]) -> Value:
         """The value of some parameters as it was last read or written, whatever their widgets say; for callbacks."""
@@ -214,19 +224,9 @@ def forget(key: str) -> Any:
     return st.session_state.pop(key, None)
 
 
-def points_in(key: str) -> list[dict[str, Any]]:
-    """The marks of a chart that were clicked or drawn around; for its callback."""
-    return st.session_state[key]["selection"]["points"]
-
-
-def told(key: str, name: str) -> Any:
-    """What one of our own components has just told; for its callback."""
-    return st.session_state[key][name]
-
-
-def rows_in(key: str) -> list[int]:
-    """The rows of a table that are ticked; for its callback."""
-    return st.session_state[key]["selection"]["rows"]
+def selected(key: str, what: str = "points") -> list[Any]:
+    """The marks of a chart that were clicked or drawn around, or the "rows" of a table that are ticked; for its callback."""
+    return st.session_state[key]["selection"][what]
 
 
 def _memories() -> dict[str, Memory]:

@@ -29,6 +29,7 @@ def template(palette: Palette) -> dict[str, Any]:
         "gridcolor": palette.line,
         "zerolinecolor": palette.line,
         "linecolor": palette.line,
+        "showline": True,
         "fixedrange": True,
         "tickfont": {"size": TEXT, "color": palette.muted},
         "title": {"standoff": 6, "font": {"size": TEXT}},
@@ -96,8 +97,8 @@ def panels(
 
 
 def axis_of_names(palette: Palette, **settings: Any) -> dict[str, Any]:
-    """An axis of names: no grid, and lettering that is read first."""
-    return {**BARE, "tickfont": {"color": palette.ink}, **settings}
+    """An axis of names: no grid and no line, and lettering that is read first."""
+    return {**BARE, "showline": False, "tickfont": {"color": palette.ink}, **settings}
 
 
 def rows(palette: Palette, **settings: Any) -> dict[str, Any]:

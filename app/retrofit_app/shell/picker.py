@@ -14,13 +14,6 @@ from . import navigation
 
 
 @dataclass(frozen=True)
-class Shared:
-    """The parameters of all pages."""
-
-    run: str
-
-
-@dataclass(frozen=True)
 class Shown:
     """What the picker has found."""
 
@@ -45,10 +38,7 @@ def pick_run() -> Shown:
     named = runs.bundle_facts().get("first")
     first = next((entry.name for entry in entries if entry.shipped and entry.name == named), entries[0].name)
     by_name = {entry.name: entry for entry in entries}
-    chosen = ALL.read(
-        Shared,
-        [option("run", list(by_name), first, "run")],
-    ).run
+    chosen = ALL.one(option("run", list(by_name), first, "run"))
     with st.sidebar:
         navigation.menu()
         st.selectbox(

@@ -83,12 +83,13 @@ def mistakes(groups: Sequence[Group], palette: Palette, origin: widgets.Several)
     )
     names = list(rows)
     if not box.open:
-        COMPARE.declare(["left", "right"])
+        COMPARE.declare("left", "right")
         return
     with box:
-        pair = parameters.mistakes(names, (names[0], names[1] if len(names) > 1 else names[0]))
+        default = (names[0], names[1] if len(names) > 1 else names[0])
+        pair = parameters.pair("left", "right", names, default, "network of this comparison")
         for name, label, chosen, column in zip(
-            ("left", "right"), ("Network", "and"), (pair.first, pair.second), st.columns(2, gap="medium"), strict=True
+            ("left", "right"), ("Network", "and"), pair, st.columns(2, gap="medium"), strict=True
         ):
             with column:
                 st.selectbox(

@@ -18,12 +18,12 @@ from .parameters import COMPARE
 def by_level(entries: Sequence[runs.Entry], palette: Palette, origin: widgets.Several) -> None:
     """The levels of two of the compared runs."""
     if len(entries) < 2:
-        COMPARE.declare(["upper", "lower"])
+        COMPARE.declare("upper", "lower")
         return
     st.header("Where do they lose it?", anchor=False)
     by_name = {entry.name: entry for entry in entries}
     names = list(by_name)
-    pair = parameters.strips(names, (names[0], names[1]))
+    upper, lower = parameters.pair("upper", "lower", names, (names[0], names[1]), "run of this comparison")
     if len(names) > 2:
         with st.container(horizontal=True):
             for name, label in (("upper", "Above"), ("lower", "Below")):
@@ -35,11 +35,11 @@ def by_level(entries: Sequence[runs.Entry], palette: Palette, origin: widgets.Se
                     width=330,
                     help="One of the compared runs.",
                 )
-    if pair.first == pair.second:
+    if upper == lower:
         widgets.why("These are the same run: choose another one.")
         return
     try:
-        strips = _strips(by_name[pair.first], by_name[pair.second])
+        strips = _strips(by_name[upper], by_name[lower])
     except ValueError as error:
         widgets.why(f"There are no levels to match: {error}")
         return

@@ -14,7 +14,7 @@ def page() -> None:
     palette = widgets.palette()
     with st.container(key="heading"):
         st.title("Which network is better, and at what?", anchor=False)
-    view = parameters.where().view
+    view = parameters.view()
     st.segmented_control(
         "View",
         list(VIEWS),

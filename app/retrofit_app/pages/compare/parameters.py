@@ -1,10 +1,11 @@
 """What the page Compare shows, as its address says it: the compared runs, how they are laid out, and the leaderboard."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from retrofit_app.address.readers import joined, spelled, texts
-from retrofit_app.address.rule import Parameter, flag, option
+from retrofit_app.address import readers
+from retrofit_app.address.readers import joined, one_of, several_of
+from retrofit_app.address.rule import Parameter, declared, option, switch
 from retrofit_app.address.session import Scope
 
 COMPARE = Scope("compare")
@@ -21,30 +22,15 @@ MOST_RUNS = 150
 
 
 @dataclass(frozen=True)
-class Where:
-    """What is looked at."""
-
-    view: str
-
-
-@dataclass(frozen=True)
-class Chosen:
+class RunTable:
     """The compared runs, and their table."""
 
     runs: tuple[str, ...]
-    order: str
-    apart: bool
+    order: str = declared("chosen", one_of(ORDERS, "order of the table"))
+    apart: bool = switch("layout of the table")
     """Each seed is a row of its own"""
-    every: bool
+    every: bool = switch("layout of the settings")
     """All settings are listed, and not only those that differ"""
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two of several, by name."""
-
-    first: str
-    second: str
 
 
 @dataclass(frozen=True)
@@ -57,12 +43,12 @@ class Board:
     scores: tuple[str, ...]
 
 
-def where() -> Where:
-    """The view, from the address or its control."""
-    return COMPARE.read(Where, [option("view", list(VIEWS), "runs", "view of this page")])
+def view() -> str:
+    """What is looked at, one of VIEWS, from the address or its control."""
+    return COMPARE.one(option("view", list(VIEWS), "runs", "view of this page"))
 
 
-def chosen(names: Collection[str], default: tuple[str, ...]) -> Chosen:
+def run_table(names: Collection[str], default: tuple[str, ...]) -> RunTable:
     """Runs and layout, from the address or their controls.
 
     Args:
@@ -71,32 +57,19 @@ def chosen(names: Collection[str], default: tuple[str, ...]) -> Chosen:
     """
 
     def runs(text: str) -> tuple[str, ...]:
-        named = tuple(dict.fromkeys(texts(text)))
-        if len(named) > MOST_RUNS:
-            raise ValueError(f"it is a list of up to {MOST_RUNS} runs, separated by |")
-        if unknown := [name for name in named if name not in names]:
-            raise ValueError(f"there is no finished run {unknown[0][:40]}")
-        return named or default
+        return readers.runs(MOST_RUNS, names)(text) or default
 
-    return COMPARE.read(
-        Chosen,
-        [
-            Parameter("runs", default, runs, "|".join),
-            option("order", list(ORDERS), "chosen", "order of the table"),
-            flag("apart", "layout of the table"),
-            flag("every", "layout of the settings"),
-        ],
-    )
+    return COMPARE.read(RunTable, [Parameter("runs", default, runs, "|".join)])
 
 
-def mistakes(ids: Sequence[str], default: tuple[str, str]) -> Pair:
-    """Two networks whose confusions are drawn."""
-    return _pair("left", "right", ids, default, "network of this comparison")
+def pair(first: str, second: str, names: Sequence[str], default: tuple[str, str], what: str) -> tuple[str, str]:
+    """Two of several, by name: what these two parameters hold.
 
-
-def strips(names: Sequence[str], default: tuple[str, str]) -> Pair:
-    """Two runs whose levels are drawn."""
-    return _pair("upper", "lower", names, default, "run of this comparison")
+    Args:
+        what: they are, for the line that says why another one was ignored.
+    """
+    values = COMPARE.read(dict, [option(first, names, default[0], what), option(second, names, default[1], what)])
+    return values[first], values[second]
 
 
 def board(runs: Sequence[str], methods: Sequence[str], scores: Sequence[str], usual: Board) -> Board:
@@ -107,27 +80,11 @@ def board(runs: Sequence[str], methods: Sequence[str], scores: Sequence[str], us
         methods, scores: the library's.
         usual: what is taken where nothing was chosen.
     """
-
-    def some(names: Sequence[str], what: str) -> Callable[[str], tuple[str, ...]]:
-        def read(text: str) -> tuple[str, ...]:
-            words = [word for word in text.split(",") if word]
-            named = [spelled(word, names) for word in words]
-            if None in named:
-                raise ValueError(f"there is no {what} {words[named.index(None)][:40]}")
-            return tuple(dict.fromkeys(name for name in named if name))
-
-        return read
-
     return COMPARE.read(
         Board,
         [
             option("of", runs, usual.of, "finished run"),
-            Parameter("methods", usual.methods, some(methods, "method"), joined(",")),
-            Parameter("scores", usual.scores, some(scores, "importance score"), joined(",")),
+            Parameter("methods", usual.methods, several_of(methods, "method"), joined(",")),
+            Parameter("scores", usual.scores, several_of(scores, "importance score"), joined(",")),
         ],
     )
-
-
-def _pair(first: str, second: str, names: Sequence[str], default: tuple[str, str], what: str) -> Pair:
-    values = COMPARE.read(dict, [option(first, names, default[0], what), option(second, names, default[1], what)])
-    return Pair(values[first], values[second])

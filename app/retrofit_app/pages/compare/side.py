@@ -11,7 +11,7 @@ from retrofit_app.shell.errors import guarded
 from retrofit_app.shell.picker import Shown
 
 from . import by_class, by_level, paired, parameters, table, taking
-from .parameters import COMPARE, ORDERS, Chosen
+from .parameters import COMPARE, ORDERS, RunTable
 
 
 @st.fragment
@@ -21,7 +21,7 @@ def side(shown: Shown, palette: Palette) -> None:
     finished = [entry for entry in shown.entries if entry.state == "done"]
     by_name = {entry.name: entry for entry in finished}
     default = compared.default(shown.entries, shown.entry)
-    chosen = parameters.chosen(by_name, default)
+    chosen = parameters.run_table(by_name, default)
     controls(by_name, default)
     groups = compared.groups([by_name[name] for name in chosen.runs], finished, chosen.apart)
     layout(groups, chosen)
@@ -41,11 +41,11 @@ def controls(by_name: dict[str, runs.Entry], default: tuple[str, ...]) -> None:
     )
 
 
-def layout(groups: list[Group], chosen: Chosen) -> None:
+def layout(groups: list[Group], chosen: RunTable) -> None:
     """The order of the rows, and whether seeds stand together, where there is a choice."""
     rows = [row for group in groups for row in group.rows]
     if len(rows) < 2:
-        COMPARE.declare(["order", "apart"])
+        COMPARE.declare("order", "apart")
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.selectbox(
@@ -64,7 +64,7 @@ def layout(groups: list[Group], chosen: Chosen) -> None:
             )
 
 
-def results(groups: list[Group], chosen: Chosen, palette: Palette) -> None:
+def results(groups: list[Group], chosen: RunTable, palette: Palette) -> None:
     """The finding and the table, which stand before anything is computed for them, and what makes the difference."""
     finding, side = st.empty(), st.empty()
     _show(finding, side, groups, chosen, palette)
@@ -88,7 +88,7 @@ def results(groups: list[Group], chosen: Chosen, palette: Palette) -> None:
     taking.copy(origin, "this comparison", "runs")
 
 
-def settings(groups: list[Group], chosen: Chosen, palette: Palette) -> None:
+def settings(groups: list[Group], chosen: RunTable, palette: Palette) -> None:
     """The settings of the compared runs, as by default those that differ."""
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.header("How do they differ?", anchor=False, width="stretch")
@@ -111,7 +111,9 @@ def settings(groups: list[Group], chosen: Chosen, palette: Palette) -> None:
         )
 
 
-def _show(finding: DeltaGenerator, side: DeltaGenerator, groups: list[Group], chosen: Chosen, palette: Palette) -> None:
+def _show(
+    finding: DeltaGenerator, side: DeltaGenerator, groups: list[Group], chosen: RunTable, palette: Palette
+) -> None:
     finding.markdown("  \n".join(f"**{escaped(sentence)}**" for sentence in table.findings(groups)))
     side.html(table.side_by_side(groups, chosen.order).html(palette))
 

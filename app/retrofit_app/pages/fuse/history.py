@@ -12,8 +12,8 @@ from retrofit_app.figures import escaped, listing
 from retrofit_app.runs import methods, pins
 from retrofit_app.shell import navigation, picker
 
-from . import ticked, trash, unfinished, views
-from .views import MOST_TICKS, VIEW
+from . import ticked, trash, unfinished
+from .views import MOST_TICKS, VIEW, Listing
 
 TABLE, OPEN, MADE = "runs-table", "runs-open", "runs-made"  # keys
 ROW, HEAD, MOST_HIGH = 35, 38, 500  # pixels of the table
@@ -24,7 +24,7 @@ def history() -> None:
     """The runs of the user, the pinned ones first and then the newest, and the shipped ones below them."""
     st.title("Your runs", anchor=False)
     trash.undo()
-    every, pinned, chosen = picker.shown().entries, pins.pinned(), views.chosen()
+    every, pinned, chosen = picker.shown().entries, pins.pinned(), VIEW.read(Listing)
     if all(entry.shipped for entry in every):
         st.caption(
             "No runs of your own yet. *New fusion* makes one; `retrofit fuse … --record FOLDER` records one. These came with "
@@ -100,7 +100,7 @@ def table(listed: list[runs.Entry], ticks: list[str], pinned: frozenset[str]) ->
     key = _key(names, ticks)
 
     def tick() -> None:
-        shown = [names[row] for row in sorted(session.rows_in(key))]
+        shown = [names[row] for row in sorted(session.selected(key, "rows"))]
         hidden = [name for name in ticks if name not in names]
         if len(hidden + shown) > MOST_TICKS:
             st.toast(f"{MOST_TICKS} runs can be ticked at a time.", icon=":material/info:")

@@ -5,16 +5,17 @@ import streamlit as st
 from retrofit_app.shell import picker
 
 from . import form, going, history, presets, result, tuning_asked, unfinished, views
+from .parameters import Picks
 
 
 def page() -> None:
     """The view that the address names: as by default a finished run, or the progress of one that goes on or stopped."""
-    shown, view = picker.shown(), views.where().view
+    shown, view = picker.shown(), views.view()
     views.bar(view)
     if view != "new":
-        presets.FORM.declare(presets.words())
+        presets.FORM.declare(presets.Start, Picks)
     if view != "runs":
-        views.VIEW.declare(views.words())
+        views.VIEW.declare(views.Listing)
     if view != "result" or shown.entry.state != "done":
         tuning_asked.declare()
     going.notice(shown.entries, watched=shown.entry.name if view == "result" else "")

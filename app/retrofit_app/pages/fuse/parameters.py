@@ -5,7 +5,7 @@ No Streamlit; torch only where the address or a pick names a method, a score or 
 
 from dataclasses import dataclass
 
-from retrofit_app.address.readers import decimal, joined, numbers, one_of, one_of_table, path, texts, whole
+from retrofit_app.address.readers import decimal, joined, numbers, one_of, path, texts, whole
 from retrofit_app.address.rule import declared
 from retrofit_app.runs import methods
 
@@ -33,7 +33,7 @@ def _scales(text: str) -> tuple[str, ...]:
 
 
 def _grouping(text: str) -> str:
-    return one_of_table(methods.groupings)(text) if text else ""
+    return one_of(methods.groupings)(text) if text else ""
 
 
 def _options(text: str) -> tuple[str, ...]:
@@ -66,10 +66,10 @@ class Picks:
     epochs: int = declared(0, whole(0, MOST_EPOCHS))
     """0 for the recipe's number"""
     split_seed: int = declared(0, whole(0, MOST_SEED))
-    method: str = declared("KF-Linear", one_of_table(methods.table))
+    method: str = declared("KF-Linear", one_of(methods.table))
     grouping: str = declared("", _grouping)
     """Instead of the method's; "" for the method's"""
-    importance: str = declared("conductance", one_of_table(methods.importances))
+    importance: str = declared("conductance", one_of(methods.importances))
     samples: int = declared(400, whole(10, MOST_SAMPLES))
     source: str = declared("first", one_of(SOURCES))
     """Whose training images the samples are"""

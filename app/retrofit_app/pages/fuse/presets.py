@@ -105,11 +105,6 @@ def last() -> Picks:
     return FORM.last(Picks, NAMES)
 
 
-def words() -> list[str]:
-    """What the form's parameters are called in the address."""
-    return [parameter.word for parameter in (preset_parameter(), *parameters(FIRST))]
-
-
 def choose(picks: Picks) -> None:
     """Make these the picks; for callbacks."""
     FORM.change(**{name: getattr(picks, name) for name in NAMES})

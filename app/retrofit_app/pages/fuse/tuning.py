@@ -29,9 +29,7 @@ def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
     st.header("What does fine-tuning add?", anchor=False)
     deleting.undo(WHAT, entry, FINETUNING, WHAT)
     every = followups.works_of(entry, FINETUNING)
-    key = tuning_asked.shown(
-        [kept.name for kept in every], lambda key: followups.work_at(entry, FINETUNING, key).going
-    ).tuned
+    key = tuning_asked.tuned([kept.name for kept in every], lambda key: followups.work_at(entry, FINETUNING, key).going)
     chosen = next((kept for kept in every if kept.name == key), None)
     if chosen is None and key:  # its worker has not written down yet what it does
         chosen = followups.work_at(entry, FINETUNING, key)

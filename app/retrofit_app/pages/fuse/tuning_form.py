@@ -11,7 +11,7 @@ from retrofit_app.figures import escaped
 from retrofit_app.runs import followups
 from retrofit_app.runs.words import duration
 
-from . import permission, tuning_asked
+from . import permission
 from .tuning_asked import LEAST_RATE, MOST_EPOCHS, MOST_SEED, PRECISIONS, TUNING, Asked
 
 
@@ -21,10 +21,10 @@ def form(entry: runs.Entry, *, busy: bool) -> None:
         "Fine-tune this network", icon=":material/tune:", key=f"tuning of {entry.name}", on_change="rerun"
     )
     if not box.open:
-        tuning_asked.declare_form()
+        TUNING.declare(Asked)
         return
     with box:
-        asked = tuning_asked.asked()
+        asked = TUNING.read(Asked)
         controls()
         data = entry.config["data"]
         if permission.closed(data):

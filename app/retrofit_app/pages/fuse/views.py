@@ -4,58 +4,28 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from retrofit_app.address.readers import path, texts
-from retrofit_app.address.rule import Parameter, option
+from retrofit_app.address.readers import path, runs
+from retrofit_app.address.rule import declared, option
 from retrofit_app.address.session import Scope
 
 VIEW = Scope("fuse-view")
 VIEWS = {"result": "Result", "new": "New fusion", "runs": "Your runs"}
-
-
 MOST_TICKS = 12
 
 
 @dataclass(frozen=True)
-class Where:
-    """What is looked at."""
-
-    view: str
-
-
-@dataclass(frozen=True)
-class Chosen:
+class Listing:
     """What is chosen in the list of runs."""
 
-    filter: str
+    filter: str = declared("", path)
     """Words that a run's line has to have"""
-    ticks: tuple[str, ...]
+    ticks: tuple[str, ...] = declared((), runs(MOST_TICKS), "|".join)
     """Names of runs to compare"""
 
 
-def where() -> Where:
-    """The view, from the address or its control."""
-    return VIEW.read(Where, [option("view", list(VIEWS), "result", "view of this page", until_run=True)])
-
-
-def chosen() -> Chosen:
-    """Filter and ticks, from the address or their controls."""
-    return VIEW.read(Chosen, _chosen())
-
-
-def words() -> list[str]:
-    """What the parameters of the list are called in the address."""
-    return [parameter.word for parameter in _chosen()]
-
-
-def _chosen() -> list[Parameter]:
-    return [Parameter("filter", "", path), Parameter("ticks", (), _ticks, "|".join)]
-
-
-def _ticks(text: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(texts(text)))
-    if len(names) > MOST_TICKS:
-        raise ValueError(f"it is a list of up to {MOST_TICKS} runs, separated by |")
-    return names
+def view() -> str:
+    """What is looked at, one of VIEWS, from the address or its control."""
+    return VIEW.one(option("view", list(VIEWS), "result", "view of this page", until_run=True))
 
 
 def bar(view: str) -> None:

@@ -22,7 +22,7 @@ from retrofit_app.figures.landscape import (
 from retrofit_core.runs.store import Work
 
 from . import parameters, readings, scales
-from .parameters import LANDSCAPE, Shown
+from .parameters import LANDSCAPE, Drawing
 
 HEADINGS = {"loss": "**Loss**: dark is low", "accuracy": "**Accuracy**: dark is high"}
 
@@ -31,7 +31,7 @@ def landscape(
     entry: runs.Entry,
     palette: Palette,
     kept: Work,
-    shown: Shown,
+    shown: Drawing,
     likes: Mapping[str, Work],
     chooser: Callable[[], None],
 ) -> None:
@@ -79,7 +79,7 @@ def point_of(survey: Any, text: str) -> tuple[int, int] | None:
 
 
 def controls(
-    paths: list[tuple[str, str]], likes: Mapping[str, Work], shown: Shown, chooser: Callable[[], None]
+    paths: list[tuple[str, str]], likes: Mapping[str, Work], shown: Drawing, chooser: Callable[[], None]
 ) -> None:
     """Which landscape, which line, which colours."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -133,7 +133,7 @@ def plane(
     key = f"landscape-{kind}"
 
     def pick() -> None:
-        cells = [mark["customdata"] for mark in session.points_in(key) if "customdata" in mark]
+        cells = [mark["customdata"] for mark in session.selected(key) if "customdata" in mark]
         if cells:
             row, column = int(cells[0][0]), int(cells[0][1])
             LANDSCAPE.change(point=f"{row}-{column}", path=str(nearest_path(survey, row, column)))

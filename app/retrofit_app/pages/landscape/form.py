@@ -26,7 +26,7 @@ def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
         on_change="rerun",
     )
     if not box.open:
-        LANDSCAPE.declare([*Among.__dataclass_fields__, *Asked.__dataclass_fields__])
+        LANDSCAPE.declare(Among, Asked)
         return
     with box:
         tunings = {kept.name: kept for kept in followups.works_of(entry, FINETUNING) if kept.state == "done"}
@@ -34,11 +34,11 @@ def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
             align, tuned = parameters.among(list(tunings))
             names = readings.names(entry, align, tuned)
         except ValueError as error:
-            LANDSCAPE.declare(list(Asked.__dataclass_fields__))
+            LANDSCAPE.declare(Asked)
             st.info(f"There is no landscape of this run: {escaped(error)}", icon=":material/info:")
             return
         if len(names) < 3 and not align:
-            LANDSCAPE.declare(list(Asked.__dataclass_fields__))
+            LANDSCAPE.declare(Asked)
             st.info(f"A plane goes through three networks, and this run has {len(names)}.", icon=":material/info:")
             return
         asked = parameters.asked(names)

@@ -14,7 +14,7 @@ from retrofit_app.widgets import lectures
 from retrofit_core.runs.store import Work
 
 from . import parameters, readings, scales
-from .parameters import LANDSCAPE, Shown
+from .parameters import LANDSCAPE, Drawing
 
 #: px of the pictures on a page of 1280 x 720, which grows with the window.
 HEIGHT = 572
@@ -30,7 +30,7 @@ def toggle() -> None:
     LANDSCAPE.change(lecture=not LANDSCAPE.current("lecture"))
 
 
-def lecture(entry: runs.Entry, palette: Palette, kept: Work, shown: Shown, likes: Mapping[str, Work]) -> None:
+def lecture(entry: runs.Entry, palette: Palette, kept: Work, shown: Drawing, likes: Mapping[str, Work]) -> None:
     """The planes, and above them what they are of and what they show.
 
     Raises:

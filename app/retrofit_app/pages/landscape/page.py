@@ -15,7 +15,7 @@ from retrofit_core.runs import store
 from retrofit_core.runs.store import Work
 
 from . import drawn, form, lecture, parameters, scales, taking, watching
-from .parameters import LANDSCAPE, Among, Asked, Shown
+from .parameters import LANDSCAPE, Among, Asked, Drawing
 
 WHAT = "landscape"
 
@@ -46,12 +46,12 @@ def body(entry: runs.Entry, palette: Palette) -> None:
     def is_going(key: str) -> bool:
         return followups.work_at(entry, store.LANDSCAPE, key).going
 
-    shown = parameters.shown([kept.name for kept in every], is_going, list(likes))
+    shown = parameters.drawing([kept.name for kept in every], is_going, list(likes))
     chosen = next((kept for kept in every if kept.name == shown.map), None)
     if chosen is None and shown.map:  # its worker has not written down yet what it does
         chosen = followups.work_at(entry, store.LANDSCAPE, shown.map)
     if shown.lecture and chosen is not None and chosen.has_content and not chosen.going:
-        LANDSCAPE.declare([*Among.__dataclass_fields__, *Asked.__dataclass_fields__])
+        LANDSCAPE.declare(Among, Asked)
         lecture.lecture(entry, palette, chosen, shown, likes)
         return
     if chosen is None:
@@ -73,7 +73,7 @@ def finished(
     palette: Palette,
     chosen: Work,
     every: Sequence[Work],
-    shown: Shown,
+    shown: Drawing,
     likes: dict[str, Work],
 ) -> None:
     """A landscape at which nobody works: its pictures, or why there are none."""

@@ -1,12 +1,12 @@
 """What the page Landscape shows, as its address says it: a landscape and how it is drawn, and the form of the next one."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from retrofit_app.address.readers import whole
-from retrofit_app.address.rule import Parameter, flag, option
+from retrofit_app.address.readers import matching, one_of, whole
+from retrofit_app.address.rule import declared, option, switch
 from retrofit_app.address.session import Scope
+from retrofit_app.widgets.works import work_parameter
 
 LANDSCAPE = Scope("landscape")
 #: Points a side and images that the form offers: odd numbers of points have their coarse picture in the middle.
@@ -21,19 +21,19 @@ PATHS = ("0", "1", "2")
 
 
 @dataclass(frozen=True)
-class Shown:
+class Drawing:
     """Which landscape is shown, and how."""
 
     map: str
     """Its key; "" where there is none"""
     scale: str
-    path: str
+    path: str = declared("0", one_of(PATHS, "line between two networks"))
     """The line that is looked at: the first two networks, the first and the third, the last two"""
-    point: str
+    point: str = declared("", matching(r"\d{1,3}-\d{1,3}", "it is a row and a column, such as 3-7"), of_run=True)
     """Row and column of a point that was clicked; "" for none"""
-    relief: bool
+    relief: bool = switch("relief")
     """Whether the planes are drawn in space"""
-    lecture: bool
+    lecture: bool = switch("lecture mode")
     """On a projector: the planes alone"""
 
 
@@ -44,10 +44,10 @@ class Asked:
     first: str
     second: str
     third: str
-    resolution: str
-    images: str
-    norms: str
-    seed: int
+    resolution: str = declared("15", one_of(RESOLUTIONS, "number of points"))
+    images: str = declared("256", one_of(IMAGES, "number of images"))
+    norms: str = declared("estimated", one_of(NORMS, "handling of BatchNorm"))
+    seed: int = declared(0, whole(0, 10**6))
 
 
 @dataclass(frozen=True)
@@ -60,61 +60,28 @@ class Among:
     """The key of a fine-tuning of the run"""
 
 
-def shown(keys: Sequence[str], is_going: Callable[[str], bool], likes: Sequence[str]) -> Shown:
+def drawing(keys: Sequence[str], is_going: Callable[[str], bool], likes: Sequence[str]) -> Drawing:
     """The landscape, of these keys or one that has just been started, and its colours.
 
     Args:
         likes: names of runs whose landscapes lend their colours.
     """
-
-    def key(text: str) -> str:
-        if text not in keys and not (re.fullmatch(r"[0-9a-f]{10}", text) and is_going(text)):
-            raise ValueError("no such landscape of this run")
-        return text
-
-    def cell(text: str) -> str:
-        if text and not re.fullmatch(r"\d{1,3}-\d{1,3}", text):
-            raise ValueError("it is a row and a column, such as 3-7")
-        return text
-
-    return LANDSCAPE.read(
-        Shown,
-        [
-            Parameter("map", keys[0] if keys else "", key, of_run=True),
-            option("scale", [PAPER, OWN, *(LIKE + name for name in likes)], PAPER, "scale of colours"),
-            option("path", PATHS, "0", "line between two networks"),
-            Parameter("point", "", cell, of_run=True),
-            flag("relief", "relief"),
-            flag("lecture", "lecture mode"),
-        ],
-    )
+    scales = [PAPER, OWN, *(LIKE + name for name in likes)]
+    key = work_parameter("map", keys, is_going, "landscape")
+    return LANDSCAPE.read(Drawing, [key, option("scale", scales, PAPER, "scale of colours")])
 
 
 def among(tuned: Sequence[str]) -> tuple[str | None, str | None]:
     """The chosen alignment, and the chosen fine-tuning of these keys."""
-    chosen = LANDSCAPE.read(
-        Among,
-        [
-            option("align", ALIGNMENTS, NONE, "alignment"),
-            option("tuned", [NONE, *tuned], NONE, "fine-tuning of this run", of_run=True),
-        ],
-    )
-    return tuple(None if value == NONE else value for value in (chosen.align, chosen.tuned))  # type: ignore[return-value]
+    align = option("align", ALIGNMENTS, NONE, "alignment")
+    tuning = option("tuned", [NONE, *tuned], NONE, "fine-tuning of this run", of_run=True)
+    chosen = LANDSCAPE.read(Among, [align, tuning])
+    return (None if chosen.align == NONE else chosen.align), (None if chosen.tuned == NONE else chosen.tuned)
 
 
 def asked(names: Sequence[str]) -> Asked:
     """What is to be measured next, of the networks of these names; at least three of them."""
     usual = [name for name in ("parent 0", "parent 1", "fused", *names) if name in names]
-    first, second, third = list(dict.fromkeys(usual))[:3]
-    return LANDSCAPE.read(
-        Asked,
-        [
-            option("first", names, first, "network of this run", of_run=True),
-            option("second", names, second, "network of this run", of_run=True),
-            option("third", names, third, "network of this run", of_run=True),
-            option("resolution", RESOLUTIONS, "15", "number of points"),
-            option("images", IMAGES, "256", "number of images"),
-            option("norms", NORMS, "estimated", "handling of BatchNorm"),
-            Parameter("seed", 0, whole(0, 10**6)),
-        ],
-    )
+    defaults = zip(("first", "second", "third"), dict.fromkeys(usual), strict=False)
+    through = [option(name, names, default, "network of this run", of_run=True) for name, default in defaults]
+    return LANDSCAPE.read(Asked, through)

@@ -105,7 +105,7 @@ def network(
         st.caption(f"Not finished: the first {len(names)} of {escaped(total)} levels are ready and shown.")
 
     def go() -> None:
-        points = session.points_in("strip")
+        points = session.selected("strip")
         if points:
             LEVELS.change(level=names[int(points[0]["customdata"][0])])
 

@@ -86,7 +86,7 @@ def agreement(view: View) -> None:
         return
 
     def side_by_side() -> None:
-        points = session.points_in("agreement")
+        points = session.selected("agreement")
         cells = [point["customdata"][0] for point in points if "customdata" in point]
         if cells and cells[0] in view.pairs:
             LEVELS.change(pair=cells[0])
@@ -238,7 +238,7 @@ def neuron_rows(view: View, shown: pd.DataFrame, what: str) -> None:
     rows, grouped = shown.index.to_list(), view.grouping()
 
     def mark() -> None:
-        chosen = [rows[row] for row in session.rows_in(key) if row < len(rows)]
+        chosen = [rows[row] for row in session.selected(key, "rows") if row < len(rows)]
         LEVELS.change(mark=text_of(grouped, chosen))
 
     column = st.column_config.NumberColumn

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from retrofit_app.address import neurons
-from retrofit_app.address.rule import Parameter, flag, option
+from retrofit_app.address.readers import one_of
+from retrofit_app.address.rule import Parameter, declared, option, switch
 from retrofit_app.address.session import Scope
 
 LEVELS = Scope("levels")
@@ -24,8 +25,8 @@ class Where:
     """What is shown of all levels."""
 
     level: str
-    step: str
-    lecture: bool
+    step: str = declared("grouping", one_of(STEPS, "step"))
+    lecture: bool = switch("lecture mode")
 
 
 @dataclass(frozen=True)
@@ -37,23 +38,16 @@ class Look:
     seed: str
     neuron: str
     """Of the fused level, looked at in detail"""
-    panel: str
     pair: str
     """Two groupings side by side; "" for all"""
-    outliers: bool
     pick: str
     """Neurons that stay bright, as `address.neurons` writes them"""
     mark: str
     """Neurons with a ring"""
-    same_images: bool
+    panel: str = declared("scores", one_of(PANELS, "closer look"))
+    outliers: bool = switch("frame with outliers")
+    same_images: bool = switch("choice of images")
     """Whether all members of a group are shown the images that excite its fused neuron"""
-
-
-@dataclass(frozen=True)
-class Followed:
-    """The cluster whose members are followed to other scores."""
-
-    cluster: str
 
 
 def where(names: Sequence[str], default: str) -> Where:
@@ -65,14 +59,7 @@ def where(names: Sequence[str], default: str) -> Where:
             raise ValueError("no such level of this run")
         return text if text in names else numbers[text]
 
-    return LEVELS.read(
-        Where,
-        [
-            Parameter("level", default, level, of_run=True),
-            option("step", STEPS, "grouping", "step"),
-            flag("lecture", "lecture mode"),
-        ],
-    )
+    return LEVELS.read(Where, [Parameter("level", default, level, of_run=True)])
 
 
 def look(
@@ -96,16 +83,13 @@ def look(
             option("score", scores, first, "importance score of this run"),
             option("seed", seeds, "0", "seed of the grouping", of_run=True),
             option("neuron", list(map(str, range(width))), str(densest), "fused neuron of this level", of_run=True),
-            option("panel", list(PANELS), "scores", "closer look"),
             option("pair", ["", *pairs], "", "pair of scores"),
-            flag("outliers", "frame with outliers"),
             neurons.parameter("pick", parents),
             neurons.parameter("mark", parents),
-            flag("same_images", "choice of images"),
         ],
     )
 
 
 def followed(clusters: Sequence[str], largest: str) -> str:
-    """The cluster that is followed, of these."""
-    return LEVELS.read(Followed, [option("cluster", clusters, largest, "cluster of this level")]).cluster
+    """The cluster whose members are followed to other scores, of these."""
+    return LEVELS.one(option("cluster", clusters, largest, "cluster of this level"))

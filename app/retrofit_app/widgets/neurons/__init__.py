@@ -85,7 +85,7 @@ def pictures(
     plane, turn = readings.grouping(entry, level), f"{key}-turn"
 
     def told() -> None:
-        gesture = session.told(key, "gesture")
+        gesture = session.recall(key)["gesture"]
         session.remember(turn, int(gesture["turn"]))
         if gesture["level"] == level:
             on_pick([row for row in map(int, gesture["rows"]) if 0 <= row < len(plane.labels)], bool(gesture["keeps"]))
