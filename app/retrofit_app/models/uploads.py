@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import PurePath
 
 from retrofit_app import runs
+from retrofit_core.runs.store import alone
 from retrofit_core.system import files
 
 UPLOADS = "uploads"
@@ -58,7 +59,7 @@ def forget(name: str) -> runs.Entry | None:
     if not is_upload(name):
         return None
     path = runs.runs_folder() / name
-    with runs.alone(runs.runs_folder()):
+    with alone(runs.runs_folder()):
         if reader := runs.reader_of(path):
             return reader
         path.unlink(missing_ok=True)
