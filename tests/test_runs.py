@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from retrofit_core import runs
+from retrofit_core.baselines import average
 from retrofit_core.data import load
 from retrofit_core.data.splits import sharded
 from retrofit_core.inspection import analysis
@@ -21,6 +22,7 @@ from retrofit_core.methods import METHODS
 from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.system import files
 from retrofit_core.system.monitor import Cancelled, Monitor
+from retrofit_core.training.evaluation import ensemble, evaluate
 from retrofit_core.training.parents import TrainConfig, train_parents, write_training
 from tests.networks import digits_parents
 
@@ -54,6 +56,15 @@ def test_a_finished_record_reads_back(config, tmp_path):
     assert torch.equal(weights(model), weights(result.model))
     assert metadata["mean"] == [load("digits").mean[0]]
     assert metadata["recipe"]["models"] == ["parent-0.safetensors", "parent-1.safetensors"]
+
+
+def test_every_network_is_measured_as_itself(config):
+    _, metrics = runs.execute(dataclasses.replace(config, evaluate=True))
+    parents, test = runs.read_inputs(config).models, load("digits", "test")
+    networks = {f"parent {index}": parent for index, parent in enumerate(parents)}
+    networks |= {"average": average(parents), "ensemble": ensemble(parents)}
+    for name, network in networks.items():
+        assert metrics["networks"][name]["loss"] == pytest.approx(evaluate(network, test)["loss"]), name
 
 
 @pytest.mark.slow
@@ -143,6 +154,15 @@ def test_a_damaged_record_is_set_aside_and_reported(config, tmp_path, damage):
     good, problems = runs.list_runs(tmp_path)
     assert [run.folder.name for run in good] == ["good"]
     assert len(problems) == 1 and problems[0].startswith("bad") and str(tmp_path) not in problems[0]
+
+
+def test_a_file_without_a_checksum_counts_as_changed(config, tmp_path):
+    runs.execute(config, tmp_path / "run")
+    status = json.loads((tmp_path / "run" / "status.json").read_text())
+    del status["checksums"]["levels.parquet"]
+    (tmp_path / "run" / "status.json").write_text(json.dumps(status))
+    with pytest.raises(ValueError, match=r"levels\.parquet changed after the run was finished"):
+        runs.read_run(tmp_path / "run")
 
 
 def test_a_run_is_interrupted_when_nobody_is_at_it_and_not_because_it_is_silent(config, tmp_path):

@@ -62,8 +62,9 @@ def test_columns_stand_by_the_parent_that_knows_them(palette):
     assert list(heat.customdata[0]) == CLASSES and len(heat.z) == 3
     assert list(band.text) == ["A", "B", "=", "="]
     assert "–" in numbers.text and "loses most on dog" in picture.alt
-    flipped = class_sources([B, A], [], CLASSES, palette).figure.data[0]
-    assert list(flipped.customdata[0]) == ["dog", "cat", "owl", "fox"]
+    flipped = class_sources([B, A], [], CLASSES, palette).figure
+    assert list(flipped.data[0].customdata[0]) == ["dog", "cat", "owl", "fox"]
+    assert list(flipped.layout.xaxis.ticktext) == ["dog", "cat", "owl", "fox"]
 
 
 def test_many_classes_are_neither_lettered_nor_numbered():

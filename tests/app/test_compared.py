@@ -1,12 +1,17 @@
 """Runs side by side: groups, seeds, references, the default pair, fine-tuned networks."""
 
 import json
+import math
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from retrofit_app import runs
+from retrofit_app.models import predictions
+from retrofit_app.pages.compare import paired
 from retrofit_app.runs import compared
 
 
@@ -108,3 +113,31 @@ def test_fine_tuned_networks_are_rows_behind_their_run(runs_folder):
     (tuned / "metrics.json").write_text("{")
     (group,) = compared.groups([entry], [])
     assert group.rows[1].n == 0  # damaged: a row without numbers
+
+
+def test_means_over_seeds_have_the_interval_of_their_gaps(monkeypatch):
+    """Image by image: 1.96 standard errors of the mean gap to either side."""
+    generator = np.random.default_rng(0)
+    right = [generator.random((2, 50)) < share for share in (0.8, 0.6)]
+    answers = [[predictions.Answers(each.astype(np.int16), np.ones(50, np.int16)) for each in row] for row in right]
+    rows = [
+        SimpleNamespace(accuracy=100 * row.mean(), samples=50, networks=each)
+        for row, each in zip(right, answers, strict=True)
+    ]
+    monkeypatch.setattr(paired, "_networks", lambda group, row: row.networks)
+    monkeypatch.setattr(predictions, "known", lambda network: network)
+    gap = paired.gap(None, *rows)
+    gaps = 100 * (right[0].mean(0) - right[1].mean(0))
+    assert gap.points == pytest.approx(gaps.mean())
+    half = 1.96 * gaps.std(ddof=1) / math.sqrt(50)
+    assert gap.interval == pytest.approx((gaps.mean() - half, gaps.mean() + half))
+
+
+def test_each_parent_answers_for_itself():
+    entry = shipped("kf-linear")
+    for index in range(2):
+        recorded = entry.metrics["networks"][f"parent {index}"]
+        file = entry.folder / "fused.safetensors"
+        answers = predictions.ask(predictions.Network(entry, f"parent {index}", file, recorded["accuracy"]))
+        per_class = [100 * answers.right[answers.labels == label].mean() for label in range(10)]
+        assert per_class == pytest.approx(recorded["per_class"])

@@ -85,7 +85,12 @@ def test_bars_carry_their_intervals():
 
 def test_a_class_without_samples_is_a_dash():
     picture = figures.class_grid(NETWORKS, ["0", "1"], LIGHT)
-    assert list(picture.figure.data[1].text[4:6]) == ["92", "–"]
+    cells, words = picture.figure.data
+    assert list(words.text[4:6]) == ["92", "–"]
+    places = dict(zip(zip(words.x, words.y, strict=True), words.text, strict=True))
+    for name, row in zip(cells.y, cells.z, strict=True):
+        for column, value in zip(cells.x, row, strict=True):
+            assert places[column, name] == ("–" if value is None or value != value else figures.share(value, 0))
     assert "network A fails on 1" in picture.alt and "ensemble is weakest on 1 with 94" in picture.alt
 
 
