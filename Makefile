@@ -34,7 +34,7 @@ test: $(VENV)/installed-dev  ## Set up and run the tests (under eight minutes on
 	$(KEEP) $(BIN)/python -m pytest $(PARALLEL)
 
 quick: $(VENV)/installed-dev  ## The tests that need under a minute
-	$(KEEP) $(BIN)/python -m pytest $(PARALLEL) -m "not slow and not browser and not long"
+	$(KEEP) $(BIN)/python -m pytest $(subst -n 3,-n 2,$(PARALLEL)) -m "not slow and not browser and not long"
 
 # `make test-all PART=1/4` runs a quarter of the long tests and nothing else: .ci/run takes another quarter each day.
 test-all: $(VENV)/installed-dev  ## Every test, those that take minutes each as well; PART=1/4: a part of the long ones alone

@@ -234,7 +234,8 @@ def begun(*words, cwd):
 
 
 def test_control_c_leaves_no_half_written_file_and_the_record_resumes(parents):
-    words = fuse_words(parents, "--method", "kf-gradient", "--record", "stopped", "--out", "stopped.safetensors")
+    method = ("--method", "kf-gradient", "--samples", 150)
+    words = fuse_words(parents, *method, "--record", "stopped", "--out", "stopped.safetensors")
     process = begun(*words, cwd=parents)
     deadline = time.time() + 120
     while not (parents / "stopped" / "partial.safetensors").exists():
@@ -248,7 +249,7 @@ def test_control_c_leaves_no_half_written_file_and_the_record_resumes(parents):
     assert not list(parents.rglob("*.tmp")) and not list(parents.rglob("*.part"))
     assert json.loads((parents / "stopped" / "status.json").read_text())["state"] == "cancelled"
     retrofit("fuse", "--resume", "stopped", "--out", "stopped.safetensors", cwd=parents)
-    straight = fuse_words(parents, "--method", "kf-gradient", "--out", "straight.safetensors")
+    straight = fuse_words(parents, *method, "--out", "straight.safetensors")
     retrofit(*straight, cwd=parents)
     assert_same_tensors(*(tensors_of(parents / f"{name}.safetensors")[0] for name in ("stopped", "straight")))
 
