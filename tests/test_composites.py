@@ -15,7 +15,7 @@ from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import read_metadata, read_tensors
 from retrofit_core.runs import RunConfig, execute, read_run
 from tests.flat import ensembling
-from tests.marks import each_case
+from tests.marks import each_case, spread
 from tests.networks import VGG_SHAPE, digits_parents, initialised, mlp, normal
 from tests.properties import assert_close, untouched
 from tests.unfixed import zipit
@@ -73,8 +73,7 @@ def test_parents_of_different_architectures_and_ensembles_of_ensembles(tmp_path)
 
 
 @pytest.mark.slow
-@each_case("share", [0.1, 1.0])
-@each_case("name", SPECS)
+@each_case("name, share", spread(SPECS, [0.1, 1.0], 1))
 def test_a_partial_zip_comes_back(name, share, tmp_path):
     """Trunk, tails, and which neurons the tails read; BatchNorm folded, a flatten behind the cut, three parents."""
     models, x = parents(name, 3), normal(20, *VGG_SHAPE).float()

@@ -12,7 +12,7 @@ from retrofit_core.baselines.linear_probe import head_of
 from retrofit_core.fusion.importance import Conductance
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import partition
-from tests.marks import each_case
+from tests.marks import each_case, spread
 from tests.networks import initialised, labels, normal
 from tests.properties import assert_close, assert_reproduces
 from tests.test_twins import EVERY
@@ -95,6 +95,7 @@ def preactivation_plain(net, x):
     return net.c(h + net.b(h))
 
 
+METHODS_OF_EACH_KIND = ("RegMean", "Average", "LP", "Ensemble-Logits", "KF-Linear", "PLeaS", "OTFusion")
 #: Network -> the same function in new tensors.
 PLAIN = {
     behind_layers: lambda net, x: net.c(net.b(net.a(x).relu()).relu()),
@@ -122,8 +123,7 @@ def networks(code):
     return model, plain, twin
 
 
-@each_case("method", EVERY)
-@each_case("code", PLAIN)
+@each_case("method, code", spread(EVERY, PLAIN, 2))
 def test_permuted_twins_are_found_by_every_method(code, method):
     model, plain, twin = networks(code)
     x = normal(60, 5)
@@ -136,8 +136,7 @@ def test_permuted_twins_are_found_by_every_method(code, method):
         assert_close(fused(x.clone()), expected, 1e-6)
 
 
-@each_case("method", ["RegMean", "Average", "LP", "Ensemble-Logits", "KF-Linear", "PLeaS", "OTFusion"])
-@each_case("code", PLAIN)
+@each_case("code, method", spread(PLAIN, METHODS_OF_EACH_KIND, 3))
 def test_other_parents_are_fused_as_networks_that_compute_new_tensors(code, method):
     (model, plain, _), x = networks(code), normal(60, 5)
     other = initialised(Net(code), 2)

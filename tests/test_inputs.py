@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, Dataset
 from retrofit_core import METHODS, compare, giving_logits
 from retrofit_core.fusion.importance import Conductance, importance_scores
 from retrofit_core.networks.packing import packing_of, taking
-from tests.marks import each_case
+from tests.marks import each_case, spread
 from tests.networks import initialised, labels, normal, shuffled
 
 TOKENS, LENGTH = 9, 6
@@ -185,8 +185,7 @@ def test_the_path_of_tokens_is_that_of_their_embeddings():
 # --- every method -----------------------------------------------------------------------------------------------------
 
 
-@each_case("what", INPUTS)
-@each_case("name", METHODS)
+@each_case("name, what", spread(METHODS, INPUTS, 2))
 def test_what_comes_out_takes_what_the_parents_take(name, what):
     make, inputs = INPUTS[what]
     parents, method = pair(make), METHODS[name]

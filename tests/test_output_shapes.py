@@ -14,7 +14,7 @@ from retrofit_core.fusion.importance import Conductance, DeepLift, importance_sc
 from retrofit_core.inspection.analysis import analyse
 from retrofit_core.training import train
 from retrofit_core.training.evaluation import ensemble
-from tests.marks import each_case
+from tests.marks import each_case, spread
 from tests.networks import initialised, normal, shuffled
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_twins import ALIGNING, LINEAR
@@ -100,8 +100,7 @@ def test_every_method_is_of_one_kind():
     assert sorted([*READS_CLASSES, *MATCHES_VALUES, *ANCESTOR, "Random-Linear"]) == sorted(METHODS)
 
 
-@each_case("method", [*MATCHES_VALUES, *ANCESTOR])
-@each_case("name", NETWORKS)
+@each_case("method, name", spread([*MATCHES_VALUES, *ANCESTOR], NETWORKS, 3))
 def test_values_of_any_shape_are_matched(name, method):
     """The same network twice is that network, and a copy in another order is found by what looks for it."""
     model, x, _ = case(name)

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from retrofit_core.baselines.repair import repair
 from retrofit_core.fusion.task import Task
 from retrofit_core.methods import METHODS, RETROFITTING
-from tests.marks import each_case
+from tests.marks import each_case, spread
 from tests.networks import initialised, normal
 from tests.properties import assert_close, untouched
 from tests.test_twins import EVERY
@@ -85,8 +85,7 @@ def twins(name):
     return model, twin, x
 
 
-@each_case("method", ALIGNED)
-@each_case("name", MAKE)
+@each_case("method, name", spread(ALIGNED, MAKE, 3))
 def test_twins_are_found_and_stay_tied(name, method):
     model, twin, x = twins(name)
     with untouched(model, twin):

@@ -13,7 +13,7 @@ from retrofit_core.runs.store import LANDSCAPE
 FIRST = "kf-linear"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_command_reproduces_the_shipped_example(tmp_path, monkeypatch):
     monkeypatch.setattr(bundle, "SEEDS", (bundle.SEED,))
     survey = bundle.survey

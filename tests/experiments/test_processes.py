@@ -225,6 +225,7 @@ def wait_for(condition, process, seconds=120):
         time.sleep(0.002)
 
 
+@pytest.mark.long
 def test_a_cluster_loses_a_worker_and_no_result(scheduler, workers, straight, tmp_path):
     root, ended = tmp_path / "runs", threading.Event()
     root.mkdir()
