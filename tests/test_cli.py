@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -111,6 +112,21 @@ def test_every_method_runs_and_evaluates(parents):
         words = fuse_words(parents, "--method", method, "--samples", 100, "--evaluate", "--record", f"record-{method}")
         shown = retrofit(*words, cwd=parents).stdout
         assert "ensemble" in shown and "average" in shown and "Fused 2 parents" in shown
+
+
+def row_of(name, printed):
+    """The line of a printed table that begins with a name, without its frame."""
+    lines = [line.strip(" │|") for line in printed.splitlines()]
+    return next(line for line in lines if re.match(rf"{re.escape(name)}\s", line))
+
+
+def test_the_table_of_levels_has_each_levels_errors(parents):
+    words = fuse_words(parents, "--importance", "conductance", "--out", "of-the-table.safetensors")
+    levels = json.loads(retrofit(*words, "--json", cwd=parents).stdout)["levels"]
+    printed = retrofit(*words, cwd=parents).stdout
+    for level in levels:
+        shares = [f"{100 * level[name]:.2f}" for name in ("grouping share", "approximation share")]
+        assert re.findall(r"\d+\.\d\d\b", row_of(level["level"], printed))[:2] == shares
 
 
 def test_levels_lists_the_partition(parents):
@@ -355,8 +371,8 @@ def test_analyse_makes_again_what_fuse_made(parents, monkeypatch, capsys):
     assert added["accuracy"] == kept["accuracy"] and added["samples"] == kept["samples"] == 359
     assert main(["analyse", "analysed"]) == 0
     shown = capsys.readouterr().out
-    assert all(f"{value:.2f}" in shown for value in kept["accuracy"])
-    assert all(level in shown for level in added["levels"])
+    for name, value in zip(["(the ensemble)", *added["levels"]], kept["accuracy"], strict=True):
+        assert row_of(name, shown).endswith(f"{value:.2f}")
     assert main([*map(str, fuse_words(parents, "--analyse", "--out", "fused-too.safetensors"))]) == 2
     assert "name its folder (--record)" in capsys.readouterr().err
 
