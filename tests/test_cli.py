@@ -17,8 +17,10 @@ import torch
 from safetensors import safe_open
 
 from retrofit_core.cli import main
+from retrofit_core.data import load
 from retrofit_core.networks.architectures import build
-from retrofit_core.networks.checkpoints import save_model
+from retrofit_core.networks.checkpoints import load_model, save_model
+from retrofit_core.training.evaluation import ensemble, evaluate
 from tests.marks import each_case
 
 ROOT = Path(__file__).parent.parent
@@ -84,7 +86,9 @@ def test_fuse_then_evaluate(parents):
     assert len(measured["per_class"]) == 10
     words = ("evaluate", "fused.safetensors", "parents/parent-0.safetensors", "--ensemble")
     shown = in_a_process(*words, cwd=parents).stdout
-    assert f"{measured['accuracy']:.2f}" in shown and "ensemble" in shown
+    both = [load_model(parents / name)[0] for name in words[1:3]]
+    together = evaluate(ensemble(both), load("digits", "test"))["accuracy"]
+    assert f"{measured['accuracy']:.2f}" in shown and f"{together:.2f}" in row_of("ensemble", shown)
 
 
 def tensors_of(path):
@@ -112,6 +116,12 @@ def test_every_method_runs_and_evaluates(parents):
         words = fuse_words(parents, "--method", method, "--samples", 100, "--evaluate", "--record", f"record-{method}")
         shown = retrofit(*words, cwd=parents).stdout
         assert "ensemble" in shown and "average" in shown and "Fused 2 parents" in shown
+
+
+def test_options_of_a_method_reach_it(parents):
+    words = fuse_words(parents, "--out", "few-restarts.safetensors", "--option", "restarts=2", "--json")
+    fused = json.loads(retrofit(*words, cwd=parents).stdout)
+    assert fused["config"]["options"] == {"restarts": 2}
 
 
 def row_of(name, printed):

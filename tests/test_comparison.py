@@ -297,6 +297,7 @@ def test_the_command_prints_and_writes_the_board(base, tmp_path, capsys):
     }
     for line, row in zip(lines, board["rows"], strict=True):
         assert row["name"] in shown and f"{row['accuracy']:.2f}" in shown
+        assert f"{row['operations'] / 1e6:.3g}" in shown
         assert [float(line[f"class {name}"]) for name in board["classes"]] == pytest.approx(row["per_class"])
         assert float(line["low"]) <= float(line["difference"]) <= float(line["high"])
 
@@ -345,6 +346,16 @@ def test_finished_records_of_any_name_stand_for_runs(base, tmp_path, monkeypatch
     assert next(row for row in board.rows if row["method"])["key"] == "mine"
     with pytest.raises(pytest.fail.Exception):  # another work has to be run
         compare_runs([dataclasses.replace(config, seed=1)], images=40, also=[tmp_path / "mine"])
+
+
+def test_the_command_takes_finished_records(base, tmp_path, monkeypatch, capsys):
+    words = ["compare", *base.models, "--splits", str(base.splits), "--methods", "average", "--images", "40", "--json"]
+    words += ["--samples", "60", "--importance-samples", "40", "--device", "cpu"]
+    (config,) = configurations(base, "average", "uniform")
+    execute(config, tmp_path / "mine")
+    monkeypatch.setattr(comparison, "execute", lambda *given: pytest.fail("it is there already"))
+    assert main([*words, "--also", str(tmp_path / "mine")]) == 0
+    assert "mine" in [row["key"] for row in json.loads(capsys.readouterr().out)["rows"]]
 
 
 def test_the_leaderboard_is_saved_after_every_row(base, tmp_path):

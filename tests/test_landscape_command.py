@@ -69,11 +69,14 @@ def test_the_tables_say_losses_barriers_flatness_and_its_warning(said):
 
 def test_the_loss_of_a_network_is_that_of_evaluate_on_all_images(said, folder):
     test = load("digits", "test")
-    words = ("a.safetensors", "b.safetensors", "--fused", "fused.safetensors", "--json", *SMALL)
-    code, text = said(*words, "--images", str(len(test)))
+    words = ("a.safetensors", "b.safetensors", "--fused", "fused.safetensors", "--tuned", "tuned.safetensors", *SMALL)
+    code, text = said(*words, "--json", "--images", str(len(test)))
     assert code == 0, text
-    for marker in json.loads(text)["markers"][:2]:
-        expected = evaluate(load_model(folder / f"{'ab'[int(marker['name'][-1])]}.safetensors")[0], test)
+    files = {"parent 0": "a", "parent 1": "b", "fused": "fused", "fine-tuned": "tuned"}
+    markers = json.loads(text)["markers"]
+    assert {marker["name"] for marker in markers} == {*files, "average"}
+    for marker in (marker for marker in markers if marker["name"] in files):
+        expected = evaluate(load_model(folder / f"{files[marker['name']]}.safetensors")[0], test)
         assert marker["loss"] == pytest.approx(expected["loss"], rel=1e-5)
         assert marker["accuracy"] == pytest.approx(expected["accuracy"])
 
