@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .paper import FIGURES, paper_values
+from .results import Metric
 from .rows import OTHER_PARENT_FIRST, Row, applies, read_row, scored
 from .scales import Scale, data_set, network, run_settings, training
 from .units import FineTuning, Fusion, Parent, Source, Unit
@@ -63,7 +64,7 @@ class Cell:
     seed: int
     units: tuple[Unit, ...]
     """Their metric is added up: one, but for times that have parts"""
-    metric: str
+    metric: Metric
     relative_to: Unit | None = None
     """What one is, where the number is a multiple"""
 
@@ -122,8 +123,15 @@ def usual_cell(table: Table, column: Column, name: str, scale: Scale, source: So
         return None
     unit = row_unit(column, row, scale, source, seed)
     parent = Parent(source, 0, scale.test_images)
+    kind, *of = column.metric.split()
     return Cell(
-        table.name, column.name, name, seed, (unit,), column.metric, relative_to=parent if column.relative else None
+        table.name,
+        column.name,
+        name,
+        seed,
+        (unit,),
+        Metric(kind, tuple(of)),
+        relative_to=parent if column.relative else None,
     )
 
 

@@ -18,6 +18,16 @@ DAMAGED = ".damaged"
 
 
 @dataclass(frozen=True)
+class Metric:
+    """What a cell shows of a unit's result."""
+
+    name: str
+    """accuracy, seconds, ...: as in `Result.metrics`; or part, rand, below, and of a landscape loss, accuracy, rise, barrier"""
+    of: tuple[str, ...] = ()
+    """Of what: a part's number; two scores; a bound and a score; a network, or the two ends of a path"""
+
+
+@dataclass(frozen=True)
 class Result:
     """What a unit gave: metrics, or the reason why there are none."""
 
@@ -39,25 +49,28 @@ class Result:
     finished: float = field(default_factory=time.time)
     """Seconds since 1970"""
 
-    def metric(self, name: str) -> float | None:
-        """A metric by the name that a cell gives it; None if refused.
-
-        Names are "accuracy", "part 0", "rand uniform conductance", "below 0.1 conductance" (% of neurons with less than a
-        tenth of the uniform score), "loss fused", "accuracy fused", "rise fused", "barrier parent 0 to fused" (of a landscape).
-        """
+    def metric(self, metric: Metric) -> float | None:
+        """A number; None if refused, or if there is none of this kind."""
         if self.refusal is not None:
             return None
-        kind, *rest = name.split(" ")
-        if kind == "part":
-            parts = self.metrics["per_part"]
-            return parts[int(rest[0])] if int(rest[0]) < len(parts) else None
-        if kind == "rand":
-            return next(row["mean"] for row in self.metrics["agreement"] if {row["first"], row["second"]} == set(rest))
-        if kind == "below":
-            return share_below(self.metrics["histograms"][rest[1]], float(rest[0]))
-        if "landscape" in self.metrics:
-            return landscape_metric(self.metrics["landscape"], kind, " ".join(rest))
-        return self.metrics.get(name)
+        match metric:
+            case Metric("part", (part,)):
+                return dict(enumerate(self.metrics["per_part"])).get(int(part))
+            case Metric("rand", scores):
+                rows = self.metrics["agreement"]
+                return next(row["mean"] for row in rows if {row["first"], row["second"]} == set(scores))
+            case Metric("below", (bound, score)):
+                return share_below(self.metrics["histograms"][score], float(bound))
+            case Metric("barrier", ends):
+                paths = self.metrics["landscape"]["paths"]
+                return next(path["barrier"] for path in paths if (path["first"], path["last"]) == ends)
+            case Metric("rise", (network,)):
+                return next(rise["mean"] for rise in self.metrics["landscape"]["rises"] if rise["name"] == network)
+            case Metric(name, (network,)):
+                return next(
+                    marker[name] for marker in self.metrics["landscape"]["markers"] if marker["name"] == network
+                )
+        return self.metrics.get(metric.name)
 
     def knows(self) -> np.ndarray:
         """(test images,) bool: which images the network classifies rightly."""
@@ -70,15 +83,6 @@ def share_below(histogram: Mapping[str, Sequence[float]], score: float) -> float
     counts, edges = np.array(histogram["counts"], dtype=float), np.array(histogram["edges"], dtype=float)
     below = np.interp(score, edges, np.concatenate([[0.0], counts.cumsum()]))
     return 100 * float(below) / float(counts.sum())
-
-
-def landscape_metric(landscape: dict[str, Any], kind: str, name: str) -> float | None:
-    """The loss, accuracy or mean rise of a network, or the barrier of a path ("parent 0 to fused")."""
-    if kind == "barrier":
-        return next(path["barrier"] for path in landscape["paths"] if f"{path['first']} to {path['last']}" == name)
-    if kind == "rise":
-        return next(rise["mean"] for rise in landscape["rises"] if rise["name"] == name)
-    return next(marker[kind] for marker in landscape["markers"] if marker["name"] == name)
 
 
 def packed(correct: np.ndarray) -> str:

@@ -7,6 +7,7 @@ from ..inspection.landscape import Landscape
 from .ablation import ABLATION
 from .beyond import BEYOND
 from .cells import Cell, Column, Table, row_unit, usual_cell
+from .results import Metric
 from .rows import read_row
 from .scales import Scale
 from .units import Clustering, FineTuning, Fusion, LossLandscape, Source
@@ -152,7 +153,7 @@ def end_to_end_cell(table: Table, column: Column, name: str, scale: Scale, sourc
         "ours, with fine-tuning": (fusion, tuning),
     }
     units = tuple(unit for unit in columns[column.name] if unit in rows[name])
-    return Cell(table.name, column.name, name, seed, units, "seconds") if units else None
+    return Cell(table.name, column.name, name, seed, units, Metric("seconds")) if units else None
 
 
 def cost_cell(table: Table, column: Column, name: str, scale: Scale, source: Source, seed: int) -> Cell | None:
@@ -171,11 +172,13 @@ def clustering_cell(table: Table, column: Column, name: str, scale: Scale, sourc
     if seed or (name == RAND and column.name == "uniform"):
         return None
     unit = Clustering(source, test_images=scale.test_images)
-    return Cell(table.name, column.name, name, seed, (unit,), f"rand {other} {column.name}")
+    return Cell(table.name, column.name, name, seed, (unit,), Metric("rand", (other, column.name)))
 
 
 #: The neurons of a histogram that hardly count.
 NEAR_ZERO = "last convolution of parent 0"
+#: In units of the uniform score.
+NEARLY = "0.1"
 
 
 def histogram_cell(table: Table, column: Column, name: str, scale: Scale, source: Source, seed: int) -> Cell | None:
@@ -183,14 +186,15 @@ def histogram_cell(table: Table, column: Column, name: str, scale: Scale, source
     if seed:
         return None
     unit = Clustering(source, test_images=scale.test_images)
-    return Cell(table.name, column.name, name, seed, (unit,), f"{column.metric} {column.name}")
+    return Cell(table.name, column.name, name, seed, (unit,), Metric("below", (NEARLY, column.name)))
 
 
 #: The fused network of the landscape, and what its rows are called there: networks, then paths.
 LANDSCAPE_FUSED = "KF-Gradient, deeplift"
-LANDSCAPE_NETWORKS = {"Parent 0": "parent 0", "Parent 1": "parent 1", "Average": "average", LANDSCAPE_FUSED: "fused"}
+NETWORK_NAMES = {"Parent 0": "parent 0", "Parent 1": "parent 1", "Average": "average", LANDSCAPE_FUSED: "fused"}
+LANDSCAPE_NETWORKS = {row: (name,) for row, name in NETWORK_NAMES.items()}
 LANDSCAPE_PATHS = {
-    f"{first} to {last}": f"{LANDSCAPE_NETWORKS[first]} to {LANDSCAPE_NETWORKS[last]}"
+    f"{first} to {last}": (NETWORK_NAMES[first], NETWORK_NAMES[last])
     for first, last in (("Parent 0", "Parent 1"), ("Parent 0", LANDSCAPE_FUSED), ("Parent 1", LANDSCAPE_FUSED))
 }
 #: The paper clips the loss in its drawing; it says nothing of resolution and images.
@@ -201,13 +205,13 @@ def landscape_cell(table: Table, column: Column, name: str, scale: Scale, source
     """Numbers of the picture: at the networks, around them, between them; one unit a seed of the fusion."""
     kind = column.metric.removeprefix("landscape ")
     names = LANDSCAPE_PATHS if kind == "barrier" else LANDSCAPE_NETWORKS
-    if name not in names or (seed and names[name] != "fused" and "fused" not in names[name]):
+    if name not in names or (seed and "fused" not in names[name]):
         return None
     fusion = row_unit(column, read_row(LANDSCAPE_FUSED), scale, source, seed)
     assert isinstance(fusion, Fusion)
     images = min(Landscape.images, scale.test_images or Landscape.images)
     unit = LossLandscape(fusion, Landscape(images=images, clip=CLIP))
-    return Cell(table.name, column.name, name, seed, (unit,), f"{kind} {names[name]}")
+    return Cell(table.name, column.name, name, seed, (unit,), Metric(kind, names[name]))
 
 
 #: Samples as in the other experiments with ViTs; the figure's caption does not say.
@@ -323,7 +327,7 @@ TABLES: dict[str, Table] = {
             "importance-histogram",
             "Importance scores near zero, VGG11 on non-IID CIFAR-100",
             tuple(
-                Column(name, "cifar100", ("vgg11",), "dirichlet", 2, metric="below 0.1")
+                Column(name, "cifar100", ("vgg11",), "dirichlet", 2, metric=f"below {NEARLY}")
                 for name in ("conductance", "deeplift")
             ),
             (NEAR_ZERO,),
