@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,19 +11,15 @@ from torch import Tensor, nn
 
 from ..data import Images
 from ..data.sampling import balanced
-from ..fusion.importance import IMPORTANCE
 from ..fusion.results import FusionResult
 from ..methods import METHODS
 from ..networks import own
 from ..system.monitor import Monitor
-from ..system.registry import known_name
-from ..system.settings import settings_of
-from ..system.texts import read_options
 from . import RunConfig, execute, identity, of_network, read_identity, read_inputs, read_run, record_folder
 from . import difference as other_work
 from .execute import Measurements
 from .images import read_images
-from .leaderboard import Entrant, Leaderboard, Measure, option_titles, rank
+from .leaderboard import Entrant, Leaderboard, Measure, chosen_methods, option_titles, rank
 from .options import check_choices, config_options
 
 #: Settings that are passed to those methods that have them.
@@ -40,45 +35,20 @@ def configurations(base: RunConfig, methods: str, importance: str) -> list[RunCo
     Args:
         base: the settings of all; ridge, toward, preset, memory and base are left out for methods that do not have them, and the
             analysis for those that do not go level by level.
-        methods: names separated by commas, each with options behind plus signs ("zipit+repair=true",
-            "kf-linear+grouping=local_search"); "all" for all. An option of some scores is given to the runs with these.
-        importance: names separated by commas.
+        methods, importance: see `chosen_methods`.
     Raises:
         ValueError: an unknown method, option or importance.
     """
-    parts = [part.strip() for part in methods.split(",")]
     configs = []
-    for word in itertools.chain.from_iterable(METHODS if part == "all" else [part] for part in parts):
-        name, *texts = word.split("+")
-        if not all([name, *texts]):
-            raise ValueError(
-                f"{word!r} is no method of a comparison (--methods). Write names separated by commas, or all; options behind "
-                "plus signs, as zipit+repair=true."
-            )
-        method = known_name(METHODS, name, "method")
-        keywords, takes = METHODS[method].keywords(), METHODS[method].takes
-        others = {setting: DEFAULT[setting] for setting in STYLE if setting not in keywords}
-        others["analyse"] = base.analyse and takes.levels  # there are no levels to analyse otherwise
-        options = read_options(texts)
-        if "importance" in options or "+" in importance:
-            raise ValueError(
-                f"a comparison takes names of scores for all methods (--importance {','.join(IMPORTANCE)}); options of a score "
-                "stand behind a method (--methods kf-linear+steps=20) and go to the runs with that score."
-            )
-        if takes.levels and "grouping" in options:
-            others["grouping"] = options.pop("grouping")
-        scores = [score.strip() for score in importance.split(",")] if takes.importance else ["uniform"]
-        of_scores = {name: _scores_with(name) for name in options}
-        for score in scores:
-            # An option of some of the scores is given to these.
-            fitting = {
-                name: value
-                for name, value in options.items()
-                if not of_scores[name] or score in of_scores[name] or not set(scores) & set(of_scores[name])
-            }
-            config = dataclasses.replace(base, method=method, importance=score, **others)
-            configs.append(dataclasses.replace(config, options=config_options(config, fitting)))
-            check_choices(configs[-1])
+    for method, score, options in chosen_methods(methods, importance):
+        keywords = method.keywords()
+        settings: dict[str, Any] = {name: DEFAULT[name] for name in STYLE if name not in keywords}
+        settings["analyse"] = base.analyse and method.takes.levels  # there are no levels to analyse otherwise
+        if method.takes.levels and "grouping" in options:
+            settings["grouping"] = options.pop("grouping")
+        config = dataclasses.replace(base, method=method.name, importance=score or RunConfig.importance, **settings)
+        configs.append(dataclasses.replace(config, options=config_options(config, options)))
+        check_choices(configs[-1])
     return list({config.key(): config for config in configs}.values())
 
 
@@ -90,10 +60,6 @@ def quick_first(configs: Iterable[RunConfig]) -> list[RunConfig]:
         return method.takes.levels, any(name.endswith("epochs") for name in method.keywords())
 
     return sorted(configs, key=effort)
-
-
-def _scores_with(option: str) -> list[str]:
-    return [name for name, cls in IMPORTANCE.items() if option in settings_of(cls)]
 
 
 def compare_runs(
@@ -198,17 +164,7 @@ def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list
             "or all by leaving it out."
         )
     rows = torch.arange(len(test)) if images is None else balanced(test.labels, images)
-    plain = RunConfig(
-        config.models,
-        config.data,
-        splits=config.splits,
-        arch=config.arch,
-        mean=config.mean,
-        std=config.std,
-        size=config.size,
-        samples=config.samples,
-        fusion_from=config.fusion_from,
-    )
+    plain = RunConfig(**{name: getattr(config, name) for name in (*SAME, "samples", "fusion_from")})
     own.allow(config.target)  # finished runs are read with the networks that they hold
     return test, rows, read_inputs(plain).models
 

@@ -4,8 +4,9 @@
 """
 
 import dataclasses
+import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,7 +31,8 @@ from ..system.device import on_device
 from ..system.files import write
 from ..system.labels import class_labels
 from ..system.monitor import Cancelled, Monitor
-from ..system.registry import find, known_name
+from ..system.registry import known_name
+from ..system.settings import settings_of
 from ..system.texts import read_options
 from ..training.evaluation import NO_ACCURACY, measured, scores
 
@@ -43,21 +45,8 @@ Run = Callable[[Sequence[nn.Module], Any], nn.Module | FusionResult]
 SCORES = ("accuracy", "loss", "calibration_error", "per_class")
 #: A row without any results.
 EMPTY: dict[str, Any] = dict.fromkeys(
-    (
-        "name",
-        "method",
-        "grouping",
-        "importance",
-        "options",
-        "seconds",
-        "reason",
-        "key",
-        *SCORES,
-        "operations",
-        "parameters",
-        "difference",
-        "interval",
-    )
+    ["name", "method", "grouping", "importance", "options", "seconds", "reason", "key", *SCORES]
+    + ["operations", "parameters", "difference", "interval"]
 )
 
 
@@ -198,6 +187,41 @@ def compare(
     )
 
 
+def chosen_methods(
+    methods: str | Sequence[str], importance: str | Sequence[str]
+) -> Iterator[tuple[Method, str | None, dict[str, Any]]]:
+    """Each method with each score (None where it takes none), and its options.
+
+    Args:
+        methods: names, in a text separated by commas, each with options behind plus signs ("zipit+repair=true"); "all" for all.
+            An option of some scores goes to the runs with these.
+        importance: names likewise.
+    Raises:
+        ValueError: an unknown name, or what is no method with options.
+    """
+    scores = [known_name(IMPORTANCE, name.partition("+")[0], "importance") for name in _listed(importance)]
+    for word in itertools.chain.from_iterable(METHODS if each == "all" else [each] for each in _listed(methods)):
+        name, *texts = word.split("+")
+        if not all([name, *texts]):
+            raise ValueError(
+                f"{word!r} is no method of a comparison (--methods). Write names separated by commas, or all; options behind "
+                "plus signs, as zipit+repair=true."
+            )
+        method, options = METHODS[name], read_options(texts)
+        if "importance" in options or any("+" in score for score in _listed(importance)):
+            raise ValueError(
+                f"a comparison takes names of scores for all methods (--importance {','.join(IMPORTANCE)}); options of a score "
+                "stand behind a method (--methods kf-linear+steps=20) and go to the runs with that score."
+            )
+        owners = {option: {score for score in scores if option in settings_of(IMPORTANCE[score])} for option in options}
+        for score in scores if method.takes.importance else [None]:
+            yield (
+                method,
+                score,
+                {name: value for name, value in options.items() if not owners[name] or score in owners[name]},
+            )
+
+
 def _runs(
     methods: str | Sequence[str], importance: str | Sequence[str], data: Any, keywords: dict[str, Any]
 ) -> list[tuple[dict[str, Any], Run]]:
@@ -206,25 +230,19 @@ def _runs(
     Args:
         data: the parents' own; None: the fusion data.
     """
-    words = list(METHODS) if methods == "all" else _listed(methods)
-    weights = [known_name(IMPORTANCE, name, "importance") for name in _listed(importance)]
     taken = set()
     runs = []
-    for word in words:
-        name, *texts = word.split("+")
-        method = find(METHODS, name, "method")
-        options = read_options(texts)
-        for score in weights if method.takes.importance else [None]:
-            scored: dict[str, Any] = {"importance": score} if score else {}
-            accepted = method.keywords({**options, **scored})
-            shared = {key: value for key, value in keywords.items() if key in accepted}
-            taken |= shared.keys()
-            method.algorithm(**shared, **scored, **options)
-            if score and IMPORTANCE[score].needs_data:
-                scored["importance_data"] = "fusion" if data is None else data
-            title = ", ".join(filter(None, [method.name, score, *option_titles(options)]))
-            row = {"name": title, "method": method.name, "importance": score, "options": options or None}
-            runs.append((row, partial(_fused, method, {**shared, **scored, **options})))
+    for method, score, options in chosen_methods(methods, importance):
+        scored: dict[str, Any] = {"importance": score} if score else {}
+        accepted = method.keywords({**options, **scored})
+        shared = {key: value for key, value in keywords.items() if key in accepted}
+        taken |= shared.keys()
+        method.algorithm(**shared, **scored, **options)
+        if score and IMPORTANCE[score].needs_data:
+            scored["importance_data"] = "fusion" if data is None else data
+        title = ", ".join(filter(None, [method.name, score, *option_titles(options)]))
+        row = {"name": title, "method": method.name, "importance": score, "options": options or None}
+        runs.append((row, partial(_fused, method, {**shared, **scored, **options})))
     if strange := sorted(keywords.keys() - taken):
         raise ValueError(f"none of these methods has a keyword {strange[0]!r}. Leave it out.")
     return runs
