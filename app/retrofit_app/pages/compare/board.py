@@ -7,18 +7,16 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import CONFIG, DARK, LIGHT, Palette, escaped
+from retrofit_app.figures import DARK, LIGHT, Palette, escaped
 from retrofit_app.figures.leaderboard import Point, accuracy_against_seconds
 from retrofit_app.runs import compared, leaderboards, methods
 from retrofit_app.runs.leaderboards import PAPERS, Leaderboard
 from retrofit_app.shell.errors import guarded
 from retrofit_app.shell.picker import Shown
+from retrofit_app.widgets import works
 
 from . import cost, parameters, ranking, taking
 from .parameters import COMPARE, Board
-
-POLL = 0.7  # seconds
-STILL = {**CONFIG, "displayModeBar": False}
 
 
 @st.fragment
@@ -152,7 +150,7 @@ def _ended(made: Leaderboard) -> None:
         (st.warning if made.state == "cancelled" else st.error)(escaped(sentence))
 
 
-@st.fragment(run_every=POLL)
+@st.fragment(run_every=works.POLL)
 @guarded
 def watch(folder: str, asked: Board, dark: bool) -> None:
     """Poll until the worker has ended; only this part of the page is drawn again."""
@@ -165,11 +163,9 @@ def watch(folder: str, asked: Board, dark: bool) -> None:
     current = made.at_work
     step = leaderboards.step(current) if current else ""
     now = f" · {current.name}{f', {step}' if step else ''}" if current else ""
-    st.progress(done / len(made.runs), text=escaped(f"{done} of {len(made.runs)} methods have their row{now}"))
-    widgets.stop(
-        made.folder, "cancel-board", "Stops after the current step. Finished runs are kept, and it can go on later."
-    )
-    st.caption("You can reload or close this page: the work goes on, and this address finds it again.")
+    words = f"{done} of {len(made.runs)} methods have their row{now}"
+    stops = "Stops after the current step. Finished runs are kept, and it can go on later."
+    works.progress(made.folder, done / len(made.runs), words, stops, "cancel-board")
     results(made, entry, DARK if dark else LIGHT, {})
 
 
@@ -213,9 +209,7 @@ def _picture(made: Leaderboard, rows: list[ranking.Row], palette: Palette, origi
         return
     heading = "**What accuracy costs**: accuracy against the seconds of the fusion"
     if made.going:
-        st.markdown(heading)
-        picture = accuracy_against_seconds(points, max(parents), palette)
-        st.plotly_chart(picture.figure, key="growing-board", theme=None, alt=picture.alt, config=STILL, width="stretch")
+        works.growing("board", accuracy_against_seconds(points, max(parents), palette), heading, caption=False)
     else:
         widgets.chart(
             "accuracy-seconds",

@@ -11,8 +11,8 @@ from retrofit_app.figures import LETTERS, escaped, percent
 from retrofit_app.runs import progress
 from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
+from retrofit_app.widgets import works
 
-POLL = 0.6  # seconds
 NOTICED = "noticed"  # the run whose end is still to be told
 
 
@@ -48,7 +48,7 @@ def notice(entries: list[runs.Entry], watched: str = "") -> None:
         _line(f":material/flag: **Your {escaped(ended.config['method'])} fusion {result}.**", name)
 
 
-@st.fragment(run_every=POLL)
+@st.fragment(run_every=works.POLL)
 @guarded
 def _running(folder: str) -> None:
     """Poll the record until the run ends; then the whole page is drawn once, which tells its end."""

@@ -17,7 +17,7 @@ def page() -> None:
     if view != "runs":
         views.VIEW.declare(views.Listing)
     if view != "result" or shown.entry.state != "done":
-        tuning_asked.declare()
+        tuning_asked.TUNING.declare("tuned", tuning_asked.Asked)
     going.notice(shown.entries, watched=shown.entry.name if view == "result" else "")
     # A place for each view: what the last one showed is gone at once, and not grey between what is new.
     places = {name: st.container() if name == view else st.empty() for name in views.VIEWS}

@@ -6,17 +6,15 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import figures, runs, widgets
-from retrofit_app.figures import difference, escaped, interval, percent
+from retrofit_app.figures import difference, interval, percent
 from retrofit_app.figures.tuning import tuning_curve
 from retrofit_app.runs import followups, methods
 from retrofit_app.shell.errors import guarded
-from retrofit_app.widgets import deleting
-from retrofit_core.runs.store import FINETUNING, Work
+from retrofit_app.widgets import works
+from retrofit_core.runs.store import Work
 
-from . import tuning_asked, tuning_form, tuning_watch
-from .tuning_asked import TUNING
-
-WHAT = "fine-tuning"
+from . import tuning_form, tuning_watch
+from .tuning_asked import TUNING, TUNINGS, Asked
 
 
 @st.fragment
@@ -24,15 +22,12 @@ WHAT = "fine-tuning"
 def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
     """What further training makes of the fused network; nothing for methods that keep all networks."""
     if methods.keeps_parents(entry):
-        tuning_asked.declare()
+        TUNING.declare("tuned", Asked)
         return
     st.header("What does fine-tuning add?", anchor=False)
-    deleting.undo(WHAT, entry, FINETUNING, WHAT)
-    every = followups.works_of(entry, FINETUNING)
-    key = tuning_asked.tuned([kept.name for kept in every], lambda key: followups.work_at(entry, FINETUNING, key).going)
-    chosen = next((kept for kept in every if kept.name == key), None)
-    if chosen is None and key:  # its worker has not written down yet what it does
-        chosen = followups.work_at(entry, FINETUNING, key)
+    works.undo(TUNINGS, entry)
+    every = TUNINGS.of(entry)
+    chosen = TUNINGS.chosen(entry, every, TUNING.one(TUNINGS.named(entry, every)))
     if chosen is None:
         st.markdown(
             "The network above was made without any training. Trained on for some epochs on all training images, it may get "
@@ -45,14 +40,15 @@ def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
 
 def one(entry: runs.Entry, palette: figures.Palette, chosen: Work, every: Sequence[Work]) -> None:
     """A fine-tuning, finished, going on, or stopped."""
-    chooser(every)
+    works.chooser(TUNINGS, every, title, "Those of this run, the newest first.")
     if chosen.going:
         tuning_watch.watch(str(chosen.folder), palette is figures.DARK)
         return
     if chosen.state == "done":
         st.markdown(finding(entry, chosen))
     else:
-        ended(entry, chosen)
+        part, resumes = "the finished epochs are kept", "Takes it up after the last kept epoch."
+        works.stopped(TUNINGS, entry, chosen, every, part=part, resumes=resumes)
     if chosen.has_content:
         widgets.chart(
             "tuning",
@@ -63,8 +59,8 @@ def one(entry: runs.Entry, palette: figures.Palette, chosen: Work, every: Sequen
             heading="**Accuracy after each epoch**, on held-out training images",
         )
         st.caption(images_words(entry, chosen))
-    with st.container(horizontal=True):
-        if chosen.state == "done":
+    if chosen.state == "done":
+        with st.container(horizontal=True):
             st.download_button(
                 "Fine-tuned network",
                 (chosen.folder / followups.TUNED).read_bytes,
@@ -74,50 +70,16 @@ def one(entry: runs.Entry, palette: figures.Palette, chosen: Work, every: Sequen
                 icon=":material/download:",
                 help="The checkpoint with its configuration, classes and normalisation, as `retrofit evaluate` takes it.",
             )
-        # The first is what is shown by default, so the address then names none: if it is the one that goes, the next is shown.
-        deleting.delete(WHAT, chosen, entry, WHAT, lambda: TUNING.change(tuned=every[0].name))
+            works.delete(TUNINGS, entry, chosen, every)
     if len(every) > 1:
         table(entry, every)
-
-
-def chooser(every: Sequence[Work]) -> None:
-    """The list of the run's fine-tunings, where there are several."""
-    if len(every) < 2:
-        return
-    by_key = {kept.name: kept for kept in every}
-    st.selectbox(
-        "Fine-tuning",
-        list(by_key),
-        **TUNING.control("tuned"),
-        width=330,
-        format_func=lambda key: title(by_key[key]),
-        help="Those of this run, the newest first.",
-    )
 
 
 def title(kept: Work) -> str:
     """A fine-tuning in the list."""
     facts = kept.settings
-    state = "" if kept.state == "done" else f" · {kept.state}"
     precision = "" if facts["precision"] == "auto" else f", {facts['precision']}"
-    return f"{facts['epochs']} epochs, rate {facts['learning_rate']:g}{precision}, seed {facts['seed']}{state}"
-
-
-def ended(entry: runs.Entry, chosen: Work) -> None:
-    """Why one stopped, and the way to go on."""
-    sentence = {
-        "cancelled": "Cancelled: the finished epochs are kept.",
-        "interrupted": "The worker was ended before it was finished: the finished epochs are kept.",
-        "failed": f"Not finished: {runs.error_of(chosen.folder)}",
-    }[chosen.state]
-    (st.warning if chosen.state == "cancelled" else st.error)(escaped(sentence))
-    if st.button(
-        "Go on with it", key="tuning-resume", icon=":material/resume:", help="Takes it up after the last kept epoch."
-    ):
-        tuning_form.start(entry, chosen.settings)
-    if chosen.state != "cancelled" and (log := runs.log_tail(chosen.folder)):
-        with st.expander("The worker's last lines"):
-            st.code(log, language=None)
+    return f"{facts['epochs']} epochs, rate {facts['learning_rate']:g}{precision}, seed {facts['seed']}"
 
 
 def picture(kept: Work, palette: figures.Palette) -> figures.Picture:

@@ -1,12 +1,14 @@
 """What the address says of fine-tunings: which one is shown, and the form of the next one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from retrofit_app.address.readers import decimal, one_of, whole
 from retrofit_app.address.rule import declared
 from retrofit_app.address.session import Scope
-from retrofit_app.widgets.works import work_parameter
+from retrofit_app.widgets.works import Shelf
+from retrofit_core.runs.store import FINETUNING
 
 TUNING = Scope("tuning")
 PRECISIONS = ("auto", "float32", "bfloat16")
@@ -23,11 +25,10 @@ class Asked:
     tune_seed: int = declared(0, whole(0, MOST_SEED))
 
 
-def tuned(keys: Sequence[str], is_going: Callable[[str], bool]) -> str:
-    """The key of the fine-tuning that is looked at, of these or one that has just been started; "" where there is none."""
-    return TUNING.one(work_parameter("tuned", keys, is_going, "fine-tuning", until_run=True))
+def _config(settings: Mapping[str, Any]) -> Any:
+    from retrofit_core.runs.finetunings import FinetuneConfig
+
+    return FinetuneConfig.from_json(settings)
 
 
-def declare() -> None:
-    """Say that the page has these parameters, where it does not show them."""
-    TUNING.declare("tuned", Asked)
+TUNINGS = Shelf(FINETUNING, "fine-tuning", TUNING, "tuned", _config, until_run=True)

@@ -1,6 +1,5 @@
 """What to fine-tune next: epochs, rate, precision and seed; what that takes, and Start."""
 
-from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -8,11 +7,11 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.figures import escaped
-from retrofit_app.runs import followups
 from retrofit_app.runs.words import duration
+from retrofit_app.widgets import works
 
 from . import permission
-from .tuning_asked import LEAST_RATE, MOST_EPOCHS, MOST_SEED, PRECISIONS, TUNING, Asked
+from .tuning_asked import LEAST_RATE, MOST_EPOCHS, MOST_SEED, PRECISIONS, TUNING, TUNINGS, Asked
 
 
 def form(entry: runs.Entry, *, busy: bool) -> None:
@@ -99,47 +98,10 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
         st.warning(f"This network cannot be fine-tuned: {escaped(text)}", icon=":material/block:")
         return
     st.markdown(words)
-    kept = followups.work_at(entry, config.kind, config.key(entry.folder))
     with st.container(horizontal=True, vertical_alignment="center"):
-        if kept.state == "done":
-            st.button(
-                "Show it",
-                key="show-tuning",
-                icon=":material/visibility:",
-                on_click=TUNING.change,
-                kwargs={"tuned": kept.name},
-                help="It is done already.",
-            )
-        elif st.button(
-            "Start",
-            key="start-tuning",
-            icon=":material/play_arrow:",
-            disabled=busy,
-            help="Runs in a process of its own: you can reload or close the page.",
-        ):
-            start(entry, config.to_json())
+        works.start_or_show(TUNINGS, entry, config, busy, "It is done already.", "secondary")
         st.caption("Or on the command line, in the folder where the run lies:")
-    st.code(config.command(record_of(entry)), language="bash", wrap_lines=True)
-
-
-def start(entry: runs.Entry, settings: Mapping[str, Any]) -> None:
-    """Start the worker, or go on, and show what it does; or say why not."""
-    from retrofit_core.runs.finetunings import FinetuneConfig
-
-    try:
-        kept = followups.begin(entry, FinetuneConfig.from_json(settings))
-    except ValueError as error:
-        st.warning(f"Not started: {escaped(error)}")
-        return
-    TUNING.move(tuned=kept.name)
-    st.rerun()
-
-
-def record_of(entry: runs.Entry) -> str:
-    """What the record is called that the run's own command writes."""
-    from retrofit_core.runs import RunConfig
-
-    return RunConfig.from_json(entry.config).key() if entry.shipped else entry.name
+    st.code(config.command(works.record_of(entry)), language="bash", wrap_lines=True)
 
 
 def cost(entry: runs.Entry, config: Any) -> str:

@@ -4,43 +4,29 @@ from pathlib import Path
 
 import streamlit as st
 
-from retrofit_app import widgets
-from retrofit_app.figures import DARK, LIGHT, escaped
+from retrofit_app.figures import DARK, LIGHT
 from retrofit_app.figures.tuning import tuning_curve
 from retrofit_app.runs import followups
 from retrofit_app.runs.words import duration
 from retrofit_app.shell.errors import guarded
-from retrofit_app.widgets.downloads import CAMERA
+from retrofit_app.widgets import works
 from retrofit_core.runs.store import FINETUNING, Work, notes_of
 
-POLL = 0.7  # seconds
 
-
-@st.fragment(run_every=POLL)
+@st.fragment(run_every=works.POLL)
 @guarded
 def watch(folder: str, dark: bool) -> None:
     """Poll until the worker has ended; only this part of the page is drawn again."""
     kept = Work(FINETUNING, Path(folder))
     if not kept.going:
         st.rerun()
-    st.progress(*progress(kept))
-    widgets.stop(
-        kept.folder, "cancel-tuning", "Stops after the current step. Finished epochs are kept; you can go on later."
-    )
-    st.caption("You can reload or close this page: the work goes on, and this address finds it again.")
+    share, words = progress(kept)
+    stops = "Stops after the current step. Finished epochs are kept; you can go on later."
+    works.progress(kept.folder, share, words, stops, "cancel-tuning")
     if kept.has_content:
         curve = followups.curve(kept)
         picture = tuning_curve(curve["history"], curve["networks"], curve["epochs"], DARK if dark else LIGHT)
-        st.markdown("**Accuracy after each epoch**, on held-out training images")
-        st.plotly_chart(
-            picture.figure,
-            key="growing-tuning",
-            theme=None,
-            alt=picture.alt,
-            config={**CAMERA, "displayModeBar": False},
-            width="stretch",
-        )
-        st.caption(escaped(picture.caption))
+        works.growing("tuning", picture, "**Accuracy after each epoch**, on held-out training images")
 
 
 def progress(kept: Work) -> tuple[float, str]:

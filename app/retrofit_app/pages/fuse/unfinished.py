@@ -11,6 +11,7 @@ from retrofit_app.figures import escaped, letter
 from retrofit_app.runs import progress
 from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
+from retrofit_app.widgets import works
 
 from . import going, starting
 
@@ -48,10 +49,8 @@ def stopped(entry: runs.Entry) -> None:
             help="The run stays in the list of your runs.",
         )
     level_table(entry.folder, progress.follow(entry.folder, progress.Progress()))
-    if entry.state != "cancelled" and (log := runs.log_tail(entry.folder)):
-        with st.expander("The worker's last lines"):
-            st.caption("They can go into a report as they are: this machine's folders are left out.")
-            st.code(log, language=None)
+    if entry.state != "cancelled":
+        works.last_lines(entry.folder, "They can go into a report as they are: this machine's folders are left out.")
 
 
 def resume(entry: runs.Entry) -> None:
@@ -69,7 +68,7 @@ def who_gets_what(entry: runs.Entry) -> None:
     st.caption(escaped(widgets.split(counts, classes)))
 
 
-@st.fragment(run_every=going.POLL)
+@st.fragment(run_every=works.POLL)
 @guarded
 def watch(folder: str) -> None:
     """Poll the record until the run ends; only this part of the page is drawn again."""
@@ -78,13 +77,8 @@ def watch(folder: str) -> None:
         session.forget(f"progress:{folder}")
         st.rerun()
     followed, share, words = going.standing(entry)
-    st.progress(share, text=escaped(words))
-    widgets.stop(
-        entry.folder,
-        "cancel",
-        "Stops after the current step, and within a minute at the latest. What is finished is kept; you can go on later.",
-    )
-    st.caption("You can reload or close this page: the run goes on, and this address finds it again.")
+    stops = "Stops after the current step, and within a minute at the latest. What is finished is kept; you can go on later."
+    works.progress(entry.folder, share, words, stops, "cancel", "run")
     training_table(followed)
     level_table(entry.folder, followed)
 

@@ -10,10 +10,11 @@ from retrofit_app.figures import escaped
 from retrofit_app.figures.landscape import who
 from retrofit_app.runs import followups
 from retrofit_app.runs.words import duration
+from retrofit_app.widgets import works
 from retrofit_core.runs.store import FINETUNING, Work
 
 from . import parameters, readings, taking
-from .parameters import LANDSCAPE, Among, Asked
+from .parameters import LANDSCAPE, LANDSCAPES, Among, Asked
 
 
 def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
@@ -135,38 +136,7 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
         f"**{estimate.total} evaluations** of {config.landscape.images} images each ({parts}): about "
         f"**{duration(estimate.seconds)}** on this machine as it is now{alignment}."
     )
-    kept = followups.work_at(entry, config.kind, config.key(entry.folder))
     with st.container(horizontal=True, vertical_alignment="center"):
-        if kept.folder.exists() and kept.state == "done":
-            st.button(
-                "Show it",
-                key="show-landscape",
-                icon=":material/visibility:",
-                on_click=LANDSCAPE.change,
-                kwargs={"map": kept.name, "point": ""},
-                help="It is measured already.",
-            )
-        elif st.button(
-            "Start",
-            key="start-landscape",
-            type="primary",
-            icon=":material/play_arrow:",
-            disabled=busy,
-            help="Runs in a process of its own: you can reload or close the page.",
-        ):
-            start(entry, config.to_json())
+        works.start_or_show(LANDSCAPES, entry, config, busy, "It is measured already.", "primary")
         st.caption(f"Or on the command line, in the folder where the run lies.{taking.where(entry)}")
     st.code(taking.command_of(entry, config.to_json()), language="bash", wrap_lines=True)
-
-
-def start(entry: runs.Entry, settings: Mapping[str, Any]) -> None:
-    """Start the worker and show what it does, or say why not."""
-    from retrofit_core.runs.landscapes import LandscapeConfig
-
-    try:
-        kept = followups.begin(entry, LandscapeConfig.from_json(settings))
-    except ValueError as error:
-        st.warning(f"Not started: {escaped(error)}")
-        return
-    LANDSCAPE.move(map=kept.name, point="")
-    st.rerun()

@@ -1,12 +1,14 @@
 """What the page Landscape shows, as its address says it: a landscape and how it is drawn, and the form of the next one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from retrofit_app.address.readers import matching, one_of, whole
-from retrofit_app.address.rule import declared, option, switch
+from retrofit_app.address.rule import Parameter, declared, option, switch
 from retrofit_app.address.session import Scope
-from retrofit_app.widgets.works import work_parameter
+from retrofit_app.widgets.works import Shelf
+from retrofit_core.runs import store
 
 LANDSCAPE = Scope("landscape")
 #: Points a side and images that the form offers: odd numbers of points have their coarse picture in the middle.
@@ -60,14 +62,13 @@ class Among:
     """The key of a fine-tuning of the run"""
 
 
-def drawing(keys: Sequence[str], is_going: Callable[[str], bool], likes: Sequence[str]) -> Drawing:
-    """The landscape, of these keys or one that has just been started, and its colours.
+def drawing(key: Parameter, likes: Sequence[str]) -> Drawing:
+    """The landscape of this parameter, and its colours.
 
     Args:
         likes: names of runs whose landscapes lend their colours.
     """
     scales = [PAPER, OWN, *(LIKE + name for name in likes)]
-    key = work_parameter("map", keys, is_going, "landscape")
     return LANDSCAPE.read(Drawing, [key, option("scale", scales, PAPER, "scale of colours")])
 
 
@@ -85,3 +86,12 @@ def asked(names: Sequence[str]) -> Asked:
     defaults = zip(("first", "second", "third"), dict.fromkeys(usual), strict=False)
     through = [option(name, names, default, "network of this run", of_run=True) for name, default in defaults]
     return LANDSCAPE.read(Asked, through)
+
+
+def _config(settings: Mapping[str, Any]) -> Any:
+    from retrofit_core.runs.landscapes import LandscapeConfig
+
+    return LandscapeConfig.from_json(settings)
+
+
+LANDSCAPES = Shelf(store.LANDSCAPE, "landscape", LANDSCAPE, "map", _config, elsewhere={"point": ""})

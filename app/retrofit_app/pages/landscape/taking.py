@@ -7,6 +7,7 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.address import session
+from retrofit_app.widgets import works
 from retrofit_core.runs.store import FINETUNING, Work
 
 PYTHON = """\
@@ -69,25 +70,18 @@ def where(entry: runs.Entry) -> str:
     return " First make the record: its own command stands on the pages Fuse and Levels (Copy the shown run)."
 
 
-def record_of(entry: runs.Entry) -> str:
-    """What the record is called that the run's own command writes."""
-    from retrofit_core.runs import RunConfig
-
-    return RunConfig.from_json(entry.config).key() if entry.shipped else entry.name
-
-
 def command_of(entry: runs.Entry, settings: Mapping[str, Any]) -> str:
     """The command line that measures a landscape of these settings again."""
     from retrofit_core.runs.landscapes import LandscapeConfig
 
-    return f"{LandscapeConfig.from_json(settings).command(record_of(entry))} --clip 4.6 --out landscape"
+    return f"{LandscapeConfig.from_json(settings).command(works.record_of(entry))} --clip 4.6 --out landscape"
 
 
 def python_of(entry: runs.Entry, kept: Work) -> str:
     """The same as a script."""
     from retrofit_core.inspection.landscape import Landscape
 
-    settings, record = kept.settings["landscape"], record_of(entry)
+    settings, record = kept.settings["landscape"], works.record_of(entry)
     words = ", ".join(f"{name}={value!r}" for name, value in settings.items() if value != getattr(Landscape, name))
     text = PYTHON.format(record=record, settings=words, through=kept.settings["through"])
     more = ""

@@ -8,8 +8,7 @@ from retrofit_app import runs, widgets
 from retrofit_app.figures import escaped
 from retrofit_app.runs import methods, progress
 from retrofit_app.shell.errors import guarded
-
-POLL = 0.6  # seconds
+from retrofit_app.widgets import works
 
 
 def panel(entry: runs.Entry) -> None:
@@ -34,9 +33,7 @@ def panel(entry: runs.Entry) -> None:
         )
         if sentence := runs.analysis_ending(entry.folder):
             (st.warning if sentence.startswith("Cancelled") else st.error)(escaped(sentence))
-            if log := runs.log_tail(entry.folder):
-                with st.expander("The worker's last lines"):
-                    st.code(log, language=None)
+            works.last_lines(entry.folder)
         if entry.shipped or entry.state != "done":
             return
         if st.button(
@@ -61,18 +58,12 @@ def begin(entry: runs.Entry) -> None:
     st.rerun()
 
 
-@st.fragment(run_every=POLL)
+@st.fragment(run_every=works.POLL)
 @guarded
 def watch(folder: str) -> None:
     """Poll until the worker has ended; only this part of the page is drawn again."""
     path = Path(folder)
     if not runs.read_entry(path).analysing:
         st.rerun()
-    done, sentence = progress.of_analysis(path)
-    st.progress(done, text=escaped(sentence))
-    widgets.stop(
-        path,
-        "cancel-analysis",
-        "Stops after the current step, and within a minute at the latest. The run stays as it is.",
-    )
-    st.caption("You can reload or close this page: the analysis goes on, and this address finds it again.")
+    stops = "Stops after the current step, and within a minute at the latest. The run stays as it is."
+    works.progress(path, *progress.of_analysis(path), stops, "cancel-analysis", "analysis")
