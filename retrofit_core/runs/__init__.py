@@ -46,33 +46,16 @@ __all__ = [
     "record_folder",
     "state_of",
 ]
-#: Imported when they are first asked for: the app reads `store` without waiting for torch.
-_HOMES = {
-    "config": ("RunConfig", "read_boundaries"),
-    "execute": ("analyse_record", "checkpoint_metadata", "execute", "measure"),
-    "identities": ("Identity", "difference", "identity", "of_network"),
-    "inputs": ("check_fitting", "class_shares", "fusion_rows", "read_inputs"),
-    "options": ("check_choices", "config_options", "method_keywords"),
-    "record": (
-        "Run",
-        "create",
-        "list_runs",
-        "read_config",
-        "read_identity",
-        "read_run",
-        "read_status",
-        "record_folder",
-    ),
-    "store": ("state_of",),
-}
+#: Imported when a name is first asked for: the app reads `store` without waiting for torch.
+_HOMES = ("config", "execute", "identities", "inputs", "options", "record", "store")
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # All at once, names last: importing the file `execute` binds that name here to the file.
-    modules = {home: import_module(f".{home}", __name__) for home in _HOMES}
-    globals().update({item: getattr(modules[home], item) for home, names in _HOMES.items() for item in names})
+    modules = [import_module(f".{home}", __name__) for home in _HOMES]
+    globals().update({item: getattr(home, item) for item in __all__ for home in modules if hasattr(home, item)})
     return globals()[name]
 
 

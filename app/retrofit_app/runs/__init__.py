@@ -9,42 +9,10 @@ trains itself lie in parents-KEY (the key of their `TrainConfig`, which is in tr
 """
 
 from retrofit_core.runs.worker import Busy, begin, cancel, was_asked
+from retrofit_core.system.extras import library_version as library
 
 from .endings import analysis_ending, error_of, failure, log_tail
 from .listing import entries, past, reader_of, same_work
 from .records import BUNDLED, Entry, bundle_facts, class_counts, home, own_name, read_entry, runs_folder
 from .starting import analyse, delete, restore, resume, start
-from .words import details, label, library, networks_words, other_version
-
-__all__ = [
-    "BUNDLED",
-    "Busy",
-    "Entry",
-    "analyse",
-    "analysis_ending",
-    "begin",
-    "bundle_facts",
-    "cancel",
-    "class_counts",
-    "delete",
-    "details",
-    "entries",
-    "error_of",
-    "failure",
-    "home",
-    "label",
-    "library",
-    "log_tail",
-    "networks_words",
-    "other_version",
-    "own_name",
-    "past",
-    "read_entry",
-    "reader_of",
-    "restore",
-    "resume",
-    "runs_folder",
-    "same_work",
-    "start",
-    "was_asked",
-]
+from .words import details, label, networks_words, other_version

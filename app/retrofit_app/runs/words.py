@@ -1,10 +1,10 @@
 """A run in words: its line in the picker, what it was, and whether this version made it."""
 
 import time
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from retrofit_app.figures import percent
+from retrofit_core.system.extras import library_version
 
 from .methods import decided, weighs
 from .records import Entry
@@ -39,17 +39,9 @@ def details(entry: Entry) -> str:
     return " · ".join([*words, "shipped" if entry.shipped else entry.name])
 
 
-def library() -> str:
-    """The version that is installed, or "unknown"."""
-    try:
-        return version("retrofit-workbench")
-    except PackageNotFoundError:
-        return "unknown"
-
-
 def other_version(entry: Entry) -> str:
     """A sentence if another version of the library made a run; empty if this one did, or none was recorded."""
-    made, installed = entry.status.get("version"), library()
+    made, installed = entry.status.get("version"), library_version()
     if not made or made == installed:
         return ""
     return (
