@@ -22,7 +22,7 @@ from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.system import device as devices
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training import OPTIMIZERS, RECIPES, finetune, loop, recipe, train
-from retrofit_core.training.batches import Augmentation, Source, cutmix, epoch_of, steps_in
+from retrofit_core.training.batches import Augmentation, PixelSource, cutmix, epoch_of, steps_in
 from retrofit_core.training.evaluation import evaluate
 from retrofit_core.training.schedules import rates
 from tests.marks import each_case
@@ -203,7 +203,7 @@ def test_an_epoch_sees_every_row_once_but_no_single_last_one(digits, generator, 
     monkeypatch.setattr("retrofit_core.training.batches.BLOCK_BYTES", 7 * 64)  # one batch a block
     images = digits
     for budget in (2**30, 0):  # held, and decoded ahead by a thread
-        source = Source(images, torch.arange(100, 100 + rows), CPU, budget)
+        source = PixelSource(images, torch.arange(100, 100 + rows), CPU, budget)
         chunks = list(epoch_of(source, torch.arange(rows), batch, Augmentation(), generator, torch.contiguous_format))
         assert len(chunks) == steps == steps_in(rows, batch)
         seen = torch.cat([chunk.inputs for chunk in chunks])
@@ -231,7 +231,7 @@ def test_an_image_that_cannot_be_decoded_ends_streaming_with_its_error(digits):
 
 
 def test_a_part_of_autoaugment_reaches_the_batches(digits, generator):
-    source = Source(digits, torch.arange(500), CPU, 2**30)
+    source = PixelSource(digits, torch.arange(500), CPU, 2**30)
     plain, changed = (
         torch.cat(
             [

@@ -10,7 +10,7 @@ from ..experiments.bundles import Bundle, Given, merged, write_bundle
 from ..experiments.cells import Cell, Table, substitute
 from ..experiments.folders import Written, update_folder, used_by
 from ..experiments.parallel import run_in_parallel
-from ..experiments.planning import Planned, plan
+from ..experiments.planning import PlannedUnit, plan
 from ..experiments.report import all_tables, report
 from ..experiments.report_csv import spreadsheet
 from ..experiments.report_formats import LATEX, MARKDOWN
@@ -18,7 +18,7 @@ from ..experiments.results import Result, all_results
 from ..experiments.runner import OnResult, Outcome, run
 from ..experiments.scales import scale_of
 from ..experiments.tables import TABLES
-from ..experiments.units import Source, Unit
+from ..experiments.units import ParentSource, Unit
 from ..experiments.work import parents_title, short_title, title
 from ..system.device import pick
 from ..system.files import write
@@ -44,7 +44,7 @@ def chosen_cells(
     seeds: int | None = None,
     columns: str | None = None,
     methods: str | None = None,
-    given: Source | None = None,
+    given: ParentSource | None = None,
 ) -> list[Cell]:
     """The cells of tables whose columns and rows are asked for."""
     cells = [cell for table in tables for cell in table.cells(scale_of(scale), seeds, given)]
@@ -66,7 +66,7 @@ def reproduce(
     seeds: int | None,
     columns: str | None,
     methods: str | None,
-    given: Source | None,
+    given: ParentSource | None,
     time_budget: float | None,
     jobs: int,
     backend: str,
@@ -122,7 +122,7 @@ def print_report(
     scale: str | None,
     seeds: int | None,
     columns: str | None,
-    given: Source | None,
+    given: ParentSource | None,
     folder: Path,
     results: Sequence[Path],
     layout: str,
@@ -182,7 +182,7 @@ def _columns_of(tables: Sequence[str], columns: str | None) -> set[str] | None:
     return {find(known, name.strip(), "column").name for name in columns.split(";")}
 
 
-def _given_for(tables: Sequence[str], columns: set[str] | None, source: Source | None) -> tuple[Given, ...]:
+def _given_for(tables: Sequence[str], columns: set[str] | None, source: ParentSource | None) -> tuple[Given, ...]:
     """The columns that given checkpoints stand for: those of the tables named with as many parents."""
     if source is None:
         return ()
@@ -201,7 +201,7 @@ def _given_for(tables: Sequence[str], columns: set[str] | None, source: Source |
     return (Given(stands_for, source.models, source.to_json(), source.given_splits),)
 
 
-def given_source(models: Sequence[Path] | None, splits: Path | None, data: str) -> Source | None:
+def given_source(models: Sequence[Path] | None, splits: Path | None, data: str) -> ParentSource | None:
     """Checkpoints in place of trained parents.
 
     Raises:
@@ -213,7 +213,7 @@ def given_source(models: Sequence[Path] | None, splits: Path | None, data: str) 
         raise ValueError(
             f"there is no file {missing[0]}: name checkpoints with --model, and their splits with --splits."
         )
-    return Source(None, tuple(map(str, models)), str(splits) if splits else None, data)
+    return ParentSource(None, tuple(map(str, models)), str(splits) if splits else None, data)
 
 
 def _say_substitutes(tables: Sequence[Table], scale: str) -> None:
@@ -252,7 +252,7 @@ def _close(outcome: Outcome, folder: Path) -> None:
         raise typer.Exit(SOME_FAILED)
 
 
-def _print_plan(planned: Sequence[Planned]) -> None:
+def _print_plan(planned: Sequence[PlannedUnit]) -> None:
     """Units by their parents, in the order of work."""
     for source in dict.fromkeys(one.unit.source for one in planned):
         folder = f", {source.training.folder}" if source.training else ""

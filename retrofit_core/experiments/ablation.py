@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from .cells import Cell, Column, Table, usual_cell
 from .rows import read_row
 from .scales import Scale
-from .units import Source
+from .units import ParentSource
 
 #: The whole method, once with each fit.
 CLOSED_FORM, GRADIENT = "KF-Linear, conductance", "KF-Gradient, conductance"
@@ -83,7 +83,9 @@ CHANGES: tuple[Change, ...] = (
 )
 
 
-def ablation_cell(table: Table, column: Column, name: str, scale: Scale, source: Source, seed: int) -> Cell | None:
+def ablation_cell(
+    table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
+) -> Cell | None:
     """As usual, but for the closed form of transformers, which this table leaves out."""
     row = read_row(name)
     return (

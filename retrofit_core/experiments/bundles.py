@@ -10,7 +10,7 @@ from typing import Any
 
 from ..system.files import write
 from .results import FOLDER, Result, all_results, seal_of
-from .units import Source
+from .units import ParentSource
 
 SCHEMA = 1
 #: What is left out of a bundle without images: long lists, which only paired intervals and pictures need.
@@ -28,18 +28,18 @@ class Given:
     names: tuple[str, ...]
     """Of the checkpoints' files"""
     facts: Mapping[str, Any]
-    """As `Source.to_json` says it: digests of the files, and the data set"""
+    """As `ParentSource.to_json` says it: digests of the files, and the data set"""
     splits: str | None = None
     """Name of the splits file"""
 
     @property
-    def source(self) -> Source:
+    def source(self) -> ParentSource:
         """The parents, known by the digests of their files, which need not be there."""
         return Recorded(None, self.names, self.splits, self.facts["data"], self.facts)
 
 
 @dataclass(frozen=True)
-class Recorded(Source):
+class Recorded(ParentSource):
     """Parents of which only the digests are known."""
 
     facts: Mapping[str, Any] = field(default_factory=dict)

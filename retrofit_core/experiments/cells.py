@@ -8,7 +8,7 @@ from .paper import FIGURES, paper_values
 from .results import Metric
 from .rows import OTHER_PARENT_FIRST, Row, applies, read_row, scored
 from .scales import Scale, data_set, network, run_settings, training
-from .units import FineTuning, Fusion, Parent, Source, Unit
+from .units import FineTuning, Fusion, Parent, ParentSource, Unit
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Column:
     many_fits: bool = False
     """Whether most of its rows are gradient fits of ViTs, which a scale may make smaller still"""
 
-    def source(self, scale: Scale, train_seed: int = 0) -> Source:
+    def source(self, scale: Scale, train_seed: int = 0) -> ParentSource:
         """Its parents at a scale."""
         scale = self.scale(scale)
-        return Source(training(scale, self.data, self.arch, self.split, self.parts, train_seed, self.shards))
+        return ParentSource(training(scale, self.data, self.arch, self.split, self.parts, train_seed, self.shards))
 
     def scale(self, scale: Scale) -> Scale:
         """A scale as it is for this column."""
@@ -78,7 +78,7 @@ class Table:
     columns: tuple[Column, ...]
     more_rows: tuple[str, ...] = ()
     """Rows that the paper does not have"""
-    make: "Callable[[Table, Column, str, Scale, Source, int], Cell | None] | None" = None
+    make: "Callable[[Table, Column, str, Scale, ParentSource, int], Cell | None] | None" = None
     """In place of `usual_cell`"""
 
     @property
@@ -98,7 +98,7 @@ class Table:
         """All rows that are measured."""
         return tuple(dict.fromkeys((*scored(self.paper_rows), *self.more_rows)))
 
-    def cells(self, scale: Scale, seeds: int | None = None, given: Source | None = None) -> list[Cell]:
+    def cells(self, scale: Scale, seeds: int | None = None, given: ParentSource | None = None) -> list[Cell]:
         """Every cell that can be measured at a scale.
 
         Args:
@@ -116,7 +116,7 @@ class Table:
         return [cell for cell in cells if cell is not None]
 
 
-def usual_cell(table: Table, column: Column, name: str, scale: Scale, source: Source, seed: int) -> Cell | None:
+def usual_cell(table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
     """The network of a row, measured, fine-tuned before where the column says so; None where the row does not apply."""
     row = read_row(name)
     if not applies(row, column.parts, len(set(column.arch)) == 1) or not _is_meant(column, row, seed):
@@ -135,7 +135,7 @@ def usual_cell(table: Table, column: Column, name: str, scale: Scale, source: So
     )
 
 
-def row_unit(column: Column, row: Row, scale: Scale, source: Source, seed: int) -> Unit:
+def row_unit(column: Column, row: Row, scale: Scale, source: ParentSource, seed: int) -> Unit:
     """The unit of a row."""
     unit: Unit
     if row.parent is not None:

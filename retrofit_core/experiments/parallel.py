@@ -13,7 +13,7 @@ import torch
 from ..data import VARIABLE
 from ..system import files
 from ..system.extras import require
-from .planning import Planned
+from .planning import PlannedUnit
 from .results import Result
 from .runner import Left, OnResult, Outcome, attempt, until_done
 from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent
@@ -28,7 +28,7 @@ KINDS = (Parent, Fusion | Clustering, FineTuning | LossLandscape)
 
 
 def run_in_parallel(
-    units: Sequence[Planned],
+    units: Sequence[PlannedUnit],
     root: str | Path,
     *,
     jobs: int = 2,
@@ -57,7 +57,7 @@ def run_in_parallel(
     setting = Setting(root, str(Path.cwd()), os.environ.get(VARIABLE), threads, device, deadline)
     losses = 0
 
-    def carry_out(wave: Sequence[Planned]) -> Iterator[tuple[int, Result | str | Left]]:
+    def carry_out(wave: Sequence[PlannedUnit]) -> Iterator[tuple[int, Result | str | Left]]:
         nonlocal losses
         left = set(range(len(wave)))
         calls = [delayed(_remote)(index, one, setting) for index, one in enumerate(wave)]
@@ -77,7 +77,7 @@ def run_in_parallel(
                 ) from error
         yield from ((index, Left.BUSY) for index in left)
 
-    def waves(waiting: Sequence[Planned]) -> list[list[Planned]]:
+    def waves(waiting: Sequence[PlannedUnit]) -> list[list[PlannedUnit]]:
         return [[one for one in waiting if isinstance(one.unit, kinds)] for kinds in KINDS]
 
     with _backend(backend, scheduler):
@@ -98,7 +98,7 @@ class Setting:
     deadline: float | None
 
 
-def _remote(index: int, one: Planned, setting: Setting) -> tuple[int, Result | str | Left]:
+def _remote(index: int, one: PlannedUnit, setting: Setting) -> tuple[int, Result | str | Left]:
     """`attempt` in another process, perhaps on another machine."""
     for folder in (setting.root, Path(setting.folder)):
         if not folder.is_dir():

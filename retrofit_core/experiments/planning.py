@@ -13,7 +13,7 @@ from .work import finished
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedUnit:
     """A unit and where it stands."""
 
     unit: Unit
@@ -23,7 +23,7 @@ class Planned:
     """It will take about so long; None where nothing tells"""
 
 
-def plan(cells: Iterable[Cell], root: str | Path, known: Mapping[str, Result] | None = None) -> list[Planned]:
+def plan(cells: Iterable[Cell], root: str | Path, known: Mapping[str, Result] | None = None) -> list[PlannedUnit]:
     """The units of cells, each once, in the order of their value: parents before fusions, first seeds first.
 
     Args:
@@ -36,7 +36,7 @@ def plan(cells: Iterable[Cell], root: str | Path, known: Mapping[str, Result] | 
                 units.setdefault(each.key(), each)
     past = {**(known or {}), **all_results(root)}
     return [
-        Planned(unit, result := finished(unit, root, known), None if result else expected(unit, past.values()))
+        PlannedUnit(unit, result := finished(unit, root, known), None if result else expected(unit, past.values()))
         for unit in units.values()
     ]
 

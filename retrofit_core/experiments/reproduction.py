@@ -42,7 +42,7 @@ from .tables import TABLES
 
 
 @dataclass(frozen=True, repr=False)
-class Shown:
+class Display:
     """Something to be looked at: as HTML in a notebook, as Markdown in a terminal."""
 
     html: str
@@ -173,7 +173,7 @@ class ReproducedColumn:
             for line in self.block.lines
         )
 
-    def show(self, rows: Sequence[str] | None = None) -> Shown:
+    def show(self, rows: Sequence[str] | None = None) -> Display:
         """The table, with the scale on every number.
 
         Args:
@@ -183,7 +183,7 @@ class ReproducedColumn:
         """
         lines = [self.line(row) for row in rows] if rows else _shown(self.block, paper_alone=not self.lines)
         block = dataclasses.replace(self.block, lines=tuple(lines))
-        return Shown(HTML.block(block), MARKDOWN.block(block))
+        return Display(HTML.block(block), MARKDOWN.block(block))
 
     def __repr__(self) -> str:
         return f"<{self.table}, {self.name}: {len(self.lines)} of {len(self.block.lines)} rows measured ({self.badge})>"
@@ -221,7 +221,7 @@ class ReproducedTable:
             return next((column for column in self.columns if column.lines), self.columns[0])
         return find({column.name: column for column in reversed(self.columns)}, name, f"column of {self.name}")
 
-    def show(self, columns: Collection[str] | None = None) -> Shown:
+    def show(self, columns: Collection[str] | None = None) -> Display:
         """All columns, or some, each with the scale on every number, and the command that measures what is missing.
 
         Where nothing is measured these are the paper's numbers alone.
@@ -237,7 +237,7 @@ class ReproducedTable:
             for column in shown
         ]
         report = dataclasses.replace(self.report, blocks=tuple(blocks))
-        return Shown(HTML.table(report), MARKDOWN.table(report))
+        return Display(HTML.table(report), MARKDOWN.table(report))
 
     def frame(self) -> pd.DataFrame:
         """All columns, one below the other, as `ReproducedColumn.frame`."""

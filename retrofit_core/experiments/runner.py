@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..system import files
 from ..system.monitor import Cancelled, Monitor
-from .planning import Planned, all_needs
+from .planning import PlannedUnit, all_needs
 from .results import Result
 from .units import FineTuning, Parent, Unit
 from .work import title, work
@@ -41,11 +41,11 @@ class Left(Enum):
 
 
 #: Carries out some units: (index, what came of it) of each, as they are done.
-Carrier = Callable[[Sequence[Planned]], Iterator[tuple[int, Result | str | Left]]]
+Carrier = Callable[[Sequence[PlannedUnit]], Iterator[tuple[int, Result | str | Left]]]
 
 
 def run(
-    units: Sequence[Planned],
+    units: Sequence[PlannedUnit],
     root: str | Path,
     *,
     monitor: Monitor | None = None,
@@ -63,7 +63,7 @@ def run(
         Cancelled: the monitor asked for it.
     """
 
-    def carry_out(wave: Sequence[Planned]) -> Iterator[tuple[int, Result | str | Left]]:
+    def carry_out(wave: Sequence[PlannedUnit]) -> Iterator[tuple[int, Result | str | Left]]:
         for index, one in enumerate(wave):
             yield index, attempt(one, Path(root), device, deadline, monitor)
 
@@ -71,8 +71,8 @@ def run(
 
 
 def until_done(
-    units: Sequence[Planned],
-    waves: Callable[[Sequence[Planned]], list[list[Planned]]],
+    units: Sequence[PlannedUnit],
+    waves: Callable[[Sequence[PlannedUnit]], list[list[PlannedUnit]]],
     carry_out: Carrier,
     on_result: OnResult | None,
 ) -> Outcome:
@@ -91,7 +91,7 @@ def until_done(
             on_result(unit, result)
 
     while waiting:
-        busy: list[Planned] = []
+        busy: list[PlannedUnit] = []
         for wave in waves(waiting):
             ready = []
             for one in wave:
@@ -114,7 +114,7 @@ def until_done(
 
 
 def attempt(
-    one: Planned, root: Path, device: str, deadline: float | None, monitor: Monitor | None = None
+    one: PlannedUnit, root: Path, device: str, deadline: float | None, monitor: Monitor | None = None
 ) -> Result | str | Left:
     """A unit's result, the reason of its failure, or why it was left.
 
@@ -141,7 +141,7 @@ def attempt(
         return str(error) if isinstance(error, ValueError) else repr(error)
 
 
-def _too_long(one: Planned, deadline: float | None) -> bool:
+def _too_long(one: PlannedUnit, deadline: float | None) -> bool:
     """Whether a unit that cannot go on later would not be done in time."""
     if deadline is None or isinstance(one.unit, Parent | FineTuning):
         return False

@@ -10,7 +10,7 @@ from .cells import Cell, Column, Table, row_unit, usual_cell
 from .results import Metric
 from .rows import read_row
 from .scales import Scale
-from .units import Clustering, FineTuning, Fusion, LossLandscape, Source
+from .units import Clustering, FineTuning, Fusion, LossLandscape, ParentSource
 
 #: Two ways in which silent neurons are kept from being averaged away (docs/findings.md).
 AGAINST_SILENCE = (
@@ -92,7 +92,9 @@ def _set_sizes() -> tuple[Column, ...]:
     return tuple(dataclasses.replace(NONIID_PAIR, name=name, settings=settings) for name, settings in sizes.items())
 
 
-def set_size_cell(table: Table, column: Column, name: str, scale: Scale, source: Source, seed: int) -> Cell | None:
+def set_size_cell(
+    table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
+) -> Cell | None:
     """The parents stand in the column "all sizes", the fusions in the others."""
     if name.startswith("Parent") != (column.name == "all sizes"):
         return None
@@ -111,7 +113,9 @@ def _against_zipit() -> tuple[Column, ...]:
     )
 
 
-def against_zipit_cell(table: Table, column: Column, name: str, scale: Scale, source: Source, seed: int) -> Cell | None:
+def against_zipit_cell(
+    table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
+) -> Cell | None:
     """What needs no fusion samples stands in the columns without a number; ZipIt had 25,000."""
     row = read_row(name)
     sampled = column.name.endswith("samples")
@@ -142,7 +146,9 @@ TINY_FULL = _full("tiny-imagenet", "vit-tiny-imagenet", (2,), 1e-5, samples=5000
 CIFAR_FULL = _full("cifar100", "vit", (2, 4), samples=5000)
 
 
-def end_to_end_cell(table: Table, column: Column, name: str, scale: Scale, source: Source, seed: int) -> Cell | None:
+def end_to_end_cell(
+    table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
+) -> Cell | None:
     """Seconds of the fusion, of its fine-tuning, and of both; what a row leaves out takes none and has no cell."""
     fusion = row_unit(TINY_FULL[0], read_row("KF-Gradient, uniform"), scale, source, seed)
     tuning = FineTuning(fusion, scale.finetune_epochs, TINY_FULL[1].learning_rate)
@@ -156,7 +162,7 @@ def end_to_end_cell(table: Table, column: Column, name: str, scale: Scale, sourc
     return Cell(table.name, column.name, name, seed, units, Metric("seconds")) if units else None
 
 
-def cost_cell(table: Table, column: Column, name: str, scale: Scale, source: Source, seed: int) -> Cell | None:
+def cost_cell(table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
     """Multiply-adds for one image, in units of one parent's, which fine-tuning does not change."""
     if name == "Average" or seed or (column.tuned and name == "Ensemble"):
         return None
@@ -166,7 +172,9 @@ def cost_cell(table: Table, column: Column, name: str, scale: Scale, source: Sou
 RAND, BETWEEN_SEEDS = "adjusted Rand index to uniform", "adjusted Rand index between seeds"
 
 
-def clustering_cell(table: Table, column: Column, name: str, scale: Scale, source: Source, seed: int) -> Cell | None:
+def clustering_cell(
+    table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
+) -> Cell | None:
     """How far clusterings of the third convolution agree; all seeds are one unit."""
     other = column.name if name == BETWEEN_SEEDS else "uniform"
     if seed or (name == RAND and column.name == "uniform"):
@@ -181,7 +189,9 @@ NEAR_ZERO = "last convolution of parent 0"
 NEARLY = "0.1"
 
 
-def histogram_cell(table: Table, column: Column, name: str, scale: Scale, source: Source, seed: int) -> Cell | None:
+def histogram_cell(
+    table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
+) -> Cell | None:
     """How many neurons of the last convolution have scores near zero; the histogram itself is in the unit's result."""
     if seed:
         return None
@@ -201,7 +211,9 @@ LANDSCAPE_PATHS = {
 CLIP = 4.6
 
 
-def landscape_cell(table: Table, column: Column, name: str, scale: Scale, source: Source, seed: int) -> Cell | None:
+def landscape_cell(
+    table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
+) -> Cell | None:
     """Numbers of the picture: at the networks, around them, between them; one unit a seed of the fusion."""
     kind = column.metric.removeprefix("landscape ")
     names = LANDSCAPE_PATHS if kind == "barrier" else LANDSCAPE_NETWORKS

@@ -23,7 +23,7 @@ FROM_SOURCE = ("models", "splits", "data", "evaluate", "analyse", "device")
 
 
 @dataclass(frozen=True)
-class Source:
+class ParentSource:
     """Where the parents come from: a training, or files that are given."""
 
     training: TrainConfig | None = None
@@ -63,7 +63,7 @@ class Source:
 class Unit:
     """A piece of work whose network is measured on the test images."""
 
-    source: Source
+    source: ParentSource
     test_images: int | None
 
     def to_json(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Unit:
 class Parent(Unit):
     """One parent, trained if it is not there."""
 
-    source: Source
+    source: ParentSource
     index: int
     test_images: int | None = None
 
@@ -105,7 +105,7 @@ class Parent(Unit):
 class Fusion(Unit):
     """One fusion of a source's parents."""
 
-    source: Source
+    source: ParentSource
     run: RunConfig
     """Its files are those of the source, whatever stands there"""
     test_images: int | None = None
@@ -138,7 +138,7 @@ class Fusion(Unit):
 class Clustering(Unit):
     """The clustering of one level's neurons under each score, see `clustering.py`."""
 
-    source: Source
+    source: ParentSource
     level: int = 2
     """The third convolution"""
     samples: int = 200
@@ -174,7 +174,7 @@ class LossLandscape(Unit):
     landscape: Landscape
 
     @property
-    def source(self) -> Source:  # type: ignore[override]
+    def source(self) -> ParentSource:  # type: ignore[override]
         return self.fusion.source
 
     @property
@@ -203,7 +203,7 @@ class FineTuning(Unit):
     seed: int = 0
 
     @property
-    def source(self) -> Source:  # type: ignore[override]
+    def source(self) -> ParentSource:  # type: ignore[override]
         return self.start.source
 
     @property

@@ -39,7 +39,7 @@ from ..training.parents import NOTE, read_training, train_parents
 from ..training.state import digest as digest_of_tensors
 from .clustering import clustering
 from .results import Result, packed, read_result, write_result
-from .units import NETWORKS, Clustering, FineTuning, Fusion, LossLandscape, Parent, Source, Unit
+from .units import NETWORKS, Clustering, FineTuning, Fusion, LossLandscape, Parent, ParentSource, Unit
 
 #: Raised when the numbers of a clustering or a landscape change; methods have a version of their own.
 CLUSTERING = 1
@@ -147,7 +147,7 @@ def inputs(unit: Unit, root: Path) -> dict[str, str | None]:
     return {**data, **parents, "clustering version": str(CLUSTERING)}
 
 
-def _architecture(source: Source) -> str | None:
+def _architecture(source: ParentSource) -> str | None:
     """The name of parent 0's architecture; None where its checkpoint does not tell."""
     if source.training is not None:
         return parse(source.training.arch[0])["architecture"]
@@ -173,7 +173,7 @@ def short_title(unit: Unit) -> str:
     return f"fine-tuning of {short_title(unit.start)}"
 
 
-def parents_title(source: Source) -> str:
+def parents_title(source: ParentSource) -> str:
     """How parents are trained, or the names of their files."""
     training = source.training
     if training is None:
@@ -228,7 +228,7 @@ def _trained_beside_others(unit: Parent, root: Path) -> tuple[Path, Result] | No
             other = read_training(note.parent)
             if other is None or other.of_parent(unit.index) != training.of_parent(unit.index):
                 continue
-            parent = dataclasses.replace(unit, source=Source(dataclasses.replace(other, device="auto")))
+            parent = dataclasses.replace(unit, source=ParentSource(dataclasses.replace(other, device="auto")))
             checkpoint, result = Path(parent.source.files(root)[parent.index]), finished(parent, root)
             if result is not None and checkpoint.exists():
                 return checkpoint, result
@@ -326,7 +326,7 @@ def _measured(unit: Unit, network: nn.Module, root: Path, monitor: Monitor, devi
     return {"metrics": metrics, "correct": packed(correct.numpy())}
 
 
-def _per_part(source: Source, root: Path, test: Images, labels: Tensor, correct: Tensor) -> list[float | None]:
+def _per_part(source: ParentSource, root: Path, test: Images, labels: Tensor, correct: Tensor) -> list[float | None]:
     """Accuracy (%) on the test images of those classes that each part has."""
     splits = source.splits(root)
     if splits is None or not Path(splits).exists():

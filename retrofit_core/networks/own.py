@@ -38,7 +38,7 @@ class NotAllowed(ValueError):
 
 
 @dataclass(frozen=True)
-class Source:
+class ModuleSource:
     """Where a module of a user's own lies."""
 
     module: str
@@ -49,10 +49,10 @@ class Source:
     """From which its name counts"""
 
 
-_allowed: dict[str, Source] = {}
+_allowed: dict[str, ModuleSource] = {}
 _named: set[str] = set()
 _asking = False
-_permitted: set[Source] = set()
+_permitted: set[ModuleSource] = set()
 _loaded: dict[tuple[str, str], ModuleType] = {}
 _importing = threading.RLock()
 
@@ -80,7 +80,7 @@ def canonical(name: str) -> str:
     return f"{Path(module).stem if module.endswith('.py') else module}:{function}"
 
 
-def source_of(name: str, base: str | Path = ".") -> Source:
+def source_of(name: str, base: str | Path = ".") -> ModuleSource:
     """Where the module of a factory lies; nothing is imported.
 
     Args:
@@ -93,14 +93,14 @@ def source_of(name: str, base: str | Path = ".") -> Source:
         path = (Path(base) / Path(module).expanduser()).resolve()
         if not path.is_file():
             raise ValueError(f"the architecture {name!r} names the file {path}, and there is no such file.")
-        return Source(path.stem, path, path.parent)
+        return ModuleSource(path.stem, path, path.parent)
     if not all(part.isidentifier() for part in module.split(".")):
         raise ValueError(
             f"the architecture {name!r} names no module: write package.module:function, or FILE.py:function."
         )
     stem = Path(base).resolve().joinpath(*module.split("."))
     file = next((path for path in (stem.with_suffix(".py"), stem / "__init__.py") if path.is_file()), None)
-    return Source(module, file, Path(base).resolve()) if file else Source(module)
+    return ModuleSource(module, file, Path(base).resolve()) if file else ModuleSource(module)
 
 
 def at(arch: str | None, base: str | Path) -> str | None:
@@ -222,7 +222,7 @@ def factory(name: str) -> Callable[..., Any]:
     return factory
 
 
-def _imported(source: Source, name: str) -> ModuleType:
+def _imported(source: ModuleSource, name: str) -> ModuleType:
     """The module, imported again where its file has changed since."""
     with _importing:
         try:
@@ -271,7 +271,7 @@ def _of_file(module_name: str, file: Path) -> ModuleType:
     return _loaded[key]
 
 
-def _check_place(module: ModuleType, source: Source, name: str) -> None:
+def _check_place(module: ModuleType, source: ModuleSource, name: str) -> None:
     """Refuse a module of the same name from elsewhere."""
     file = getattr(module, "__file__", None)
     if source.file is not None and (file is None or Path(file).resolve() != source.file):

@@ -32,7 +32,7 @@ class Augmentation:
         return augmented(pixels, self.crop, self.flip, self.policy, draw)
 
 
-class Source:
+class PixelSource:
     """Pixels and labels of some rows: read once if they fit into `budget` bytes, else again whenever they are used.
 
     What does not fit is decoded one block ahead by a thread, while the device is busy with the block before.
@@ -81,7 +81,7 @@ def steps_in(rows: int, batch: int) -> int:
 
 
 def epoch_of(
-    source: Source,
+    source: PixelSource,
     positions: Tensor,
     batch: int,
     augment: Augmentation,

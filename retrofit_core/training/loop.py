@@ -20,7 +20,7 @@ from ..system.monitor import Monitor
 from ..system.registry import find
 from ..system.settings import check_seed
 from . import state as states
-from .batches import Augmentation, Batch, Source, epoch_of, steps_in
+from .batches import Augmentation, Batch, PixelSource, epoch_of, steps_in
 from .descent import one_epoch
 from .evaluation import check_suits, rows_of
 from .optimizers import OPTIMIZERS
@@ -144,7 +144,7 @@ def train(
         progress = Progress(model, stepper, [draw, *generators])
         best, history = progress.best, progress.history
         save = _Saver(Path(state) if state else None, settings, progress)
-        source = Source(images, rows, chosen_device, budget)
+        source = PixelSource(images, rows, chosen_device, budget)
         # The steps alone: held-out rows come in batches of other sizes, each of which would be compiled again.
         network = torch.compile(model) if compile else model
         mixed = partial(torch.autocast, chosen_device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16)
@@ -315,7 +315,7 @@ def _error(logits: Tensor, batch: Batch, label_smoothing: float) -> Tensor:
 
 
 @torch.no_grad()
-def _quality(model: nn.Module, source: Source, positions: Tensor, layout: torch.memory_format) -> Quality | None:
+def _quality(model: nn.Module, source: PixelSource, positions: Tensor, layout: torch.memory_format) -> Quality | None:
     """(accuracy in per cent, minus the loss) on these positions of the source."""
     if not len(positions):
         return None

@@ -30,7 +30,7 @@ NOTE = "training.json"
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedParent:
     """A training, checked before any work."""
 
     images: Images
@@ -41,7 +41,7 @@ class Planned:
     """Arguments of `train` for each parent"""
 
 
-def plan(config: TrainConfig, images: Images) -> Planned:
+def plan(config: TrainConfig, images: Images) -> PlannedParent:
     """Rows, architectures and settings of each parent.
 
     Args:
@@ -61,7 +61,7 @@ def plan(config: TrainConfig, images: Images) -> Planned:
         settings_of(config.recipe, images, spec["architecture"], shares, _chosen(config), config.augment)
         for spec in specs
     ]
-    return Planned(images, rows, specs, settings)
+    return PlannedParent(images, rows, specs, settings)
 
 
 def _shards(words: str) -> list[list[int]]:
@@ -184,7 +184,7 @@ def _take_back(folder: Path, files: list[Path]) -> None:
 
 def _parent(
     config: TrainConfig,
-    planned: Planned,
+    planned: PlannedParent,
     files: list[Path],
     index: int,
     resume: bool,
@@ -229,7 +229,7 @@ def _make_folder(folder: Path) -> None:
         raise ValueError(f"--out {folder}: no such folder can be made: {error.strerror}.") from error
 
 
-def _write_notes(config: TrainConfig, folder: Path, planned: Planned, files: list[Path], keep: bool) -> None:
+def _write_notes(config: TrainConfig, folder: Path, planned: PlannedParent, files: list[Path], keep: bool) -> None:
     """Write splits.json and training.json before the training, so that a stopped one has them too."""
     splits = folder / "splits.json"
     described = f"{config.split}, {config.parts} parts, seed {config.seed}"
@@ -246,7 +246,7 @@ def _write_notes(config: TrainConfig, folder: Path, planned: Planned, files: lis
         write_training(config, folder)
 
 
-def _check_same_parents(folder: Path, files: list[Path], planned: Planned, keep: bool) -> None:
+def _check_same_parents(folder: Path, files: list[Path], planned: PlannedParent, keep: bool) -> None:
     """Refuse to mix parents of two splits in one folder, and to write over those of another one."""
     splits, present = folder / "splits.json", set(folder.glob("parent-*.safetensors"))
     other = splits.exists() and (keep or present) and not _is_split(splits, files, planned)
@@ -258,7 +258,7 @@ def _check_same_parents(folder: Path, files: list[Path], planned: Planned, keep:
         )
 
 
-def _is_split(path: Path, files: list[Path], planned: Planned) -> bool:
+def _is_split(path: Path, files: list[Path], planned: PlannedParent) -> bool:
     """Whether a splits file gives these parents their rows; a damaged one does not."""
     try:
         stored = read_splits(path, files, len(planned.images))

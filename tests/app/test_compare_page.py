@@ -151,7 +151,7 @@ def test_files_have_the_digits_of_the_page(runs_folder):
 
 def test_the_comparison_is_copied_with_its_fine_tunings(runs_folder):
     entry = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
-    (fused,) = compared.made(entry)
+    (fused,) = compared.networks_of(entry)
     tuning = {"epochs": 3, "batch": 32, "learning_rate": 0.01, "precision": "float32", "augment": "auto", "seed": 0}
     tuned = dataclasses.replace(fused, tuning=tuning, file=runs_folder / "0123456789" / "tuned.safetensors")
     command, python, cell = taking.texts([fused, tuned])

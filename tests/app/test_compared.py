@@ -107,9 +107,11 @@ def test_fine_tuned_networks_are_rows_behind_their_run(runs_folder):
     fused, after = group.rows
     assert after.name == "KF-Linear, fine-tuned 10 epochs" and after.accuracy == 97.5
     assert after.seconds == pytest.approx(fused.seconds + 5.0)
-    assert after.made[0].file == tuned / "tuned.safetensors"
-    assert after.made[0].settings["fine-tuning"] == "10 epochs" and fused.made[0].settings["fine-tuning"] == "–"
-    assert after.made[0].settings["fine-tuning batch"] == "32" and "fine-tuning of" not in after.made[0].settings
+    assert after.networks[0].file == tuned / "tuned.safetensors"
+    assert after.networks[0].settings["fine-tuning"] == "10 epochs" and fused.networks[0].settings["fine-tuning"] == "–"
+    assert (
+        after.networks[0].settings["fine-tuning batch"] == "32" and "fine-tuning of" not in after.networks[0].settings
+    )
     (tuned / "metrics.json").write_text("{")
     (group,) = compared.groups([entry], [])
     assert group.rows[1].n == 0  # damaged: a row without numbers

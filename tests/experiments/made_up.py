@@ -11,7 +11,7 @@ from retrofit_core.experiments.cells import Cell
 from retrofit_core.experiments.results import Result, packed
 from retrofit_core.experiments.scales import scale_of
 from retrofit_core.experiments.tables import TABLES
-from retrofit_core.experiments.units import FineTuning, Fusion, Source, Unit
+from retrofit_core.experiments.units import FineTuning, Fusion, ParentSource, Unit
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import parse
 
@@ -62,7 +62,9 @@ def _version(fusion: Fusion) -> int:
     return METHODS[fusion.run.method].version_for(parse(training.arch[0])["architecture"] if training else None)
 
 
-def cells_of(table: str, scale: str = "smoke", seeds: int | None = None, given: Source | None = None) -> list[Cell]:
+def cells_of(
+    table: str, scale: str = "smoke", seeds: int | None = None, given: ParentSource | None = None
+) -> list[Cell]:
     """The cells of a table."""
     return TABLES[table].cells(scale_of(scale), seeds, given)
 

@@ -11,7 +11,7 @@ from retrofit_core.experiments.bundles import Bundle, Given, merged, read_bundle
 from retrofit_core.experiments.folders import update_folder, used_by
 from retrofit_core.experiments.results import write_result
 from retrofit_core.experiments.tables import TABLES
-from retrofit_core.experiments.units import Source
+from retrofit_core.experiments.units import ParentSource
 from tests.experiments.made_up import bundle_of, cells_of, knowing, made, renamed
 
 ENDED = ("vgg11-full", "runtime-vgg", "fusion-set-size")
@@ -112,7 +112,7 @@ def test_given_parents_stand_once_with_all_of_their_columns(tmp_path):
     files = [tmp_path / name for name in ("a", "b")]
     for file in files:
         file.write_text(file.name)
-    source = Source(None, tuple(map(str, files)), None, "digits")
+    source = ParentSource(None, tuple(map(str, files)), None, "digits")
     columns = (("vgg11-noniid", "2-way"), ("runtime-vgg", "seconds"))
     here = [Given((column,), source.models, source.to_json()) for column in columns]
     elsewhere = dataclasses.replace(here[1], names=("a", "b"))  # the same files, by another path

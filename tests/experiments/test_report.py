@@ -24,7 +24,7 @@ from retrofit_core.experiments.report_words import ours_words, printed
 from retrofit_core.experiments.results import write_result
 from retrofit_core.experiments.scales import SCALES, scale_of
 from retrofit_core.experiments.tables import TABLES
-from retrofit_core.experiments.units import Source
+from retrofit_core.experiments.units import ParentSource
 from tests.experiments.made_up import bundle_of, cells_of, knowing, made, renamed
 from tests.marks import each_case
 
@@ -304,7 +304,7 @@ def test_given_parents_have_columns_of_their_own(tmp_path):
     files = [tmp_path / f"parent-{index}.safetensors" for index in range(2)]
     for index, file in enumerate(files):
         file.write_text(str(index))
-    source = Source(None, tuple(map(str, files)), "splits.json", "digits")
+    source = ParentSource(None, tuple(map(str, files)), "splits.json", "digits")
     (tmp_path / "splits.json").write_text("{}")
     source = dataclasses.replace(source, given_splits=str(tmp_path / "splits.json"))
     given = Given((("vgg11-noniid", "2-way"),), source.models, source.to_json(), source.given_splits)
@@ -323,7 +323,7 @@ def test_given_parents_stand_at_the_fullest_scale_that_means_the_same_work(tmp_p
     files = [tmp_path / f"parent-{index}.safetensors" for index in range(2)]
     for index, file in enumerate(files):
         file.write_text(str(index))
-    source = Source(None, tuple(map(str, files)), None, "digits")
+    source = ParentSource(None, tuple(map(str, files)), None, "digits")
     given = Given((("vgg11-noniid", "2-way"),), source.models, source.to_json())
     small, evening, paper = (scale_of(name) for name in ("small", "evening", "paper"))
     cells = [cell for scale in ("small", "paper") for cell in cells_of("vgg11-noniid", scale, 1, source)]
@@ -486,7 +486,7 @@ def test_given_checkpoints_are_found_again_by_the_command(tmp_path, capsys, monk
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):
         Path(name).write_text(name)
-    source = Source(None, ("a", "b"), None, "digits")
+    source = ParentSource(None, ("a", "b"), None, "digits")
     cells = [cell for cell in cells_of("vgg11-noniid", given=source) if cell.column == "2-way"]
     bundle = bundle_of(cells, lambda cell: {"accuracy": 12.5})
     for result in bundle.results.values():

@@ -10,7 +10,7 @@ import pytest
 from retrofit_core.experiments import table
 from retrofit_core.experiments.bundles import Bundle, Given, merged, write_bundle
 from retrofit_core.experiments.results import all_results
-from retrofit_core.experiments.units import Source
+from retrofit_core.experiments.units import ParentSource
 from tests.experiments.made_up import bundle_of, cells_of, knowing, renamed
 
 ROWS = {
@@ -59,7 +59,7 @@ def test_each_column_is_shown_at_its_best_scale(bundle, runs):
 
 
 def test_given_parents_are_of_the_papers_scale(bundle, runs):
-    class Pair(Source):
+    class Pair(ParentSource):
         def to_json(self):
             return {"models": ["a", "b"], "data": "cifar10"}
 

@@ -17,7 +17,7 @@ from retrofit_core.experiments import work as working
 from retrofit_core.experiments.planning import plan
 from retrofit_core.experiments.results import Metric, all_results, path_of, read_result
 from retrofit_core.experiments.runner import run
-from retrofit_core.experiments.units import FineTuning, Fusion, Parent, Source
+from retrofit_core.experiments.units import FineTuning, Fusion, Parent, ParentSource
 from retrofit_core.experiments.work import NETWORKS, finished, work
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.checkpoints import load_model, save_model
@@ -345,7 +345,7 @@ def test_a_training_goes_on_after_its_finished_epochs(measured, tmp_path, clock)
 def test_a_parent_that_stands_beside_other_networks_is_trained_once(root, tmp_path):
     """The first parent of a pair of one width and another is that of the pair of one width."""
     other_width = MLP.replace("[64, 8,", "[64, 7,")
-    pair = Source(dataclasses.replace(TRAINING, arch=(MLP, other_width)))
+    pair = ParentSource(dataclasses.replace(TRAINING, arch=(MLP, other_width)))
     alone, epochs = tmp_path / "alone", []
     carry_out(alone, [Parent(pair, 0, 100)])
     outcome = carry_out(root, [Parent(pair, index, 100) for index in range(2)], monitor=Monitor(epochs.append))
@@ -356,14 +356,14 @@ def test_a_parent_that_stands_beside_other_networks_is_trained_once(root, tmp_pa
     # Else it would be known as quick work.
     assert taken.metrics["all_seconds"] == read_result(root, PARENTS[0].key()).metrics["all_seconds"]
     assert files.digest(pair.files(root)[0]) == files.digest(pair.files(alone)[0])
-    other_seed = Source(dataclasses.replace(TRAINING, arch=(MLP, other_width), seed=1))
+    other_seed = ParentSource(dataclasses.replace(TRAINING, arch=(MLP, other_width), seed=1))
     carry_out(root, [Parent(other_seed, 0, 100)])
     assert files.digest(other_seed.files(root)[0]) != files.digest(pair.files(root)[0])
 
 
 @pytest.mark.parametrize("change", ["checkpoint", "notes"])
 def test_what_cannot_be_trusted_is_not_taken_for_a_parent(root, change):
-    pair = Source(dataclasses.replace(TRAINING, arch=(MLP, MLP.replace("[64, 8,", "[64, 7,"))))
+    pair = ParentSource(dataclasses.replace(TRAINING, arch=(MLP, MLP.replace("[64, 8,", "[64, 7,"))))
     file = Path(SOURCE.files(root)[0])
     if change == "checkpoint":
         other_weights(file)

@@ -15,7 +15,7 @@ from retrofit_core.experiments.paper import FIGURES, OURS, Value, paper_values
 from retrofit_core.experiments.rows import scored
 from retrofit_core.experiments.scales import SCALES, network, scale_of
 from retrofit_core.experiments.tables import TABLES
-from retrofit_core.experiments.units import Clustering, FineTuning, Fusion, LossLandscape, Parent, Source, Unit
+from retrofit_core.experiments.units import Clustering, FineTuning, Fusion, LossLandscape, Parent, ParentSource, Unit
 from retrofit_core.inspection.landscape import Landscape
 from retrofit_core.networks.architectures import build, fitted, parse
 from retrofit_core.training.parents import TrainConfig
@@ -161,14 +161,14 @@ def test_given_checkpoints_are_known_by_their_content(tmp_path):
         for name in names:
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).write_text(Path(name).name)
-        return Source(None, tuple(str(tmp_path / name) for name in names), None, "cifar10")
+        return ParentSource(None, tuple(str(tmp_path / name) for name in names), None, "cifar10")
 
     first, moved, other = source("a/0", "a/1"), source("b/0", "b/1"), source("a/0", "a/2")
     assert Parent(first, 1).key() == Parent(moved, 1).key() != Parent(other, 1).key()
 
 
 def test_a_unit_is_other_work_if_anything_of_it_is():
-    source = Source(TrainConfig())
+    source = ParentSource(TrainConfig())
     column = TABLES["vgg11-noniid"].columns[0]
     fusion = next(
         cell.units[0]

@@ -17,16 +17,16 @@ from retrofit_core.experiments.cells import Cell
 from retrofit_core.experiments.planning import plan
 from retrofit_core.experiments.results import Metric, Result, all_results
 from retrofit_core.experiments.runner import Outcome, run
-from retrofit_core.experiments.units import FineTuning, Fusion, Source, Unit
+from retrofit_core.experiments.units import FineTuning, Fusion, ParentSource, Unit
 from retrofit_core.runs import RunConfig
 from retrofit_core.training.parents import TrainConfig
 
 MLP = '{"architecture": "mlp", "sizes": [64, 8, 6, 10]}'
-SOURCE = Source(TrainConfig(data="digits", arch=(MLP,), split="sharded", parts=2, recipe="small", epochs=2))
+SOURCE = ParentSource(TrainConfig(data="digits", arch=(MLP,), split="sharded", parts=2, recipe="small", epochs=2))
 LOG = "log"
 
 
-def fusion(method: str = "KF-Linear", source: Source = SOURCE, **changes: Any) -> Fusion:
+def fusion(method: str = "KF-Linear", source: ParentSource = SOURCE, **changes: Any) -> Fusion:
     config = RunConfig(models=(), method=method, samples=40, importance_samples=40, **changes)
     return Fusion(source, config, 100)
 

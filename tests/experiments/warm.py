@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import torch
 from tqdm import tqdm
 
-from retrofit_core.experiments.units import Source
+from retrofit_core.experiments.units import ParentSource
 from retrofit_core.networks.architectures import build, parse
 from retrofit_core.networks.checkpoints import save_model
 from tests.experiments.tiny import MLP, carry_out, fusion
@@ -23,5 +23,5 @@ with TemporaryDirectory() as folder:
     files = [str(Path(folder, f"{index}.safetensors")) for index in range(2)]
     for index, file in enumerate(files):
         save_model(build(parse(MLP), seed=index), file)
-    source = Source(None, tuple(files), None, "digits")
+    source = ParentSource(None, tuple(files), None, "digits")
     carry_out(Path(folder), [fusion(source=source, fusion_from="iid")])

@@ -8,6 +8,7 @@ those, so that it has the same key wherever the package is installed, else the r
 trains itself lie in parents-KEY (the key of their `TrainConfig`, which is in training.json); runs share them.
 """
 
+from retrofit_core.runs.store import alone
 from retrofit_core.runs.worker import Busy, begin, cancel, was_asked
 from retrofit_core.system.extras import library_version as library
 

@@ -1,6 +1,6 @@
 """Runs side by side: the networks that they made, by the parents that they fused, and what these are measured against.
 
-`made` is the one place that says which networks a run has to show; tables and pictures take what it returns.
+`networks_of` is the one place that says which networks a run has to show; tables and pictures take what it returns.
 """
 
 import statistics
@@ -26,7 +26,7 @@ TUNING = "fine-tuning"
 
 
 @dataclass(frozen=True)
-class Made:
+class FusedNetwork:
     """A network that a run made."""
 
     entry: Entry
@@ -57,7 +57,7 @@ class Row:
     """In addresses: "parent 0", "ensemble", or that of the first network"""
     each: tuple[dict[str, Any], ...]
     """What each network was measured at"""
-    made: tuple[Made, ...] = ()
+    networks: tuple[FusedNetwork, ...] = ()
     """The networks, where runs made them"""
 
     @property
@@ -83,7 +83,7 @@ class Row:
     @property
     def seconds(self) -> float | None:
         """The mean time of making it."""
-        times = [one.seconds for one in self.made if one.seconds is not None]
+        times = [one.seconds for one in self.networks if one.seconds is not None]
         return statistics.fmean(times) if times else None
 
     @property
@@ -131,7 +131,7 @@ class Group:
         return max(self.parents, key=lambda row: row.accuracy or 0.0, default=None)
 
 
-def made(entry: Entry, weighed: bool = True) -> list[Made]:
+def networks_of(entry: Entry, weighed: bool = True) -> list[FusedNetwork]:
     """The networks of a finished run: the fused one, then its fine-tuned ones in the order of their making.
 
     Args:
@@ -141,7 +141,7 @@ def made(entry: Entry, weighed: bool = True) -> list[Made]:
     if not methods.weighs(entry):
         decided.pop("importance", None)  # it was asked for and decides nothing
     decided[TUNING] = NONE
-    fused = Made(
+    fused = FusedNetwork(
         entry,
         name,
         entry.name,
@@ -156,7 +156,7 @@ def made(entry: Entry, weighed: bool = True) -> list[Made]:
     ]
 
 
-def _tuned(fused: Made, kept: Work) -> Made:
+def _tuned(fused: FusedNetwork, kept: Work) -> FusedNetwork:
     """The network of a finished fine-tuning; without numbers where it is damaged."""
     facts: dict[str, Any] = {}
     seconds = None
@@ -166,7 +166,7 @@ def _tuned(fused: Made, kept: Work) -> Made:
     long = f"{epochs} epoch{'' if epochs == 1 else 's'}"
     others = {name: value for name, value in kept.settings.items() if name not in ("of", "epochs")}
     words = {TUNING: long, **{f"{TUNING} {name.replace('_', ' ')}": f"{value}" for name, value in others.items()}}
-    return Made(
+    return FusedNetwork(
         fused.entry,
         f"{fused.name}, fine-tuned {long}",
         f"{fused.id}+{kept.name}",
@@ -232,7 +232,7 @@ def default(entries: Sequence[Entry], shown: Entry) -> tuple[str, ...]:
 
 
 def _group(entries: Sequence[Entry], known: Sequence[Entry], apart: bool, importance: str) -> Group:
-    networks = [network for entry in entries for network in made(entry, weighed=not importance)]
+    networks = [network for entry in entries for network in networks_of(entry, weighed=not importance)]
     measured = next((entry for entry in (*entries, *known) if entry.metrics.get("networks")), None)
     references = _references(measured) if measured else []
     baseline = _best_baseline(known, [network.id for network in networks])
@@ -249,8 +249,8 @@ def _group(entries: Sequence[Entry], known: Sequence[Entry], apart: bool, import
     )
 
 
-def _rows(networks: Sequence[Made], apart: bool) -> list[Row]:
-    together: dict[Any, list[Made]] = {}
+def _rows(networks: Sequence[FusedNetwork], apart: bool) -> list[Row]:
+    together: dict[Any, list[FusedNetwork]] = {}
     for network in networks:
         alike = tuple((name, value) for name, value in network.settings.items() if name != SEED)
         together.setdefault(network.id if apart else (network.name, alike), []).append(network)
@@ -286,7 +286,7 @@ def _best_baseline(known: Sequence[Entry], compared: Sequence[str]) -> Row | Non
     best = max(candidates, key=lambda entry: entry.accuracy or 0.0, default=None)
     if best is None or best.name in compared:
         return None
-    network = made(best)[0]
+    network = networks_of(best)[0]
     return Row(f"best baseline: {network.name}", REFERENCE, network.id, (network.facts,), (network,))
 
 

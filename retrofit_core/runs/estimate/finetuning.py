@@ -3,7 +3,7 @@
 import json
 
 from ...system import device as devices
-from ...training.parents import Planned
+from ...training.parents import PlannedParent
 from ..finetunings import FinetunePlan
 from .pace import pace_of
 from .predict import START
@@ -21,7 +21,7 @@ def finetuning_seconds(plan: FinetunePlan, device: str = "auto") -> float:
         raise ValueError("the pace of a network that is not from the library is known once it is trained.")
     chosen = devices.pick(device)
     pace = pace_of(json.dumps(spec), chosen.type)
-    planned = Planned(plan.images, [plan.rows], [spec], [plan.settings])
+    planned = PlannedParent(plan.images, [plan.rows], [spec], [plan.settings])
     trained, _ = training_seconds(planned, [0], [pace], chosen)
     # The networks before, on the held-out images, and the network itself on about as many test images.
     measured = (len(plan.run.parents) * 2 + 2) * len(plan.held_out) * pace.forward

@@ -19,7 +19,7 @@ from ...fusion.network_levels import Levels
 from ...fusion.task import Cost
 from ...inspection.analysis import SEEDS, TEST_IMAGES
 from ...training.batches import steps_in
-from ...training.parents import Planned
+from ...training.parents import PlannedParent
 from .pace import Pace, products_rate, step_seconds
 from .planning import MethodPlan
 
@@ -28,7 +28,7 @@ LEVEL, FIRST = 5, 200
 
 
 def training_seconds(
-    planned: Planned, missing: Sequence[int], paces: Sequence[Pace], device: torch.device
+    planned: PlannedParent, missing: Sequence[int], paces: Sequence[Pace], device: torch.device
 ) -> tuple[float, float]:
     """Steps of all epochs, augmentation, and a forward pass of the held-out rows for each epoch."""
     total = 0.0

@@ -116,11 +116,13 @@ def duration(seconds: float) -> str:
 
 
 def _networks(group: Group, row: Row) -> list[predictions.Network]:
-    if row.role != FUSED and not row.made:
+    if row.role != FUSED and not row.networks:
         file = group.entry.folder / "fused.safetensors"
         return [predictions.Network(group.entry, row.id, file, row.accuracy or 0.0)]
     return [
-        predictions.Network(made.entry, "fused", made.file, made.facts["accuracy"]) for made in row.made if made.facts
+        predictions.Network(network.entry, "fused", network.file, network.facts["accuracy"])
+        for network in row.networks
+        if network.facts
     ]
 
 

@@ -56,7 +56,7 @@ def layout(groups: list[Group], chosen: RunTable) -> None:
             width=210,
             help="Of the rows; the best first.",
         )
-        if chosen.apart or any(len(row.made) > 1 for row in rows):
+        if chosen.apart or any(len(row.networks) > 1 for row in rows):
             st.toggle(
                 "Each seed apart",
                 **COMPARE.control("apart"),
@@ -82,7 +82,7 @@ def results(groups: list[Group], chosen: RunTable, palette: Palette) -> None:
     settings(groups, chosen, palette)
     by_class.by_class(groups, palette, origin)
     by_class.mistakes(groups, palette, origin)
-    entries = {row.made[0].entry.name: row.made[0].entry for group in groups for row in group.rows}
+    entries = {row.networks[0].entry.name: row.networks[0].entry for group in groups for row in group.rows}
     by_level.by_level(list(entries.values()), palette, origin)
     st.divider()
     taking.copy(origin, "this comparison", "runs")

@@ -6,7 +6,7 @@ from retrofit_app.figures import interval, listing, number, percent, share
 from retrofit_app.figures.booktable import Column, Line, Table, ranked
 from retrofit_app.figures.leaderboard import seconds_words
 from retrofit_app.runs import methods
-from retrofit_app.runs.compared import Group, Made, Row
+from retrofit_app.runs.compared import FusedNetwork, Group, Row
 from retrofit_app.runs.settings import NONE
 
 from .paired import Gap, gap, signed
@@ -110,7 +110,7 @@ def findings(groups: Sequence[Group]) -> list[str]:
 
 
 def _keeps_parents(row: Row) -> bool:
-    return bool(row.made) and methods.keeps_parents(row.made[0].entry)
+    return bool(row.networks) and methods.keeps_parents(row.networks[0].entry)
 
 
 def _lines(group: Group, rows: Sequence[Row]) -> list[Line]:
@@ -136,12 +136,12 @@ def _cells(group: Group, row: Row) -> tuple[str, ...]:
         "" if accuracy is None else share(accuracy),
         "" if accuracy is None else interval(accuracy, row.samples).removeprefix("±\N{NO-BREAK SPACE}"),
         _distance(more) if more else ("the best" if row is parent else ""),
-        "" if not row.made or not row.n else f"{row.n}{' †' if row.n == 1 else ''}",
+        "" if not row.networks or not row.n else f"{row.n}{' †' if row.n == 1 else ''}",
         "" if row.deviation is None else number(row.deviation),
         "" if loss is None else number(loss, 2),
         "" if calibration is None else number(calibration, 3),
         "" if row.seconds is None else seconds_words(row.seconds),
-        _runs(row.made),
+        _runs(row.networks),
     )
 
 
@@ -149,8 +149,8 @@ def _distance(more: Gap) -> str:
     return f"{signed(more.points)}{more.within}"
 
 
-def _runs(made: Sequence[Made]) -> str:
-    names = [f"{one.id}{' (shipped)' if one.entry.shipped else ''}" for one in made]
+def _runs(networks: Sequence[FusedNetwork]) -> str:
+    names = [f"{one.id}{' (shipped)' if one.entry.shipped else ''}" for one in networks]
     return ", ".join(names) if len(names) <= MOST_NAMES else f"{', '.join(names[:2])} and {len(names) - 2} more"
 
 
@@ -164,7 +164,7 @@ def settings(groups: Sequence[Group], every: bool) -> Table:
         every: those that are the same in all of them, too.
     """
     rows = [row for group in groups for row in group.rows]
-    each = [row.made[0].settings | _seeds(row) for row in rows]
+    each = [row.networks[0].settings | _seeds(row) for row in rows]
     names = dict.fromkeys(name for values in each for name in values)
     # A setting that a run does not have at all, such as the epochs of a closed form, makes no difference.
     shown = [name for name in names if every or len({values[name] for values in each if name in values}) > 1]
@@ -180,5 +180,5 @@ def _titles(rows: Sequence[Row]) -> list[str]:
 
 
 def _seeds(row: Row) -> dict[str, str]:
-    seeds = [made.settings.get("seed", NONE) for made in row.made]
+    seeds = [network.settings.get("seed", NONE) for network in row.networks]
     return {"seed": ", ".join(seeds)} if len(seeds) > 1 else {}

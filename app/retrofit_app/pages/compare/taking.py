@@ -7,7 +7,7 @@ import streamlit as st
 from retrofit_app import runs, widgets
 from retrofit_app.address import session
 from retrofit_app.figures.booktable import Table
-from retrofit_app.runs.compared import Group, Made
+from retrofit_app.runs.compared import FusedNetwork, Group
 from retrofit_app.widgets import copies, downloads
 
 MOST_NAMES = 4  # of runs in the name of a file
@@ -15,8 +15,8 @@ MOST_NAMES = 4  # of runs in the name of a file
 
 def several(groups: Sequence[Group]) -> widgets.Several:
     """The compared runs as the origin of pictures and tables."""
-    networks = [made for group in groups for row in group.rows for made in row.made]
-    entries = [made.entry for made in networks]
+    networks = [network for group in groups for row in group.rows for network in row.networks]
+    entries = [network.entry for network in networks]
     names = list(dict.fromkeys(entry.name for entry in entries))
     shown = names if len(names) <= MOST_NAMES else [*names[: MOST_NAMES - 1], f"{len(names) - MOST_NAMES + 1}-more"]
     versions = sorted({entry.status.get("version") or runs.library() for entry in entries})
@@ -24,22 +24,25 @@ def several(groups: Sequence[Group]) -> widgets.Several:
     return widgets.Several("-".join(["compare", *shown]), source, lambda: texts(networks))
 
 
-def texts(networks: Sequence[Made]) -> tuple[str, str, str]:
+def texts(networks: Sequence[FusedNetwork]) -> tuple[str, str, str]:
     """The comparison as a command, as Python and as a notebook cell; fine-tunings are lines of the command."""
     from retrofit_core.runs import RunConfig, snippets
 
-    entries = {made.entry.name: made.entry for made in networks}
+    entries = {network.entry.name: network.entry for network in networks}
     pairs = [(RunConfig.from_json(entry.config), copies.training_of(entry)) for entry in entries.values()]
-    lines = [snippets.comparison_command(pairs), *(_tuning(made) for made in networks if made.tuning is not None)]
+    lines = [
+        snippets.comparison_command(pairs),
+        *(_tuning(network) for network in networks if network.tuning is not None),
+    ]
     return "\n".join(lines), snippets.comparison_python(pairs), snippets.comparison_cell(pairs)
 
 
-def _tuning(made: Made) -> str:
+def _tuning(network: FusedNetwork) -> str:
     """The line that fine-tunes a network of a comparison again."""
     from retrofit_core.runs import RunConfig
     from retrofit_core.runs.finetunings import FinetuneConfig
 
-    return FinetuneConfig.from_json(made.tuning or {}).command(RunConfig.from_json(made.entry.config).key())
+    return FinetuneConfig.from_json(network.tuning or {}).command(RunConfig.from_json(network.entry.config).key())
 
 
 def notations(table: Table, origin: widgets.Several, key: str) -> None:
