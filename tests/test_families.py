@@ -161,6 +161,24 @@ def normed_head():
     return Code(code, head=nn.Linear(WIDTH, CLASSES), **parts)
 
 
+def upsampling(skip, **options):
+    """Maps that are made larger by a transposed convolution with a BatchNorm behind it, and smaller again."""
+
+    def code(net, x):
+        h = net.stem(x).relu()
+        y = net.down(net.norm(net.up(h)).relu())
+        return net.head((h + y if skip else y).relu().mean((2, 3)))
+
+    return Code(
+        code,
+        stem=nn.Conv2d(3, 6, 3, stride=2, padding=1),
+        up=nn.ConvTranspose2d(6, WIDTH, 3, stride=2, padding=1, output_padding=1, **options),
+        norm=nn.BatchNorm2d(WIDTH),
+        down=nn.Conv2d(WIDTH, 6, 3, stride=2, padding=1),
+        head=nn.Linear(6, CLASSES),
+    )
+
+
 IMAGES, SEQUENCES = (3, 8, 8), (TOKENS, 4)
 #: Name -> (how it is made, shape of an input).
 FAMILIES = {
@@ -177,6 +195,8 @@ FAMILIES = {
     "PReLU, one slope": (lambda: prelu(0), IMAGES),
     "PReLU, a slope for each neuron": (lambda: prelu(1), IMAGES),
     "BatchNorm before the head": (normed_head, IMAGES),
+    "ConvTranspose": (lambda: upsampling(skip=False), IMAGES),
+    "ConvTranspose inside of a block, without a bias": (lambda: upsampling(skip=True, bias=False), IMAGES),
 }
 
 

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 
 Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
+Transposed = nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d
 Affine = nn.Linear | Convolution
 
 
@@ -21,6 +22,28 @@ class Scale(nn.Module):
     def __init__(self, factor: nn.Parameter) -> None:
         super().__init__()
         self.factor = factor
+
+
+class Turned(nn.Module):
+    """Stands for the kernel of a transposed convolution, which is that of a convolution turned round."""
+
+    bias = None
+
+
+@torch.no_grad()
+def straightened(layer: Transposed) -> Convolution:
+    """A new convolution with stride 1 and no padding that has the kernel of a transposed one."""
+    kind = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[layer.weight.ndim - 3]
+    with torch.device("meta"):
+        new = kind(layer.in_channels, layer.out_channels, layer.kernel_size, dilation=layer.dilation)  # type: ignore[arg-type]
+    new.weight = nn.Parameter(turned_kernel(layer.weight))
+    new.bias = None if layer.bias is None else nn.Parameter(layer.bias.clone())
+    return new.eval()
+
+
+def turned_kernel(weight: torch.Tensor) -> torch.Tensor:
+    """(outputs, inputs, ...) of (inputs, outputs, ...), and the other way round."""
+    return weight.transpose(0, 1).flip(tuple(range(2, weight.ndim))).contiguous()
 
 
 @torch.no_grad()
@@ -70,7 +93,7 @@ def by_channel(norm: BatchNorm, dimensions: int) -> Convolution:
 
 
 @torch.no_grad()
-def put_back(layer: Affine, affine: Affine | None, norm: BatchNorm | Scale) -> None:
+def put_back(layer: Affine, affine: Affine | Transposed | None, norm: BatchNorm | Scale | Turned) -> None:
     """Write a folded layer into `affine` and make `norm` the identity, so that the architecture keeps its BatchNorm (its scale).
 
     The bias goes where there is room for it: into the affine layer if it has one, else into the BatchNorm. Where the layer is
@@ -78,10 +101,11 @@ def put_back(layer: Affine, affine: Affine | None, norm: BatchNorm | Scale) -> N
     Raises:
         ValueError: the BatchNorm has no affine parameters and the layer before it no bias.
     """
-    if isinstance(norm, Scale):
+    if isinstance(norm, (Scale, Turned)):
         assert affine is not None
-        norm.factor.fill_(1)
-        affine.weight.copy_(layer.weight)
+        if isinstance(norm, Scale):
+            norm.factor.fill_(1)
+        affine.weight.copy_(layer.weight if isinstance(norm, Scale) else turned_kernel(layer.weight))
         if affine.bias is not None and layer.bias is not None:
             affine.bias.copy_(layer.bias)
         return

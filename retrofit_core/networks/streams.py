@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from .attention import attentions
 from .levels import Carried, Kind, Level, Parts, compose, is_branched, rows
+from .levels.kinds import TRANSPOSED
 from .levels.opening import rows_of
 from .symmetry import IN_PLACE, Group, neuron_groups, neuron_places
 
@@ -286,11 +287,18 @@ def _made_by(level: Level, groups: Sequence[Group], model: nn.Module) -> dict[in
     made: dict[int, Tensor] = {}
     rows = [rows_of(model, path, layer.weight) for path, layer in zip(level.paths, level.layers, strict=False)]
     rows += [(f"{path}.weight", 0) for path in level.paths[len(rows) :]]
-    axis = 1 if level.tables else 0  # of the neurons in the weights
+    axes = [  # of the neurons in the weights
+        int(bool(level.tables) or isinstance(model.get_submodule(name.rpartition(".")[0]), TRANSPOSED))
+        for name, _ in rows
+    ]
     for number, group in enumerate(groups):
         for part in group.parts:
-            if part.axis == axis and part.kind in ("out", "vector"):
-                for places in (part.index - start for name, start in rows if name == part.name):
+            if part.kind in ("out", "vector"):
+                for places in (
+                    part.index - start
+                    for (name, start), axis in zip(rows, axes, strict=True)
+                    if (name, axis) == (part.name, part.axis)
+                ):
                     inside = (places >= 0) & (places < level.width)
                     if inside.any():
                         made[number] = places[inside].view(len(places), -1)
@@ -309,7 +317,7 @@ def _carried(
         (number, part.axis): part.index
         for number, group in enumerate(groups)
         for part in group.parts
-        if part.name == name
+        if part.name == name and group.width > 1
     }
     own, axes = {number: index for (number, _), index in owners.items()}, {axis for _, axis in owners}
     whole = [

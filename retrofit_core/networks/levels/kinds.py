@@ -9,59 +9,30 @@ from torch import fx, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 AFFINE = (nn.Linear, *CONVOLUTIONS)
 LAYERS = (*AFFINE, nn.Embedding)
 #: What changes nothing in evaluation mode: every kind of dropout. Functions that drop leave the trace, see `tracing`.
 TRANSPARENT = (_DropoutNd, nn.Identity)
-ACTIVATIONS = (
-    nn.ReLU,
-    nn.GELU,
-    nn.SiLU,
-    nn.Hardswish,
-    nn.LeakyReLU,
-    nn.ELU,
-    nn.Tanh,
-    nn.Sigmoid,
-    nn.Softplus,
-    nn.ReLU6,
-    nn.PReLU,
-    nn.Mish,
-    nn.SELU,
-    nn.CELU,
-    nn.Hardtanh,
-    nn.Hardsigmoid,
-    nn.LogSigmoid,
-    nn.Softsign,
-    nn.Tanhshrink,
-    nn.Softshrink,
-    nn.Hardshrink,
-    nn.RReLU,
-    nn.Threshold,
+
+
+def words(text: str) -> set[str]:
+    """A set of names, written as a sentence."""
+    return set(text.split())
+
+
+#: Activation functions, as modules and as functions.
+ACTIVATIONS = tuple(
+    getattr(nn, name)
+    for name in words(
+        "ReLU GELU SiLU Hardswish LeakyReLU ELU Tanh Sigmoid Softplus ReLU6 Mish SELU CELU Hardtanh Hardsigmoid "
+        "LogSigmoid Softsign Tanhshrink Softshrink Hardshrink RReLU Threshold PReLU"
+    )
 )
-ACTIVATION_FUNCTIONS = {
-    "relu",
-    "gelu",
-    "silu",
-    "hardswish",
-    "leaky_relu",
-    "elu",
-    "tanh",
-    "sigmoid",
-    "softplus",
-    "relu6",
-    "mish",
-    "selu",
-    "celu",
-    "hardtanh",
-    "hardsigmoid",
-    "logsigmoid",
-    "softsign",
-    "tanhshrink",
-    "softshrink",
-    "hardshrink",
-    "rrelu",
-    "threshold",
-}
+ACTIVATION_FUNCTIONS = words(
+    "relu gelu silu hardswish leaky_relu elu tanh sigmoid softplus relu6 mish selu celu hardtanh hardsigmoid logsigmoid "
+    "softsign tanhshrink softshrink hardshrink rrelu threshold"
+)
 ADDITIONS = {operator.add, operator.iadd, torch.add}
 
 

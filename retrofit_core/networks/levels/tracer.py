@@ -12,33 +12,12 @@ from torch.fx.proxy import Attribute, TraceError
 from torch.nn import functional as F
 
 from ..wrappers import entry_point
+from .kinds import words
 
 #: What a tensor tells of itself for all batches alike.
-FACTS = {
-    "ndim",
-    "dtype",
-    "device",
-    "layout",
-    "requires_grad",
-    "is_cuda",
-    "is_cpu",
-    "is_sparse",
-    "is_nested",
-    "is_quantized",
-    "is_meta",
-}
+FACTS = words("ndim dtype device layout requires_grad is_cuda is_cpu is_sparse is_nested is_quantized is_meta")
 #: Methods that tell no more of a tensor than its shape does.
-SHAPES = {
-    "size",
-    "dim",
-    "ndimension",
-    "numel",
-    "nelement",
-    "stride",
-    "is_contiguous",
-    "is_floating_point",
-    "is_complex",
-}
+SHAPES = words("size dim ndimension numel nelement stride is_contiguous is_floating_point is_complex")
 #: `x += y` and its like, and what they are where nothing is written into.
 INPLACE_OPERATORS = {
     getattr(operator, f"i{name}"): getattr(operator, name)

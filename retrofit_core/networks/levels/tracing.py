@@ -19,6 +19,7 @@ from .plain import call_layers
 from .scales import fold_scales
 from .spelling import spell_sums
 from .tracer import Unregistered, holds_tensors, inputs_of, traced
+from .transposed import call_convolutions
 from .weights import computed_weights, repeated
 
 #: Names and order of the leading tensor arguments of the torch functions whose arguments are inspected.
@@ -93,7 +94,8 @@ def trace(
         if not node.users and node.op not in ("placeholder", "output") and asked:
             graph.erase_node(node)
     call_layers(graph, modules)
-    folds = [_fold_batchnorms(graph, modules)] if fold else []
+    folds = [call_convolutions(graph, modules)] if layers else []
+    folds += [_fold_batchnorms(graph, modules)] if fold else []
     if layers:
         folds += [fold_scales(graph, modules), _norms_by_channel(graph, modules)]
     names = dict.fromkeys(name for of_step in folds for name in of_step)

@@ -20,143 +20,37 @@ from ..levels.kinds import (
     ACTIVATIONS,
     CONVOLUTIONS,
     TRANSPARENT,
+    TRANSPOSED,
     argument,
     is_channelwise,
     is_sum,
+    words,
 )
 from .ids import FIXED, Ids
 
-TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-ELEMENTWISE = (*ACTIVATIONS, *TRANSPARENT)
+POOLS = [f"{kind}Pool{d}d" for kind in ("Max", "Avg", "AdaptiveAvg", "AdaptiveMax") for d in (1, 2, 3)]
+PADS = (padding._ConstantPadNd, padding._CircularPadNd, padding._ReflectionPadNd, padding._ReplicationPadNd)
 #: Modules that mix positions and treat every channel alike.
-POSITIONS = (
-    nn.MaxPool1d,
-    nn.MaxPool2d,
-    nn.MaxPool3d,
-    nn.AvgPool1d,
-    nn.AvgPool2d,
-    nn.AvgPool3d,
-    nn.AdaptiveAvgPool1d,
-    nn.AdaptiveAvgPool2d,
-    nn.AdaptiveAvgPool3d,
-    nn.AdaptiveMaxPool1d,
-    nn.AdaptiveMaxPool2d,
-    nn.AdaptiveMaxPool3d,
-    nn.Upsample,
-    padding._ConstantPadNd,
-    padding._CircularPadNd,
-    padding._ReflectionPadNd,
-    padding._ReplicationPadNd,
-)
+POSITIONS = (*(getattr(nn, name) for name in POOLS), nn.Upsample, *PADS)
 RESHAPING = (nn.Flatten, nn.Unflatten, nn.ChannelShuffle, nn.PixelShuffle, nn.PixelUnshuffle)
-#: Operations that only move entries, so they can be run on the numbers of neurons instead.
-MOVES = {
-    "flatten",
-    "reshape",
-    "reshape_as",
-    "with_item",
-    "view_as",
-    "view",
-    "unflatten",
-    "permute",
-    "transpose",
-    "movedim",
-    "moveaxis",
-    "swapaxes",
-    "swapdims",
-    "squeeze",
-    "unsqueeze",
-    "expand",
-    "expand_as",
-    "contiguous",
-    "chunk",
-    "split",
-    "unbind",
-    "getitem",
-    "cat",
-    "concat",
-    "stack",
-    "roll",
-    "repeat",
-    "t",
-    "flip",
-    "select",
-    "narrow",
-    "clone",
-    "detach",
-    "repeat_interleave",
-    "tile",
-    "split_with_sizes",
-    "tensor_split",
-    "broadcast_to",
-    "channel_shuffle",
-    "pixel_shuffle",
-    "pixel_unshuffle",
-    "getattr",
-}
-#: Those that take some of a tensor's entries out of it.
-TAKING = {"chunk", "split", "split_with_sizes", "tensor_split", "unbind", "getitem", "select", "narrow"}
-ENTRYWISE = ACTIVATION_FUNCTIONS | {
-    "exp",
-    "log",
-    "sqrt",
-    "rsqrt",
-    "abs",
-    "neg",
-    "pow",
-    "square",
-    "clamp",
-    "clamp_min",
-    "sin",
-    "cos",
-    "reciprocal",
-    "float",
-    "double",
-    "to",
-    "type_as",
-    "zeros_like",
-    "ones_like",
-    "selu",
-    "celu",
-    "logsigmoid",
-    "softsign",
-    "tanhshrink",
-    "softshrink",
-    "hardshrink",
-    "threshold",
-    "erf",
-    "log1p",
-    "expm1",
-    "sign",
-    "clamp_max",
-    "clip",
-    "nan_to_num",
-}
-BINARY = {
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "div",
-    "maximum",
-    "minimum",
-    "multiply",
-    "subtract",
-    "pow",
-    "where",
-    "addcmul",
-    "addcdiv",
-    "lerp",
-    "logaddexp",
-    "fmax",
-    "fmin",
-    "hypot",
-    *("gt", "lt", "ge", "le", "eq", "ne"),
-    *("masked_fill", "fmod", "remainder", "logical_and", "logical_or"),
-}
-REDUCING = {"mean", "sum", "amax", "amin", "norm", "vector_norm", "var", "std", "logsumexp"}
-POOLING = {
-    *(f"{kind}_pool{dims}d" for kind in ("max", "avg", "adaptive_avg", "adaptive_max") for dims in (1, 2, 3)),
+#: Operations that take some of a tensor's entries out of it.
+TAKING = words("chunk split split_with_sizes tensor_split unbind getitem select narrow")
+#: Those that only move entries, so they can be run on the numbers of neurons instead.
+MOVES = TAKING | words(
+    "flatten reshape reshape_as with_item view_as view unflatten permute transpose movedim moveaxis swapaxes swapdims "
+    "squeeze unsqueeze expand expand_as contiguous cat concat stack roll repeat t flip clone detach repeat_interleave tile "
+    "broadcast_to channel_shuffle pixel_shuffle pixel_unshuffle getattr"
+)
+ENTRYWISE = ACTIVATION_FUNCTIONS | words(
+    "exp log sqrt rsqrt abs neg pow square clamp clamp_min clamp_max clip sin cos reciprocal float double to type_as "
+    "zeros_like ones_like threshold erf log1p expm1 sign nan_to_num logical_not"
+)
+BINARY = words(
+    "add sub mul truediv div maximum minimum multiply subtract pow where addcmul addcdiv lerp logaddexp fmax fmin hypot "
+    "gt lt ge le eq ne masked_fill fmod remainder logical_and logical_or"
+)
+REDUCING = words("mean sum amax amin norm vector_norm var std logsumexp")
+POOLING = {f"{kind}_pool{d}d" for kind in ("max", "avg", "adaptive_avg", "adaptive_max") for d in (1, 2, 3)} | {
     "interpolate",
     "boolean_dispatch",
 }
@@ -218,13 +112,7 @@ class Rules:
         if not has_parameters and all(self._is_fixed(value) for value in inputs):
             return _zeros(node.meta["value"])
         rule = self._module_rule(target) if target is not None else self._function_rule(function_name(node))
-        if rule is None:
-            what = f"the {type(target).__name__} {node.target!r}" if target is not None else f"{function_name(node)}()"
-            raise ValueError(
-                f"it is not known which neurons belong together behind {what}, so neurons of two networks cannot be "
-                "aligned there. Use KF-Gradient, which aligns whole blocks by what they compute."
-            )
-        return rule(node)
+        return rule(node) if rule is not None else self._unknown(node)
 
     def _constant(self, node: fx.Node) -> Tensor:
         tensor = self.modules[node.target]
@@ -243,8 +131,7 @@ class Rules:
     def _module_rule(self, module: nn.Module) -> Callable[[fx.Node], Any] | None:
         table: list[tuple[Any, Callable[[fx.Node], Any]]] = [
             (nn.Linear, self._linear),
-            (CONVOLUTIONS, self._convolution),
-            (TRANSPOSED, self._transposed),
+            ((*CONVOLUTIONS, *TRANSPOSED), self._convolution),
             (nn.Embedding, self._embedding),
             (_NormBase, self._channel_norm),
             (nn.GroupNorm, self._group_norm),
@@ -253,7 +140,7 @@ class Rules:
             (nn.MultiheadAttention, self._attention),
             (nn.GLU, self._gated),
             ((nn.Softmax, nn.LogSoftmax), self._normalized),
-            (ELEMENTWISE, self._same),
+            ((*ACTIVATIONS, *TRANSPARENT), self._same),
             (POSITIONS, self._positions),
             (RESHAPING, self._move),
             (nn.Unfold, self._unfolded),
@@ -351,51 +238,32 @@ class Rules:
         return made.expand(node.meta["value"])
 
     def _convolution(self, node: fx.Node) -> Tensor:
-        """New neurons; a grouped convolution keeps those that it reads: its groups as a whole, several channels each."""
+        """New neurons; a grouped convolution keeps those that it reads: its groups as a whole, several channels each.
+
+        The weight of a transposed one has the neurons that are read first.
+        """
         layer = self.modules[node.target]
+        reads, makes = (0, 1) if isinstance(layer, TRANSPOSED) else (1, 0)
         ids = self.ids.constant_along(self._first(node), 1)
-        if layer.groups == 1:
-            self._assign(layer.weight, 1, ids, "in")
-            ids = self._made(layer.weight, layer.bias)
-        elif self.within and not is_channelwise(layer):
-            ids = self._made(layer.weight, layer.bias)
+        if layer.groups == 1 or (self.within and not makes and not is_channelwise(layer)):
+            if layer.groups == 1:
+                self._assign(layer.weight, reads, ids, "in")
+            ids = self._made(layer.weight, layer.bias, axis=makes)
         else:
             parts = ids.view(layer.groups, -1)
             self.ids.unify(parts, parts[:, :1])
-            ids = self.ids.of(parts[:, 0]).repeat_interleave(layer.out_channels // layer.groups)
-            self._assign(layer.weight, 0, ids, "vector")
-            self._assign(layer.bias, 0, ids, "vector")
+            made = self.ids.of(parts[:, 0]).repeat_interleave(layer.out_channels // layer.groups)
+            self._assign(layer.weight, 0, self.ids.of(ids) if makes else made, "vector")
+            ids = self._assign(layer.bias, 0, made, "vector")
         for name, gain in layer.named_parameters(recurse=False):
             if name not in ("weight", "bias") and len(gain) == layer.out_channels:
                 self._assign(gain, 0, ids, "vector")
         self._see(node, 1, ids)
         return on_axis(ids, 1, node)
 
-    def _transposed(self, node: fx.Node) -> Tensor:
-        """The weight has the neurons that are read first; those of a grouped convolution are kept, as in `_convolution`."""
-        layer = self.modules[node.target]
-        ids = self.ids.constant_along(self._first(node), 1)
-        if layer.groups == 1:
-            self._assign(layer.weight, 0, ids, "in")
-            key = (self.names[id(layer.weight)], 1)
-            ids = self.axes[key][0] if key in self.axes else self.ids.fresh(layer.out_channels)
-            self._assign(layer.weight, 1, ids, "out")
-        else:
-            parts = ids.view(layer.groups, -1)
-            self.ids.unify(parts, parts[:, :1])
-            ids = self.ids.of(parts)
-            self._assign(layer.weight, 0, ids.flatten(), "vector")
-            ids = ids[:, 0].repeat_interleave(layer.out_channels // layer.groups)
-        self._assign(layer.bias, 0, ids, "vector")
-        self._see(node, 1, ids)
-        return on_axis(ids, 1, node)
-
     def _embedding(self, node: fx.Node) -> Tensor:
         """Rows that are looked up: their columns are new neurons, or the ones that the table made before."""
-        layer = self.modules[node.target]
-        key = (self.names[id(layer.weight)], 1)
-        ids = self.axes[key][0] if key in self.axes else self.ids.fresh(layer.embedding_dim)
-        self._assign(layer.weight, 1, ids, self._kind_of_made(*key))
+        ids = self._made(self.modules[node.target].weight, None, axis=1)
         self._see(node, -1, ids)
         return ids.expand(node.meta["value"])
 
@@ -421,8 +289,8 @@ class Rules:
     def _group_norm(self, node: fx.Node) -> Tensor:
         weight, bias = self._tensors(node, "weight", "bias")
         ids = self.ids.constant_along(self._first(node), 1)
-        self._assign(weight, 0, ids, "vector")
-        self._assign(bias, 0, ids, "vector")
+        for tensor in (weight, bias):
+            self._assign(tensor, 0, ids, "vector")
         module = self.modules[node.target] if node.op == "call_module" else None
         self._split(ids.view(_argument(node, "num_groups", 1, 1) if module is None else module.num_groups, -1))
         return self._first(node)
@@ -432,8 +300,8 @@ class Rules:
         x = self._first(node)
         if weight is None or weight.ndim == 1:
             ids = self.ids.constant_along(x, -1)
-            self._assign(weight, 0, ids, "vector")
-            self._assign(bias, 0, ids, "vector")
+            for tensor in (weight, bias):
+                self._assign(tensor, 0, ids, "vector")
             return x
         for tensor in (weight, bias):
             if tensor is not None:
@@ -656,9 +524,11 @@ class Rules:
         return first.expand(node.meta["value"])
 
     def _unknown(self, node: fx.Node) -> Any:
+        target = self.modules[node.target] if node.op == "call_module" else None
+        what = f"{function_name(node)}()" if target is None else f"the {type(target).__name__} {node.target!r}"
         raise ValueError(
-            f"it is not known which neurons belong together behind {function_name(node)}(), so neurons of two networks cannot be "
-            "aligned there. Use KF-Gradient, which aligns whole blocks by what they compute."
+            f"it is not known which neurons belong together behind {what}, so neurons of two networks cannot be aligned "
+            "there. Use KF-Gradient, which aligns whole blocks by what they compute."
         )
 
     def _dot_product(self, node: fx.Node) -> Tensor:
