@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from retrofit_core.fusion.fit import Ridge
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import is_branched, partition, single_level
-from retrofit_core.networks.streams import with_streams
+from retrofit_core.networks.streams import with_spaces
 from retrofit_core.networks.symmetry import neuron_groups, shuffled
 from retrofit_core.system.registry import first_line
 
@@ -253,7 +253,7 @@ def closed_form(model: nn.Module, x: Tensor) -> dict[str, Any]:
     """Levels of the closed form, and whether they lie inside of blocks."""
     levels = partition(model, x, Ridge.levels)
     Ridge().check(levels, [levels], x)
-    levels = with_streams(model, levels, x, "the network")
+    levels = with_spaces(model, levels, x, "the network")
     Ridge().check(levels, [levels], x)
     return {"levels": len(levels), "inside": is_branched(levels)}
 

@@ -379,14 +379,14 @@ MUTATIONS = [
     ),
     Mutation(
         "fit: weights of one group are not added up",
-        "retrofit_core/fusion/fit/mapping.py",
+        "retrofit_core/fusion/mapping.py",
         "mapped.index_add_(0, groups,",
         "mapped.index_copy_(0, groups,",
         "tests/fit/test_mapping.py::test_members_of_one_group_add_up_and_absent_ones_give_zero",
     ),
     Mutation(
         "fit: the mapped bias is forgotten",
-        "retrofit_core/fusion/fit/mapping.py",
+        "retrofit_core/fusion/mapping.py",
         "own.bias.detach().double()[None] for own",
         "0 * own.bias.detach().double()[None] for own",
         "tests/fit/test_mapping.py::test_equals_the_loops",
@@ -394,7 +394,7 @@ MUTATIONS = [
     Mutation(
         "fit: the mapped start of a gradient fit is not written",
         "retrofit_core/fusion/fit/gradient.py",
-        "level.write(fitting.parents_weights() @ A)",
+        "level.write(step.parents_weights() @ A)",
         "pass",
         "tests/test_fusion.py::test_mapped_weights_start_a_gradient_fit_between_widths",
     ),
@@ -519,21 +519,21 @@ MUTATIONS = [
     ),
     Mutation(
         "levels: off by one in a dilated window",
-        "retrofit_core/networks/levels/level.py",
+        "retrofit_core/networks/levels/forms.py",
         "d * (k - 1) + 1 for",
         "d * k for",
         "tests/test_levels.py::test_unfolded_rows_times_weights_are_the_convolution",
     ),
     Mutation(
         "levels: windows at a stride of one",
-        "retrofit_core/networks/levels/level.py",
+        "retrofit_core/networks/levels/forms.py",
         "steps = [stride * step for",
         "steps = [stride for",
         "tests/test_levels.py::test_unfolded_rows_times_weights_are_the_convolution",
     ),
     Mutation(
         "levels: the padding of the other axis",
-        "retrofit_core/networks/levels/level.py",
+        "retrofit_core/networks/levels/forms.py",
         "padding = conv._reversed_padding_repeated_twice",
         "padding = conv._reversed_padding_repeated_twice[::-1]",
         "tests/test_levels.py::test_unfolded_rows_times_weights_are_the_convolution",
@@ -541,22 +541,22 @@ MUTATIONS = [
     Mutation(
         "levels: a skip is not known as one",
         "retrofit_core/networks/levels/building.py",
-        'residual=[node.op for node in segment.before] != ["placeholder"] and',
-        "residual=False and",
+        "and _is_residual(segment, modules",
+        "and False and _is_residual(segment, modules",
         "tests/test_depths.py::test_blocks_on_a_residual_stream_are_known",
     ),
     Mutation(
         "blocks: a branch is fitted to the whole target",
-        "retrofit_core/fusion/fit/ridge.py",
+        "retrofit_core/fusion/fit/forms.py",
         "-torch.eye(level.width).to",
         "-0 * torch.eye(level.width).to",
         "tests/test_blocks.py::test_equals_plain_least_squares_node_by_node",
     ),
     Mutation(
         "blocks: each level of a stream has groups of its own",
-        "retrofit_core/fusion/algorithm.py",
-        "if fitting.stream is not None:",
-        "if fitting.stream is not None and False:",
+        "retrofit_core/fusion/search.py",
+        "if space.first == index]",
+        "]",
         "tests/test_blocks.py::test_equals_plain_least_squares_node_by_node",
     ),
     Mutation(
@@ -568,16 +568,16 @@ MUTATIONS = [
     ),
     Mutation(
         "blocks: both layers of a sum keep the bias",
-        "retrofit_core/networks/levels/level.py",
+        "retrofit_core/networks/levels/forms.py",
         "*[torch.zeros_like(V[-1])] * len(biases)",
         "*[V[-1]] * len(biases)",
         "tests/test_blocks.py::test_a_shuffled_copy_is_found_again",
     ),
     Mutation(
         "blocks: the scores of a stream are those of one level",
-        "retrofit_core/fusion/network_levels.py",
-        "joined[kind.places] = torch.stack(made).mean(0)[:, None]",
-        "joined[kind.places] = joined[kind.places]",
+        "retrofit_core/fusion/spaces.py",
+        "own[written.places] = torch.stack(made[written.space.number]).mean(0)[:, None]",
+        "pass",
         "tests/test_blocks.py::test_streams_get_one_grouping_and_the_mean_of_their_scores",
     ),
     Mutation(
@@ -589,7 +589,7 @@ MUTATIONS = [
     ),
     Mutation(
         "blocks: what was missing is what is left",
-        "retrofit_core/fusion/fit/ridge.py",
+        "retrofit_core/fusion/fit/forms.py",
         "approximation_error(sums, missing, torch.zeros_like(V))",
         "approximation_error(sums, missing, V)",
         "tests/test_blocks.py::test_errors_are_those_of_the_streams_after_the_sum",
@@ -618,8 +618,8 @@ MUTATIONS = [
     Mutation(
         "repair: the logits vary more, too",
         "retrofit_core/fusion/fit/ridge.py",
-        "if self.repair and not (level.head or level.adds",
-        "if self.repair and not (level.adds",
+        "if self.repair and not (level.head or level.form.adds",
+        "if self.repair and not (level.form.adds",
         "tests/fit/test_repair.py",
     ),
     Mutation(
@@ -687,7 +687,7 @@ MUTATIONS = [
     ),
     Mutation(
         "fusion: the seed is ignored",
-        "retrofit_core/fusion/algorithm.py",
+        "retrofit_core/fusion/walk.py",
         "(seed * 1_000_003 + index)",
         "(index)",
         "tests/test_fusion.py::test_the_same_seed_gives_the_same_weights_and_leaves_the_global_state",
@@ -709,8 +709,8 @@ MUTATIONS = [
     Mutation(
         "fusion: BatchNorm keeps strange statistics",
         "retrofit_core/fusion/algorithm.py",
-        "reset_statistics(levels.model, inputs, keep_function=True, batch=walk.batch)",
-        "pass",
+        "keep_function=True, batch=walk.batch",
+        "keep_function=True, only=(), batch=walk.batch",
         "tests/test_depths.py::test_fused_networks_keep_useful_statistics",
     ),
     Mutation(
@@ -736,16 +736,16 @@ MUTATIONS = [
     ),
     Mutation(
         "parts: parents' weights of another part",
-        "retrofit_core/fusion/fit/mapping.py",
+        "retrofit_core/fusion/mapping.py",
         "groups[first + channel]",
         "groups[channel]",
         "tests/test_grouped.py::test_a_strong_ridge_towards_the_parents_gives_their_kernels",
     ),
     Mutation(
         "kinds: grouped where they are made first alone",
-        "retrofit_core/fusion/algorithm.py",
-        "own = alike(raw.values()) if len(raw) > 1 else among(gram, places)",
-        "own = among(gram, places)",
+        "retrofit_core/fusion/search.py",
+        "own = alike(compared.values()) if len(compared) > 1 else among(gram, space.places[step.index][0])",
+        "own = among(gram, space.places[step.index][0])",
         "tests/test_kinds.py::test_equals_plain_least_squares_kind_by_kind",
     ),
     Mutation(
@@ -764,9 +764,9 @@ MUTATIONS = [
     ),
     Mutation(
         "channels: neurons side by side in the order of their levels",
-        "retrofit_core/fusion/network_levels.py",
-        "known[self.places(index, kind.first)] = kind.places[of_neurons]",
-        "known[self.places(index, kind.first)] = of_neurons[:, None]",
+        "retrofit_core/fusion/spaces.py",
+        "known[theirs] = ours[space.labels(space.first, labels(space.first))]",
+        "known[theirs] = space.labels(space.first, labels(space.first))[:, None]",
         "tests/test_channelwise.py::test_neurons_of_several_levels_side_by_side_keep_their_groups",
     ),
     Mutation(
@@ -1149,8 +1149,8 @@ MUTATIONS = [
     ),
     Mutation(
         "carried: numbers for each neuron stay parent 0's",
-        "retrofit_core/fusion/algorithm.py",
-        "parameters[name].copy_(mean.movedim(-1, axis))",
+        "retrofit_core/fusion/walk.py",
+        "tensor[..., places] = (side_by_side @ weights).to(tensor)",
         "pass",
         "tests/test_attention.py::test_per_neuron_parameters_are_the_means_of_the_groups",
     ),

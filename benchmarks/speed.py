@@ -32,11 +32,13 @@ from retrofit_core.fusion.grouping import KMeans
 from retrofit_core.fusion.importance import Conductance
 from retrofit_core.fusion.moments import lags, solve
 from retrofit_core.fusion.results import LevelReport
+from retrofit_core.fusion.spaces import Levels
 from retrofit_core.fusion.walk import Walk
 from retrofit_core.networks.architectures import build, parse
 from retrofit_core.networks.levels import Level
 from retrofit_core.runs import read_inputs
 from retrofit_core.system import device as devices
+from retrofit_core.system.runtime import Runtime
 
 REPEATS = 5
 PAIR = next(iter(PAIRS))
@@ -179,7 +181,7 @@ def _by_gradient(name: str, models: list[torch.nn.Module], x: torch.Tensor, devi
 def clustering(inputs: Any, device: torch.device) -> dict[str, Any]:
     """n = 1024 neurons, k = 512: a level of the pair and random points, against scikit-learn with as many starts."""
     parents = [partition(model, inputs.fusion[0][:1]) for model in inputs.models]
-    walk = Walk(parents, parents[0], inputs.fusion[0], device=torch.device("cpu"))
+    walk = Walk(Levels(parents, parents[0]), inputs.fusion[0], Runtime(device="cpu"))
     for step in walk:
         if step.index < 4:
             step.moments(inputs=False)

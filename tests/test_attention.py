@@ -20,7 +20,7 @@ from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.attention import attention_maps, of_heads
 from retrofit_core.networks.levels import compose, partition
-from retrofit_core.networks.streams import with_streams
+from retrofit_core.networks.streams import with_spaces
 from retrofit_core.networks.symmetry import shuffled, tensors
 from tests.flat import Kept, fuse
 from tests.marks import each_case
@@ -49,7 +49,7 @@ def network(name, seed=1):
 
 
 def levels_of(model, x):
-    return with_streams(model, partition(model, x[:2], "layers"), x[:2], "it")
+    return with_spaces(model, partition(model, x[:2], "layers"), x[:2], "it")
 
 
 def split_rows(model, name, block):
@@ -100,7 +100,7 @@ def test_levels_compose_to_the_network_and_know_their_attentions(name):
     assert all(level.affine is not None for level in levels)
     with torch.no_grad():
         assert_close(compose(levels, x), model(x), 1e-12)
-    found = {id(level.heads): level.heads for level in levels if level.heads is not None}
+    found = {id(level.blocks): level.blocks for level in levels if level.blocks is not None}
     assert len(found) == 2
     for block, heads in enumerate(found.values()):
         with torch.no_grad():
@@ -269,8 +269,8 @@ def test_a_function_before_the_sum_is_seen_through():
     levels = [levels_of(model, x) for model in (*parents, result.model)]
     index = [level.name for level in levels[2]].index(level.name)
     with torch.no_grad():
-        *z, made = (flat(network[index].output(compose(network[: index + 1], x))) for network in levels)
-        stream = flat(levels[2][index].read(compose(levels[2][:index], x))[1])
+        *z, made = (flat(network[index].of(compose(network[: index + 1], x))) for network in levels)
+        stream = flat(levels[2][index].form.read(compose(levels[2][:index], x))[1])
     first, second = level.labels.split(12)
     mean = (z[0][:, first.argsort()] + z[1][:, second.argsort()]) / 2
     total = level.scores.sum() / 12  # of a group
@@ -307,7 +307,7 @@ def test_errors_of_heads_are_what_is_read_back_of_each_neuron():
     for index in (1, 2, 3):
         report = result.levels[index]
         with torch.no_grad():
-            *z, made = (flat(network[index].output(compose(network[: index + 1], x))) for network in levels)
+            *z, made = (flat(network[index].of(compose(network[: index + 1], x))) for network in levels)
         assert report.weights is not None
         z = torch.cat(z, 1)
         targets, read = z @ report.weights, torch.zeros_like(z)
@@ -388,7 +388,7 @@ def test_one_layer_may_make_queries_keys_and_values(method):
 @pytest.mark.parametrize("kind", ["bias", "gate", "pooled"])
 def test_attentions_of_other_kinds_are_found_again_neuron_by_neuron(kind):
     model, x = initialised(Tokens(kind), 1), normal(60, 7, 5)
-    assert all(level.heads is None for level in levels_of(model, x))
+    assert all(level.blocks is None for level in levels_of(model, x))
     twin = shuffled(model, x, torch.Generator().manual_seed(5))
     assert_same_function(METHODS["KF-Linear"]([model, twin], x, ridge=0.0, device="cpu").model, model, x, 1e-6)
 

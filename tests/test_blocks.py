@@ -277,10 +277,10 @@ def test_levels_inside_of_blocks_compose_to_the_network():
             assert_close(compose(levels, x), model(x), 1e-12)
             boundary = x
             for level in levels:
-                inputs, (_, stream) = level.inputs(boundary, ones=level.bias), level.read(boundary)
+                inputs, (_, stream) = level.inputs(boundary, ones=level.form.bias), level.form.read(boundary)
                 boundary = level.module(boundary)
                 made = inputs @ level.weights() + (0 if stream is None else flat(stream))
-                output = level.output(boundary)
+                output = level.of(boundary)
                 assert_close(made, output if output.ndim == 2 else flat(output), 1e-12)
 
 
@@ -289,8 +289,8 @@ def test_a_chain_has_the_same_levels_behind_layers_and_preactivations():
         make, shape = NETWORKS[name]
         model, x = make(), normal(2, *shape)
         layers, plain = (partition(model, x, boundaries) for boundaries in ("layers", "preactivations"))
-        assert [(a.name, a.width, a.alive, a.paths) for a in layers] == [
-            (b.name, b.width, b.alive, b.paths) for b in plain
+        assert [(a.name, a.width, a.alive, a.form.paths) for a in layers] == [
+            (b.name, b.width, b.alive, b.form.paths) for b in plain
         ]
 
 

@@ -257,11 +257,11 @@ def test_weights_reproduce_the_level():
     with torch.no_grad():
         boundary = DATA[:3]
         for level in partition(model, boundary, "layers"):
-            if level.channelwise:
-                (tensor,), stream = level.read(boundary)
-                made = torch.einsum("nkp,pk->nk", level.part_inputs([tensor]), level.weights())
+            if level.form.channelwise:
+                (tensor,), stream = level.form.read(boundary)
+                made = torch.einsum("nkp,pk->nk", level.form.rows([tensor], ones=level.form.bias), level.weights())
                 made = made + (0 if stream is None else flat(stream))
-                assert_close(made, flat(level.output(level.module(boundary))), 1e-12)
+                assert_close(made, flat(level.of(level.module(boundary))), 1e-12)
             boundary = level.module(boundary)
 
 
@@ -324,4 +324,4 @@ def test_channels_of_the_input_are_refused():
     with pytest.raises(ValueError, match="level '0' is not affine .* on channels that no level before it makes"):
         METHODS["KF-Linear"](parents, DATA, device="cpu")
     cut = cut_into_levels(parents, DATA, target=None, device=torch.device("cpu"), boundaries="preactivations")
-    assert [len(level.layers) for level in cut.fused] == [0, 1, 1]
+    assert [len(level.form.layers) for level in cut.fused] == [0, 1, 1]

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from retrofit_core import METHODS
-from retrofit_core.fusion.algorithm import level_generator
 from retrofit_core.fusion.grouping import Random
+from retrofit_core.fusion.walk import level_generator
 from tests import reference
 from tests.networks import mlp, normal
 from tests.properties import as_groups, as_sets, assert_close

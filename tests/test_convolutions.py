@@ -102,8 +102,9 @@ def test_input_rows_times_weights_are_the_outputs(layer, shape):
     model, x = nn.Sequential(layer).double(), normal(7, *shape)
     (level,) = partition(model, x)
     V, outputs = level.weights(), model(x).movedim(1, -1).flatten(0, -2)
-    if level.partwise:
-        rows = torch.einsum("ngp,pgb->ngb", level.part_inputs([x]), V.unflatten(1, (level.partwise, -1))).flatten(1)
+    if level.form.parts:
+        of_parts = level.form.rows([x], ones=level.form.bias)
+        rows = torch.einsum("ngp,pgb->ngb", of_parts, V.unflatten(1, (level.form.parts, -1))).flatten(1)
     else:
         rows = level.inputs(x, ones=True) @ V
     assert torch.allclose(rows, outputs, atol=1e-12)

@@ -10,10 +10,12 @@ from torch import nn
 
 from retrofit_core.fusion import walk
 from retrofit_core.fusion.grouping import Grouping, ordered_like
+from retrofit_core.fusion.spaces import Levels
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.batchnorm import BatchNorm
 from retrofit_core.networks.levels import merged, partition
 from retrofit_core.networks.norm_statistics import reset_statistics
+from retrofit_core.system.runtime import Runtime
 from tests.flat import fuse
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, VGG_SHAPE, cnn, initialised, mlp, normal, residual, widened
@@ -298,9 +300,9 @@ def test_too_small_a_budget_names_level_and_bytes(fit):
 def test_an_ample_budget_keeps_the_boundary_tensors():
     model, x = cnn(), normal(30, *CNN_SHAPE)
     levels = partition(model, x[:2])
-    keeping = walk.Walk([levels], levels, x, device=torch.device("cpu"))
+    keeping = walk.Walk(Levels([levels], levels), x, Runtime(device="cpu"))
     next(iter(keeping)).moments(inputs=True)
     assert keeping.kept[0][0][0] == 1
-    tight = walk.Walk([levels], levels, x, device=torch.device("cpu"), memory=0)
+    tight = walk.Walk(Levels([levels], levels), x, Runtime(device="cpu", memory=1))
     next(iter(tight)).moments(inputs=True)
     assert tight.kept[0][0][0] == 0

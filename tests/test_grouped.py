@@ -314,11 +314,11 @@ def test_weights_reproduce_the_level():
     with torch.no_grad():
         boundary = DATA[:3]
         for level in partition(model, boundary, "layers"):
-            if level.partwise:
-                assert (level.partwise, level.channelwise) == (PARTS, False)
-                x, V = level.part_inputs(level.read(boundary)[0]), level.weights()
+            if level.form.parts:
+                assert (level.form.parts, level.form.channelwise) == (PARTS, False)
+                x, V = level.form.rows(level.form.read(boundary)[0], ones=level.form.bias), level.weights()
                 made = torch.stack([x[:, k // MADE] @ V[:, k] for k in range(level.width)], 1)
-                assert_close(made, flat(level.output(level.module(boundary))), 1e-12)
+                assert_close(made, flat(level.of(level.module(boundary))), 1e-12)
             boundary = level.module(boundary)
 
 

@@ -396,7 +396,7 @@ def test_rows_of_convolutions_and_tokens():
 def test_grouped_convolutions_are_affine_part_by_part(groups, channelwise):
     model = initialised(nn.Sequential(nn.Conv2d(4, 4, 3, groups=groups), nn.ReLU(), nn.Flatten(), nn.Linear(16, 2)), 0)
     levels = partition(model, normal(2, 4, 4, 4))
-    assert (levels[0].why_not_affine, levels[0].partwise, levels[0].channelwise) == ("", groups, channelwise)
+    assert (levels[0].why_not_affine, levels[0].form.parts, levels[0].form.channelwise) == ("", groups, channelwise)
     assert levels[1].affine is not None
 
 

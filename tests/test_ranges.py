@@ -6,10 +6,10 @@ import torch
 from retrofit_core import METHODS, fuse, train
 from retrofit_core.cli import main
 from retrofit_core.data import load
-from retrofit_core.fusion.algorithm import level_generator
 from retrofit_core.fusion.fit import FITS
 from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
+from retrofit_core.fusion.walk import level_generator
 from retrofit_core.networks.architectures import build
 from retrofit_core.runs import RunConfig
 from retrofit_core.runs.config import check_choices

@@ -14,8 +14,10 @@ from retrofit_core.fusion import walk as walks
 from retrofit_core.fusion.contributors import Alone, Parties, Processes
 from retrofit_core.fusion.moments import Moments, Rows, layersums
 from retrofit_core.fusion.samples import as_tensors
+from retrofit_core.fusion.spaces import Levels
 from retrofit_core.fusion.walk import Walk
 from retrofit_core.networks.levels import compose, each, partition, rows
+from retrofit_core.system.runtime import Runtime
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, cnn, initialised, labels, normal, residual
 from tests.properties import assert_close
@@ -32,7 +34,7 @@ def networks(device):
 def walked(device, **options):
     """Moments and gradient data of every level; the fused network is network 2 as it is."""
     x, (first, second, fused) = networks(device)
-    walk = Walk([first, second], fused, x, device=device, **options)
+    walk = Walk(Levels([first, second], fused), x, Runtime(device=device, **options))
     levels = []
     for step in walk:
         sums = step.moments(inputs=True)
@@ -70,7 +72,7 @@ def test_budgets_and_batches_change_nothing(change, device, monkeypatch):
     expected = walked(device)
     options = {}
     if change == "no cache":
-        options = {"memory": 0}
+        options = {"memory": 1}
     elif change == "little cache":
         monkeypatch.setattr(Walk, "_fits", lambda self, index: index >= 1)
     elif change == "lags":
@@ -137,7 +139,7 @@ def test_a_level_meets_one_layout_whatever_is_kept_or_resumed(make, inputs, chan
             ]
             for k in range(3)
         ]
-        walk = Walk(parents[:2], parents[2], x, device=device, **options)
+        walk = Walk(Levels(parents[:2], parents[2]), x, Runtime(device=device, **options))
         numbers = []
         for step in walk:
             later = [k for k in (step.index + 1,) if ahead and k < len(walk)]
@@ -153,7 +155,7 @@ def test_a_level_meets_one_layout_whatever_is_kept_or_resumed(make, inputs, chan
     if change == "some kept":
         monkeypatch.setattr(Walk, "_fits", lambda self, index: index % 2 == 1)
     start = 2 if change == "resumed" else 0
-    numbers = bits(start, change == "looked ahead", **({"memory": 0} if change == "not kept" else {}))
+    numbers = bits(start, change == "looked ahead", **({"memory": 1} if change == "not kept" else {}))
     for level, wanted in zip(numbers, expected[start:], strict=True):
         for one, other in zip(level, wanted, strict=True):
             assert torch.equal(one, other)
@@ -162,15 +164,15 @@ def test_a_level_meets_one_layout_whatever_is_kept_or_resumed(make, inputs, chan
 
 def test_few_rows_are_kept_in_the_dual_form_if_they_fit(device):
     x, (first, second, fused) = networks(device)
-    few = Walk([first, second], fused, x[:4], device=device)
+    few = Walk(Levels([first, second], fused), x[:4], Runtime(device=device))
     assert isinstance([step.moments(inputs=True) for step in few][2], Rows)
-    tight = Walk([first, second], fused, x[:4], device=device, memory=0)
+    tight = Walk(Levels([first, second], fused), x[:4], Runtime(device=device, memory=1))
     assert not isinstance([step.moments(inputs=True) for step in tight][2], Rows)
 
 
 def test_without_inputs_only_outputs_are_summed(device):
     x, (first, second, fused) = networks(device)
-    sums = next(iter(Walk([first, second], fused, x, device=device))).moments(inputs=False)
+    sums = next(iter(Walk(Levels([first, second], fused), x, Runtime(device=device)))).moments(inputs=False)
     assert sums.xx is None
     z = torch.cat([rows(levels[0].module(x.to(device)), 1) for levels in (first, second)], 1)
     assert_close(sums.zz, z.T @ z, 1e-11)
@@ -183,14 +185,13 @@ def totals_of(walk):
 def test_sums_of_other_parties_are_those_of_all_data_in_one_place(device, tmp_path):
     """Each party saves its own sums of a level; adding them up gives what one walk over all samples gives."""
     x, (first, second, fused) = networks(device)
-    everywhere = totals_of(Walk([first, second], fused, x, device=device))
-    for step in Walk([first, second], fused, x[9:], device=device):  # the others
+    everywhere = totals_of(Walk(Levels([first, second], fused), x, Runtime(device=device)))
+    for step in Walk(Levels([first, second], fused), x[9:], Runtime(device=device)):  # the others
         sums = step.moments(inputs=True)
         (sums.moments() if isinstance(sums, Rows) else sums).save(tmp_path / f"{step.index}.safetensors")
     others = Parties(lambda index: Moments.load(tmp_path / f"{index}.safetensors"), len(x) - 9)
-    for sums, whole in zip(
-        totals_of(Walk([first, second], fused, x[:9], device=device, contributors=others)), everywhere, strict=True
-    ):
+    walk = Walk(Levels([first, second], fused), x[:9], Runtime(device=device, contributors=others))
+    for sums, whole in zip(totals_of(walk), everywhere, strict=True):
         assert isinstance(sums, Moments) and sums.rows == whole.rows
         assert_close(sums.xx, (whole.moments() if isinstance(whole, Rows) else whole).xx, 1e-11)
     with pytest.raises(ValueError, match="levels on a residual stream are grouped by the sums of all of them"):
@@ -209,7 +210,7 @@ def test_the_form_follows_the_rows_of_all_contributors(device):
 
     x, (first, second, fused) = networks(device)
     for others, form in ((0, Rows), (1000, Moments)):
-        walk = Walk([first, second], fused, x[:4], device=device, contributors=Many(others))
+        walk = Walk(Levels([first, second], fused), x[:4], Runtime(device=device, contributors=Many(others)))
         assert isinstance(totals_of(walk)[2], form)
 
 
@@ -228,8 +229,8 @@ def walk_together(rank: int, folder: str) -> None:
     x, (first, second, fused) = networks("cpu")
     for count in (SAMPLES, 6):
         mine = x[:2] if rank == 0 else x[2:count]
-        walk = Walk([first, second], fused, mine, device=torch.device("cpu"), contributors=Processes())
-        alone = Walk([first, second], fused, x[:count], device=torch.device("cpu"))
+        walk = Walk(Levels([first, second], fused), mine, Runtime(device="cpu", contributors=Processes()))
+        alone = Walk(Levels([first, second], fused), x[:count], Runtime(device="cpu"))
         for sums, whole in zip(totals_of(walk), totals_of(alone), strict=True):
             assert type(sums) is type(whole) and sums.rows == whole.rows
             left, right = (s.moments() if isinstance(s, Rows) else s for s in (sums, whole))
@@ -241,7 +242,7 @@ def walk_together(rank: int, folder: str) -> None:
 def test_walking_on_uses_the_weights_that_the_level_has_by_then(device):
     x, (first, second, fused) = networks(device)
     seen = []
-    for step in Walk([first, second], fused, x, device=device):
+    for step in Walk(Levels([first, second], fused), x, Runtime(device=device)):
         seen.append(step.boundary.clone())
         with torch.no_grad():
             for parameter in step.level.module.parameters():

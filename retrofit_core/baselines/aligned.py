@@ -3,7 +3,7 @@
 import copy
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from ..fusion.alignment import Alignment
 from ..fusion.eligibility import check_inputs, output_shape
+from ..fusion.grouping import Grouping
 from ..fusion.importance import importance_name
 from ..fusion.importance.parents import check_parents_data
-from ..fusion.results import FusionResult, LevelReport, level_report
-from ..fusion.targets import weighted_means
+from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
 from ..fusion.task import Algorithm, Cost, Takes, Task
 from ..networks.batchnorm import put_back
 from ..networks.levels.tracing import trace
@@ -27,7 +27,6 @@ from ..system.settings import setting
 from .repair import mapped_goals, rescale
 from .scores import check_scores, group_scores
 
-NAN = float("nan")
 #: Of one parent T and U of each group: (n_k, d) each, what makes the fused neurons and what hands their values on.
 Pairs = dict[str, tuple[Tensor, Tensor]]
 
@@ -145,25 +144,11 @@ class Aligning(AlignmentPlan):
         for index, group in zip(numbers, self.monitor.each("level", groups), strict=True):
             with self.clock.phase("group"):
                 labels[group.name], facts = find(index)
-            s, zz = self.together(index).double(), sums[index].zz
-            means = weighted_means(labels[group.name].to(zz.device), s.to(zz.device), group.width)
-            reports.append(
-                level_report(
-                    group,
-                    self.widths(index),
-                    sums[index].rows,
-                    zz,
-                    s,
-                    labels[group.name],
-                    means,
-                    approximation_error=NAN,
-                    unavoidable_error=NAN,
-                    ridge=NAN,
-                    form="aligned",
-                    grouping=facts,
-                    seconds=dict(self.clock.seconds),
-                )
-            )
+            device = sums[index].zz.device
+            s, found = self.together(index).double().to(device), labels[group.name].to(device)
+            assigned = Grouping(found, group.width, 0.0, facts)
+            report = level_report(group, self.widths(index), sums[index], s, assigned, Fitted("aligned"))
+            reports.append(replace(report, seconds=dict(self.clock.seconds)))
             self.clock.seconds.clear()
         return labels, reports
 

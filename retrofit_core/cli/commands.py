@@ -132,9 +132,9 @@ def levels_command(
     from ..networks.checkpoints import load_model, read_metadata
     from ..networks.classnames import stored
     from ..networks.composites import COMPOSITES
-    from ..networks.levels import is_branched, partition, single_level
+    from ..networks.levels import Heads, is_branched, partition, single_level
     from ..networks.outputs import as_classifier
-    from ..networks.streams import with_streams
+    from ..networks.streams import with_spaces
     from ..runs.config import read_boundaries
 
     config = config_of(context)
@@ -149,9 +149,9 @@ def levels_command(
     network = as_classifier(network, example)
     cut = read_boundaries(boundaries)
     levels = partition(network, example, cut)
-    levels = with_streams(network, levels, example, str(model), inside=cut == "layers")
+    levels = with_spaces(network, levels, example, str(model), inside=cut == "layers")
     if as_json:
-        return print_json({"levels": [_describe(level, levels) for level in levels]})
+        return print_json({"levels": [_describe(levels, index) for index in range(len(levels))]})
     shown = {
         "level": "level",
         "kind": "kind",
@@ -160,12 +160,12 @@ def levels_command(
         "parameters": "parameters",
     }
     shown |= {"stream": "stream", "adds": "adds to it"} if is_branched(levels) else {}
-    shown |= {"heads": "heads"} if any(level.heads is not None for level in levels) else {}
+    shown |= {"heads": "heads"} if any(isinstance(level.blocks, Heads) for level in levels) else {}
     table = new_table("", *shown, title=str(model), figures=True)
     table.columns[1].no_wrap, table.columns[1].overflow = False, "fold"
     numbers = {level.name: str(index) for index, level in enumerate(levels, 1)}
-    for number, level in enumerate(levels, 1):
-        facts = _describe(level, levels)
+    for number in range(1, len(levels) + 1):
+        facts = _describe(levels, number - 1)
         facts["stream"] = numbers.get(facts["stream"], "")  # a name again would leave no room for the others
         table.add_row(str(number), *(str(facts[key]) for key in shown.values()))
     table.caption = "rows: for each sample" + ("; stream: the level where it begins" if "stream" in shown else "")
@@ -175,17 +175,20 @@ def levels_command(
     return None
 
 
-def _describe(level: "Level", levels: Sequence["Level"]) -> dict[str, Any]:
-    kind = f"not affine: {level.why_not_affine}" if level.why_not_affine else level.kind
+def _describe(levels: "Sequence[Level]", index: int) -> dict[str, Any]:
+    from ..networks.levels import Heads
+    from ..networks.streams import stream
+
+    level, alike = levels[index], stream(levels, index)
     return {
         "level": level.name,
-        "kind": kind,
+        "kind": f"not affine: {level.why_not_affine}" if level.why_not_affine else level.kind,
         "neurons": level.width,
         "rows per sample": level.positions,
         "parameters": level.parameters,
-        "stream": levels[level.stream].name if level.stream is not None else "",
-        "adds to it": "yes" if level.adds else "",
-        "heads": level.heads.count if level.heads is not None else "",
+        "stream": levels[alike[0]].name if len(alike) > 1 else "",
+        "adds to it": "yes" if level.form.adds else "",
+        "heads": level.blocks.count if isinstance(level.blocks, Heads) else "",
     }
 
 

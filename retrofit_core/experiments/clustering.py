@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..fusion.algorithm import level_generator
 from ..fusion.grouping import KMeans
 from ..fusion.importance import as_importance
 from ..fusion.importance.parents import parents_scores
 from ..fusion.results import principal_components
+from ..fusion.walk import level_generator
 from ..inspection.analysis.groups import agreement
 from ..networks.levels import Level, compose, partition
 from ..networks.levels.level import rows

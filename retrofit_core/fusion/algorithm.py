@@ -2,42 +2,30 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from ..networks.levels import Alive, Level
+from ..networks.levels import Heads, Level
 from ..networks.norm_statistics import reset_statistics
-from ..system import device as devices
 from ..system.registry import made, name_of
 from ..system.runtime import Runtime
 from ..system.settings import Value, setting
 from .budget import check_memory
 from .eligibility import check_inputs, output_shape
-from .fit import FITS, Fit, Fitting, Groups, Ridge
-from .fit.heads import head_groupings, read_back
-from .grouping import (
-    GROUPINGS,
-    Grouper,
-    Grouping,
-    KMeans,
-    SameIndex,
-    alike,
-    among,
-    grouped,
-    grouped_cost,
-    grouped_within,
-    part_gram,
-)
+from .fit import FITS, Fit, Ridge
+from .grouping import GROUPINGS, Grouper, Grouping, KMeans
 from .importance import Importance, as_importance, check_covered, importance_name
+from .importance.base import Scores
 from .importance.parents import check_parents_data, parents_scores
-from .network_levels import Levels, check_groupings, cut_into_levels
-from .results import FusionResult, LevelReport, level_report
-from .targets import weighted_means
+from .network_levels import check_groupings, cut_into_levels
+from .results import FusionResult, level_report
+from .search import Search
+from .spaces import JointSpace, Levels
 from .task import Algorithm, Cost, Takes, Task, carry_out
-from .walk import Step, Walk
+from .walk import Walk
 
 
 def fuse(
@@ -109,6 +97,18 @@ class FusionPlan:
     task: Task
     levels: Levels
 
+    @property
+    def spaces(self) -> list[JointSpace]:
+        """The spaces of neurons, and how each of them is grouped."""
+        return self.levels.spaces
+
+    def __str__(self) -> str:
+        """A line for each space: the level where it begins, its neurons, how it is grouped."""
+        return "\n".join(
+            f"{self.levels.fused[space.first].name}: {' + '.join(map(str, space.widths))} -> {space.width}, {space.way}"
+            for space in self.spaces
+        )
+
     def cost(self) -> Cost:
         """Passes and scores, level by level; grouping and fit give their own costs."""
         widths = tuple(self.levels.widths(index) for index in range(len(self.levels.fused)))
@@ -160,11 +160,13 @@ class Retrofit(Algorithm):
             leaves=self.leaves,
         )
         check_groupings(levels, self.grouping)
-        self.fit.check(levels.fused, levels.parents, task.inputs[:2].to(task.device, task.dtype))
+        self.fit.check(levels, task.inputs[:2].to(task.device, task.dtype))
         for parent in levels.parents:
             check_covered(task.importance, parent)
         self._check_shares(task, levels)
-        check_parents_data(task.importance, task.parents_data(), output_shape(task.parents[0], task.inputs, "parent 0"))
+        if task.importance.needs_labels:
+            outputs = output_shape(task.parents[0], task.inputs, "parent 0")
+            check_parents_data(task.importance, task.parents_data(), outputs)
         if task.runtime.contributors is not None and not self.fit.needs_inputs:
             raise ValueError(
                 f"fit={name_of(FITS, self.fit)!r} works on this process's samples alone, and others contribute theirs. Use "
@@ -186,96 +188,42 @@ class Retrofit(Algorithm):
     @torch.no_grad()
     def run(self, plan: FusionPlan) -> FusionResult:
         """Algorithm 1."""
-        start = time.perf_counter()
-        task, levels, runtime = plan.task, plan.levels, plan.task.runtime
-        monitor, journal, device = runtime.monitor, runtime.journal, task.device
-        inputs = task.inputs.to(task.dtype)
-        others = runtime.contributors
-        add_up = others.add_up if others is not None and others.adds_up else None
-        scored = parents_scores(levels.parents, task.importance, task.parents_data(), device, monitor, add_up=add_up)
+        start, task, levels, runtime = time.perf_counter(), plan.task, plan.levels, plan.task.runtime
+        walk = Walk(levels, task.inputs.to(task.dtype), runtime, seed=task.seed)
+        scored = self._scored(plan, walk)
         scores = levels.joined([parent.values for parent in scored])
-        products = self.fit.products(inputs.dtype, device)
-        clock = devices.Stopwatch(device)
-        walk = Walk(
-            levels.parents,
-            levels.fused,
-            inputs,
-            device=device,
-            memory=runtime.memory,
-            stopwatch=clock,
-            monitor=monitor,
-            contributors=runtime.contributors,
-        )
-        finished = list(journal.finished) if journal else []
-        reports: list[LevelReport] = []
-        heads: dict[int, Grouping] = {}  # of the levels that make queries, keys or values
-        for step in monitor.each("level", walk):  # Algorithm 1, line 1: bottom-up; the fitted level feeds the next one
-            if step.index < len(finished):
-                reports.append(_take_over(step.level, *finished[step.index]))
+        search = Search(levels, self.grouping, [[self._weighing(s) for s in parent] for parent in scores])
+        finished = list(runtime.journal.finished) if runtime.journal else []
+        for step in runtime.monitor.each("level", walk):  # line 1: bottom-up; the fitted level feeds the next one
+            if step.taken_over(finished):
                 continue
-            _carry(step, reports)
-            fitting = self.fitting(plan, step, reports, clock)
-            parts = fitting.parts if step.level.partwise else None
+            step.carry()
             # line 2: z of the parents, x of the fused network
-            sums = step.moments(inputs=self.fit.needs_inputs, dtype=products, parts=parts)
+            sums = step.moments(inputs=self.fit.needs_inputs, dtype=self.fit.products(walk.dtype, walk.device))
             s = self.weights_of(step.parents, [parent[step.index] for parent in scores], task)  # line 3
-            zz = sums.zz[: len(s), : len(s)]  # a stream that the level adds to stands behind the parents' neurons
-            monitor.emit("phase", name="grouping", level=step.name)
-            prepared = self.fit.prepare(fitting, sums)
-            if step.level.heads is not None and step.index not in heads:
-                heads |= self._heads(plan, step, reports, scores)
-            with clock.phase("group"):
-                # line 4: R_1 ... R_d
-                groups = heads.get(step.index) or self._group(plan, fitting, prepared.gram, zz, s, scores)
-                if groups.weights is not None:
-                    groups = replace(groups, reading=read_back(groups.weights, zz))
-                targets = groups.targets(s)  # lines 5-7: T = z A
-            monitor.emit("phase", name="fit", level=step.name)
-            fitted = prepared.fit(groups, targets, s)  # lines 8-9: the weights of the level
-            facts = {"grouping": groups.report, "seconds": dict(clock.seconds), **fitted}
-            facts["reading"] = groups.reading
-            facts["weights"] = groups.weights.cpu() if groups.weights is not None else None
-            facts["stream"] = levels.fused[step.level.stream].name if step.level.stream is not None else ""
-            reports.append(level_report(step.level, step.widths, sums.rows, zz, s, groups.labels, targets, **facts))
-            clock.seconds.clear()
-            if journal is not None:
-                weights = {name: tensor.detach() for name, tensor in step.level.module.state_dict().items()}
-                journal.add(step.index, reports[-1], weights)
+            step.emit("grouping")
+            solution = self.fit.solve(step, sums)
+            groups = search.groups(step, solution.gram, sums, s)  # line 4: R_1 ... R_d, space by space
+            step.emit("fit")
+            fitted = self.fit.fit(step, sums, solution, groups, s)  # lines 5-9: targets T = z A, weights of the level
+            step.finish(level_report(step.level, step.widths, sums, s, groups, fitted), runtime.journal)
         for level in levels.fused:
             level.put_back()
-        reset_statistics(levels.model, inputs, keep_function=True, batch=walk.batch, add_up=walk.pooled)
-        seconds = time.perf_counter() - start
-        return FusionResult(levels.model, reports, self.config(task), seconds, [parent.report for parent in scored])
-
-    def fitting(
-        self, plan: FusionPlan, step: Step, reports: Sequence[LevelReport], clock: devices.Stopwatch
-    ) -> Fitting:
-        """The input of a fit at one level, once the levels before it are fitted.
-
-        Args:
-            reports: of the levels before.
-        """
-
-        def groups(tensor: Alive) -> Groups | None:
-            if tensor.maker < 0:
-                return None
-            made, stream = reports[tensor.maker], plan.levels.stream(tensor.maker)[0]
-            return Groups(made.labels.to(step.device), made.widths, made.width, tensor.axis, stream)
-
-        known = plan.levels.known_labels(step.index, lambda index: reports[index].labels)
-        parts = plan.levels.known_parts(step.index, lambda index: reports[index].labels)
-        return Fitting(
-            step=step,
-            before=tuple(map(groups, step.before.alive)) if step.before is not None else None,
-            known=None if known is None else known.to(step.device),
-            parts=None if parts is None else parts.to(step.device),
-            branched=plan.levels.branched,
-            attends=any(level.heads is not None for level in plan.levels.fused),
-            first_parent_state={name: t for level in plan.levels.parents[0] for name, t in level.state().items()},
-            generator=level_generator(plan.task.seed, step.index),
-            monitor=plan.task.runtime.monitor,
-            clock=clock,
+        reset_statistics(
+            levels.model, task.inputs.to(task.dtype), keep_function=True, batch=walk.batch, add_up=walk.pooled
         )
+        importance, seconds = [parent.report for parent in scored], time.perf_counter() - start
+        return FusionResult(levels.model, walk.reports, self.config(task), seconds, importance)
+
+    def _scored(self, plan: FusionPlan, walk: Walk) -> list[Scores]:
+        task, others = plan.task, walk.contributors
+        add_up = others.add_up if task.runtime.contributors is not None and others.adds_up else None
+        data, monitor = task.parents_data(), task.runtime.monitor
+        return parents_scores(plan.levels.parents, task.importance, data, walk.device, monitor, add_up=add_up)
+
+    def _weighing(self, s: Tensor) -> Tensor:
+        """A parent's scores at a level, as neurons are weighed by them."""
+        return s.mean().expand_as(s).clone() if self.scored == "head" else s.clone()
 
     def config(self, task: Task) -> dict[str, Any]:
         """Everything that decided the fused network, beside parents and data; as flat as the settings of a method."""
@@ -301,7 +249,7 @@ class Retrofit(Algorithm):
 
     def weights_of(self, levels: Sequence[Level], parents: Sequence[Tensor], task: Task) -> Tensor:
         """(m,) the weights of a level's neurons, from each parent's level and scores there; of classes those of the head."""
-        weights = [s.mean().expand_as(s).clone() if self.scored == "head" else s.clone() for s in parents]
+        weights = [self._weighing(s) for s in parents]
         mean = torch.cat(list(parents)).mean().item()
         for k, (own, s, level) in enumerate(zip(weights, parents, levels, strict=True)):
             for places in (classes.to(s.device) for classes in level.classes):
@@ -313,140 +261,6 @@ class Retrofit(Algorithm):
                     own[places] = mean
         return torch.cat(weights)
 
-    def _group(
-        self,
-        plan: FusionPlan,
-        fitting: Fitting,
-        gram: Tensor,
-        zz: Tensor,
-        s: Tensor,
-        scores: Sequence[Sequence[Tensor]],
-    ) -> Grouping:
-        step, level, widths = fitting.step, fitting.step.level, fitting.step.widths
-        if level.fixed:  # class k stays class k
-            return SameIndex()(gram, s, widths, level.width)
-        if fitting.stream is not None:  # grouped where the stream begins
-            labels = fitting.stream
-            return Grouping(labels, level.width, grouped_cost(zz, s, labels, level.width), {"algorithm": "stream"})
-        if not level.plain:
-            return self._kinds(plan, fitting, gram, zz, s)
-        stream, in_parts = plan.levels.stream(step.index), plan.levels.with_parts(step.index)
-        begun = level.parts is not None and level.parts.first == step.index
-        grams = {step.index: zz, **step.grams(sorted({*stream, *(in_parts if begun else ())} - {step.index}))}
-        if level.stream is not None:
-            gram = zz = alike(grams[index] for index in stream)
-        if level.parts is not None:
-            assigned = self._parts(plan, fitting, {k: grams[k] for k in in_parts}, scores) if begun else fitting.parts
-            assert assigned is not None
-            return grouped_within(self.grouping, gram, s, assigned, widths, level.parts.places, fitting.generator)
-        # Gradient fits start at parent 0's weights, so its order must hold; for the others any order is as good.
-        return grouped(self.grouping, gram, s, widths, level.width, fitting.generator, nearness=zz)
-
-    def _kinds(self, plan: FusionPlan, fitting: Fitting, gram: Tensor, zz: Tensor, s: Tensor) -> Grouping:
-        """The groups of a level whose neurons are of several kinds: each that begins here is grouped by itself."""
-        levels, index, level = plan.levels, fitting.step.index, fitting.step.level
-        labels = torch.full_like(s, -1, dtype=torch.int64) if fitting.known is None else fitting.known.clone()
-        begin = [kind for which, kind in enumerate(level.kinds) if kind.first == (index, which)]
-        later = {k for kind in begin for k in levels.makers(kind.first)} - {index}
-        grams, cost, report = {index: zz, **fitting.step.grams(sorted(later))}, 0.0, dict[str, Any]()
-        for kind in begin:
-            places = levels.places(index, kind.first).to(s.device)
-            raw = {k: among(grams[k], levels.places(k, kind.first)) for k in levels.makers(kind.first)}
-            own = alike(raw.values()) if len(raw) > 1 else among(gram, places)
-            widths = tuple(len(parent[index].kinds[kind.first[1]].places) for parent in levels.parents)
-            scores = s[places[:, 0]]
-            width = len(kind.places)
-            groups = (
-                SameIndex()(own, scores, widths, width)
-                if kind.fixed
-                else grouped(self.grouping, own, scores, widths, width, fitting.generator, nearness=raw[index])
-            )
-            labels[places] = kind.places.to(s.device)[groups.labels]
-            cost, report = cost + groups.cost, groups.report
-        return Grouping(labels, level.width, cost, {"algorithm": report.get("algorithm"), "kinds": len(level.kinds)})
-
-    def _parts(
-        self, plan: FusionPlan, fitting: Fitting, grams: Mapping[int, Tensor], scores: Sequence[Sequence[Tensor]]
-    ) -> Tensor:
-        """(m,) the fused network's part to which each neuron's part of a grouped convolution is assigned.
-
-        Args:
-            grams: inner products at all levels whose neurons lie in these parts.
-        """
-        levels, index, device = plan.levels, fitting.step.index, fitting.step.device
-        of_neurons = {k: levels.parts_of(k).to(device) for k in grams}
-        if self.scored == "head":
-            scores = [[s.mean().expand_as(s) for s in parent] for parent in scores]
-        sums = [
-            torch.zeros(int(parts.max()) + 1, dtype=torch.float64, device=device).index_add_(
-                0, parts, torch.cat([parent[k] for parent in scores]).to(device).double()
-            )
-            for k, parts in of_neurons.items()
-        ]
-        counts = [len(parts.places) for own in levels.networks if (parts := own[index].parts) is not None]
-        groups = grouped(
-            self.grouping,
-            alike(part_gram(gram, of_neurons[k]) for k, gram in grams.items()),
-            torch.stack(sums).mean(0),
-            tuple(counts[:-1]),
-            counts[-1],
-            fitting.generator,
-        )
-        return groups.labels[of_neurons[index]]
-
-    def _heads(
-        self, plan: FusionPlan, step: Step, reports: Sequence[LevelReport], scores: Sequence[Sequence[Tensor]]
-    ) -> dict[int, Grouping]:
-        """Level -> groups, for the levels of the attention to which this one belongs."""
-        assert step.level.heads is not None
-        first = plan.levels.stream(step.level.heads.reader)[0]
-        stream = _target_weights(reports[first]) if first < step.index else None
-        generator = level_generator(plan.task.seed, min(step.level.heads.levels))
-        if self.scored == "head":
-            scores = [[s.mean().expand_as(s) for s in parent] for parent in scores]
-        return head_groupings(step.walk, step.index, scores, stream, self.grouping, generator)
-
-
-@torch.no_grad()
-def _carry(step: Step, reports: Sequence[LevelReport]) -> None:
-    """Give the parameters and buffers before a level's layers that hold numbers for each neuron (scale and shift of a LayerNorm,
-    class token, positions, masks) the means of the parents', weighted as the targets of these neurons."""
-    networks = [
-        (level, {**dict(level.module.named_parameters()), **dict(level.module.named_buffers())})
-        for level in (step.level, *step.parents)
-    ]
-    for number, fused in enumerate(step.level.carried):
-        tensor, *others = (held[level.carried[number].name].movedim(fused.axis, -1) for level, held in networks)
-        if all(other.shape == tensor.shape for other in others):  # entries of no neurons
-            tensor.copy_(torch.stack([other.double() for other in others]).mean(0))
-        for which, (maker, neurons, index) in enumerate(fused.makers):
-            report = reports[maker]
-            starts = [sum(report.widths[:k]) for k in range(len(others))]
-            theirs = [parent.carried[number].makers[which] for parent in step.parents]
-            members = torch.cat([start + positions for start, (_, positions, _) in zip(starts, theirs, strict=True)])
-            for copy, places in enumerate(index.T):
-                values = [other[..., at[:, copy]].double() for other, (*_, at) in zip(others, theirs, strict=True)]
-                side_by_side = torch.cat(values, -1)
-                weights = _target_weights(report).to(side_by_side)[members][:, neurons]
-                tensor[..., places] = (side_by_side @ weights).to(tensor)
-
-
-def _target_weights(report: LevelReport) -> Tensor:
-    """(m, d) the weight of each parent neuron in the targets of a finished level."""
-    if report.weights is not None:
-        return report.weights
-    return weighted_means(report.labels, report.scores, report.width).A
-
-
-def level_generator(seed: int, index: int) -> torch.Generator:
-    """The source of randomness of one level: a resumed run draws the same numbers there."""
-    return torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63)
-
-
-def _take_over(level: Level, report: LevelReport, weights: dict[str, Tensor]) -> LevelReport:
-    level.module.load_state_dict({name: value.to(devices.of(level.module)) for name, value in weights.items()})
-    return report
-
 
 def _check_contributors(task: Task, levels: Levels) -> None:
     """Refuse levels that need other sums of the contributors than their moments, where they give no others."""
@@ -454,7 +268,7 @@ def _check_contributors(task: Task, levels: Levels) -> None:
     if contributors is None or contributors.adds_up:
         return
     for level in levels.fused:
-        if level.residual or level.adds or level.function is not None or level.heads is not None:
+        if level.residual or level.form.adds or isinstance(level.blocks, Heads):
             raise ValueError(
                 f"level {level.name!r} belongs to a residual block or an attention, which need other sums than moments, "
                 f"and {type(contributors).__name__} gives no others. Cut the networks so that blocks are not levels "

@@ -39,8 +39,8 @@ def working_bytes(networks: Sequence[Sequence[Level]], index: int, samples: int)
     m = columns(networks, index)
     if level.affine is None:
         return 2 * 8 * m * m
-    n, p = samples * level.positions, level.inputs_per_neuron + 1
-    matrices = level.partwise or 1
+    n, p = samples * level.positions, level.form.inputs_per_neuron + 1
+    matrices = level.form.parts or 1
     primal = 8 * (3 * matrices * p * p + 3 * p * m + 2 * m * m)
     return min(primal, dual_bytes(n, p, m)) if dual_is_cheaper(n, p, m) and matrices == 1 else primal
 
@@ -49,8 +49,7 @@ def columns(networks: Sequence[Sequence[Level]], index: int) -> int:
     """Columns of z: the parents' neurons and, where a level's outputs are added to a stream, the stream's; where a function
     follows before, also what the parents' layers make."""
     level = networks[-1][index]
-    m = sum(network[index].width for network in networks[:-1])
-    return m + level.adds * level.width + (level.function is not None) * m
+    return level.form.columns(sum(network[index].width for network in networks[:-1]), level.width)
 
 
 def dual_bytes(n: int, p: int, m: int) -> int:

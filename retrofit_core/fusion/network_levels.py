@@ -1,155 +1,22 @@
 """The levels of parents and fused network that belong together: cut, aligned, and refused where they do not."""
 
 import copy
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..networks.levels import Kind, Level, is_branched, merged, partition
-from ..networks.streams import with_streams
+from ..networks.levels import Level, Lookup, Parts, Space, Written, is_branched, merged, partition
+from ..networks.streams import numbered, stream, with_spaces
 from ..system.device import on_device
 from .grouping import Grouper, SameIndex
+from .spaces import Levels
 
 #: The way out of levels inside of blocks.
 INSTEAD = "Use fit='gradient' (HF-Gradient, KF-Gradient); if you named boundaries, leave them out."
-
-
-@dataclass(frozen=True)
-class Levels:
-    """Parents and fused network, cut into levels that belong together."""
-
-    parents: list[list[Level]]
-    """The levels of each parent, on the device"""
-    model: nn.Module
-    """The network that becomes the fused one: a copy of the target or of parent 0"""
-    fused: list[Level]
-    """Its levels"""
-
-    @property
-    def networks(self) -> list[list[Level]]:
-        """The parents' levels and, last, the fused network's."""
-        return [*self.parents, self.fused]
-
-    def widths(self, index: int) -> tuple[int, ...]:
-        """The parents' neurons at a level."""
-        return tuple(levels[index].width for levels in self.parents)
-
-    @property
-    def branched(self) -> bool:
-        """Whether levels lie inside of blocks."""
-        return is_branched(self.fused)
-
-    def stream(self, index: int) -> list[int]:
-        """The levels that make the same neurons as this one, itself among them: those of one residual stream."""
-        first = self.fused[index].stream
-        return [index] if first is None else [k for k, level in enumerate(self.fused) if level.stream == first]
-
-    def makers(self, first: tuple[int, int]) -> list[int]:
-        """The levels that make the neurons of a kind; not those that treat them channel by channel side by side with others."""
-        return [
-            index
-            for index, level in enumerate(self.fused)
-            if any(kind.first == first for kind in level.kinds) and (level.plain or not level.channelwise)
-        ]
-
-    def places(self, index: int, first: tuple[int, int]) -> Tensor:
-        """(n, copies) where the parents' neurons of a kind are among those of a level, all parents' side by side."""
-        starts = [sum(self.widths(index)[:k]) for k in range(len(self.parents))]
-        return torch.cat(
-            [
-                start + kind.places
-                for start, levels in zip(starts, self.parents, strict=True)
-                for kind in levels[index].kinds
-                if kind.first == first
-            ]
-        )
-
-    def known_labels(self, index: int, labels: Callable[[int], Tensor]) -> Tensor | None:
-        """(m,) the groups of a level's neurons where levels before it decide them, -1 for kinds of neurons that begin here; None
-        where all do.
-
-        Args:
-            labels: gives those of an earlier level.
-        """
-        kinds = self.fused[index].kinds
-        if all(kind.first[0] == index for kind in kinds):
-            return None
-        known = torch.full((sum(self.widths(index)),), -1)
-        for kind in kinds:
-            number, which = kind.first
-            if number == index:
-                continue
-            begun = self.fused[number].kinds[which].places
-            of_places = torch.empty(self.fused[number].width, dtype=torch.int64)
-            of_places[begun] = torch.arange(len(begun))[:, None]
-            of_neurons = of_places[labels(number).cpu()[self.places(number, kind.first)[:, 0]]]
-            known[self.places(index, kind.first)] = kind.places[of_neurons]
-        return known
-
-    def with_parts(self, index: int) -> list[int]:
-        """The levels whose neurons lie in the same parts of grouped convolutions as this one's, itself among them."""
-        own = self.fused[index].parts
-        return (
-            []
-            if own is None
-            else [k for k, level in enumerate(self.fused) if level.parts and level.parts.first == own.first]
-        )
-
-    def parts_of(self, index: int) -> Tensor:
-        """(m,) the part in which each of the parents' neurons lies, all parents' parts numbered one after the other."""
-        of_parents, count = [], 0
-        for levels in self.parents:
-            parts = levels[index].parts
-            assert parts is not None
-            own = torch.empty(levels[index].width, dtype=torch.int64)
-            own[parts.places] = count + torch.arange(len(parts.places))[:, None]
-            of_parents.append(own)
-            count += len(parts.places)
-        return torch.cat(of_parents)
-
-    def known_parts(self, index: int, labels: Callable[[int], Tensor]) -> Tensor | None:
-        """(m,) the fused network's part to which each of the parents' neurons is assigned, where levels before this one decide
-        it: of a level that works channel by channel their groups; None where they do not, or there are no parts.
-
-        Args:
-            labels: gives the groups of an earlier level.
-        """
-        level = self.fused[index]
-        if level.channelwise:
-            return self.known_labels(index, labels)
-        if level.parts is None or level.parts.first == index:
-            return None
-        first, fused = level.parts.first, self.fused[level.parts.first]
-        assert fused.parts is not None
-        of_slots = torch.empty(fused.width, dtype=torch.int64)
-        of_slots[fused.parts.places] = torch.arange(len(fused.parts.places))[:, None]
-        assigned = torch.empty(int(self.parts_of(first).max()) + 1, dtype=torch.int64)
-        assigned[self.parts_of(first)] = of_slots[labels(first).cpu()]
-        return assigned[self.parts_of(index)]
-
-    def joined(self, scores: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
-        """The scores of each parent's neurons at each level; those of one kind are the mean over the levels that make it."""
-        return [
-            [self._joined(levels, own, index) for index in range(len(own))]
-            for levels, own in zip(self.parents, scores, strict=True)
-        ]
-
-    def _joined(self, levels: Sequence[Level], scores: Sequence[Tensor], index: int) -> Tensor:
-        joined = scores[index].clone()
-        for kind in levels[index].kinds:
-            made = [
-                scores[k][other.places].mean(1)
-                for k in self.makers(kind.first)
-                for other in levels[k].kinds
-                if other.first == kind.first
-            ]
-            if made:
-                joined[kind.places] = torch.stack(made).mean(0)[:, None]
-        return joined
 
 
 def cut_into_levels(
@@ -177,13 +44,13 @@ def cut_into_levels(
     networks["the target"] = model
     cut = [_levels(network, example, name, boundaries, leaves) for name, network in networks.items()]
     *parents, fused = [
-        with_streams(network, levels, example, name, leaves, inside=boundaries == "layers")
+        with_spaces(network, levels, example, name, leaves, inside=boundaries == "layers")
         for (name, network), levels in zip(networks.items(), _aligned(cut), strict=True)
     ]
     _check_shapes(parents, fused)
     _check_folds(fused)
-    *parents, fused = _with_blocks_streams([*parents, fused])
-    return Levels(parents, model, fused)
+    *parents, fused = _blocks_joined([*parents, fused])
+    return Levels(parents, fused, model)
 
 
 def check_groupings(levels: Levels, grouping: Any) -> None:
@@ -196,19 +63,19 @@ def check_groupings(levels: Levels, grouping: Any) -> None:
         return  # a custom function
     for index, level in enumerate(levels.fused):
         try:
-            if not level.plain:
-                for which, kind in enumerate(level.kinds):
-                    if kind.first == (index, which):
-                        own = tuple(len(parent[index].kinds[which].places) for parent in levels.parents)
-                        (SameIndex() if kind.fixed else grouping).check(own, len(kind.places))
-            elif level.parts is None:
-                (SameIndex() if level.fixed else grouping).check(levels.widths(index), level.width)
-            else:
-                shapes = [
-                    tuple(parts.places.shape) for own in levels.networks if (parts := own[index].parts) is not None
-                ]
-                for *counts, count in zip(*shapes, strict=True):  # of parts, and of neurons in each
-                    grouping.check(tuple(counts), count)
+            for space in levels.written(index):
+                if space.first != index and not space.fixed:
+                    continue
+                if isinstance(level.blocks, Parts):
+                    each = [
+                        tuple(parts.places.shape)
+                        for own in levels.networks
+                        if isinstance(parts := own[index].blocks, Parts)
+                    ]
+                    for *counts, count in zip(*each, strict=True):  # of parts, and of neurons in each
+                        grouping.check(tuple(counts), count)
+                else:
+                    (SameIndex() if space.fixed else grouping).check(space.widths, space.width)
         except ValueError as error:
             raise ValueError(f"level {level.name!r}: {error}") from error
 
@@ -239,26 +106,38 @@ def _aligned(networks: list[list[Level]]) -> list[list[Level]]:
     ]
 
 
-def _with_blocks_streams(networks: list[list[Level]]) -> list[list[Level]]:
-    """The levels; blocks that a skip passes in all networks know their residual stream, as levels inside of blocks do."""
+def _blocks_joined(networks: list[list[Level]]) -> list[list[Level]]:
+    """The levels; blocks that a skip passes in all networks write one space, as levels inside of blocks do."""
     networks = [list(levels) for levels in networks]
-    plain = [all(not level.kinds and level.stream is None for level in alike) for alike in zip(*networks, strict=True)]
+    alone = [all(_alone(levels, index) for levels in networks) for index in range(len(networks[0]))]
     first = 0
     for index, alike in enumerate(zip(*networks, strict=True)):
-        if not (index and plain[first] and plain[index] and all(level.residual for level in alike)):
+        if not (index and alone[first] and alone[index] and all(level.residual for level in alike)):
             first = index
             continue
         for levels in networks:
-            kind = Kind((first, 0), torch.arange(levels[index].width)[:, None], levels[index].head)
+            written = Written(Space(0, first, levels[index].head), torch.arange(levels[index].width)[:, None])
             for number in range(first, index + 1):
-                levels[number] = replace(levels[number], stream=first, kinds=(kind,))
-    return networks
+                levels[number] = replace(levels[number], writes=(written,))
+    return [numbered(levels) for levels in networks]
+
+
+def _alone(levels: Sequence[Level], index: int) -> bool:
+    """Whether a level writes nothing but a space of its own."""
+    level = levels[index]
+    return level.plain and level.blocks is None and level.fixed == level.head and len(stream(levels, index)) == 1
 
 
 def _numbered(levels: list[Level]) -> list[Level]:
     """Joined levels of a chain: each makes the neurons of the one tensor behind it."""
     return [
-        level if len(level.alive) > 1 else replace(level, alive=tuple(replace(z, maker=index) for z in level.alive))
+        level
+        if len(level.alive) > 1
+        else replace(
+            level,
+            alive=tuple(replace(z, maker=index) for z in level.alive),
+            output=replace(level.output, maker=index),
+        )
         for index, level in enumerate(levels)
     ]
 
@@ -278,7 +157,7 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
         )
     for index, level in enumerate(fused):
         alike = [levels[index] for levels in parents]
-        if is_branched(fused) or level.vectors or any(other.partwise for other in (level, *alike)):
+        if is_branched(fused) or level.carried or any(other.form.parts for other in (level, *alike)):
             _check_joints(level, alike, INSTEAD if is_branched(fused) else "Give all of them one architecture.")
         if any(_kinds(other) != _kinds(level) for other in alike):
             raise ValueError(
@@ -291,11 +170,15 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
                 f"level {level.name!r}: the parents have {positions} positions per sample and the fused network "
                 f"{level.positions}; outputs can be compared only position by position. Cut elsewhere (boundaries=[...])."
             )
-        rows = [table.num_embeddings for other in alike for table in other.tables]
-        if level.tables and set(rows) != {table.num_embeddings for table in level.tables} and len(level.tables) == 1:
+        rows = [
+            [len(table.weight) for table in other.form.layers]
+            for other in (*alike, level)
+            if isinstance(other.form, Lookup)
+        ]
+        if isinstance(level.form, Lookup) and any(own != rows[-1] for own in rows):
             raise ValueError(
-                f"level {level.name!r}: the parents' embeddings hold {rows} rows and the fused network's "
-                f"{level.tables[0].num_embeddings}; row t is fused with row t. Give all of them the same tokens."
+                f"level {level.name!r}: the parents' embeddings hold {rows[:-1]} rows and the fused network's "
+                f"{rows[-1]}; row t is fused with row t. Give all of them the same tokens."
             )
         widths = [other.width for other in alike]
         for number, own in enumerate(level.classes):
@@ -305,7 +188,7 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
                     f"level {level.name!r}: the parents have {counts} classes and the fused network {len(own)}; class c "
                     "is fused with class c. Give all of them the same classes."
                 )
-        if level.parts is not None:
+        if isinstance(level.blocks, Parts):
             _check_parts(level, alike)
         if level.width > sum(widths):
             raise ValueError(
@@ -316,11 +199,7 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
 
 def _check_parts(level: Level, parents: Sequence[Level]) -> None:
     """Refuse parts of grouped convolutions that are wider than a parent's: an assigned part may be the only one."""
-    assert level.parts is not None
-    own, others = (
-        level.parts.places.shape,
-        [parent.parts.places.shape for parent in parents if parent.parts is not None],
-    )
+    own, *others = [tuple(net.blocks.places.shape) for net in (level, *parents) if isinstance(net.blocks, Parts)]
     if own[1] > min(neurons for _, neurons in others) or own[0] > sum(count for count, _ in others):
         raise ValueError(
             f"level {level.name!r}: the fused network has {own[0]} parts of {own[1]} neurons (groups of a convolution), the "
@@ -335,10 +214,10 @@ def _check_joints(level: Level, parents: Sequence[Level], instead: str) -> None:
     Args:
         instead: the way out.
     """
-    for other in parents if level.layers or level.tables else ():
-        if not (other.layers or other.tables):
+    for other in parents if level.form.closed else ():
+        if not other.form.closed:
             raise ValueError(f"level {level.name!r} is not affine in a parent: {other.why_not_affine}. {instead}")
-        if (other.partwise > 0) != (level.partwise > 0):
+        if (other.form.parts > 0) != (level.form.parts > 0):
             raise ValueError(
                 f"level {level.name!r}: a convolution is grouped in a parent or in the fused network, and not in the other, so "
                 f"their neurons do not correspond. {instead}"
@@ -351,35 +230,20 @@ def _check_joints(level: Level, parents: Sequence[Level], instead: str) -> None:
 
 
 def _kinds(level: Level) -> Sequence[object]:
-    """The kinds of a level's neurons and the tensors that hold numbers for others, but for how many they are."""
+    """The spaces of a level's neurons and the tensors that hold numbers for others, but for how many they are."""
     held = {**dict(level.module.named_parameters()), **dict(level.module.named_buffers())} if level.carried else {}
     carried = [
         (own.axis, [(maker, index.shape[1]) for maker, _, index in own.makers] or held[own.name].shape)
         for own in level.carried
     ]
-    return [(kind.first, kind.places.shape[1], kind.fixed) for kind in level.kinds] + carried
+    return [(own.space.number, own.places.shape[1], own.space.fixed) for own in level.writes] + carried
 
 
 def _joints(level: Level) -> tuple[object, ...]:
     """What joins a level to others, in networks that belong together."""
-    heads = level.heads
-    attention = heads and (*heads.levels, heads.reader)
-    facts = (
-        level.adds,
-        level.channelwise,
-        level.partwise > 0,
-        level.function is not None,
-        len(level.layers),
-        len(level.tables),
-        len(level.alive),
-    )
-    return (
-        level.stream,
-        level.parts and level.parts.first,
-        *facts,
-        _kinds(level),
-        attention,
-    )
+    blocks = level.blocks
+    joined = (blocks.first,) if isinstance(blocks, Parts) else blocks and (*blocks.levels, blocks.reader)
+    return level.form.joints(), len(level.alive), level.plain, joined, _kinds(level)
 
 
 def _check_folds(fused: list[Level]) -> None:

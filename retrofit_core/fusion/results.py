@@ -13,12 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.checkpoints import load_model, save_model
-from ..networks.levels import single_level
+from ..networks.levels import Level, single_level
+from ..networks.symmetry import Group, Sums
 from ..system import files
 from ..system.extras import require
 from .alignment import Alignment
-from .moments import grouping_error
-from .targets import Targets
+from .grouping import Grouping
+from .moments import Moments, Rows, grouping_error
+from .targets import Targets, weighted_means
 
 ARRAYS = ("labels", "scores", "gram")
 COMPONENTS = 3
@@ -74,6 +76,11 @@ class LevelReport:
     """forward, moments, group, solve, fit, report"""
 
     @property
+    def target_weights(self) -> Tensor:
+        """(m, d) the weight of each parent neuron in the targets."""
+        return weighted_means(self.labels, self.scores, self.width).A if self.weights is None else self.weights
+
+    @property
     def parents(self) -> Tensor:
         """(m,) the parent of each neuron."""
         return torch.repeat_interleave(torch.arange(len(self.widths)), torch.tensor(self.widths))
@@ -103,45 +110,52 @@ class LevelReport:
         return {**plain, "widths": list(self.widths)}
 
 
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What a fit says of a level, for its report; see the fields of `LevelReport`."""
+
+    form: str
+    approximation_error: float = float("nan")
+    unavoidable_error: float = float("nan")
+    ridge: float = float("nan")
+    cross_error: float = 0.0
+    missing_error: float = float("nan")
+    curve: list[dict[str, Any]] = field(default_factory=list)
+
+
 def level_report(
-    level: Any,
+    level: Level | Group,
     widths: Sequence[int],
-    rows: int,
-    zz: Tensor,
+    sums: Moments | Rows | Sums,
     s: Tensor,
-    labels: Tensor,
-    targets: Targets,
-    *,
-    reading: Tensor | None = None,
-    **facts: Any,
+    groups: Grouping,
+    fitted: Fitted,
 ) -> LevelReport:
     """The report of a level whose parents' neurons were put into groups.
 
     Args:
-        level: the fused `Level` or neuron group: name, kind and width.
-        zz: (m, m) inner products of the parents' outputs, sums over rows.
+        widths: neurons of each parent, m together.
+        sums: over rows, of the parents' outputs; zz may hold more behind theirs.
         s: (m,) scores.
-        labels: (m,) groups.
-        targets: what the groups' neurons were fitted to.
-        reading: (d, m) what stands for each neuron, where it is not its group's target but weighs several.
-        facts: the other fields: of the grouping, of the fit, seconds.
     """
-    weights = s.to(zz)
-    groups = labels.to(zz.device), targets
-    if reading is not None:
-        groups = torch.arange(len(s), device=zz.device), Targets(targets.A @ reading, weights)
+    zz = sums.zz[: len(s), : len(s)]
+    weights, targets, labels = s.to(zz), groups.targets(s), groups.labels.to(zz.device)
+    if groups.reading is not None:
+        labels, targets = torch.arange(len(s), device=zz.device), Targets(targets.A @ groups.reading, weights)
     return LevelReport(
         name=level.name,
         kind=level.kind,
         widths=tuple(widths),
         width=level.width,
-        rows=rows,
+        rows=sums.rows,
         scores=s.cpu(),
-        labels=labels.cpu(),
+        labels=groups.labels.cpu(),
         gram=zz.float().cpu(),
         energy=(weights @ zz.diagonal()).item(),
-        grouping_error=grouping_error(zz, weights, *groups),
-        **facts,
+        grouping_error=grouping_error(zz, weights, labels, targets),
+        grouping=groups.report,
+        weights=None if groups.weights is None else groups.weights.cpu(),
+        **vars(fitted),
     )
 
 

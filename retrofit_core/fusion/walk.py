@@ -1,28 +1,35 @@
 """Runs parents and fused prefix level by level, so that they stand at the same boundary.
 
-    for step in Walk(parents, fused, inputs, device=device):
+    for step in Walk(levels, inputs, runtime):
         sums = step.moments(inputs=True)
         ...  # write the weights of step.level
     # here the fused network has passed the last level
 
 What is alive at a boundary is one tensor a network, or several inside of a block (levels know which). They are kept while they
 and the level's sums fit into the budget, and recomputed from the last kept ones else.
+
+Legend: N rows = samples x positions, m neurons of all parents side by side, d fused neurons, p inputs of a neuron.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..networks.levels import Boundary, Level, each, places_read, rows
-from ..system.device import MEMORY, Stopwatch, check_sums, rows_per_batch, sum_dtype
-from ..system.monitor import Monitor
-from .budget import boundary_bytes, columns, dual_bytes, working_bytes
+from ..networks.levels import Activated, Affine, Alive, Boundary, Level, Partwise, each, places_read, rows
+from ..system import device as devices
+from ..system.device import Stopwatch, check_sums, rows_per_batch, sum_dtype
+from ..system.runtime import Journal, Runtime
+from .budget import boundary_bytes, dual_bytes, working_bytes
 from .contributors import Alone, Contributors
+from .mapping import Groups, groups_read, mapped_weights
 from .moments import Moments, MomentSums, Rows, dual_is_cheaper
 from .moments.layersums import LayerRows, LayerSums, PartwiseSums
+from .results import LevelReport
+from .spaces import Levels
 
 #: Most samples per forward pass: large enough for full-speed convolutions and long sums.
 BATCH = 400
@@ -36,32 +43,29 @@ class Walk:
     Walking on lets the fused network pass the level of the step before, with the weights that it has by then.
 
     Args:
-        parents: the levels of each parent.
-        fused: the levels of the fused network.
         inputs: (B, ...) fusion data; moved to the device batch by batch.
-        memory: bytes for the sums of a level and for kept boundary tensors.
-        contributors: other sources of the levels' sums; default: none.
+        runtime: its device; its memory, bytes for the sums of a level and for kept boundary tensors; its monitor; its
+            contributors, other sources of the levels' sums.
+        seed: decides what is random at each level.
+        reports: of finished levels, bottom-up; whoever fits a level adds its own.
     """
 
     def __init__(
         self,
-        parents: Sequence[Sequence[Level]],
-        fused: Sequence[Level],
+        levels: Levels,
         inputs: Tensor,
+        runtime: Runtime | None = None,
         *,
-        device: torch.device,
-        memory: int = MEMORY,
-        stopwatch: Stopwatch | None = None,
-        monitor: Monitor | None = None,
-        contributors: Contributors | None = None,
+        seed: int = 0,
+        reports: Sequence[LevelReport] = (),
     ) -> None:
-        self.networks = [*parents, fused]
-        self.parents, self.fused = parents, fused
-        self.device = device
-        self.memory = memory
-        self.stopwatch = stopwatch or Stopwatch(device)
-        self.monitor = monitor or Monitor()
-        self.contributors = contributors or Alone()
+        runtime = runtime or Runtime()
+        self.levels, self.networks = levels, levels.networks
+        self.parents, self.fused = levels.parents, levels.fused
+        self.device, self.memory, self.monitor = devices.pick(runtime.device), runtime.memory, runtime.monitor
+        self.stopwatch = Stopwatch(self.device)
+        self.contributors: Contributors = runtime.contributors or Alone()
+        self.seed, self.reports = seed, list(reports)
         self.samples = len(inputs)
         self.dtype = inputs.dtype
         self.all_samples = self.contributors.samples(self.samples)
@@ -95,7 +99,7 @@ class Walk:
         Args:
             made: what the parents' layers make stands behind their outputs, where a function follows before they are added.
         """
-        tail = self.fused[index].tail
+        tail = self.fused[index].output.tail
         keep = self._fits(index) and not made and not tail
         for batch in self.monitor.each("step", self.kept, name="forward", level=self.fused[index].name):
             with self.stopwatch.phase("forward"):
@@ -104,7 +108,7 @@ class Walk:
                     outputs = [self._made(batch, k, index) for k in range(len(self.parents))]
                 else:
                     ends = [self._at(batch, k, index + 1) for k in range(len(self.parents))]
-                    outputs = [levels[index].output(z) for levels, z in zip(self.parents, ends, strict=True)]
+                    outputs = [levels[index].of(z) for levels, z in zip(self.parents, ends, strict=True)]
                     if keep:
                         batch[:-1] = [(index + 1, z) for z in ends]
                 h = self._at(batch, len(self.networks) - 1, index)
@@ -121,7 +125,7 @@ class Walk:
                         for levels, z in zip(self.parents, boundaries, strict=True)
                     ]
                 if number in later:
-                    yield number, [levels[number].output(z) for levels, z in zip(self.parents, boundaries, strict=True)]
+                    yield number, [levels[number].of(z) for levels, z in zip(self.parents, boundaries, strict=True)]
 
     def parents_ahead(self, index: int, level: int) -> Iterator[list[Boundary]]:
         """For each batch the parents' boundaries before a later level, the walk standing at level `index`. None are kept."""
@@ -147,7 +151,7 @@ class Walk:
 
     @torch.no_grad()
     def _made(self, batch: list[tuple[int, Boundary]], k: int, index: int) -> Tensor:
-        return self.parents[k][index].made(self._at(batch, k, index))
+        return self.parents[k][index].form.made(self._at(batch, k, index))
 
     def _fits(self, index: int) -> bool:
         """Whether the boundary tensors after this level can be kept beside the sums of this and the next level."""
@@ -222,8 +226,103 @@ class Step:
         """The fused network's level before; None at the first one."""
         return self.walk.fused[self.index - 1] if self.index else None
 
+    @cached_property
+    def generator(self) -> torch.Generator:
+        """The source of randomness of this level."""
+        return level_generator(self.walk.seed, self.index)
+
+    @cached_property
+    def known(self) -> Tensor:
+        """(m,) the groups of the level's neurons that levels before it make, -1 for those whose space begins here."""
+        return self.walk.levels.known(self.index, self._labels).to(self.device)
+
+    @cached_property
+    def parts(self) -> Tensor | None:
+        """(m,) the fused network's part to which each neuron is assigned, of grouped convolutions whose parts levels before this
+        one have grouped."""
+        parts = self.walk.levels.known_parts(self.index, self._labels)
+        return None if parts is None else parts.to(self.device)
+
+    def _labels(self, index: int) -> Tensor:
+        return self.walk.reports[index].labels
+
+    def reads(self, boundary: Boundary) -> tuple[Groups | None, ...] | None:
+        """For each layer of the level the groups of the fused neurons over which its input columns run in order (None: it reads
+        the network's input); None if one does not read its inputs neuron by neuron.
+
+        Args:
+            boundary: before the level, any values.
+        """
+        before = None if self.before is None else [self._groups(tensor) for tensor in self.before.alive]
+        return groups_read(self.level, boundary, before)
+
+    def _groups(self, tensor: Alive) -> Groups | None:
+        """The groups of the neurons in a tensor at the boundary before the level, None for the network's input."""
+        if tensor.maker < 0:
+            return None
+        report = self.walk.reports[tensor.maker]
+        number = self.walk.levels.stream(tensor.maker)[0]
+        return Groups(report.labels.to(self.device), report.widths, report.width, tensor.axis, number)
+
+    def parents_weights(self) -> Tensor:
+        """W0 (p, m): the parents' own weights on the fused network's inputs.
+
+        Raises:
+            ValueError: the level does not read its inputs neuron by neuron, or a parent has other inputs.
+        """
+        parts = self.parts if self.level.form.parts else None
+        return mapped_weights(self.level, self.parents, self.reads(self.boundary), parts)
+
+    def taken_over(self, finished: Sequence[tuple[LevelReport, dict[str, Tensor]]]) -> bool:
+        """Whether an interrupted run has finished the level: its report and weights are taken over then."""
+        if self.index >= len(finished):
+            return False
+        report, weights = finished[self.index]
+        self.level.module.load_state_dict({name: value.to(self.device) for name, value in weights.items()})
+        self.walk.reports.append(report)
+        return True
+
+    def finish(self, report: LevelReport, journal: Journal | None) -> None:
+        """Keep the report of the fitted level, with the stream that it writes to and the seconds that it took."""
+        stream, clock = self.walk.levels.stream(self.index), self.walk.stopwatch
+        name = self.walk.fused[stream[0]].name if len(stream) > 1 else ""
+        self.walk.reports.append(replace(report, stream=name, seconds=dict(clock.seconds)))
+        clock.seconds.clear()
+        if journal is not None:
+            weights = {name: tensor.detach() for name, tensor in self.level.module.state_dict().items()}
+            journal.add(self.index, self.walk.reports[-1], weights)
+
+    def emit(self, phase: str) -> None:
+        """Tell the monitor what is done at the level."""
+        self.walk.monitor.emit("phase", name=phase, level=self.name)
+
     @torch.no_grad()
-    def moments(self, *, inputs: bool, dtype: torch.dtype | None = None, parts: Tensor | None = None) -> Moments | Rows:
+    def carry(self) -> None:
+        """Give the parameters and buffers before the level's layers that hold numbers for each neuron (scale and shift of a
+        LayerNorm, class token, positions, masks) the means of the parents', weighted as the targets of these neurons."""
+        networks = [
+            (level, {**dict(level.module.named_parameters()), **dict(level.module.named_buffers())})
+            for level in (self.level, *self.parents)
+        ]
+        for number, fused in enumerate(self.level.carried):
+            tensor, *others = (held[level.carried[number].name].movedim(fused.axis, -1) for level, held in networks)
+            if all(other.shape == tensor.shape for other in others):  # entries of no neurons
+                tensor.copy_(torch.stack([other.double() for other in others]).mean(0))
+            for which, (maker, neurons, index) in enumerate(fused.makers):
+                report = self.walk.reports[maker]
+                starts = [sum(report.widths[:k]) for k in range(len(others))]
+                theirs = [parent.carried[number].makers[which] for parent in self.parents]
+                members = torch.cat(
+                    [start + positions for start, (_, positions, _) in zip(starts, theirs, strict=True)]
+                )
+                for copy, places in enumerate(index.T):
+                    values = [other[..., at[:, copy]].double() for other, (*_, at) in zip(others, theirs, strict=True)]
+                    side_by_side = torch.cat(values, -1)
+                    weights = report.target_weights.to(side_by_side)[members][:, neurons]
+                    tensor[..., places] = (side_by_side @ weights).to(tensor)
+
+    @torch.no_grad()
+    def moments(self, *, inputs: bool, dtype: torch.dtype | None = None) -> Moments | Rows:
         """Sums over all rows of all contributors: the parents' outputs z and, if wanted, the fused network's inputs x.
 
         Where the level's outputs are added to a stream, the fused network's stream stands beside z, with the inputs; behind
@@ -232,35 +331,31 @@ class Step:
 
         Args:
             dtype: precision of the products, see `product_dtype`; default: that of sums on the device.
-            parts: (m,) the fused network's part to which each of the parents' neurons is assigned, for the inputs of grouped
-                convolutions.
         """
-        dtype = dtype or sum_dtype(self.walk.device)
-        inputs = inputs and not self.level.tables  # which say what they make of every input
-        collect = self._collector(inputs, dtype, parts)
-        for h, outputs in self.walk.batches(self.index, made=inputs and self.level.function is not None):
+        dtype, form = dtype or sum_dtype(self.walk.device), self.level.form
+        inputs = inputs and isinstance(form, Affine)  # tables say what they make of every input
+        collect: MomentSums | LayerSums | LayerRows | PartwiseSums = MomentSums(sum(self.widths), device=self.device)
+        if inputs and isinstance(form, Affine):
+            collect = self._collector(form, dtype)
+        for h, outputs in self.walk.batches(self.index, made=inputs and isinstance(form, Activated)):
             with self.walk.stopwatch.phase("moments"):
                 if isinstance(collect, MomentSums):
                     collect.add(self._side_by_side(outputs, dtype))
                 else:
-                    (x, *beside), stream = self.level.read(h)
+                    (x, *beside), stream = form.read(h)
                     collect.add(x, self._side_by_side(outputs, dtype, stream), beside)
         with self.walk.stopwatch.phase("moments"):
             sums = self.walk.contributors.total(self.index, collect.finish())
         check_sums(self.name, sums.zz)
         return sums
 
-    def _collector(
-        self, inputs: bool, dtype: torch.dtype, parts: Tensor | None
-    ) -> MomentSums | LayerSums | LayerRows | PartwiseSums:
-        """The object that collects the rows: sums of outputs alone, sums of inputs too, or the rows themselves."""
-        if not inputs:
-            return MomentSums(sum(self.widths), device=self.walk.device)
-        if parts is not None:
-            return PartwiseSums(self.level, parts, dtype=dtype)
-        m, bias = columns(self.walk.networks, self.index), self.level.bias
-        layer, *beside = self.level.layers
-        n, p = self.walk.all_samples * self.level.positions, self.level.inputs_per_neuron + bias
+    def _collector(self, form: Affine, dtype: torch.dtype) -> LayerSums | LayerRows | PartwiseSums:
+        """The object that collects the rows of inputs and outputs: their sums, or the rows themselves."""
+        if isinstance(form, Partwise):
+            assert self.parts is not None
+            return PartwiseSums(self.level, form, self.parts, dtype=dtype)
+        m, bias, (layer, *beside) = form.columns(sum(self.widths), self.level.width), form.bias, form.layers
+        n, p = self.walk.all_samples * self.level.positions, form.inputs_per_neuron + bias
         dual = dual_is_cheaper(n, p, m) and dual_bytes(n, p, m) <= self.walk.memory
         if dual and self.walk.contributors.share_rows:
             return LayerRows(layer, bias=bias, dtype=dtype, beside=beside)
@@ -292,7 +387,7 @@ class Step:
                     ]
                     places = [own[0] for own in found if own is not None]
                 read = [
-                    reader.read(z)[0][0].flatten(1)[:, own].movedim(1, -1).flatten(0, 1)
+                    reader.form.read(z)[0][0].flatten(1)[:, own].movedim(1, -1).flatten(0, 1)
                     for reader, z, own in zip(readers, outputs, places, strict=True)
                 ]
                 sums.add(torch.cat(read, 1))
@@ -307,9 +402,9 @@ class Step:
         dtype = self.walk.dtype
         for boundary, outputs in self.walk.batches(self.index):
             with self.walk.stopwatch.phase("fit"):
-                _, stream = self.level.read(boundary)
+                _, stream = self.level.form.read(boundary)
                 assert stream is not None
-                x = self.level.inputs(boundary, ones=self.level.bias)
+                x = self.level.inputs(boundary, ones=self.level.form.bias)
                 yield x, rows(stream, self.level.axis), self._side_by_side(outputs, dtype) @ A.to(dtype)
 
     def inputs_and_targets(self, A: Tensor) -> tuple[Tensor, Tensor]:
@@ -327,8 +422,9 @@ class Step:
         """Rows of the fitted level's outputs (n, d) and, beside them, of the parents' (n, m), batch by batch."""
         for h, outputs in self.walk.batches(self.index):
             with self.walk.stopwatch.phase("forward"), torch.no_grad():
-                made = self.level.made(h) if self.level.tail else self.level.output(self.level.module(h))
-                yield rows(made, self.level.axis), self._side_by_side(outputs)
+                level = self.level
+                made = level.form.made(h) if level.output.tail else level.of(level.module(h))
+                yield rows(made, level.axis), self._side_by_side(outputs)
 
     def _side_by_side(
         self,
@@ -355,3 +451,8 @@ class Step:
         for part, view in zip(z.split(sizes, 1), views, strict=True):
             part.view(view.shape).copy_(view)
         return z
+
+
+def level_generator(seed: int, index: int) -> torch.Generator:
+    """The source of randomness of one level: a resumed run draws the same numbers there."""
+    return torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63)

@@ -48,12 +48,12 @@ def _heads(
     reader = next(
         (index for index in range(max(makers) + 1, len(levels)) if not _alive(levels[index], makers)), len(levels) - 1
     )
-    if len({len(rows[makers[0]]) for rows in heads}) > 1 or len(levels[reader].paths) != 1:
+    if len({len(rows[makers[0]]) for rows in heads}) > 1 or len(levels[reader].form.paths) != 1:
         return None
     first, second = makers if len(makers) == 2 else makers * 2
     query, key = (torch.stack([rows[level][:, copy] for rows in heads]) for level, copy in ((first, 0), (second, -1)))
     columns, values, value_levels = [], [], []
-    weight = f"{levels[reader].paths[0]}.weight"
+    weight = f"{levels[reader].form.paths[0]}.weight"
     for group, rows in made.items():
         read = [part for part in group.parts if part.kind == "in" and part.name == weight]
         if read and len(rows) == 1 and read[0].index.shape[1] == 1 and _alive(levels[reader - 1], rows):
@@ -87,7 +87,7 @@ def _checked(levels: Sequence[Level], heads: Heads, example: Tensor) -> Heads | 
     tensors = (boundary,) if isinstance(boundary, Tensor) else boundary
     if any(tensors[_index_of(levels, heads, level)].ndim != 3 for level in heads.levels):
         return None  # tokens along more than one axis
-    if levels[heads.reader].read(boundary)[0][0].ndim != 3:
+    if levels[heads.reader].form.read(boundary)[0][0].ndim != 3:
         return None  # pooled before a layer reads what the heads hand on
     maps = attention_maps(levels, heads, boundary)
     tolerance = TOLERANCE.get(maps.dtype, 1e-2)
@@ -133,7 +133,7 @@ def of_heads(levels: Sequence[Level], heads: Heads, made: tuple[int, Tensor], bo
 
 def mixed_values(levels: Sequence[Level], heads: Heads, boundary: Boundary) -> Tensor:
     """(B, H, T, d) what each head hands on to the reader's layer."""
-    (inputs, *_), _ = levels[heads.reader].read(boundary)
+    (inputs, *_), _ = levels[heads.reader].form.read(boundary)
     return inputs[:, :, heads.columns.to(inputs.device)].transpose(1, 2)
 
 

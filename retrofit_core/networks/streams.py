@@ -3,15 +3,15 @@
 Neurons that a computation joins (an addition, a concatenation, a convolution channel by channel) share one grouping.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from .attention import attentions
-from .levels import Carried, Kind, Level, Parts, compose, is_branched, rows
+from .levels import Carried, Heads, Level, Parts, Space, Written, compose, is_branched, rows
+from .levels.forms import Opaque
 from .levels.kinds import TRANSPOSED
 from .levels.opening import rows_of
 from .symmetry import IN_PLACE, Group, neuron_groups, neuron_places
@@ -24,7 +24,7 @@ ELSEWHERE = (
 INSTEAD = "Use KF-Gradient; if you named boundaries, leave them out."
 
 
-def with_streams(
+def with_spaces(
     model: nn.Module,
     levels: list[Level],
     example: Tensor,
@@ -33,98 +33,75 @@ def with_streams(
     *,
     inside: bool = True,
 ) -> list[Level]:
-    """The levels, each knowing the kinds of its neurons and the residual stream to which it writes, or whose channels it treats
-    one by one; those inside of blocks that no closed form can fit as they are.
+    """The levels, each knowing the spaces of its neurons and what it holds for neurons before; those inside of blocks that no
+    closed form can fit as they are.
 
     Args:
         inside: whether levels end behind every layer (boundaries="layers").
     Raises:
-        ValueError: the network's neurons cannot be followed, or a level makes neurons of several kinds.
+        ValueError: the network's neurons cannot be followed, or a level makes neurons of several spaces that cannot be grouped.
     """
-    bound = is_branched(levels) or any(level.adds for level in levels)
-    joined = bound or any(level.partwise or level.vectors for level in levels)
-    affine = all(level.layers or level.tables for level in levels)
-    if bound and not affine:
-        return levels
+    bound = is_branched(levels) or any(level.form.adds for level in levels)
+    joined = bound or any(level.form.parts or _vectors(level) for level in levels)
+    closed = all(level.form.closed for level in levels)
+    if bound and not closed:
+        return _apart(levels)
     example = example.to(next(model.parameters()).dtype)
-    if not bound and not (affine and (joined or inside)):
+    if not bound and not (closed and (joined or inside)):
         return _chained(model, levels, example, network, leaves)
     parts: dict[int, Parts] = {}
     try:
         groups, seen = neuron_places(model, example, [_node(level) for level in levels], leaves)
-        if any(level.partwise and not level.channelwise for level in levels):
+        if any(level.form.parts and not level.form.channelwise for level in levels):
             classes = {number for number, group in enumerate(groups) if group.fixed}
             levels, parts = _with_parts(levels, [_made_by(level, groups, model) for level in levels], classes)
-            if any(level.why_not_affine for level in levels):
-                return levels
+            if not all(level.form.closed for level in levels):
+                return _apart(levels)
             groups = neuron_groups(model, example, leaves=leaves, within=True)
     except Exception as error:  # whatever a rule meets that is unknown to it
         if bound and isinstance(error, ValueError):
             raise ValueError(f"{network}: {error}") from error
         if bound:
             raise
-        unknown = [level.partwise > 0 or bool(level.vectors) for level in levels]
+        unknown = [level.form.parts > 0 or bool(_vectors(level)) for level in levels]
         levels = [
             _not_affine(level, _reason(error)) if no else level for level, no in zip(levels, unknown, strict=True)
         ]
         return _not_followed(levels, example, network, error)
     try:
         rows = [_made_by(level, groups, model) for level in levels]
-        made = {
-            group: {index: own[number] for index, own in enumerate(rows) if number in own}
-            for number, group in enumerate(groups)
-        }
+        made = _makers(groups, rows)
         heads = {level: attention for attention in attentions(levels, made, example) for level in attention.levels}
     except ValueError as error:
         raise ValueError(f"{network}: {error}") from error
-    levels, firsts, kinds = list(levels), dict[int, tuple[int, int]](), list[tuple[Kind, ...]]()
+    spaces, found = dict[int, Space](), list[Level]()
     for index, (level, own) in enumerate(zip(levels, rows, strict=True)):
         if index in heads:
-            kinds.append(())
+            found.append(replace(level, writes=_whole(level, index, blocks=heads[index])))
             continue
-        if level.channelwise and not (_followed(level, own) and all(number in firsts for number in own)):
+        if level.form.channelwise and not (_followed(level, own) and all(number in spaces for number in own)):
             why = (
                 "it works channel by channel, on channels that no level before it makes, so their groups are not known"
             )
-            return [*levels[:index], _not_affine(level, why), *levels[index + 1 :]]
+            return _apart([*levels[:index], _not_affine(level, why), *levels[index + 1 :]])
         if not bound and not _followed(level, own):
-            kinds.append(_unfollowed(levels, index, seen[index], example, network))
+            found.append(replace(level, writes=_unfollowed(levels, index, seen[index], example, network)))
             continue
         if not _followed(level, own) and (fixed := _in_place(seen[index])) is not None:
             own = {**own, IN_PLACE: fixed}  # heads, pixels: what stays where it is in every network
         if why := _why_not_grouped(level, own, in_parts=index in parts):
             raise ValueError(f"{network}: the neurons of level {level.name!r} {why}. {INSTEAD}")
-        for which, number in enumerate(own):
-            firsts[number] = (index, which) if number == IN_PLACE else firsts.get(number, (index, which))
-        kinds.append(
-            tuple(
-                Kind(firsts[number], places, number == IN_PLACE or groups[number].fixed)
-                for number, places in own.items()
-            )
-        )
-    levels = [replace(level, kinds=own) for level, own in zip(levels, kinds, strict=True)]
-    streams = [level.kinds[0].first if level.kinds and level.plain else None for level in levels]
-    shared = Counter(streams)
-    return [
-        replace(
-            level,
-            stream=streams.index(first) if first is not None and shared[first] > 1 else None,
-            kinds=level.kinds if joined else _telling(level, levels),
-            carried=(
-                *(_carried(name, level, groups, rows[:index], network) for name in level.vectors),
-                *_carried_buffers(level, groups, rows[:index], network),
-            ),
-            heads=heads.get(index),
-            parts=parts.get(index),
-        )
-        for index, (level, first) in enumerate(zip(levels, streams, strict=True))
+        found.append(replace(level, writes=_written(index, own, groups, spaces, parts.get(index))))
+    found = [
+        replace(level, carried=_carried_by(level, groups, rows[:index], network)) for index, level in enumerate(found)
     ]
+    return numbered(found if joined else _telling(found))
 
 
 def _chained(
     model: nn.Module, levels: list[Level], example: Tensor, network: str, leaves: Sequence[str]
 ) -> list[Level]:
-    """The levels of a chain that need not be affine, with the kinds of their neurons where these are not all of one.
+    """The levels of a chain that need not be affine, with the spaces of their neurons where these are not all of one.
 
     Raises:
         ValueError: see `_unfollowed`, `_not_followed`.
@@ -133,36 +110,104 @@ def _chained(
         groups, seen = neuron_places(model, example, [_node(level) for level in levels], leaves)
     except Exception as error:  # whatever a rule meets that is unknown to it
         return _not_followed(levels, example, network, error)
-    firsts, found = dict[int, tuple[int, int]](), list[Level]()
+    spaces, found = dict[int, Space](), list[Level]()
     for index, (level, own) in enumerate(zip(levels, seen, strict=True)):
+        carried = _carried_by(level, groups, [before or {} for before in seen[:index]])
         if own is None or not _followed(level, own) or IN_PLACE in own:
-            kinds = _unfollowed(levels, index, own, example, network)
+            writes = _unfollowed(levels, index, own, example, network)
         else:
-            for which, number in enumerate(own):
-                firsts.setdefault(number, (index, which))
-            kinds = tuple(Kind(firsts[number], places, groups[number].fixed) for number, places in own.items())
-        found.append(replace(level, kinds=kinds))
+            writes = _written(index, own, groups, spaces)
+        found.append(replace(level, writes=writes, carried=carried))
+    return numbered(_telling(found, streams=False))
+
+
+def _makers(groups: Sequence[Group], rows: Sequence[Mapping[int, Tensor]]) -> dict[Group, dict[int, Tensor]]:
+    """Of each group the levels that make it, with the places of its neurons.
+
+    Args:
+        rows: of each level, by number of a group.
+    """
+    return {
+        group: {index: own[number] for index, own in enumerate(rows) if number in own}
+        for number, group in enumerate(groups)
+    }
+
+
+def _written(
+    index: int,
+    own: Mapping[int, Tensor],
+    groups: Sequence[Group],
+    spaces: dict[int, Space],
+    blocks: Parts | None = None,
+) -> tuple[Written, ...]:
+    """What a level writes of each group.
+
+    Args:
+        own: number of a group -> places of its neurons.
+        spaces: those of the groups that levels before make; the level's are added.
+    """
+    for number in own:
+        if number == IN_PLACE:  # of this level alone
+            spaces[number] = Space(index, index, fixed=True)
+        spaces.setdefault(number, Space(index, index, groups[number].fixed))
+    return tuple(Written(spaces[number], places, blocks) for number, places in own.items())
+
+
+def _whole(level: Level, index: int, *, fixed: bool = False, blocks: Heads | None = None) -> tuple[Written, ...]:
+    """A space that holds all neurons of a level, and no others."""
+    return (Written(Space(index, index, fixed), torch.arange(level.width)[:, None], blocks),)
+
+
+def _apart(levels: Sequence[Level]) -> list[Level]:
+    """The levels, each of which makes a space of its own."""
+    return numbered(
+        [replace(level, writes=_whole(level, index, fixed=level.head)) for index, level in enumerate(levels)]
+    )
+
+
+def numbered(levels: Sequence[Level]) -> list[Level]:
+    """The levels with their spaces numbered in the order in which levels make them."""
+    spaces: dict[Space, Space] = {}
+    for written in (written for level in levels for written in level.writes):
+        spaces.setdefault(written.space, replace(written.space, number=len(spaces)))
     return [
-        replace(
-            level,
-            kinds=_telling(level, found),
-            carried=_carried_buffers(level, groups, [own or {} for own in seen[:index]]),
-        )
-        for index, level in enumerate(found)
+        replace(level, writes=tuple(replace(written, space=spaces[written.space]) for written in level.writes))
+        for level in levels
     ]
+
+
+def stream(levels: Sequence[Level], index: int) -> list[int]:
+    """The levels that make the same neurons as this one and no others, itself among them: those of one residual stream."""
+    if not levels[index].plain:
+        return [index]
+    space = levels[index].writes[0].space
+    return [number for number, level in enumerate(levels) if level.plain and level.writes[0].space is space]
 
 
 def _node(level: Level) -> tuple[str, int]:
     """A level's output in the trace: the name, and the axis of its neurons."""
-    return level.node, min(level.axis, 1)  # channels of several frames, which the trace has in the first axis
+    return level.output.node, min(level.axis, 1)  # channels of several frames, which the trace has in the first axis
 
 
-def _telling(level: Level, levels: Sequence[Level]) -> tuple[Kind, ...]:
-    """The kinds of a level of a chain, where they or those of another level with the same neurons are not simply all neurons."""
-    shared = {
-        kind.first for other in levels if not other.plain or (other.fixed and not other.head) for kind in other.kinds
+def _telling(levels: Sequence[Level], *, streams: bool = True) -> list[Level]:
+    """The levels of a chain, each with a space of its own where its spaces, or those of another level with the same neurons, are
+    simply all its neurons.
+
+    Args:
+        streams: keep those, too, that several levels make.
+    """
+    kept = {
+        written.space
+        for index, level in enumerate(levels)
+        for written in level.writes
+        if not level.plain or (level.fixed and not level.head) or (streams and len(stream(levels, index)) > 1)
     }
-    return level.kinds if any(kind.first in shared for kind in level.kinds) else ()
+    return [
+        level
+        if any(written.space in kept for written in level.writes) or level.blocks
+        else replace(level, writes=_whole(level, index, fixed=level.head))
+        for index, level in enumerate(levels)
+    ]
 
 
 def _not_followed(levels: list[Level], example: Tensor, network: str, error: Exception) -> list[Level]:
@@ -177,14 +222,14 @@ def _not_followed(levels: list[Level], example: Tensor, network: str, error: Exc
                 f"{network}: the neurons of level {level.name!r} cannot change places, and how they belong together is not "
                 f"known: {_reason(error)}. {ELSEWHERE}"
             )
-    return levels
+    return _apart(levels)
 
 
 def _unfollowed(
     levels: Sequence[Level], index: int, own: Mapping[int, Tensor] | None, example: Tensor, network: str
-) -> tuple[Kind, ...]:
-    """The kinds of a chain's level whose neurons are not, or not all, in a group: none where what reads them exchanges them,
-    else one that stays as it is.
+) -> tuple[Written, ...]:
+    """What a chain's level writes whose neurons are not, or not all, in a group: a space of its own, which is fixed unless what
+    reads them exchanges them.
 
     Args:
         own: see `neuron_places`.
@@ -193,16 +238,15 @@ def _unfollowed(
     """
     level = levels[index]
     if level.head:
-        return ()
+        return _whole(level, index, fixed=True)
     if own is None:
         raise ValueError(
             f"{network}: the rows of level {level.name!r} are neurons of a level before it, whose order differs from network to "
             f"network, so its outputs cannot be compared row by row. {ELSEWHERE}"
         )
     in_place = IN_PLACE in own and _followed(level, {IN_PLACE: own[IN_PLACE]})
-    if _exchanged(levels, index, example) and not (in_place and not levels[index + 1].layers):
-        return ()
-    return (Kind((index, 0), torch.arange(level.width)[:, None], fixed=True),)
+    free = _exchanged(levels, index, example) and not (in_place and not levels[index + 1].affine)
+    return _whole(level, index, fixed=not free)
 
 
 @torch.no_grad()
@@ -210,12 +254,12 @@ def _exchanged(levels: Sequence[Level], index: int, example: Tensor) -> bool:
     """Whether another order of a level's neurons is nothing but another order of what the next level's layers read, so that
     their weights can follow; true where these layers are not known."""
     level, reader = levels[index], levels[index + 1]
-    if not reader.layers:
+    if not reader.affine:
         return True
     boundary = compose(levels[: index + 1], example)
     order = torch.randperm(level.width, generator=torch.Generator().manual_seed(0)).to(boundary.device)
-    before, after = (reader.read(h)[0] for h in (boundary, boundary.index_select(level.axis, order)))
-    for layer, *read in zip(reader.layers, before, after, strict=True):
+    before, after = (reader.form.read(h)[0] for h in (boundary, boundary.index_select(level.axis, order)))
+    for layer, *read in zip(reader.form.layers, before, after, strict=True):
         plain, turned = (rows(x, -1 if isinstance(layer, nn.Linear) else 1).double() for x in read)
         mixed = torch.randn(len(plain), generator=torch.Generator().manual_seed(1), dtype=torch.float64).to(plain)
         left, right = ((mixed @ x).sort().values for x in (plain, turned))
@@ -262,16 +306,16 @@ def _with_parts(
     """
     levels, numbers = list(levels), set[int]()
     for index, (level, own) in enumerate(zip(levels, rows, strict=True)):
-        if not level.partwise or level.channelwise:
+        if not level.form.parts or level.form.channelwise:
             continue
         why = ""
         if level.head or classes & set(own):
             why = "its grouped convolution makes the classes"
         elif not any(set(own) & set(earlier) for earlier in rows[:index]):
             why = "it is a grouped convolution of channels that no level before it makes, so their groups are not known"
-        elif len(own) > 1 or not torch.equal(own[min(own)], torch.arange(level.width).view(level.partwise, -1)):
+        elif len(own) > 1 or not torch.equal(own[min(own)], torch.arange(level.width).view(level.form.parts, -1)):
             why = (
-                f"the {level.partwise} parts of its grouped convolution are not those of the layers that it reads, so they "
+                f"the {level.form.parts} parts of its grouped convolution are not those of the layers that it reads, so they "
                 "cannot be matched as a whole"
             )
         if why:
@@ -285,12 +329,10 @@ def _with_parts(
 def _made_by(level: Level, groups: Sequence[Group], model: nn.Module) -> dict[int, Tensor]:
     """Number of a group -> (neurons, copies) the positions of its neurons in a level's output, for the groups that it makes."""
     made: dict[int, Tensor] = {}
-    rows = [rows_of(model, path, layer.weight) for path, layer in zip(level.paths, level.layers, strict=False)]
-    rows += [(f"{path}.weight", 0) for path in level.paths[len(rows) :]]
-    axes = [  # of the neurons in the weights
-        int(bool(level.tables) or isinstance(model.get_submodule(name.rpartition(".")[0]), TRANSPOSED))
-        for name, _ in rows
-    ]
+    form = level.form
+    rows = [rows_of(model, path, layer.weight) for path, layer in zip(form.paths, form.layers, strict=True)]
+    holders = [model.get_submodule(name.rpartition(".")[0]) for name, _ in rows]
+    axes = [int(isinstance(holder, (nn.Embedding, *TRANSPOSED))) for holder in holders]  # of the neurons in the weights
     for number, group in enumerate(groups):
         for part in group.parts:
             if part.kind in ("out", "vector"):
@@ -343,16 +385,18 @@ def _carried(
     )
 
 
-def _carried_buffers(
+def _carried_by(
     level: Level, groups: Sequence[Group], rows: Sequence[dict[int, Tensor]], network: str = ""
 ) -> tuple[Carried, ...]:
-    """What `_carried` says of the level's buffers that hold numbers for neurons, classes apart, which keep their places.
+    """What `_carried` says of the level's parameters before its layers, and of its buffers that hold numbers for neurons, classes
+    apart, which keep their places.
 
     Args:
-        network: for the message; empty: those that hold numbers for neurons of no level before are left as they are.
+        network: for the message; empty: of a chain, whose buffers for neurons of no level before are left as they are, and whose
+            parameters are fitted.
     """
-    carried = []
-    for name in level.buffers:
+    carried = [_carried(name, level, groups, rows, network) for name in (_vectors(level) if network else ())]
+    for name in _buffers(level):
         owners = [group for group in groups if any(part.name == name for part in group.parts)]
         if owners and not all(group.fixed for group in owners):
             try:
@@ -363,6 +407,36 @@ def _carried_buffers(
     return tuple(carried)
 
 
+def _vectors(level: Level) -> list[str]:
+    """The parameters beside those of the layers, of a level that a closed form fits: scale and shift of a norm, positions."""
+    if not level.form.closed:
+        return []
+    held = (name for name, tensor in _held(level.module) if isinstance(tensor, nn.Parameter))
+    return [name for name in dict.fromkeys(held) if name.rpartition(".")[0] not in level.form.paths]
+
+
+def _buffers(level: Level) -> list[str]:
+    """The buffers that may hold numbers for neurons; where no closed form fits a level, those that the model's own code reads."""
+    if level.form.closed:
+        held = dict(level.form.prefix.named_buffers())
+    else:
+        module = level.module[-1] if isinstance(level.module, nn.Sequential) else level.module
+        buffers = dict(module.named_buffers())
+        held = {name: tensor for name, tensor in _held(module) if name in buffers}
+    return [name for name, tensor in held.items() if tensor.is_floating_point() and tensor.ndim]
+
+
+def _held(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """The tensors of a level by name, in the order of its graph: those that it reads, and the parameters of what it calls."""
+    for node in module.graph.nodes:  # type: ignore[union-attr]
+        if node.op == "get_attr":
+            holder, _, name = node.target.rpartition(".")
+            yield node.target, getattr(module.get_submodule(holder), name)
+        elif node.op == "call_module":
+            for name, parameter in module.get_submodule(node.target).named_parameters():
+                yield f"{node.target}.{name}", parameter
+
+
 def _reason(error: Exception) -> str:
     """What a rule says of neurons, without what follows from it and its way out."""
     return str(error).partition(", so ")[0].partition(". Use ")[0].removesuffix(".")
@@ -370,4 +444,4 @@ def _reason(error: Exception) -> str:
 
 def _not_affine(level: Level, why: str) -> Level:
     """A level that the closed form cannot fit, for this reason."""
-    return replace(level, layers=(), tables=(), prefix=None, adds=False, paths=(), why_not_affine=why)
+    return replace(level, form=Opaque(why=why))

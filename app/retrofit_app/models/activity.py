@@ -136,7 +136,7 @@ def _activity(folder: str, updated: float, data: str, changed: float, level: int
         for levels in networks:
             parts, last = [], levels[level]
             for batch in rows.split(BATCH):
-                h = last.output(compose(levels[: level + 1], images.inputs(batch))).movedim(last.axis, -1)
+                h = last.of(compose(levels[: level + 1], images.inputs(batch))).movedim(last.axis, -1)
                 parts.append(h.reshape(len(batch), -1, last.width).amax(1))
             values.append(torch.cat(parts).clone())
     classes = [images.classes[int(images.labels[row])] for row in rows]

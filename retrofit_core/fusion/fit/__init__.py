@@ -3,20 +3,19 @@
 A fit is a class of `Fit` whose fields are its options, and one line in FITS.
 """
 
-from .base import Fit, Fitting, Prepared
+from ..mapping import Groups, mapped_weights, neurons_read
+from .base import Fit
+from .forms import missing_targets
 from .gradient import Gradient
-from .mapping import Groups, mapped_weights, neurons_read
-from .ridge import Ridge, missing_targets
+from .ridge import Ridge
 
 FITS: dict[str, type[Fit]] = {"ridge": Ridge, "gradient": Gradient}
 
 __all__ = [
     "FITS",
     "Fit",
-    "Fitting",
     "Gradient",
     "Groups",
-    "Prepared",
     "Ridge",
     "mapped_weights",
     "missing_targets",

@@ -1,133 +1,49 @@
 """What a fit is: how a level's weights are brought to its targets."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from ...networks.levels import Alive, Boundary, Level, each
-from ...system.device import Stopwatch
-from ...system.monitor import Monitor
+from ...networks.levels import each
+from ...system.runtime import Runtime
 from ...system.settings import Value
 from ..grouping import Grouping
-from ..targets import Targets
-from ..walk import Step
-from .mapping import Groups, mapped_weights, neurons_read
-
-
-@dataclass(frozen=True, eq=False)
-class Fitting:
-    """A level that is about to be fitted, and everything a fit may use."""
-
-    step: Step
-    """The fused network's level, the parents' of the same index, and what flows into them"""
-    before: tuple[Groups | None, ...] | None
-    """The groups of the neurons in each tensor at the boundary before the level, None for the network's input; None at the
-    first level"""
-    known: Tensor | None
-    """(m,) the groups of neurons that a level before has made, such as those of a residual stream that the level writes to; -1
-    for those that begin here; None where all do"""
-    parts: Tensor | None
-    """(m,) the fused network's part to which each neuron is assigned, of grouped convolutions whose parts levels before this one
-    have grouped"""
-    branched: bool
-    """Whether levels of this network lie inside of blocks"""
-    attends: bool
-    """Whether some of them make queries, keys and values of attentions"""
-    first_parent_state: dict[str, Tensor]
-    """All tensors of parent 0's levels, under their names in the model"""
-    generator: torch.Generator
-    monitor: Monitor
-    clock: Stopwatch
-
-    @property
-    def stream(self) -> Tensor | None:
-        """(m,) the groups of all neurons of the level, where levels before it decide them."""
-        return None if self.known is None or (self.known < 0).any() else self.known
-
-    @property
-    def reads(self) -> tuple[Groups | None, ...] | None:
-        """For each layer of the level the groups of the fused neurons over which its input columns run in order (None: it reads
-        the network's input); None if one does not read its inputs neuron by neuron."""
-        return _reads(self.step.level, self.step.boundary, self.before)
-
-    def parents_weights(self) -> Tensor:
-        """W0 (p, m): the parents' own weights on the fused network's inputs.
-
-        Raises:
-            ValueError: the level does not read its inputs neuron by neuron, or a parent has other inputs.
-        """
-        level = self.step.level
-        return mapped_weights(
-            level, self.step.parents, _known_reads(level, self.reads), self.parts if level.partwise else None
-        )
-
-
-def _reads(
-    level: Level, boundary: Boundary, before: Sequence[Groups | None] | None
-) -> tuple[Groups | None, ...] | None:
-    """See `Fitting.reads`."""
-    if before is None or level.channelwise:  # each channel reads itself
-        return (None,) * len(level.layers)
-    try:
-        return tuple(neurons_read(level, k, boundary, before) for k in range(len(level.layers)))
-    except LookupError:
-        return None
-
-
-def _known_reads(level: Level, reads: tuple[Groups | None, ...] | None) -> tuple[Groups | None, ...]:
-    if reads is None:
-        raise ValueError(
-            f"level {level.name!r} does not read its inputs channel by channel, so the parents' weights cannot be "
-            "mapped onto the fused inputs. Use toward='zero' and refit=True."
-        )
-    return reads
+from ..mapping import Groups, mapped_weights
+from ..moments import Moments, Rows, Solution
+from ..results import Fitted
+from ..spaces import Levels
+from ..walk import Step, Walk
 
 
 @torch.no_grad()
-def check_mapped(fused: Sequence[Level], parents: Sequence[Sequence[Level]], example: Tensor) -> None:
+def check_mapped(levels: Levels, example: Tensor) -> None:
     """Refuse, before any work, levels onto whose inputs the parents' weights cannot be mapped, whatever the groups will be.
 
     Args:
         example: (B, ...) a few inputs, on the device.
     Raises:
-        ValueError: see `Fitting.parents_weights`.
+        ValueError: see `Step.parents_weights`.
     """
-
-    def groups(tensor: Alive) -> Groups | None:
-        if tensor.maker < 0:
-            return None
-        made, widths = fused[tensor.maker], [levels[tensor.maker].width for levels in parents]
-        labels = torch.cat([torch.arange(width, device=example.device) % made.width for width in widths])
-        return Groups(labels, widths, made.width, tensor.axis, tensor.maker if made.stream is None else made.stream)
-
-    generator, boundary = torch.Generator().manual_seed(0), example
-    for index, level in enumerate(fused):
-        if level.layers:
-            before = tuple(map(groups, fused[index - 1].alive)) if index else None
-            # not the values there, which a target's weights may make zero
-            probe = each(boundary, lambda z: torch.randn(z.shape, generator=generator).to(z)) if index else boundary
-            reads = _known_reads(level, _reads(level, probe, before))
-            if not level.partwise:
-                mapped_weights(level, [levels[index] for levels in parents], reads)
-        boundary = level.module(boundary)
-
-
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """A level whose neurons can be grouped now."""
-
-    gram: Tensor
-    """(m, m) inner products by which neurons are grouped"""
-    fit: Callable[[Grouping, Targets, Tensor], dict[str, Any]]
-    """(groups, targets, scores (m,)) -> facts for the level's report; writes the weights that fit the targets into the level"""
+    walk, generator = Walk(levels, example, Runtime(device=example.device)), torch.Generator().manual_seed(0)
+    for index, level in enumerate(levels.fused):
+        labels = torch.cat([torch.arange(width) % level.width for width in levels.widths(index)])
+        walk.reports.append(Groups(labels, levels.widths(index), level.width))  # type: ignore[arg-type]
+    for step in walk:
+        if step.level.affine is None:
+            continue
+        boundary = step.boundary
+        if step.index:  # not the values there, which a target's weights may make zero
+            boundary = each(boundary, lambda z: torch.randn(z.shape, generator=generator).to(z))
+        reads = step.reads(boundary)
+        if reads is None or not step.level.form.parts:
+            mapped_weights(step.level, step.parents, reads)
 
 
 @dataclass(frozen=True)
 class Fit(Value):
-    """Base of the fits. A new one is a class with `prepare`, and one line in FITS; its fields are its options."""
+    """Base of the fits. A new one is a class with `fit`, and one line in FITS; its fields are its options."""
 
     needs_affine: ClassVar[bool] = False
     """Whether every level must be affine in its weights"""
@@ -143,7 +59,7 @@ class Fit(Value):
         batch_size and validation too, as in `Gradient`."""
         return 0, 0
 
-    def check(self, fused: Sequence[Level], parents: Sequence[Sequence[Level]], example: Tensor) -> None:
+    def check(self, levels: Levels, example: Tensor) -> None:
         """Refuse, before any work, levels that it cannot fit.
 
         Args:
@@ -156,10 +72,17 @@ class Fit(Value):
         """Precision of the products whose sums it works on, for networks with such weights."""
         return weights
 
-    def prepare(self, fitting: Fitting, sums: Any) -> Prepared:
-        """Get ready to group a level's neurons, and to fit it then.
+    def solve(self, step: Step, sums: Moments | Rows) -> Solution:
+        """What the level's neurons are grouped by, and everything that can be computed before they are: by default nothing, and
+        they are grouped by their raw outputs."""
+        m = sum(step.widths)
+        return Solution(sums.zz[:m, :m])
+
+    def fit(self, step: Step, sums: Moments | Rows, solution: Solution, groups: Grouping, s: Tensor) -> Fitted:
+        """Write the weights into the level that bring it to the targets `groups.targets(s)`.
 
         Args:
-            sums: `Moments` or `Rows` of the level.
+            solution: what `solve` gave.
+            s: (m,) scores.
         """
         raise NotImplementedError

@@ -1,10 +1,8 @@
 """The gradient fit for any differentiable level (paper sec. 4.2.2 b and App. F.1)."""
 
 import copy
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -15,10 +13,12 @@ from ...system.monitor import Monitor
 from ...system.settings import FRACTION, setting
 from ...training.descent import Descent, descend, renew
 from ..grouping import Grouping
-from ..moments import Moments, Rows, cross_of
+from ..moments import Moments, Rows, Solution, cross_of
+from ..results import Fitted
+from ..spaces import Levels
 from ..targets import Targets, excess
 from ..walk import Step
-from .base import Fit, Fitting, Prepared
+from .base import Fit
 
 
 @torch.no_grad()
@@ -47,17 +47,13 @@ class Gradient(Descent, Fit):
     perturbation: float = setting(0.0, "0: start at parent 0's weights; 1: start afresh", FRACTION)
     weighted_loss: bool = setting(False, "errors of a neuron weighted by its importance")
 
-    def check(self, fused: Sequence[Level], parents: Sequence[Sequence[Level]], example: Tensor) -> None:
+    def check(self, levels: Levels, example: Tensor) -> None:
         """Refuse levels inside of blocks: it fits what stands between one tensor and the next."""
-        if is_branched(fused) or fused[-1].tail:
+        if is_branched(levels.fused) or levels.fused[-1].output.tail:
             raise ValueError(
                 "a gradient fit needs levels that end where one tensor is alive. Use boundaries='blocks', or fit='ridge' "
                 "(HF-Linear, KF-Linear)."
             )
-
-    def prepare(self, fitting: Fitting, sums: Moments | Rows) -> Prepared:
-        """Neurons are grouped by their raw outputs."""
-        return Prepared(sums.zz, partial(self._fit, fitting))
 
     def descend(
         self,
@@ -106,26 +102,20 @@ class Gradient(Descent, Fit):
             monitor=monitor,
         )
 
-    def _fit(self, fitting: Fitting, groups: Grouping, targets: Targets, s: Tensor) -> dict[str, Any]:
-        step, level, totals = fitting.step, fitting.step.level, targets.totals
-        _start_at_parents(fitting, targets.A)
+    def fit(self, step: Step, sums: Moments | Rows, solution: Solution, groups: Grouping, s: Tensor) -> Fitted:
+        """Train the level's weights, from those of the parents on."""
+        level, walk, targets = step.level, step.walk, groups.targets(s)
+        _start_at_parents(step, targets.A)
         x, T = step.inputs_and_targets(targets.A)
-        with fitting.clock.phase("fit"):
-            weights = totals if self.weighted_loss else None
-            curve = self.descend(level, x, T, generator=fitting.generator, weights=weights, monitor=fitting.monitor)
-        with fitting.clock.phase("report"):
-            error = torch.zeros_like(totals)
-            for h, t in zip(x.split(step.walk.batch), T.split(step.walk.batch), strict=True):
+        with walk.stopwatch.phase("fit"):
+            weights = targets.totals if self.weighted_loss else None
+            curve = self.descend(level, x, T, generator=step.generator, weights=weights, monitor=walk.monitor)
+        with walk.stopwatch.phase("report"):
+            error = torch.zeros_like(targets.totals)
+            for h, t in zip(x.split(walk.batch), T.split(walk.batch), strict=True):
                 error += (rows(level.module(h), level.axis) - t.flatten(0, 1)).double().square().sum(0)
-        nan = float("nan")
-        return {
-            "approximation_error": (totals @ error).item(),
-            "cross_error": _cross_of_rows(step, s, groups.labels, targets),
-            "unavoidable_error": nan,
-            "ridge": nan,
-            "form": "gradient",
-            "curve": curve,
-        }
+        missed, cross = (targets.totals @ error).item(), _cross_of_rows(step, s, groups.labels, targets)
+        return Fitted("gradient", missed, cross_error=cross, curve=curve)
 
 
 def _cross_of_rows(step: Step, s: Tensor, labels: Tensor, targets: Targets) -> float:
@@ -141,23 +131,23 @@ def _cross_of_rows(step: Step, s: Tensor, labels: Tensor, targets: Targets) -> f
 
 
 @torch.no_grad()
-def _start_at_parents(fitting: Fitting, A: Tensor) -> None:
+def _start_at_parents(step: Step, A: Tensor) -> None:
     """Start at parent 0's weights, or at the mapped mean of the parents' where shapes differ.
 
     In levels of several layers, and where the parents' weights cannot be mapped, those tensors start at parent 0's that it has
     too, of the same name and shape; the others keep the target's.
     """
-    level = fitting.step.level
+    level = step.level
     carried = {own.name for own in level.carried}
     tensors = {name: tensor for name, tensor in level.state().items() if name not in carried}
-    first = fitting.first_parent_state
+    first = {name: tensor for parent in step.walk.parents[0] for name, tensor in parent.state().items()}
     shared = {name: first[name] for name in tensors if name in first and first[name].shape == tensors[name].shape}
-    affine = level.affine is not None and all(parent.affine is not None for parent in fitting.step.parents)
+    affine = level.affine is not None and all(parent.affine is not None for parent in step.parents)
     if len(shared) < len(tensors) and affine:
         with suppress(
             ValueError
         ):  # its inputs are not the parents' neurons one by one, as behind a flatten of another order
-            level.write(fitting.parents_weights() @ A)
+            level.write(step.parents_weights() @ A)
             return
     for name, value in shared.items():
         tensors[name].copy_(value)

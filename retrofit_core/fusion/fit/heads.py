@@ -18,7 +18,7 @@ from ...networks.attention import attention_maps, mixed_values, of_heads
 from ...networks.levels import Heads, Level
 from ..grouping import Grouping, assigned, check_grouping
 from ..moments import MomentSums
-from ..walk import Walk
+from ..walk import Step, Walk, level_generator
 
 #: Eigenvalues below this share of the largest are no directions of the data.
 CUTOFF = 1e-12
@@ -66,25 +66,22 @@ def head_sums(walk: Walk, index: int, parents: Sequence[Heads]) -> HeadSums:
 
 
 def head_groupings(
-    walk: Walk,
-    index: int,
-    scores: Sequence[Sequence[Tensor]],
-    stream: Tensor | None,
-    grouping: Callable[..., Grouping],
-    generator: torch.Generator,
+    step: Step, scores: Sequence[Sequence[Tensor]], grouping: Callable[..., Grouping]
 ) -> dict[int, Grouping]:
-    """Level -> what the queries, keys or values that it makes are fitted to, for the attention to which level `index` belongs.
+    """Level -> what the queries, keys or values that it makes are fitted to, for the attention to which a step's level belongs.
 
     Heads are grouped by their maps, as neurons are by their outputs, weighted by the scores of all their neurons together. A
     neuron's label is the fused neuron in which it has most weight, one to one with the neurons of its head where it can be.
 
     Args:
         scores: of each parent's neurons at each level.
-        stream: (neurons of all parents, fused neurons) the weights of the targets of the level that reads the attention, where
-            they are known already.
         grouping: of heads.
     """
-    *parents, fused = [heads for levels in walk.networks if (heads := levels[index].heads) is not None]
+    walk, index = step.walk, step.index
+    *parents, fused = [heads for levels in walk.networks if isinstance(heads := levels[index].blocks, Heads)]
+    first = walk.levels.stream(fused.reader)[0]
+    stream = walk.reports[first].target_weights if first < index else None
+    generator = level_generator(walk.seed, min(fused.levels))
     sums = head_sums(walk, index, parents)
     members = [(k, head) for k, heads in enumerate(parents) for head in range(heads.count)]
     s = torch.stack([_head_score(parents[k], head, scores[k]) for k, head in members])
@@ -218,7 +215,7 @@ def _outgoing(parents: Sequence[Sequence[Level]], heads: Sequence[Heads], stream
     """(D, n) the weights of the layers that read the values, onto the fused stream where its groups are known; else onto each
     parent's own neurons."""
     weights = [
-        levels[own.reader].layers[0].weight.detach().flatten(1).double()[:, own.columns.flatten()]
+        levels[own.reader].form.layers[0].weight.detach().flatten(1).double()[:, own.columns.flatten()]
         for levels, own in zip(parents, heads, strict=True)
     ]
     together = torch.block_diag(*weights)

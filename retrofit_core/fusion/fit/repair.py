@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ...networks.levels import Activated
 from ..moments import Moments, Rows
 from ..walk import Step
 
@@ -68,13 +69,13 @@ def _pass(
     step: Step, V: Tensor, A: Tensor, held: Sequence[tuple[Tensor, Tensor, Tensor]] | None
 ) -> tuple[Tensor, Tensor, Tensor, float]:
     """x' (g'(x V) (g(x V) + h - T)) (p, d); (d,) squared misses; (d,) |h - T|^2; the largest |g'|."""
-    function = step.level.function
-    assert function is not None
+    form = step.level.form
+    assert isinstance(form, Activated)
     gradient, missed, lacking, slope = torch.zeros_like(V), V.new_zeros(V.shape[1]), V.new_zeros(V.shape[1]), 0.0
     for x, h, T in held or step.branch(A):
         with torch.enable_grad():
             u = (x @ V.to(x.dtype)).requires_grad_()
-            made = function(u)
+            made = form.function(u)
             (slopes,) = torch.autograd.grad(made.sum(), u)
         left = made.detach() + h - T
         gradient += (x.T @ (slopes * left)).double()

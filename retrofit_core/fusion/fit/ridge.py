@@ -1,6 +1,6 @@
 """The closed form for affine levels (paper sec. 4.2.2 a)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -8,25 +8,15 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from ...networks.levels import Level, compose, places_read, reads_one_by_one
+from ...networks.levels import Heads, Level, compose, places_read, reads_one_by_one
 from ...system.settings import setting
 from ..grouping import Grouping
-from ..moments import (
-    Moments,
-    PartMoments,
-    Rows,
-    Solution,
-    approximation_error,
-    cross_error,
-    product_dtype,
-    ridge_strength,
-    solve,
-    squared_misses,
-    unavoidable_error,
-)
-from ..targets import Targets
-from .base import Fit, Fitting, Prepared, check_mapped
-from .repair import repaired
+from ..moments import Moments, Rows, Solution, product_dtype, ridge_strength, solve, squared_misses
+from ..results import Fitted
+from ..spaces import Levels
+from ..walk import Step
+from .base import Fit, check_mapped
+from .forms import SOLVERS
 
 #: The ridge "auto" of networks with levels inside of blocks, and of those with attentions; measured, docs/defaults.md.
 IN_BLOCKS, WITH_ATTENTIONS = "0.03x", "0.003x"
@@ -77,19 +67,22 @@ class Ridge(Fit):
         """Whether the parents' own weights are mapped onto the fused inputs."""
         return self.toward == "parents" or not self.refit
 
-    def check(self, fused: Sequence[Level], parents: Sequence[Sequence[Level]], example: Tensor) -> None:
+    def check(self, levels: Levels, example: Tensor) -> None:
         """Refuse levels that are not affine; towards the parents, also theirs."""
-        for index, (level, *others) in enumerate(zip(fused, *parents, strict=True)):
-            if level.affine is None and not level.tables:
+        for index, level in enumerate(levels.fused):
+            if not level.form.closed:
                 raise ValueError(
                     f"level {level.name!r} is not affine in its weights: {level.why_not_affine}. Use fit='gradient' "
                     "(HF-Gradient, KF-Gradient); if you named boundaries, leave them out: then every layer ends a level."
                 )
             if self.active and not level.head:
                 _check_reading(
-                    level.name, [net[index + 1] for net in parents], [net[: index + 1] for net in parents], example
+                    level.name,
+                    [parent[index + 1] for parent in levels.parents],
+                    [parent[: index + 1] for parent in levels.parents],
+                    example,
                 )
-            reasons = [other.why_not_affine for other in others if other.affine is None and not other.tables]
+            reasons = [parent[index].why_not_affine for parent in levels.parents if not parent[index].form.closed]
             if self.needs_parents_weights and reasons:
                 asked, instead = ("toward='parents'", "toward='zero'") if self.refit else ("refit=False", "refit=True")
                 raise ValueError(
@@ -97,36 +90,44 @@ class Ridge(Fit):
                     f"Use {instead}."
                 )
         if self.needs_parents_weights:
-            check_mapped(fused, parents, example)
+            check_mapped(levels, example)
 
     def products(self, weights: torch.dtype, device: torch.device) -> torch.dtype:
         """float32 where the ridge outweighs their rounding; see `product_dtype`."""
         return product_dtype(self.ridge, weights, device)
 
-    def _strength(self, fitting: Fitting) -> float | str:
-        if self.ridge == "auto" and fitting.branched:
-            return WITH_ATTENTIONS if fitting.attends else IN_BLOCKS
+    def _strength(self, step: Step) -> float | str:
+        if self.ridge == "auto" and step.walk.levels.branched:
+            attends = any(isinstance(level.blocks, Heads) for level in step.walk.fused)
+            return WITH_ATTENTIONS if attends else IN_BLOCKS
         return self.ridge
 
-    def prepare(self, fitting: Fitting, sums: Moments | Rows) -> Prepared:
+    def solve(self, step: Step, sums: Moments | Rows) -> Solution:
         """Solve for every parent neuron; grouping happens in the solution's Gram matrix, or in that of the raw outputs."""
-        level, m = fitting.step.level, sum(fitting.step.widths)
-        if level.tables:
-            return Prepared(sums.zz, partial(_look_up, fitting))
-        with fitting.clock.phase("solve"):
-            W0 = fitting.parents_weights() if self.needs_parents_weights else None
-            if W0 is not None and level.adds:  # no weights make the stream
-                sides = [W0, W0.new_zeros(len(W0), level.width), W0]
-                W0 = torch.cat(sides if level.function is not None else sides[:2], 1)
-            solution = solve(sums, self._strength(fitting), toward=W0 if self.toward == "parents" else None)
+        return SOLVERS[type(step.level.form)].solve(self._least_squares, step, sums)
+
+    def _least_squares(self, step: Step, sums: Moments | Rows, parents_weights: Callable[[Step], Tensor]) -> Solution:
+        """The same of a level that is affine in its weights.
+
+        Args:
+            parents_weights: gives W0, (p, columns of the sums).
+        """
+        level, m = step.level, sum(step.widths)
+        with step.walk.stopwatch.phase("solve"):
+            W0 = parents_weights(step) if self.needs_parents_weights else None
+            solution = solve(sums, self._strength(step), toward=W0 if self.toward == "parents" else None)
             if W0 is not None and not self.refit:
                 solution = _without_refit(sums, solution, W0)
         gram = solution.gram if self.project else sums.zz
         if self.active and not level.head:
-            gram = fitting.step.activity()
-        if self.repair and not (level.head or level.adds or level.heads):
+            gram = step.activity()
+        if self.repair and not (level.head or level.form.adds or isinstance(level.blocks, Heads)):
             solution = _as_varied(sums, solution)
-        return Prepared(gram[:m, :m], partial(_fit, fitting, sums, solution))
+        return replace(solution, gram=gram[:m, :m])
+
+    def fit(self, step: Step, sums: Moments | Rows, solution: Solution, groups: Grouping, s: Tensor) -> Fitted:
+        """Write the solution for the targets into the level."""
+        return SOLVERS[type(step.level.form)].fit(step, sums, solution, groups, s)
 
 
 def _check_reading(name: str, readers: Sequence[Level], before: Sequence[Sequence[Level]], example: Tensor) -> None:
@@ -176,91 +177,3 @@ def _as_varied(sums: Moments | Rows, solution: Solution) -> Solution:
         return V
 
     return replace(solution, weights=weights, missed=partial(squared_misses, sums))
-
-
-def _fit(
-    fitting: Fitting, sums: Moments | Rows, solution: Solution, groups: Grouping, targets: Targets, s: Tensor
-) -> dict[str, Any]:
-    level = fitting.step.level
-    if level.function is not None:
-        return _fit_function(fitting, sums, solution, targets)
-    missing = missing_targets(level, targets)
-    with fitting.clock.phase("solve"):
-        V = solution.weights(missing.A)
-        level.write(V)
-    with fitting.clock.phase("report"):
-        labels, missed = groups.labels, solution.missed(missing.A, V)
-        facts = {"missing_error": approximation_error(sums, missing, torch.zeros_like(V))} if level.adds else {}
-        if groups.reading is not None:  # heads: what the targets, and what is fitted to them, say of each neuron
-            missing, V = Targets(missing.A @ groups.reading, s), V @ groups.reading
-            labels, missed = torch.arange(len(s), device=s.device), None
-        return {
-            "approximation_error": approximation_error(sums, missing, V, missed),
-            "cross_error": cross_error(sums, s, labels, missing, V),
-            "unavoidable_error": unavoidable_error(_beyond_stream(level, sums, labels), s),
-            "ridge": solution.strength,
-            "form": "dual" if isinstance(sums, Rows) else "primal",
-            **facts,
-        }
-
-
-def _fit_function(fitting: Fitting, sums: Moments | Rows, solution: Solution, targets: Targets) -> dict[str, Any]:
-    """A level whose outputs go through a function before they are added to a stream: first fitted to what the parents' layers
-    make, then to what is missing behind the function."""
-    level, m = fitting.step.level, len(targets.A)
-    with fitting.clock.phase("solve"):
-        first = torch.cat([targets.A.new_zeros(m + level.width, level.width), targets.A])
-        V, missed, lacking = repaired(fitting.step, sums, solution.weights(first), targets.A, solution.strength)
-        level.write(V)
-    return {
-        "approximation_error": (targets.totals @ missed).item(),
-        "missing_error": (targets.totals @ lacking).item(),
-        "unavoidable_error": float("nan"),
-        "ridge": solution.strength,
-        "form": "dual" if isinstance(sums, Rows) else "primal",
-    }
-
-
-def _look_up(fitting: Fitting, groups: Grouping, targets: Targets, s: Tensor) -> dict[str, Any]:
-    """Embeddings: a row for each token, so the groups' means of the parents' rows are the targets themselves, of every token,
-    whether it occurs in the fusion data or not."""
-    step, level, error = fitting.step, fitting.step.level, torch.zeros_like(targets.totals)
-    with fitting.clock.phase("solve"):
-        for number, table in enumerate(level.tables):
-            side_by_side = torch.cat([parent.tables[number].weight.double() for parent in step.parents], 1)
-            table.weight.copy_(side_by_side @ targets.A)
-    for (
-        fitted,
-        z,
-    ) in step.fitted():  # what rounding leaves; and, of rows that are added to a stream, the stream's own error
-        error += (fitted.double() - z.double() @ targets.A).square().sum(0)
-    error = step.walk.pooled(error)
-    return {
-        "approximation_error": (targets.totals @ error).item(),
-        "unavoidable_error": 0.0 if not level.adds else float("nan"),
-        "ridge": 0.0,
-        "form": "lookup",
-    }
-
-
-def missing_targets(level: Level, targets: Targets) -> Targets:
-    """What the level's layers are fitted to, as a weighting of the parents' neurons and, where their outputs are added to a
-    stream, of that stream: z A - h, for its neurons stand behind the parents'."""
-    if not level.adds:
-        return targets
-    return Targets(torch.cat([targets.A, -torch.eye(level.width).to(targets.A)]), targets.totals)
-
-
-def _beyond_stream(level: Level, sums: Moments | Rows, labels: Tensor) -> Moments | Rows:
-    """The sums with each parent neuron's z - h in the place of z, h being the stream's neuron of its group."""
-    if not level.adds:
-        return sums
-    if isinstance(sums, PartMoments):
-        return sums.minus(labels)
-    m = len(labels)
-    B = torch.eye(m + level.width, m).to(sums.zz)
-    B[m + labels, torch.arange(m, device=labels.device)] = -1
-    if isinstance(sums, Rows):
-        return replace(sums, z=sums.z @ B)
-    assert sums.xz is not None
-    return replace(sums, zz=B.T @ sums.zz @ B, sz=sums.sz @ B, xz=sums.xz @ B)

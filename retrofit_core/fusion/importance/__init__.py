@@ -155,7 +155,7 @@ def _at_outputs(value: Importance, levels: Sequence[Level], x: Tensor, y: Tensor
         with torch.set_grad_enabled(with_gradients):
             for level in levels:
                 boundary = level.module(boundary)
-                outputs.append(level.output(boundary))
+                outputs.append(level.of(boundary))
         return outputs
 
     return scores_inside(value, run, [level.axis for level in levels], x, y, monitor)

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from ...networks.batchnorm import Affine
-from ...networks.levels.level import Level, unfolded_together
+from ...networks.levels.forms import Partwise, unfolded_together
+from ...networks.levels.level import Level
 from ...system.device import CHUNK_BYTES, rows_per_batch
 from . import Moments, MomentSums, PartMoments, PartSums, Rows, lags
 
@@ -63,12 +64,12 @@ class PartwiseSums:
             the level adds are those of its own parts.
     """
 
-    def __init__(self, level: Level, parts: Tensor, *, dtype: torch.dtype) -> None:
-        self.level, self.dtype = level, dtype
-        if level.adds:
-            own = torch.arange(level.width, device=parts.device) // (level.width // level.partwise)
+    def __init__(self, level: Level, form: Partwise, parts: Tensor, *, dtype: torch.dtype) -> None:
+        self.level, self.form, self.dtype = level, form, dtype
+        if form.adds:
+            own = torch.arange(level.width, device=parts.device) // (level.width // form.parts)
             parts = torch.cat([parts, own])
-        self.sums = PartSums(parts, level.partwise, level.inputs_per_neuron + level.bias, bias=level.bias)
+        self.sums = PartSums(parts, form.parts, form.inputs_per_neuron + form.bias, bias=form.bias)
 
     def add(self, h: Tensor, z: Tensor, beside: Sequence[Tensor] = ()) -> None:
         """One batch of the layers' input tensors and their rows (N, m)."""
@@ -77,7 +78,7 @@ class PartwiseSums:
         for inputs, rows in zip(
             zip(*(x.split(step) for x in (h, *beside)), strict=True), z.split(step * positions), strict=True
         ):
-            self.sums.add(rows, self.level.part_inputs(inputs, self.dtype))
+            self.sums.add(rows, self.form.rows(inputs, self.dtype, ones=self.form.bias))
 
     def finish(self) -> PartMoments:
         """The moments. Nothing can be added afterwards."""

@@ -27,16 +27,8 @@ class PartMoments(Moments):
         return torch.einsum("gpq,qgb->pgb", self.xx, _by_part(V, self.xx)).flatten(1)
 
     def minus(self, labels: Tensor) -> "PartMoments":
-        """The sums with z_j - h_k(j) in the place of z_j, h being the columns that stand behind the neurons.
-
-        Args:
-            labels: (m - d,) k of the neurons, without the columns behind them.
-        """
-        assert self.xz is not None
-        m = len(labels)
-        B = torch.eye(len(self.zz), m).to(self.zz)
-        B[m + labels, torch.arange(m, device=labels.device)] = -1
-        return replace(self, zz=B.T @ self.zz @ B, sz=self.sz @ B, xz=self.xz @ B, parts=self.parts[:m])
+        """See `Moments.minus`."""
+        return replace(super().minus(labels), parts=self.parts[: len(labels)])  # type: ignore[return-value, call-arg]
 
 
 class PartSums:

@@ -2,8 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NoReturn
 
 from torch import Tensor
+
+
+def _unsolved(*_: Tensor) -> NoReturn:
+    raise TypeError("nothing was solved: this fit groups neurons by their raw outputs.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -12,9 +17,9 @@ class Solution:
 
     gram: Tensor
     """(m, m) G = phi'phi: inner products of the projected neurons, exact costs at any ridge and W0"""
-    strength: float
+    strength: float = float("nan")
     """lambda that was used, after `auto` and after any raising"""
-    weights: Callable[[Tensor], Tensor]
+    weights: Callable[[Tensor], Tensor] = _unsolved
     """A (m, d) -> V (p, d): the fused weights for the targets z A; the row of the bias comes last"""
-    missed: Callable[[Tensor, Tensor], Tensor]
+    missed: Callable[[Tensor, Tensor], Tensor] = _unsolved
     """A, V = weights(A) -> (d,): |x V_k - T_k|^2, at the cost of the right-hand side instead of that of xx V"""

@@ -55,6 +55,18 @@ class Moments:
         assert self.xx is not None
         return self.xx @ V
 
+    def minus(self, labels: Tensor) -> "Moments":
+        """The sums with z_j - h_k(j) in the place of z_j, h being the columns that stand behind the neurons, if there are any.
+
+        Args:
+            labels: (m - d,) k of the neurons, without the columns behind them.
+        """
+        if len(labels) == len(self.zz):
+            return self
+        assert self.xz is not None
+        B = beyond(self.zz, labels)
+        return replace(self, zz=B.T @ self.zz @ B, sz=self.sz @ B, xz=self.xz @ B)
+
     def all_reduce(self) -> "Moments":
         """The sums over all processes of torch.distributed, the same on every rank."""
         import torch.distributed as dist
@@ -193,6 +205,10 @@ class Rows:
             raise ValueError("rows of different levels cannot be added: their shapes or biases differ.")
         return Rows(torch.cat([self.x, other.x]), torch.cat([self.z, other.z]), self.bias)
 
+    def minus(self, labels: Tensor) -> "Rows":
+        """See `Moments.minus`."""
+        return self if len(labels) == self.z.shape[1] else replace(self, z=self.z @ beyond(self.z, labels))
+
     def all_gather(self) -> "Rows":
         """The rows of all processes of torch.distributed, the same on every rank."""
         import torch.distributed as dist
@@ -214,6 +230,19 @@ class Rows:
         sums = MomentSums(self.z.shape[1], self.x.shape[1], bias=self.bias, device=self.z.device)
         sums.add(self.z, self.x)
         return sums.finish()
+
+
+def beyond(columns: Tensor, labels: Tensor) -> Tensor:
+    """(m, m - d) the matrix that takes from each of the first columns of z the one behind them that has its number.
+
+    Args:
+        columns: (..., m) anything over the columns of z.
+        labels: (m - d,) the numbers.
+    """
+    m = len(labels)
+    B = torch.eye(columns.shape[-1], m).to(columns)
+    B[m + labels, torch.arange(m, device=labels.device)] = -1
+    return B
 
 
 def mean_diagonal(sums: Moments | Rows) -> float:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,16 +12,17 @@ from ...data import Images
 from ...data.sampling import balanced
 from ...fusion.algorithm import FusionPlan, Retrofit
 from ...fusion.eligibility import output_shape
-from ...fusion.fit import Fitting, missing_targets
+from ...fusion.fit import missing_targets
 from ...fusion.grouping import SameIndex, alike
 from ...fusion.importance import IMPORTANCE, as_importance
 from ...fusion.importance.parents import parents_scores
-from ...fusion.network_levels import Levels
 from ...fusion.results import FusionResult, LevelReport
 from ...fusion.samples import parents_data
+from ...fusion.spaces import Levels
 from ...fusion.targets import Targets, weighted_means
 from ...fusion.task import Task
 from ...fusion.walk import Step, Walk
+from ...networks.levels import Activated, Heads
 from ...networks.outputs import check_class_scores
 from ...networks.training_flags import keeps_training_flags
 from ...networks.wrappers import unwrapped
@@ -84,25 +86,17 @@ def analyse(
     with clock.phase("importance"):
         scores, missing = _all_scores(retrofit, plan, reports, config, pairs, device, monitor)
     inner = _named(monitor, "analysis: levels")
-    walk = Walk(
-        plan.levels.parents,
-        plan.levels.fused,
-        inputs,
-        device=device,
-        memory=runtime.memory,
-        stopwatch=clock,
-        monitor=inner,
-    )
+    walk = Walk(plan.levels, inputs, replace(plain, monitor=inner), seed=task.seed, reports=reports)
+    walk.stopwatch = clock
     levels = []
     for step in walk:
         index = step.index
         monitor.emit("phase", name="analysis: levels", level=step.name, index=index, total=len(reports))
         level_scores = {name: values[index].to(device) for name, values in scores.items()}
-        fitting = retrofit.fitting(plan, step, reports[:index], clock)
         begun = plan.levels.stream(index)[0]
         grouped = levels[begun] if begun < index else None
         others = plan.levels.stream(index)[1:] if grouped is None else []
-        levels.append(_level(retrofit, fitting, reports[index], level_scores, config, grouped, others))
+        levels.append(_level(retrofit, step, reports[index], level_scores, config, grouped, others))
     accuracy, samples = [], 0
     if why_no_accuracy is not None:
         missing["accuracy"] = why_no_accuracy
@@ -215,7 +209,7 @@ def _all_scores(
 
 def _level(
     retrofit: Retrofit,
-    fitting: Fitting,
+    step: Step,
     report: LevelReport,
     scores: dict[str, Tensor],
     config: dict[str, Any],
@@ -227,22 +221,21 @@ def _level(
         grouped: the level at which the residual stream was grouped, if that was an earlier one.
         later: the other levels of a stream that is grouped here.
     """
-    step, level, clock = fitting.step, fitting.step.level, fitting.clock
+    level, clock = step.level, step.walk.stopwatch
     used, labels = scores[config["importance"]], report.labels.to(step.device)
     A = weighted_means(labels, used, level.width).A if report.weights is None else report.weights.to(step.device)
     with clock.phase("forward"):
-        W0, why = _mapped(fitting)
+        W0, why = _mapped(step)
     fit = retrofit.fit
-    parts = fitting.parts if level.partwise else None
-    sums = step.moments(inputs=fit.needs_inputs, dtype=fit.products(step.walk.dtype, step.device), parts=parts)
+    sums = step.moments(inputs=fit.needs_inputs, dtype=fit.products(step.walk.dtype, step.device))
     m = len(labels)
-    gram = alike([sums.zz[:m, :m], *step.grams(later).values()]) if later else fit.prepare(fitting, sums).gram
+    gram = alike([sums.zz[:m, :m], *step.grams(later).values()]) if later else fit.solve(step, sums).gram
     if W0 is not None and not fit.needs_inputs:
-        sums = step.moments(inputs=True, parts=parts)  # no ridge outweighs their rounding
+        sums = step.moments(inputs=True)  # no ridge outweighs their rounding
     with clock.phase("groups"):
         if grouped is not None:
             groups, agreements = grouped.labels, grouped.agreement
-        elif level.heads is not None or level.parts is not None or not level.plain or fitting.stream is not None:
+        elif level.blocks is not None or not level.plain or not (step.known < 0).any():
             # grouped head by head, by what they attend to; part by part; kind by kind; or by levels before
             groups = dict.fromkeys(scores, report.labels[None])
             agreements = agreement(groups)
@@ -264,25 +257,25 @@ def _level(
     )
 
 
-def _mapped(fitting: Fitting) -> tuple[Tensor | None, str]:
+def _mapped(step: Step) -> tuple[Tensor | None, str]:
     """(p, m) the parents' weights on the fused inputs, or why there are none."""
-    level = fitting.step.level
+    level = step.level
     if level.affine is None:
         return None, f"the level is not affine in its weights: {level.why_not_affine}. Its loss is no quadratic."
-    if level.heads is not None:
+    if isinstance(level.blocks, Heads):
         return (
             None,
             "what it is fitted to are directions within heads, in which parents' neurons have no weights of their own.",
         )
-    if level.function is not None:
+    if isinstance(level.form, Activated):
         return None, "an activation function follows before the level's outputs are added, so its loss is no quadratic."
-    reasons = [parent.why_not_affine for parent in fitting.step.parents if parent.affine is None]
+    reasons = [parent.why_not_affine for parent in step.parents if parent.affine is None]
     if reasons:
         return None, f"a parent's level is not affine in its weights: {reasons[0]}."
-    if fitting.reads is None:
+    if step.reads(step.boundary) is None:
         return None, "the level does not read its inputs neuron by neuron, so parents' weights cannot be put on them."
     try:
-        return fitting.parents_weights(), ""
+        return step.parents_weights(), ""
     except ValueError:
         return None, "a parent has another number of inputs per neuron, so its weights cannot be put on the fused ones."
 

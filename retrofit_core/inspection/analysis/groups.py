@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...fusion.algorithm import level_generator
 from ...fusion.grouping import Grouping, adjusted_rand, assigned
+from ...fusion.walk import level_generator
 
 
 def regrouped(

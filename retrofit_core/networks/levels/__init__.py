@@ -1,33 +1,40 @@
 """Levels: a traced model cut where one tensor is alive, or behind every layer (paper sec. 3; docs/method.md)."""
 
 from .cuts import BOUNDARIES
+from .forms import Activated, Affine, Boundary, Form, Lookup, Opaque, Partwise, unfolded
 from .level import (
     Alive,
-    Boundary,
     Carried,
     Heads,
-    Kind,
     Level,
     Parts,
+    Space,
+    Written,
     compose,
     each,
     is_branched,
     merged,
     rows,
-    unfolded,
 )
 from .partition import partition, single_level
 from .reading import places_read, reads_one_by_one
 
 __all__ = [
     "BOUNDARIES",
+    "Activated",
+    "Affine",
     "Alive",
     "Boundary",
     "Carried",
+    "Form",
     "Heads",
-    "Kind",
     "Level",
+    "Lookup",
+    "Opaque",
+    "Partwise",
     "Parts",
+    "Space",
+    "Written",
     "compose",
     "each",
     "is_branched",

@@ -1,6 +1,7 @@
 """A level made of a part of the traced graph: what it computes, whether it is affine and if not why, what is alive behind it."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -8,10 +9,11 @@ from torch import Tensor, fx, nn
 
 from .. import batchnorm
 from .cuts import function_sum, is_layer, sum_behind
+from .forms import Activated, Affine, Form, Lookup, Opaque, Partwise
 from .graphs import PLAIN, graph_module
 from .kinds import LAYERS, TRANSPARENT, is_sum, parameter_count
 from .layouts import Layout, samples_first
-from .level import Alive, Level
+from .level import Alive, Level, Output
 from .segments import Segment
 from .weights import computed_weights
 
@@ -44,7 +46,6 @@ def build_level(
     owners = [node for node in holders if not (adding and _is_vector(node, modules))]
     made = _last_sum(segment, owners, modules) if adding and head and len(owners) > 1 else segment.after
     summed, stream = _summed(made, owners, modules) if adding else ([], None)
-    function = _function(made, summed, modules)
     layers = summed or owners
     why = _why_not_affine(owners, summed, modules)
     follows = "" if why or summed else _follows(segment, owners, modules)
@@ -52,16 +53,7 @@ def build_level(
         made = owners[0]
     else:
         why = why or follows
-    tables = [modules[node.target] for node in layers if node.op == "call_module" and not why]
-    tables = tables if tables and isinstance(tables[0], nn.Embedding) else []
-    prefix = None
-    if not why:
-        reads = [layer.all_input_nodes[0] for layer in layers] + ([stream] if stream else [])
-        apart = {node: _rows(node, layer, parts, modules) for node, layer in zip(reads, layers, strict=False)}
-        apart |= {stream: parts.get(segment.after, PLAIN)} if stream else {}
-        prefix = graph_module(segment.nodes, segment.before, reads, modules, parts, apart)
-    module = graph_module(segment.nodes, segment.before, segment.alive, modules, parts, parts)
-    read = {str(node.target) for node in segment.nodes if node.op == "get_attr"}
+    form = Opaque(why=why) if why else _form(segment, layers, stream, _function(made, summed, modules), modules, parts)
     alive = tuple(
         _alive(node, name, axes, parts, maker, end=node is segment.after)
         for node, maker in zip(segment.alive, segment.makers, strict=True)
@@ -70,45 +62,48 @@ def build_level(
     end = alive[at] if made is segment.after else _alive(made, name, axes, {}, segment.makers[at], end=True)
     return Level(
         name=name,
-        module=module,
-        width=end.width,
-        axis=end.axis,
-        positions=end.positions,
+        module=graph_module(segment.nodes, segment.before, segment.alive, modules, parts, parts),
+        form=form,
+        output=Output(**asdict(end), at=at, node=made.name, tail=made is not segment.after),
         head=head,
-        tail=made is not segment.after,
-        layers=() if why or tables else tuple(modules[node.target] for node in layers),
-        tables=tuple(tables),
-        prefix=prefix,
-        why_not_affine=why,
+        alive=alive,
         folds=tuple(fold for node in owners for fold in folds.get(str(node.target), ())),
         residual=[node.op for node in segment.before] != ["placeholder"]
         and _is_residual(segment, modules, parts, lambda node: axes(node, name)),
-        adds=stream is not None and not why,
-        function=graph_module(function, [summed[0]], [function[-1]], modules, {}, {}) if function and not why else None,
-        paths=() if why else tuple(str(node.target) for node in layers),
-        vectors=()
-        if why
-        else tuple(name for node in holders if node not in owners for name in _vectors(node, modules)),
-        buffers=tuple(
-            name
-            for name, tensor in (prefix or module).named_buffers()
-            if tensor.is_floating_point() and tensor.ndim and (prefix is not None or name in read)
-        ),
-        alive=alive,
-        at=at if len(alive) > 1 else None,
-        node=made.name,
     )
+
+
+def _form(
+    segment: Segment,
+    nodes: list[fx.Node],
+    stream: fx.Node | None,
+    function: list[fx.Node],
+    modules: dict[Any, Any],
+    parts: Mapping[fx.Node, Layout],
+) -> Form:
+    """The form of a level's layers.
+
+    Args:
+        nodes: of the layers.
+        stream: to which their outputs are added.
+        function: the nodes through which they go before.
+    """
+    layers = tuple(modules[node.target] for node in nodes)
+    reads = [node.all_input_nodes[0] for node in nodes] + ([stream] if stream else [])
+    apart = {node: _rows(node, layer, parts, modules) for node, layer in zip(reads, nodes, strict=False)}
+    apart |= {stream: parts.get(segment.after, PLAIN)} if stream else {}
+    prefix = graph_module(segment.nodes, segment.before, reads, modules, parts, apart)
+    facts = (layers, tuple(str(node.target) for node in nodes), prefix, stream is not None)
+    if isinstance(layers[0], nn.Embedding):
+        return Lookup(*facts)
+    if function:
+        return Activated(*facts, graph_module(function, [nodes[0]], [function[-1]], modules, {}, {}))
+    return (Partwise if getattr(layers[0], "groups", 1) > 1 else Affine)(*facts)
 
 
 def _is_vector(node: fx.Node, modules: dict[Any, Any]) -> bool:
     """Whether a node's parameters may be numbers for each neuron: those of a norm, or a parameter of the model's own."""
     return node.op == "get_attr" or isinstance(modules[node.target], VECTORS)
-
-
-def _vectors(node: fx.Node, modules: dict[Any, Any]) -> list[str]:
-    if node.op == "get_attr":
-        return [str(node.target)]
-    return [f"{node.target}.{name}" for name, _ in modules[node.target].named_parameters()]
 
 
 def _last_sum(segment: Segment, owners: list[fx.Node], modules: dict[Any, Any]) -> fx.Node:

@@ -14,9 +14,10 @@ from ..wrappers import class_name, refuse_archived, unwrapped, wrapper_of
 from .axes import NeuronAxes
 from .building import build_level
 from .cuts import choose_cuts
+from .forms import Boundary
 from .kinds import operation
 from .layouts import Layout, layouts
-from .level import Boundary, Level, compose
+from .level import Level, compose
 from .segments import cut_into_segments, names_of
 from .tracing import trace
 from .weights import batch_statistics, refuse_batch_statistics

@@ -11,9 +11,9 @@ SAMPLES = 64
 
 def reads_one_by_one(reader: Level, width: int) -> bool:
     """Whether the one layer of a chain's level may read so many neurons, each at equally many places."""
-    if len(reader.layers) != 1 or reader.adds or reader.partwise:
+    layer = reader.affine
+    if layer is None or len(reader.form.layers) != 1 or reader.form.adds or reader.form.parts:
         return False
-    layer = reader.layers[0]
     return layer.in_features % width == 0 if isinstance(layer, nn.Linear) else layer.in_channels == width
 
 
@@ -36,7 +36,7 @@ def places_read(reader: Level, axis: int, boundary: Tensor) -> tuple[Tensor, Ten
     neurons = torch.arange(width, device=boundary.device)
 
     def read(h: Tensor) -> Tensor:
-        return reader.read(h.contiguous())[0][0].flatten(1)
+        return reader.form.read(h.contiguous())[0][0].flatten(1)
 
     def changed(chosen: Tensor) -> Tensor:
         h = torch.where(chosen, second.movedim(axis, -1), first.movedim(axis, -1)).movedim(-1, axis)

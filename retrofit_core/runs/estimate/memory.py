@@ -11,7 +11,7 @@ from ...fusion.algorithm import FusionPlan
 from ...fusion.budget import boundary_bytes, columns, working_bytes
 from ...fusion.fit import Fit
 from ...fusion.importance import IMPORTANCE
-from ...fusion.network_levels import Levels
+from ...fusion.spaces import Levels
 from ...inspection.analysis import ROWS, SEEDS
 from ...networks.levels import Level
 from ...system import device as devices
@@ -57,7 +57,7 @@ def _level_bytes(levels: Levels, fit: Fit, index: int, images: int, budget: int)
     level, before = levels.fused[index], levels.fused[index - 1] if index else None
     sums = working_bytes(levels.networks, index, images)
     kept = boundary_bytes(levels.networks, index, images)
-    row = level.inputs_per_neuron + columns(levels.networks, index)
+    row = level.form.inputs_per_neuron + columns(levels.networks, index)
     chunks = CHUNKS * min(devices.CHUNK_BYTES, 4 * images * level.positions * row)
     sides = [level, before] if fit.epochs_range[1] else []  # targets and inputs of all samples
     rows = sum(4 * images * side.width * side.positions for side in sides if side)

@@ -15,9 +15,10 @@ from ...fusion.fit import Fit, Ridge
 from ...fusion.grouping import Grouper
 from ...fusion.importance import IMPORTANCE, Importance
 from ...fusion.moments import dual_is_cheaper, lags
-from ...fusion.network_levels import Levels
+from ...fusion.spaces import Levels
 from ...fusion.task import Cost
 from ...inspection.analysis import SEEDS, TEST_IMAGES
+from ...networks.levels import Heads
 from ...training.batches import steps_in
 from ...training.parents import PlannedParent
 from .pace import Pace, products_rate, step_seconds
@@ -140,16 +141,16 @@ def importance_seconds(importance: Importance, samples: int, levels: int, parent
 def _grouping(levels: Levels, index: int, grouping: Grouper) -> float:
     """Nothing at heads, where class k stays class k, nor where heads of attentions are grouped, which are few."""
     level = levels.fused[index]
-    known = level.fixed or level.heads is not None or levels.stream(index)[0] < index
+    known = level.fixed or isinstance(level.blocks, Heads) or levels.stream(index)[0] < index
     return 0.0 if known else grouping.seconds(sum(levels.widths(index)), level.width)
 
 
 def _closed_form(levels: Levels, index: int, images: int, fit: Fit, device: torch.device) -> float:
     """Moments in the precision of products, solves in float64; symmetric products count half."""
     level = levels.fused[index]
-    layer, *beside = level.layers
+    layer, *beside = level.form.layers
     m, d, n = columns(levels.networks, index), level.width, images * level.positions
-    p = level.inputs_per_neuron + level.bias
+    p = level.form.inputs_per_neuron + level.form.bias
     overhead = LEVEL * step_seconds(device.type)
     products = products_rate(device.type, fit.products(torch.float32, device))
     solves = products_rate(device.type, torch.float64)
@@ -157,7 +158,7 @@ def _closed_form(levels: Levels, index: int, images: int, fit: Fit, device: torc
         work = n * n * p + n**3 / 3 + 2 * n * n * m + 2 * n * m * m + n * m * m + 2 * n * d * (m + p)
         return overhead + (work + n**3 / 3 + 2 * n * n * m) / solves  # the report factors once more
     by_lags = lags.applies(layer) and not beside
-    matrices = level.partwise or 1
+    matrices = level.form.parts or 1
     inputs = len(lags.LAGS) * 2 * n * layer.weight.shape[1] ** 2 if by_lags else matrices * n * p * p
     sums = inputs + 2 * n * p * m + n * m * m
     factor = p**3 / 3 + p * p * m

@@ -1,13 +1,14 @@
 """The parents' own weights on the fused network's inputs: W0 of the ridge towards the parents (docs/method.md)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ...networks.batchnorm import Affine
-from ...networks.levels import Boundary, Level, each, unfolded
+from ..networks.batchnorm import Affine
+from ..networks.levels import Affine as AffineForm
+from ..networks.levels import Boundary, Level, each
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +28,7 @@ class Groups:
 
 
 def mapped_weights(
-    fused: Level, parents: Sequence[Level], reads: Sequence[Groups | None], parts: Tensor | None = None
+    fused: Level, parents: Sequence[Level], reads: Sequence[Groups | None] | None, parts: Tensor | None = None
 ) -> Tensor:
     """W0 (p, m): each parent neuron's weights, its inputs replaced by the fused neurons that stand for them.
 
@@ -36,21 +37,28 @@ def mapped_weights(
 
     Args:
         reads: for each layer the groups of the neurons that it reads, None where it reads the network's input (the parents'
-            weights stay as they are).
+            weights stay as they are); None: the level does not read its inputs neuron by neuron.
         parts: (m,) the fused network's part to which each neuron is assigned, of grouped convolutions, whose neurons read their
             own part alone.
     Raises:
-        ValueError: a parent's inputs do not correspond to the fused ones position by position.
+        ValueError: there are no such neurons, or a parent's inputs do not correspond to the fused ones position by position.
     """
-    columns = []
+    if reads is None:
+        raise ValueError(
+            f"level {fused.name!r} does not read its inputs channel by channel, so the parents' weights cannot be "
+            "mapped onto the fused inputs. Use toward='zero' and refit=True."
+        )
+    columns, form = [], fused.form
+    assert isinstance(form, AffineForm)
     of_parents = [None] * len(parents) if parts is None else parts.split([parent.width for parent in parents])
     for k, parent in enumerate(parents):
+        assert isinstance(parent.form, AffineForm)
         weights = [
             _mapped_layer(fused, k, layer, own, groups, of_parents[k])
-            for layer, own, groups in zip(fused.layers, parent.layers, reads, strict=True)
+            for layer, own, groups in zip(form.layers, parent.form.layers, reads, strict=True)
         ]
-        biases = [own.bias.detach().double()[None] for own in parent.layers if own.bias is not None]
-        if fused.bias:
+        biases = [own.bias.detach().double()[None] for own in parent.form.layers if own.bias is not None]
+        if form.bias:
             weights.append(torch.stack(biases).sum(0) if biases else weights[0].new_zeros(1, weights[0].shape[1]))
         columns.append(torch.cat(weights))
     return torch.cat(columns, 1)
@@ -96,6 +104,23 @@ def _mapped_part(layer: Affine, own: Affine, weights: Tensor, groups: Tensor, pa
     return mapped.flatten(0, 1)
 
 
+def groups_read(
+    level: Level, boundary: Boundary, before: Sequence[Groups | None] | None
+) -> tuple[Groups | None, ...] | None:
+    """For each layer of a level the groups of the neurons that it reads, see `neurons_read`; None if one has no such.
+
+    Args:
+        boundary: before the level.
+        before: the groups of each tensor there; None at the first level.
+    """
+    if before is None or level.form.channelwise:  # each channel reads itself
+        return (None,) * len(level.form.layers)
+    try:
+        return tuple(neurons_read(level, k, boundary, before) for k in range(len(level.form.layers)))
+    except LookupError:
+        return None
+
+
 @torch.no_grad()
 def neurons_read(level: Level, number: int, boundary: Boundary, before: Sequence[Groups | None]) -> Groups | None:
     """The groups of the neurons over which the input columns of a layer run in order, each with equally many columns; None
@@ -122,13 +147,11 @@ def neurons_read(level: Level, number: int, boundary: Boundary, before: Sequence
 
 def _inputs(level: Level, number: int, boundary: Boundary) -> Tensor:
     """The input rows of one layer for one sample."""
-    one = each(boundary, lambda tensor: tensor[:1])
-    tensor = level.read(one)[0][number]
-    if level.partwise:  # all channels, those of the parts one after the other
-        alone = replace(level, layers=(level.layers[number],))
-        inputs = alone.part_inputs([tensor])
-        return inputs[..., : inputs.shape[-1] - alone.bias].flatten(1)
-    return unfolded(level.layers[number], tensor)
+    form = level.form
+    assert isinstance(form, AffineForm)
+    tensor = form.read(each(boundary, lambda tensor: tensor[:1]))[0][number]
+    rows = form.alone(number).rows([tensor])
+    return rows.flatten(1)  # of grouped convolutions all channels, those of the parts one after the other
 
 
 def _turned(boundary: Boundary, before: Sequence[Groups | None], stream: int) -> Boundary:

@@ -1,0 +1,130 @@
+"""How the layers of each form are solved for all parent neurons, and fitted to the targets then.
+
+Legend as in `moments`; W0 (p, m) the parents' own weights on the fused inputs.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ...networks.levels import Activated, Affine, Form, Level, Lookup, Partwise
+from ..grouping import Grouping
+from ..moments import (
+    Moments,
+    Rows,
+    Solution,
+    approximation_error,
+    cross_error,
+    unavoidable_error,
+)
+from ..results import Fitted
+from ..targets import Targets
+from ..walk import Step
+from .repair import repaired
+
+#: Solves a level's least squares, given what gives the parents' weights.
+LeastSquaresOf = Callable[[Step, Moments | Rows, Callable[[Step], Tensor]], Solution]
+
+
+class LeastSquares:
+    """Linear layers and convolutions: least squares in closed form."""
+
+    def parents_weights(self, step: Step) -> Tensor:
+        """W0, with zeros for the stream, which no weights make."""
+        W0 = step.parents_weights()
+        return torch.cat([W0, W0.new_zeros(len(W0), step.level.form.adds * step.level.width)], 1)
+
+    def solve(self, least_squares: LeastSquaresOf, step: Step, sums: Moments | Rows) -> Solution:
+        """The fit of every parent neuron."""
+        return least_squares(step, sums, self.parents_weights)
+
+    def fit(self, step: Step, sums: Moments | Rows, solution: Solution, groups: Grouping, s: Tensor) -> Fitted:
+        """Write the weights for the groups' targets into the level."""
+        level, clock = step.level, step.walk.stopwatch
+        missing = missing_targets(level, groups.targets(s))
+        with clock.phase("solve"):
+            V = solution.weights(missing.A)
+            level.write(V)
+        with clock.phase("report"):
+            labels, missed = groups.labels, solution.missed(missing.A, V)
+            untouched = approximation_error(sums, missing, torch.zeros_like(V)) if level.form.adds else float("nan")
+            if groups.reading is not None:  # heads: what the targets, and what is fitted to them, say of each neuron
+                missing, V = Targets(missing.A @ groups.reading, s), V @ groups.reading
+                labels, missed = torch.arange(len(s), device=s.device), None
+            return Fitted(
+                form_of(sums),
+                approximation_error(sums, missing, V, missed),
+                unavoidable_error(sums.minus(labels), s),
+                solution.strength,
+                cross_error(sums, s, labels, missing, V),
+                untouched,
+            )
+
+
+class BehindFunction(LeastSquares):
+    """A layer whose outputs go through a function before they are added to a stream: first fitted to what the parents' layers
+    make, then to what is missing behind the function."""
+
+    def parents_weights(self, step: Step) -> Tensor:
+        """W0, the stream, and again for what the parents' layers make."""
+        W0 = super().parents_weights(step)
+        return torch.cat([W0, W0[:, : sum(step.widths)]], 1)
+
+    def fit(self, step: Step, sums: Moments | Rows, solution: Solution, groups: Grouping, s: Tensor) -> Fitted:
+        """Write the weights into the level."""
+        level, targets = step.level, groups.targets(s)
+        with step.walk.stopwatch.phase("solve"):
+            first = torch.cat([targets.A.new_zeros(len(s) + level.width, level.width), targets.A])
+            V, missed, lacking = repaired(step, sums, solution.weights(first), targets.A, solution.strength)
+            level.write(V)
+        return Fitted(
+            form_of(sums),
+            (targets.totals @ missed).item(),
+            ridge=solution.strength,
+            missing_error=(targets.totals @ lacking).item(),
+        )
+
+
+class Tables(LeastSquares):
+    """Embeddings: a row for each token, so the groups' means of the parents' rows are the targets themselves, of every token,
+    whether it occurs in the fusion data or not."""
+
+    def solve(self, least_squares: LeastSquaresOf, step: Step, sums: Moments | Rows) -> Solution:
+        """Nothing is solved."""
+        parents = [parent.form.weights() for parent in step.parents if isinstance(parent.form, Lookup)]
+        tables = torch.cat(parents, 1).split([len(table.weight) for table in step.level.form.layers])
+        return Solution(sums.zz, 0.0, lambda A: torch.cat([table @ A for table in tables]))
+
+    def fit(self, step: Step, sums: Moments | Rows, solution: Solution, groups: Grouping, s: Tensor) -> Fitted:
+        """Write the means into the tables. What is missed is what rounding leaves and, of rows that are added to a stream, the
+        stream's own error."""
+        level, targets = step.level, groups.targets(s)
+        assert isinstance(level.form, Lookup)
+        with step.walk.stopwatch.phase("solve"):
+            level.form.write(solution.weights(targets.A))
+        error = torch.zeros_like(targets.totals)
+        for fitted, z in step.fitted():
+            error += (fitted.double() - z.double() @ targets.A).square().sum(0)
+        missed = (targets.totals @ step.walk.pooled(error)).item()
+        return Fitted("lookup", missed, float("nan") if level.form.adds else 0.0, 0.0)
+
+
+SOLVERS: dict[type[Form], LeastSquares] = {
+    Affine: LeastSquares(),
+    Partwise: LeastSquares(),
+    Activated: BehindFunction(),
+    Lookup: Tables(),
+}
+
+
+def form_of(sums: Moments | Rows) -> str:
+    """Which of the two forms these sums are of."""
+    return "dual" if isinstance(sums, Rows) else "primal"
+
+
+def missing_targets(level: Level, targets: Targets) -> Targets:
+    """What the level's layers are fitted to, as a weighting of the parents' neurons and, where their outputs are added to a
+    stream, of that stream: z A - h, for its neurons stand behind the parents'."""
+    stream = -torch.eye(level.width).to(targets.A)[: level.form.adds * level.width]
+    return Targets(torch.cat([targets.A, stream]), targets.totals)

@@ -1,0 +1,109 @@
+"""The search for maps: which neurons of the parents each fused neuron stands for, space by space.
+
+Legend: n neurons of a space in all parents side by side, m neurons of a level in all of them, d fused neurons.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..networks.levels import Heads, Parts
+from .fit.heads import head_groupings, read_back
+from .grouping import Grouping, SameIndex, alike, among, grouped, grouped_cost, grouped_within, part_gram
+from .moments import Moments, Rows
+from .spaces import JointSpace, Levels
+from .walk import Step
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Finds the maps of spaces: which neurons of the parents each fused neuron stands for."""
+
+    levels: Levels
+    grouping: Callable[..., Grouping]
+    scores: Sequence[Sequence[Tensor]]
+    """Of each parent's neurons at each level"""
+    heads: dict[int, Grouping] = field(default_factory=dict)
+    """Level -> what the queries, keys or values that it makes are fitted to, of attentions so far"""
+
+    def groups(self, step: Step, gram: Tensor, sums: Moments | Rows, s: Tensor) -> Grouping:
+        """The groups of a level's neurons: those of each space that begins there, and those that are known.
+
+        Args:
+            gram: (m, m) inner products by which neurons are grouped that no other level makes.
+            sums: of the level; zz may hold a stream behind the parents' neurons.
+            s: (m,) scores.
+        """
+        with step.walk.stopwatch.phase("group"):
+            return self._groups(step, gram, sums.zz[: len(s), : len(s)], s)
+
+    def _groups(self, step: Step, gram: Tensor, zz: Tensor, s: Tensor) -> Grouping:
+        level, index = step.level, step.index
+        if isinstance(level.blocks, Heads):
+            return self._directions(step, zz)
+        if level.fixed:
+            return SameIndex()(gram, s, step.widths, level.width)
+        begun = [space for space in self.levels.written(index) if space.first == index]
+        if not begun:
+            return Grouping(
+                step.known, level.width, grouped_cost(zz, s, step.known, level.width), {"algorithm": "stream"}
+            )
+        labels, cost, report = step.known.clone(), 0.0, dict[str, Any]()
+        later = {k for space in begun for k in space.compared} | set(
+            self.levels.in_parts(index) if step.parts is None else ()
+        )
+        grams = {index: zz, **step.grams(sorted(later - {index}))}
+        for space in begun:
+            theirs, ours = (places.to(s.device) for places in space.places[index])
+            found = self._found(space, step, gram, grams, s[theirs[:, 0]])
+            labels[theirs] = ours[found.labels]
+            cost, report = cost + found.cost, found.report
+        if not level.plain:
+            report = {"algorithm": report.get("algorithm"), "kinds": len(level.writes)}
+        return Grouping(labels, level.width, cost, report)
+
+    def _found(self, space: JointSpace, step: Step, gram: Tensor, grams: Mapping[int, Tensor], s: Tensor) -> Grouping:
+        """The groups of a space's neurons.
+
+        Args:
+            grams: inner products of the parents' outputs, of the levels by which it is compared.
+            s: (n,) scores.
+        """
+        compared = {k: among(grams[k], space.places[k][0]) for k in space.compared}
+        raw = compared[step.index]
+        own = alike(compared.values()) if len(compared) > 1 else among(gram, space.places[step.index][0])
+        if space.fixed:
+            return SameIndex()(own, s, space.widths, space.width)
+        if isinstance(step.level.blocks, Parts):
+            assigned = self._parts(step, grams) if step.parts is None else step.parts
+            return grouped_within(
+                self.grouping, own, s, assigned, space.widths, step.level.blocks.places, step.generator
+            )
+        # Gradient fits start at parent 0's weights, so its order must hold; for the others any order is as good.
+        nearness = own if step.level.plain and len(compared) > 1 else raw
+        return grouped(self.grouping, own, s, space.widths, space.width, step.generator, nearness=nearness)
+
+    def _parts(self, step: Step, grams: Mapping[int, Tensor]) -> Tensor:
+        """(m,) the fused network's part to which each neuron's part of a grouped convolution is assigned."""
+        of_neurons = {k: self.levels.parts_of(k).to(step.device) for k in self.levels.in_parts(step.index)}
+        sums = [
+            torch.zeros(int(parts.max()) + 1, dtype=torch.float64, device=step.device).index_add_(
+                0, parts, torch.cat([parent[k] for parent in self.scores]).to(step.device).double()
+            )
+            for k, parts in of_neurons.items()
+        ]
+        gram = alike(part_gram(grams[k], parts) for k, parts in of_neurons.items())
+        *counts, count = self.levels.part_counts(step.index)
+        groups = grouped(self.grouping, gram, torch.stack(sums).mean(0), tuple(counts), count, step.generator)
+        return groups.labels[of_neurons[step.index]]
+
+    def _directions(self, step: Step, zz: Tensor) -> Grouping:
+        """What the queries, keys or values of an attention are fitted to."""
+        if step.index not in self.heads:
+            self.heads.update(head_groupings(step, self.scores, self.grouping))
+        groups = self.heads[step.index]
+        assert groups.weights is not None
+        return replace(groups, reading=read_back(groups.weights, zz))

@@ -1,0 +1,179 @@
+"""Spaces of neurons, as all networks of a fusion have them: each is grouped once, at the level where it begins.
+
+Legend: n neurons of a space in all parents side by side, m neurons of a level in all of them, d fused neurons.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from ..networks.levels import Heads, Level, Parts, is_branched
+from ..networks.streams import stream
+
+#: Gives the groups (m,) of an earlier level's neurons.
+Labels = Callable[[int], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class JointSpace:
+    """A space of neurons in all parents and the fused network."""
+
+    first: int
+    """The level where it begins: there it is grouped"""
+    fixed: bool
+    """Whether neuron c stays neuron c"""
+    blocks: type[Parts | Heads] | None
+    """What its neurons lie in"""
+    widths: tuple[int, ...]
+    """Neurons of each parent; n together"""
+    width: int
+    """d"""
+    places: dict[int, tuple[Tensor, Tensor]]
+    """Of each level that makes them: (n, copies) positions of the parents' neurons, all parents' outputs side by side; and
+    (d, copies) of the fused network's"""
+    compared: tuple[int, ...]
+    """The levels by whose outputs its neurons are compared"""
+
+    @property
+    def way(self) -> str:
+        """How it is grouped."""
+        if self.fixed:
+            return "same index"
+        if self.blocks is not None:
+            return "heads by their maps, directions within" if self.blocks is Heads else "parts first, neurons within"
+        return f"sum over {len(self.compared)} levels" if len(self.compared) > 1 else "its own outputs"
+
+    def labels(self, index: int, groups: Tensor) -> Tensor:
+        """(n,) the fused neuron of each of its neurons, from the groups (m,) of a level that makes them."""
+        theirs, ours = self.places[index]
+        slots = torch.empty(int(ours.max()) + 1, dtype=torch.int64)
+        slots[ours] = torch.arange(len(ours))[:, None]
+        return slots[groups.cpu()[theirs[:, 0]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Parents and fused network, cut into levels that belong together."""
+
+    parents: Sequence[Sequence[Level]]
+    """The levels of each parent, on the device"""
+    fused: Sequence[Level]
+    """Those of the network that becomes the fused one"""
+    model: nn.Module = nn.Identity()
+    """That network: a copy of the target or of parent 0"""
+
+    @property
+    def networks(self) -> list[Sequence[Level]]:
+        """The parents' levels and, last, the fused network's."""
+        return [*self.parents, self.fused]
+
+    def widths(self, index: int) -> tuple[int, ...]:
+        """The parents' neurons at a level."""
+        return tuple(levels[index].width for levels in self.parents)
+
+    @property
+    def branched(self) -> bool:
+        """Whether levels lie inside of blocks."""
+        return is_branched(self.fused)
+
+    def stream(self, index: int) -> list[int]:
+        """The levels that make the same neurons as this one, itself among them: those of one residual stream."""
+        return stream(self.fused, index)
+
+    @cached_property
+    def spaces(self) -> list[JointSpace]:
+        """All spaces, in the order in which they begin."""
+        places: dict[int, dict[int, tuple[Tensor, Tensor]]] = {}
+        for index, level in enumerate(self.fused):
+            for which, written in enumerate(level.writes):
+                starts = [sum(self.widths(index)[:k]) for k in range(len(self.parents))]
+                theirs = [levels[index].writes[which].places for levels in self.parents]
+                together = torch.cat([start + own for start, own in zip(starts, theirs, strict=True)])
+                places.setdefault(written.space.number, {})[index] = together, written.places
+        return [self._space(number, places[number]) for number in sorted(places)]
+
+    def _space(self, number: int, places: dict[int, tuple[Tensor, Tensor]]) -> JointSpace:
+        first = next(iter(places))
+        which, written = next((k, own) for k, own in enumerate(self.fused[first].writes) if own.space.number == number)
+        alike = self.stream(first) if self.fused[first].plain else [k for k in places if self._makes(k)]
+        blocks = None if written.blocks is None else type(written.blocks)
+        widths = tuple(len(levels[first].writes[which].places) for levels in self.parents)
+        return JointSpace(first, written.space.fixed, blocks, widths, len(written.places), places, tuple(alike))
+
+    def _makes(self, index: int) -> bool:
+        """Whether a level makes neurons; not where it treats those of others channel by channel, side by side."""
+        return self.fused[index].plain or not self.fused[index].form.channelwise
+
+    def written(self, index: int) -> list[JointSpace]:
+        """The spaces whose neurons a level makes."""
+        return [self.spaces[written.space.number] for written in self.fused[index].writes]
+
+    def known(self, index: int, labels: Labels) -> Tensor:
+        """(m,) the groups of a level's neurons where levels before it decide them, -1 where their space begins here."""
+        known = torch.full((sum(self.widths(index)),), -1)
+        for space in self.written(index):
+            if space.first < index:
+                theirs, ours = space.places[index]
+                known[theirs] = ours[space.labels(space.first, labels(space.first))]
+        return known
+
+    def in_parts(self, index: int) -> list[int]:
+        """The levels whose neurons lie in the same parts of grouped convolutions as this one's, itself among them."""
+        own = self._parts(self.fused, index)
+        others = [self._parts(self.fused, k) for k in range(len(self.fused))]
+        return [k for k, other in enumerate(others) if own and other and other.first == own.first]
+
+    def parts_of(self, index: int) -> Tensor:
+        """(m,) the part in which each of the parents' neurons lies, all parents' parts numbered one after the other."""
+        of_parents, count = [], 0
+        for levels in self.parents:
+            parts = self._parts(levels, index)
+            assert parts is not None
+            own = torch.empty(levels[index].width, dtype=torch.int64)
+            own[parts.places] = count + torch.arange(len(parts.places))[:, None]
+            of_parents.append(own)
+            count += len(parts.places)
+        return torch.cat(of_parents)
+
+    def part_counts(self, index: int) -> tuple[int, ...]:
+        """The number of parts of each parent and, last, of the fused network."""
+        return tuple(len(parts.places) for own in self.networks if (parts := self._parts(own, index)))
+
+    def known_parts(self, index: int, labels: Labels) -> Tensor | None:
+        """(m,) the fused network's part to which each of the parents' neurons is assigned, where levels before this one decide
+        it: of a level that works channel by channel their groups; None where they do not, or there are no parts."""
+        if self.fused[index].form.channelwise:
+            return self.known(index, labels)
+        parts = self._parts(self.fused, index)
+        if parts is None or parts.first == index:
+            return None
+        begun = self._parts(self.fused, parts.first)
+        assert begun is not None
+        slots = torch.empty(self.fused[parts.first].width, dtype=torch.int64)
+        slots[begun.places] = torch.arange(len(begun.places))[:, None]
+        assigned = torch.empty(int(self.parts_of(parts.first).max()) + 1, dtype=torch.int64)
+        assigned[self.parts_of(parts.first)] = slots[labels(parts.first).cpu()]
+        return assigned[self.parts_of(index)]
+
+    @staticmethod
+    def _parts(levels: Sequence[Level], index: int) -> Parts | None:
+        blocks = levels[index].blocks
+        return blocks if isinstance(blocks, Parts) else None
+
+    def joined(self, scores: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
+        """The scores of each parent's neurons at each level; those of one space are the mean over the levels that make it."""
+        return [self._joined(levels, own) for levels, own in zip(self.parents, scores, strict=True)]
+
+    def _joined(self, levels: Sequence[Level], scores: Sequence[Tensor]) -> list[Tensor]:
+        made: dict[int, list[Tensor]] = {}
+        for index, level in enumerate(levels):
+            for written in level.writes if self._makes(index) else ():
+                made.setdefault(written.space.number, []).append(scores[index][written.places].mean(1))
+        joined = [own.clone() for own in scores]
+        for level, own in zip(levels, joined, strict=True):
+            for written in level.writes:
+                own[written.places] = torch.stack(made[written.space.number]).mean(0)[:, None]
+        return joined

@@ -1,0 +1,239 @@
+"""Layer forms: what the layers of a level make of what they read.
+
+Legend: N rows = samples x positions, p inputs of a neuron (unfolded for convolutions, channel-major, as `weight.flatten(1)`),
+d neurons.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .. import batchnorm
+
+#: One tensor, or, inside of a block, a tuple of several.
+Boundary = Tensor | tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """Base of the forms: layers whose outputs are added up, possibly onto a residual stream."""
+
+    closed: ClassVar[bool] = True
+    """Whether a closed form fits them"""
+
+    layers: tuple[batchnorm.Affine | nn.Embedding, ...]
+    paths: tuple[str, ...]
+    """Their names in the model"""
+    prefix: nn.Module
+    """From the boundary before the level to what each layer reads and, last, the stream"""
+    adds: bool = False
+    """Whether their outputs are added to a residual stream; the level's output is the sum"""
+
+    @property
+    def bias(self) -> bool:
+        """Whether there is one; of several layers the first that has one holds it."""
+        return False
+
+    @property
+    def inputs_per_neuron(self) -> int:
+        """p, without the bias."""
+        return 0
+
+    @property
+    def parts(self) -> int:
+        """The number of parts of a grouped convolution, each of which reads its own inputs; else 0."""
+        return 0
+
+    @property
+    def channelwise(self) -> bool:
+        """Whether it works channel by channel, as a depthwise convolution does: its neurons are those that it reads."""
+        return False
+
+    def joints(self) -> tuple[object, ...]:
+        """What must be alike in networks that belong together."""
+        return type(self), self.adds, len(self.layers), self.channelwise
+
+    def columns(self, m: int, width: int) -> int:
+        """Columns of a level's sums: m neurons of the parents and, behind them, the stream."""
+        return m + self.adds * width
+
+    def read(self, boundary: Boundary) -> tuple[tuple[Tensor, ...], Tensor | None]:
+        """What each layer reads, and the stream to which their outputs are added, if there is one."""
+        tensors = self.prefix(boundary)
+        tensors = (tensors,) if isinstance(tensors, Tensor) else tensors
+        return (tensors[:-1], tensors[-1]) if self.adds else (tensors, None)
+
+    def made(self, boundary: Boundary) -> Tensor:
+        """The layers' own outputs, added up."""
+        inputs, _ = self.read(boundary)
+        outputs: list[Tensor] = [layer(x) for layer, x in zip(self.layers, inputs, strict=True)]
+        return sum(outputs[1:], outputs[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Opaque(Form):
+    """Anything else: fitted by gradient alone."""
+
+    closed: ClassVar[bool] = False
+
+    layers: tuple[batchnorm.Affine | nn.Embedding, ...] = ()
+    paths: tuple[str, ...] = ()
+    prefix: nn.Module = nn.Identity()
+    why: str = ""
+    """Why it is not affine in its weights, as the end of a sentence"""
+
+
+@dataclass(frozen=True, eq=False)
+class Affine(Form):
+    """Linear layers or convolutions: rows of inputs (N, p) times weights (p, d)."""
+
+    layers: tuple[batchnorm.Affine, ...]
+
+    @property
+    def bias(self) -> bool:
+        return any(layer.bias is not None for layer in self.layers)
+
+    @property
+    def inputs_per_neuron(self) -> int:
+        return sum(layer.weight[0].numel() for layer in self.layers)
+
+    def rows(self, tensors: Sequence[Tensor], dtype: torch.dtype | None = None, *, ones: bool = False) -> Tensor:
+        """(N, p) what the layers read, one row for each output position.
+
+        Args:
+            tensors: see `read`.
+            ones: append a column of ones (p + 1).
+        """
+        return unfolded_together(self.layers, tensors, dtype, ones=ones)
+
+    def weights(self) -> Tensor:
+        """V (p, d) float64, such that `rows @ V` are the rows of the layers' outputs; the bias in the last row.
+
+        Of grouped convolutions column k holds the weights of neuron k on the inputs of its own part.
+        """
+        V = torch.cat([layer.weight.detach().flatten(1).T.double() for layer in self.layers])
+        biases = [layer.bias.detach().double() for layer in self.layers if layer.bias is not None]
+        return torch.cat([V, torch.stack(biases).sum(0)[None]]) if biases else V
+
+    @torch.no_grad()
+    def write(self, V: Tensor) -> None:
+        """Copy V (p, d) into the layers, the last row into the first bias that there is."""
+        sizes = [layer.weight[0].numel() for layer in self.layers]
+        for layer, weights in zip(self.layers, V[: sum(sizes)].split(sizes), strict=True):
+            layer.weight.copy_(weights.T.reshape(layer.weight.shape))
+        biases = [layer.bias for layer in self.layers if layer.bias is not None]
+        for bias, values in zip(biases, [V[-1], *[torch.zeros_like(V[-1])] * len(biases)], strict=False):
+            bias.copy_(values)
+
+    def alone(self, number: int) -> "Affine":
+        """One of the layers by itself."""
+        return replace(self, layers=self.layers[number : number + 1])
+
+
+@dataclass(frozen=True, eq=False)
+class Activated(Affine):
+    """One layer whose outputs go through an activation function before they are added to the stream."""
+
+    function: nn.Module = nn.Identity()
+
+    def columns(self, m: int, width: int) -> int:
+        """What the parents' layers make stands behind the stream."""
+        return 2 * m + width
+
+
+@dataclass(frozen=True, eq=False)
+class Partwise(Affine):
+    """Grouped convolutions, depthwise ones among them: each part reads inputs of its own, rows (N, parts, p)."""
+
+    @property
+    def parts(self) -> int:
+        return self.layers[0].groups  # type: ignore[union-attr, return-value]
+
+    @property
+    def channelwise(self) -> bool:
+        weight = self.layers[0].weight
+        return self.parts == len(weight) and weight.shape[1] == 1
+
+    def rows(self, tensors: Sequence[Tensor], dtype: torch.dtype | None = None, *, ones: bool = False) -> Tensor:
+        windows = [  # of maps (B, height, width, parts, channels of one, kernel height, kernel width)
+            _windows(layer, tensor).unflatten(tensor.ndim - 1, (self.parts, -1))  # type: ignore[arg-type]
+            for layer, tensor in zip(self.layers, tensors, strict=True)
+        ]
+        dims, p = tensors[0].ndim, self.inputs_per_neuron
+        inputs = windows[0].new_empty(*windows[0].shape[:dims], p + ones, dtype=dtype or tensors[0].dtype)
+        start = 0
+        for view in windows:
+            of_part = view.shape[dims:]
+            inputs[..., start : start + of_part.numel()].unflatten(-1, of_part).copy_(view)
+            start += of_part.numel()
+        inputs[..., start:] = 1
+        return inputs.flatten(0, dims - 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup(Form):
+    """Tables of embeddings: rows (tokens, d), one picked for each token."""
+
+    layers: tuple[nn.Embedding, ...]
+
+    def weights(self) -> Tensor:
+        """V (tokens, d) float64, the tables one below the other."""
+        return torch.cat([table.weight.detach().double() for table in self.layers])
+
+    @torch.no_grad()
+    def write(self, V: Tensor) -> None:
+        """Copy V (tokens, d) into the tables."""
+        for table, rows in zip(self.layers, V.split([len(table.weight) for table in self.layers]), strict=True):
+            table.weight.copy_(rows)
+
+
+def unfolded(
+    affine: batchnorm.Affine, tensor: Tensor, dtype: torch.dtype | None = None, *, ones: bool = False
+) -> Tensor:
+    """Input rows (N, p) such that `rows @ weight.flatten(1).T + bias` are the layer's output rows."""
+    return unfolded_together([affine], [tensor], dtype, ones=ones)
+
+
+def unfolded_together(
+    layers: Sequence[batchnorm.Affine],
+    tensors: Sequence[Tensor],
+    dtype: torch.dtype | None = None,
+    *,
+    ones: bool = False,
+) -> Tensor:
+    """The input rows of layers whose outputs are added, side by side: their weights one below the other give the sum.
+
+    Unfolding, conversion and the column of ones take one pass over memory.
+    """
+    windows = [
+        tensor if isinstance(layer, nn.Linear) else _windows(layer, tensor)
+        for layer, tensor in zip(layers, tensors, strict=True)
+    ]
+    sizes = [layer.weight[0].numel() for layer in layers]
+    count, p = windows[0].numel() // sizes[0], sum(sizes)
+    unfolded_rows = torch.empty(count, p + ones, dtype=dtype or tensors[0].dtype, device=tensors[0].device)
+    start = 0
+    for size, view in zip(sizes, windows, strict=True):
+        unfolded_rows[:, start : start + size].view(view.shape).copy_(view)
+        start += size
+    if ones:
+        unfolded_rows[:, -1] = 1
+    return unfolded_rows
+
+
+def _windows(conv: batchnorm.Convolution, tensor: Tensor) -> Tensor:
+    """A view of the padded input, of maps (B, out height, out width, C, kernel height, kernel width)."""
+    mode = "constant" if conv.padding_mode == "zeros" else conv.padding_mode
+    padding = conv._reversed_padding_repeated_twice  # holds for int, tuple, "same" and "valid" alike
+    tensor = F.pad(tensor, padding, mode=mode) if any(padding) else tensor
+    B, C, *sizes = tensor.shape
+    spans = [d * (k - 1) + 1 for d, k in zip(conv.dilation, conv.kernel_size, strict=True)]
+    counts = [(size - span) // step + 1 for size, span, step in zip(sizes, spans, conv.stride, strict=True)]
+    b, c, *strides = tensor.stride()
+    steps = [stride * step for stride, step in zip(strides, conv.stride, strict=True)]
+    inner = [stride * d for stride, d in zip(strides, conv.dilation, strict=True)]
+    return tensor.as_strided((B, *counts, C, *conv.kernel_size), (b, *steps, c, *inner))
