@@ -436,8 +436,8 @@ MUTATIONS = [
     Mutation(
         "importance: one point of conductance fewer",
         "retrofit_core/fusion/importance/conductance.py",
-        "leggauss(steps + 1)",
-        "leggauss(steps)",
+        "leggauss(self.steps + 1)",
+        "leggauss(self.steps)",
         "tests/importance/test_conductance.py::test_equals_captum_level_by_level",
     ),
     Mutation(

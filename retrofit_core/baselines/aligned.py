@@ -2,14 +2,14 @@
 
 import copy
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from ..fusion.alignment import Alignment
+from ..fusion.alignment import AlignedGroup, Alignment
 from ..fusion.eligibility import check_inputs, output_shape
 from ..fusion.grouping import Grouping
 from ..fusion.importance import importance_name
@@ -29,6 +29,8 @@ from .scores import check_scores, group_scores
 
 #: Of one parent T and U of each group: (n_k, d) each, what makes the fused neurons and what hands their values on.
 Pairs = dict[str, tuple[Tensor, Tensor]]
+#: Tensor -> (axis, (n, size)): weights of the parents for each entry of one axis.
+Shares = Mapping[str, tuple[int, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -180,13 +182,13 @@ class Aligning(AlignmentPlan):
         goals = {name: goal for name, goal in goals.items() if modules is None or name in modules}
         return rescale(self.fused, goals, self.inputs, **facts)
 
-    def write(self, states: Sequence[Mapping[str, Tensor]], weights: Any = None) -> None:
+    def write(self, states: Sequence[Mapping[str, Tensor]], weights: Shares | None = None) -> None:
         """Give the fused network the mean of the parents' mapped tensors; see `mean_of`."""
         fused = tensors(self.fused)
         for name, value in mean_of(states, weights).items():
             fused[name].copy_(value)
 
-    def alignment(self, groups: Any, shares: Sequence[float] | None = None) -> Alignment:
+    def alignment(self, groups: Iterable[AlignedGroup], shares: Sequence[float] | None = None) -> Alignment:
         """The alignment as a result.
 
         Args:
@@ -348,9 +350,7 @@ def shares_of(maps: Sequence[Pairs], weights: Sequence[float] | None = None) -> 
 
 
 @torch.no_grad()
-def mean_of(
-    states: Sequence[Mapping[str, Tensor]], weights: Mapping[str, tuple[int, Tensor]] | None = None
-) -> dict[str, Tensor]:
+def mean_of(states: Sequence[Mapping[str, Tensor]], weights: Shares | None = None) -> dict[str, Tensor]:
     """The mean of every floating-point tensor; the others are the first one's.
 
     Args:

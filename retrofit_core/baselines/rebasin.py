@@ -12,6 +12,7 @@ from ..fusion.grouping import assigned, pairwise_costs
 from ..fusion.results import FusionResult
 from ..fusion.task import Takes, Task
 from ..networks.symmetry import Group, Sums, tensors
+from ..networks.symmetry.maps import reordered_tensors
 from ..system.monitor import Monitor
 from ..system.settings import setting
 from .aligned import AlignmentPlan, Averager, check_pair, check_widths, lines_of, plan_alignment
@@ -86,7 +87,7 @@ class GitReBasin(Averager):
 
         labels, reports = aligning.assign(sums, find)
         alignment = aligning.alignment(hard_groups(labels, {level.name: level.widths for level in reports}))
-        aligning.write([states[0], _reordered(states[1], plan.targets, orders)], weights)
+        aligning.write([states[0], reordered_tensors(states[1], plan.targets, orders)], weights)
         repaired = aligning.corrected(maps, repair=self.repair, reset_norms=self.repair)
         return aligning.result("Git Re-Basin", self, reports, alignment, repaired=repaired)
 
@@ -156,7 +157,7 @@ def _forward_pass(
             continue
         done = groups[:index]
         left = incoming(groups, index, dict(first), done)
-        right = incoming(groups, index, _reordered(second, groups, orders), done)
+        right = incoming(groups, index, reordered_tensors(second, groups, orders), done)
         cost = torch.cdist(left, right).square()
         orders[group.name] = assigned(cost)[1]
     return orders
@@ -175,24 +176,6 @@ def _gains(
         if part.name.rpartition(".")[2] in ("running_mean", "running_var"):
             continue  # statistics are no weights
         tensor = {part.name: second[part.name]}
-        other = _reordered(tensor, groups, orders, skip=(part.name, part.axis))[part.name]
+        other = reordered_tensors(tensor, groups, orders, skip=(part.name, part.axis))[part.name]
         total += lines_of(first[part.name], part) @ lines_of(other, part).T
     return total
-
-
-def _reordered(
-    state: Mapping[str, Tensor],
-    groups: Sequence[Group],
-    orders: Mapping[str, Tensor],
-    skip: tuple[str, int] | None = None,
-) -> dict[str, Tensor]:
-    """Tensors with the neurons of each group in the order that `orders` gives."""
-    reordered = dict(state)
-    for group in groups:
-        for part in group.parts if group.name in orders else ():
-            if part.name not in reordered or (part.name, part.axis) == skip:
-                continue
-            tensor = reordered[part.name]
-            to, start = (index.flatten().to(tensor.device) for index in (part.index, part.index[orders[group.name]]))
-            reordered[part.name] = tensor.index_copy(part.axis, to, tensor.index_select(part.axis, start))
-    return reordered

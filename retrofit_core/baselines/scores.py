@@ -64,8 +64,8 @@ def group_scores(
     totals = {group.name: torch.zeros(group.width, dtype=torch.float64, device=x.device) for group in groups}
     for (group, point), values in zip(points, scores.values[:-1], strict=True):
         totals[group.name] += values[point.index.to(x.device)].sum(1)
-    widths = [(group.name, group.width) for group in groups]
-    return checked_scores(Scores(list(totals.values()), scores.report), importance, widths, x.device)
+    names = [(group.name, group.width) for group in groups]
+    return checked_scores(Scores(list(totals.values()), scores.report), importance, names, x.device)
 
 
 def levels_of_groups(

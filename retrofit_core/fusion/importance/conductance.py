@@ -57,66 +57,31 @@ class Conductance(Importance):
     def scores(self, levels: Sequence[Level], x: Tensor, y: Tensor | None, *, monitor: Monitor | None = None) -> Scores:
         """Conductance at each level's output."""
         assert y is not None
-        return conductance_at(
-            partial(_boundaries, levels),
-            [level.axis for level in levels],
-            x,
-            y,
-            steps=self.steps,
-            monitor=monitor,
-            mixed_precision=self.mixed_precision,
-            batch=samples_per_batch(levels, copies=8),
-            whole=self.whole,
-        )
+        axes, batch = [level.axis for level in levels], samples_per_batch(levels, copies=8)
+        return self.scores_at(partial(_boundaries, levels), axes, x, y, monitor=monitor, batch=batch)
 
     def scores_at(
-        self, run: Run, axes: Sequence[int], x: Tensor, y: Tensor, *, monitor: Monitor | None = None
+        self, run: Run, axes: Sequence[int], x: Tensor, y: Tensor, *, monitor: Monitor | None = None, batch: int = 64
     ) -> Scores:
-        """Conductance at the tensors that `run` returns."""
-        facts = {"steps": self.steps, "mixed_precision": self.mixed_precision, "whole": self.whole}
-        return conductance_at(run, axes, x, y, monitor=monitor, **facts)
-
-
-def conductance_at(
-    run: Run,
-    axes: Sequence[int],
-    x: Tensor,
-    y: Tensor,
-    *,
-    steps: int = 10,
-    batch: int = 64,
-    monitor: Monitor | None = None,
-    mixed_precision: bool = False,
-    whole: Tensor | None = None,
-) -> Scores:
-    """Conductance wherever a network can be watched.
-
-    Args:
-        run: (inputs, with_gradients=) -> the tensors at these places, the last one being the outputs.
-        axes: the neuron axis of each.
-        steps: number of intervals.
-        batch: samples in one pass.
-        mixed_precision: passes in bfloat16; sums stay float64.
-        whole: which numbers of a sample are whole; their embeddings follow the path in their place.
-    """
-    y = as_labels(y)
-    points = (np.polynomial.legendre.leggauss(steps + 1)[0] + 1) / 2
-    sums: list[Tensor | float] = [0.0] * len(axes)
-    signed, change = np.zeros(len(axes)), 0.0
-    monitor = monitor or Monitor()
-    path = partial(_scaled, run) if whole is None else partial(_along_embeddings, run, whole.to(x.device))
-    starts = range(0, len(x), batch)
-    for number, start in enumerate(starts):
-        monitor.check()
-        monitor.emit("step", index=number, total=len(starts), name="conductance")
-        inputs, labels = x[start : start + batch], y[start : start + batch]
-        with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=mixed_precision):
-            for index, attribution in enumerate(_attributions(path, inputs, labels, points)):
-                sums[index] = sums[index] + absolute_sum(attribution, axes[index])
-                signed[index] += attribution.sum(dtype=torch.float64).item()
-            change += _change(path, inputs, inputs[:1] if whole is None else inputs, labels)
-    report = {"steps": steps, "samples": len(x), "completeness_gap": gaps(signed.tolist(), change)}
-    return Scores([torch.as_tensor(total / len(x)) for total in sums], report)
+        """Conductance at the tensors that `run` returns; `batch` samples are in one pass."""
+        y, whole = as_labels(y), self.whole
+        points = (np.polynomial.legendre.leggauss(self.steps + 1)[0] + 1) / 2
+        sums: list[Tensor | float] = [0.0] * len(axes)
+        signed, change = np.zeros(len(axes)), 0.0
+        monitor = monitor or Monitor()
+        path = partial(_scaled, run) if whole is None else partial(_along_embeddings, run, whole.to(x.device))
+        starts = range(0, len(x), batch)
+        for number, start in enumerate(starts):
+            monitor.check()
+            monitor.emit("step", index=number, total=len(starts), name="conductance")
+            inputs, labels = x[start : start + batch], y[start : start + batch]
+            with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=self.mixed_precision):
+                for index, attribution in enumerate(_attributions(path, inputs, labels, points)):
+                    sums[index] = sums[index] + absolute_sum(attribution, axes[index])
+                    signed[index] += attribution.sum(dtype=torch.float64).item()
+                change += _change(path, inputs, inputs[:1] if whole is None else inputs, labels)
+        report = {"steps": self.steps, "samples": len(x), "completeness_gap": gaps(signed.tolist(), change)}
+        return Scores([torch.as_tensor(total / len(x)) for total in sums], report)
 
 
 def _scaled(run: Run, x: Tensor, point: float, *, with_gradients: bool) -> list[Tensor]:

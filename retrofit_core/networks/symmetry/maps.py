@@ -17,13 +17,27 @@ def reordered(model: nn.Module, groups: Sequence[Group], orders: Mapping[str, Te
     """`permuted`, for groups that are known and orders that are right."""
     twin = copy.deepcopy(model)
     state = tensors(twin)
+    for name, tensor in reordered_tensors(state, groups, orders).items():
+        state[name].copy_(tensor)
+    return twin
+
+
+def reordered_tensors(
+    state: Mapping[str, Tensor],
+    groups: Sequence[Group],
+    orders: Mapping[str, Tensor],
+    skip: tuple[str, int] | None = None,
+) -> dict[str, Tensor]:
+    """Tensors, or some of them, with the neurons of each group in the order that `orders` gives; the axis `skip` stays."""
+    new = dict(state)
     for group in groups:
         for part in group.parts if group.name in orders else ():
-            order = orders[group.name].to(part.index.device)
-            tensor = state[part.name]
+            if part.name not in new or (part.name, part.axis) == skip:
+                continue
+            tensor, order = new[part.name], orders[group.name].to(part.index.device)
             to, start = (index.flatten().to(tensor.device) for index in (part.index, part.index[order]))
-            tensor.index_copy_(part.axis, to, tensor.index_select(part.axis, start))
-    return twin
+            new[part.name] = tensor.index_copy(part.axis, to, tensor.index_select(part.axis, start))
+    return new
 
 
 @torch.no_grad()
