@@ -17,7 +17,7 @@ from retrofit_core.networks.symmetry import groups_apart, neuron_groups, shuffle
 from retrofit_core.networks.symmetry.maps import reordered
 from retrofit_core.networks.symmetry.watch import central
 from tests.marks import each_case, spread
-from tests.networks import VGG_SHAPE, initialised, labels, mlp, normal
+from tests.networks import CNN_SHAPE, VGG_SHAPE, initialised, labels, mlp, normal, residual
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import IMAGES, NETWORKS, VIT
 from tests.unfixed import otfusion, transformer_otfusion
@@ -521,3 +521,10 @@ def test_the_window_decides_which_tokens_are_compared():
     parents = [first, changed(first, 2)]
     rows = {window: transformer_otfusion(parents, x, window=window).levels[3].rows for window in (0, 2, 6)}
     assert rows == {0: 6, 2: 6 * 5, 6: 6 * 17}
+
+
+def test_sums_that_nothing_but_layers_read_have_maps_of_their_own():
+    """A stream without norms: what a block adds has one map, what the next block reads has that of the sum."""
+    x = normal(3, *CNN_SHAPE)
+    sums = [group.name for group in groups_apart(residual(), x) if group.junction]
+    assert sums == ["blocks.1.conv1 (inputs)", "fc (inputs)"]

@@ -144,8 +144,9 @@ def assembled(rules: Rules, model: nn.Module) -> list[Group]:
         for (_, _, fixed), neurons in alike.items()  # type: ignore[misc]
     ]
     buffers = {name for name, _ in model.named_buffers()}
-    made = [pair for pair in groups if {part.name for part in pair[1].parts if part.kind != "in"} - buffers]
-    return _named_apart([group for _, group in sorted(made, key=lambda pair: pair[0])])
+    makers = [{part.name for part in group.parts if part.kind != "in"} for _, group in groups]  # none: behind a sum
+    trained = [pair for pair, names in zip(groups, makers, strict=True) if not names or names - buffers]
+    return _named_apart([group for _, group in sorted(trained, key=lambda pair: pair[0])])
 
 
 def _labels(rules: Rules) -> dict[int, list[object]]:
