@@ -189,13 +189,13 @@ class Retrofit(Algorithm):
     def run(self, plan: FusionPlan) -> FusionResult:
         """Algorithm 1."""
         start, task, levels, runtime = time.perf_counter(), plan.task, plan.levels, plan.task.runtime
-        walk = Walk(levels, task.inputs.to(task.dtype), runtime, seed=task.seed)
+        inputs = task.inputs.to(task.dtype)
+        walk = Walk(levels, inputs, runtime, seed=task.seed)
         scored = self._scored(plan, walk)
         scores = levels.joined([parent.values for parent in scored])
         search = Search(levels, self.grouping, [[self._weighing(s) for s in parent] for parent in scores])
-        finished = list(runtime.journal.finished) if runtime.journal else []
         for step in runtime.monitor.each("level", walk):  # line 1: bottom-up; the fitted level feeds the next one
-            if step.taken_over(finished):
+            if step.taken_over():
                 continue
             step.carry()
             # line 2: z of the parents, x of the fused network
@@ -206,12 +206,10 @@ class Retrofit(Algorithm):
             groups = search.groups(step, solution.gram, sums, s)  # line 4: R_1 ... R_d, space by space
             step.emit("fit")
             fitted = self.fit.fit(step, sums, solution, groups, s)  # lines 5-9: targets T = z A, weights of the level
-            step.finish(level_report(step.level, step.widths, sums, s, groups, fitted), runtime.journal)
+            step.finish(level_report(step.level, step.widths, sums, s, groups, fitted))
         for level in levels.fused:
             level.put_back()
-        reset_statistics(
-            levels.model, task.inputs.to(task.dtype), keep_function=True, batch=walk.batch, add_up=walk.pooled
-        )
+        reset_statistics(levels.model, inputs, keep_function=True, batch=walk.batch, add_up=walk.pooled)
         importance, seconds = [parent.report for parent in scored], time.perf_counter() - start
         return FusionResult(levels.model, walk.reports, self.config(task), seconds, importance)
 

@@ -44,8 +44,8 @@ class Walk:
 
     Args:
         inputs: (B, ...) fusion data; moved to the device batch by batch.
-        runtime: its device; its memory, bytes for the sums of a level and for kept boundary tensors; its monitor; its
-            contributors, other sources of the levels' sums.
+        runtime: its device; its memory, bytes for the sums of a level and for kept boundary tensors; its monitor; its journal;
+            its contributors, other sources of the levels' sums.
         seed: decides what is random at each level.
         reports: of finished levels, bottom-up; whoever fits a level adds its own.
     """
@@ -66,6 +66,8 @@ class Walk:
         self.stopwatch = Stopwatch(self.device)
         self.contributors: Contributors = runtime.contributors or Alone()
         self.seed, self.reports = seed, list(reports)
+        self.journal: Journal | None = runtime.journal
+        self.finished = list(self.journal.finished) if self.journal is not None else []  # of an interrupted run
         self.samples = len(inputs)
         self.dtype = inputs.dtype
         self.all_samples = self.contributors.samples(self.samples)
@@ -273,24 +275,24 @@ class Step:
         parts = self.parts if self.level.form.parts else None
         return mapped_weights(self.level, self.parents, self.reads(self.boundary), parts)
 
-    def taken_over(self, finished: Sequence[tuple[LevelReport, dict[str, Tensor]]]) -> bool:
+    def taken_over(self) -> bool:
         """Whether an interrupted run has finished the level: its report and weights are taken over then."""
-        if self.index >= len(finished):
+        if self.index >= len(self.walk.finished):
             return False
-        report, weights = finished[self.index]
+        report, weights = self.walk.finished[self.index]
         self.level.module.load_state_dict({name: value.to(self.device) for name, value in weights.items()})
         self.walk.reports.append(report)
         return True
 
-    def finish(self, report: LevelReport, journal: Journal | None) -> None:
+    def finish(self, report: LevelReport) -> None:
         """Keep the report of the fitted level, with the stream that it writes to and the seconds that it took."""
         stream, clock = self.walk.levels.stream(self.index), self.walk.stopwatch
         name = self.walk.fused[stream[0]].name if len(stream) > 1 else ""
         self.walk.reports.append(replace(report, stream=name, seconds=dict(clock.seconds)))
         clock.seconds.clear()
-        if journal is not None:
+        if self.walk.journal is not None:
             weights = {name: tensor.detach() for name, tensor in self.level.module.state_dict().items()}
-            journal.add(self.index, self.walk.reports[-1], weights)
+            self.walk.journal.add(self.index, self.walk.reports[-1], weights)
 
     def emit(self, phase: str) -> None:
         """Tell the monitor what is done at the level."""

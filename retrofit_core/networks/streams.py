@@ -14,7 +14,7 @@ from .levels import Carried, Heads, Level, Parts, Space, Written, compose, is_br
 from .levels.forms import Opaque
 from .levels.kinds import TRANSPOSED
 from .levels.opening import rows_of
-from .symmetry import IN_PLACE, Group, neuron_groups, neuron_places
+from .symmetry import IN_PLACE, Group, NeuronTrace
 
 #: The way out where neurons at a level's end cannot be grouped, in levels that are not cut there.
 ELSEWHERE = (
@@ -51,13 +51,14 @@ def with_spaces(
         return _chained(model, levels, example, network, leaves)
     parts: dict[int, Parts] = {}
     try:
-        groups, seen = neuron_places(model, example, [_node(level) for level in levels], leaves)
+        trace = NeuronTrace(model, example, leaves)
+        groups, seen = trace.groups, [_seen(trace, level) for level in levels]
         if any(level.form.parts and not level.form.channelwise for level in levels):
             classes = {number for number, group in enumerate(groups) if group.fixed}
             levels, parts = _with_parts(levels, [_made_by(level, groups, model) for level in levels], classes)
             if not all(level.form.closed for level in levels):
                 return _apart(levels)
-            groups = neuron_groups(model, example, leaves=leaves, within=True)
+            groups = trace.within()
     except Exception as error:  # whatever a rule meets that is unknown to it
         if bound and isinstance(error, ValueError):
             raise ValueError(f"{network}: {error}") from error
@@ -107,7 +108,8 @@ def _chained(
         ValueError: see `_unfollowed`, `_not_followed`.
     """
     try:
-        groups, seen = neuron_places(model, example, [_node(level) for level in levels], leaves)
+        trace = NeuronTrace(model, example, leaves)
+        groups, seen = trace.groups, [_seen(trace, level) for level in levels]
     except Exception as error:  # whatever a rule meets that is unknown to it
         return _not_followed(levels, example, network, error)
     spaces, found = dict[int, Space](), list[Level]()
@@ -184,9 +186,11 @@ def stream(levels: Sequence[Level], index: int) -> list[int]:
     return [number for number, level in enumerate(levels) if level.plain and level.writes[0].space is space]
 
 
-def _node(level: Level) -> tuple[str, int]:
-    """A level's output in the trace: the name, and the axis of its neurons."""
-    return level.output.node, min(level.axis, 1)  # channels of several frames, which the trace has in the first axis
+def _seen(trace: NeuronTrace, level: Level) -> dict[int, Tensor] | None:
+    """Where each group's neurons lie in a level's output, see `NeuronTrace.places`."""
+    return trace.places(
+        level.output.node, min(level.axis, 1)
+    )  # of several frames the trace has channels in the first axis
 
 
 def _telling(levels: Sequence[Level], *, streams: bool = True) -> list[Level]:
@@ -232,7 +236,7 @@ def _unfollowed(
     reads them exchanges them.
 
     Args:
-        own: see `neuron_places`.
+        own: see `NeuronTrace.places`.
     Raises:
         ValueError: its rows are neurons of a level before.
     """

@@ -4,7 +4,7 @@ Behind a layer inside of a block several tensors are alive: the layer's outputs,
 """
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from torch import fx, nn
@@ -69,19 +69,19 @@ def _layer_ends(graph: fx.Graph, modules: dict[Any, Any], output: fx.Node) -> li
     for index, node in enumerate(nodes):
         if node not in ends or node is output:
             continue
-        passed |= ancestors(node)
+        passed |= ancestors(node, passed)
         # a level remains behind it: parameters, or a layer that no level so far needs, such as another head
         if has_parameters(needed & set(nodes[index + 1 :]), modules) or set(layers) - passed:
             chosen.append(node)
     return chosen
 
 
-def ancestors(node: fx.Node) -> set[fx.Node]:
-    """A node and all nodes that it needs."""
+def ancestors(node: fx.Node, known: Container[fx.Node] = ()) -> set[fx.Node]:
+    """A node and all nodes that it needs, but for those that are known with all that they need."""
     needed, todo = set(), [node]
     while todo:
         other = todo.pop()
-        if other not in needed:
+        if other not in needed and other not in known:
             needed.add(other)
             todo.extend(other.all_input_nodes)
     return needed

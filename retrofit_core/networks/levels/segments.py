@@ -31,7 +31,7 @@ def cut_into_segments(graph: fx.Graph, cuts: list[fx.Node]) -> list[Segment]:
     start = next(node for node in graph.nodes if node.op == "placeholder")
     of = {node: -1 for node in graph.nodes if node.op == "placeholder"}
     for index, cut in enumerate(cuts):
-        of.update((node, index) for node in ancestors(cut) if node not in of)
+        of.update(dict.fromkeys(ancestors(cut, of), index))
     for node in graph.nodes:  # a size is taken when its tensor is there, and keeps none alive
         if node in of and node.op not in ("placeholder", "get_attr") and not node.meta["holds_tensors"]:
             of[node] = max([of[other] for other in node.all_input_nodes], default=0)

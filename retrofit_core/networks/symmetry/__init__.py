@@ -2,7 +2,7 @@
 
 from .apart import groups_apart
 from .group import Group, Junction, Point, TensorPart, tensors
-from .groups import IN_PLACE, neuron_groups, neuron_places
+from .groups import IN_PLACE, NeuronTrace, neuron_groups
 from .maps import Maps, check_rest, mapped, matching, reordered
 from .orders import permuted, shuffled
 from .watch import Sums, Watched, group_sums
@@ -12,6 +12,7 @@ __all__ = [
     "Group",
     "Junction",
     "Maps",
+    "NeuronTrace",
     "TensorPart",
     "Point",
     "Sums",
@@ -22,7 +23,6 @@ __all__ = [
     "mapped",
     "matching",
     "neuron_groups",
-    "neuron_places",
     "permuted",
     "reordered",
     "shuffled",

@@ -27,94 +27,80 @@ from .rules import Rules, Seen, varying_axes
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-8}
 
 
-def neuron_groups(
-    model: nn.Module, example: Tensor, *, leaves: Sequence[str] = (), within: bool = False
-) -> list[Group]:
-    """The groups of a network in the order in which they are computed; the classes come last.
-
-    Read off a torch.fx trace by rules for operations, so any network will do whose operations have one. The groups are
-    checked: a random reordering must leave the outputs alone.
-
-    Args:
-        example: (B, ...) input; its first sample is used.
-        leaves: see `partition`.
-        within: grouped convolutions make neurons of their own, which are free within their parts as long as the parts stay
-            together. No order of these groups alone keeps the function, so they are not checked.
-    Raises:
-        ValueError: the network cannot be traced, computes a weight from other tensors, or has an operation without a rule
-            (it is named).
-    """
-    with evaluating(model):
-        if within:
-            return assembled(Rules(model, *recorded(model, example, leaves), within=True), model)
-        return _checked(model, example, leaves)[1]
-
-
-def _checked(model: nn.Module, example: Tensor, leaves: Sequence[str]) -> tuple[Rules, list[Group]]:
-    """Groups that keep the function. What is taken out of a tensor goes with its others where it can (a shuffle of channels), and
-    by itself where other functions follow."""
-    graph, modules = recorded(model, example, leaves)
-    for pieces in (False, True):
-        rules = Rules(model, graph, modules, pieces=pieces)
-        groups = assembled(rules, model)
-        try:
-            _check(model, groups, example[:1])
-        except ValueError:
-            if pieces:
-                raise
-            continue
-        break
-    return rules, groups
-
-
 #: The number, among those of groups, of what stays in its place whatever a network's weights are.
 IN_PLACE = -1
 
 
-def neuron_places(
-    model: nn.Module, example: Tensor, nodes: Sequence[tuple[str, int]], leaves: Sequence[str] = ()
-) -> tuple[list[Group], list[dict[int, Tensor] | None]]:
-    """`neuron_groups`, and where each group's neurons lie in tensors of the trace.
+def neuron_groups(model: nn.Module, example: Tensor, *, leaves: Sequence[str] = ()) -> list[Group]:
+    """The groups of a network in the order in which they are computed; the classes come last. See `NeuronTrace`."""
+    return NeuronTrace(model, example, leaves).groups
+
+
+class NeuronTrace:
+    """The neuron groups of a network, all read off one torch.fx trace by rules for operations.
+
+    Any network will do whose operations have a rule. The groups are checked: a random reordering must leave the outputs alone.
 
     Args:
-        nodes: (name, axis of the neurons) of these tensors.
-    Returns:
-        The groups; for each tensor, by number of a group or `IN_PLACE`, (neurons, copies) positions on the axis; nothing where
-        the trace has no such tensor, None where its neurons are not the same at all positions.
+        example: (B, ...) input; its first sample is used.
+        leaves: see `partition`.
     Raises:
-        ValueError: see `neuron_groups`.
+        ValueError: the network cannot be traced, computes a weight from other tensors, or has an operation without a rule
+            (it is named).
     """
-    with evaluating(model):
-        rules, groups = _checked(model, example, leaves)
-    tensors = {node.name: value for node, value in rules.values.items() if isinstance(value, Tensor)}
-    return groups, [_places(rules, groups, tensors.get(name), axis) for name, axis in nodes]
 
+    def __init__(self, model: nn.Module, example: Tensor, leaves: Sequence[str] = ()) -> None:
+        with evaluating(model):
+            self.model, (self.graph, self.modules) = model, recorded(model, example, leaves)
+            # what is taken out of a tensor goes with its others where it can (a shuffle of channels)
+            for pieces in (False, True):  # and by itself where other functions follow
+                self.rules = Rules(model, self.graph, self.modules, pieces=pieces)
+                self.groups = assembled(self.rules, model)
+                try:
+                    _check(model, self.groups, example[:1])
+                    break
+                except ValueError:
+                    if pieces:
+                        raise
+        self.tensors = {node.name: ids for node, ids in self.rules.values.items() if isinstance(ids, Tensor)}
 
-def _places(rules: Rules, groups: Sequence[Group], ids: Tensor | None, axis: int) -> dict[int, Tensor] | None:
-    if ids is None:
-        return {}
-    lines = rules.ids.of(ids).movedim(axis, -1).flatten(0, -2)
-    line = lines[0]
-    if not torch.equal(lines, line.expand_as(lines)):
+    def within(self) -> list[Group]:
+        """The groups where grouped convolutions make neurons of their own, which are free within their parts as long as the parts
+        stay together. No order of these groups alone keeps the function, so they are not checked."""
+        return assembled(Rules(self.model, self.graph, self.modules, within=True), self.model)
+
+    def places(self, node: str, axis: int) -> dict[int, Tensor] | None:
+        """Where each group's neurons lie in a tensor of the trace.
+
+        Args:
+            axis: of the neurons.
+        Returns:
+            By number of a group or `IN_PLACE`, (neurons, copies) positions on the axis; nothing where the trace has no such
+            tensor, None where its neurons are not the same at all positions.
+        """
+        if node not in self.tensors:
+            return {}
+        lines = self.rules.ids.of(self.tensors[node]).movedim(axis, -1).flatten(0, -2)
+        line = lines[0]
+        if not torch.equal(lines, line.expand_as(lines)):
+            return None
+        numbers = {number: ids for number, group in enumerate(self.groups) if (ids := self._numbers(group)) is not None}
+        numbers[IN_PLACE] = torch.tensor([FIXED])
+        places = {}
+        for number, neurons in numbers.items():
+            at = [(line == neuron).nonzero()[:, 0] for neuron in neurons]
+            if len({len(own) for own in at}) == 1 and len(at[0]):
+                places[number] = torch.stack(at)
+        if IN_PLACE in places:
+            places[IN_PLACE] = places[IN_PLACE].T
+        return places
+
+    def _numbers(self, group: Group) -> Tensor | None:
+        """The numbers of a group's neurons, in their order."""
+        for part in group.parts:
+            if (part.name, part.axis) in self.rules.axes:
+                return self.rules.ids.of(self.rules.axes[part.name, part.axis][0])[part.index[:, 0]]
         return None
-    numbers = {number: ids for number, group in enumerate(groups) if (ids := _numbers(rules, group)) is not None}
-    numbers[IN_PLACE] = torch.tensor([FIXED])
-    places = {}
-    for number, neurons in numbers.items():
-        at = [(line == neuron).nonzero()[:, 0] for neuron in neurons]
-        if len({len(own) for own in at}) == 1 and len(at[0]):
-            places[number] = torch.stack(at)
-    if IN_PLACE in places:
-        places[IN_PLACE] = places[IN_PLACE].T
-    return places
-
-
-def _numbers(rules: Rules, group: Group) -> Tensor | None:
-    """The numbers of a group's neurons, in their order."""
-    for part in group.parts:
-        if (part.name, part.axis) in rules.axes:
-            return rules.ids.of(rules.axes[part.name, part.axis][0])[part.index[:, 0]]
-    return None
 
 
 def recorded(model: nn.Module, example: Tensor, leaves: Sequence[str]) -> tuple[fx.Graph, dict[Any, Any]]:
