@@ -49,7 +49,7 @@ def device(request: pytest.FixtureRequest) -> torch.device:
 @pytest.fixture
 def nobody_trusts(monkeypatch):
     """No module is allowed, and none was permitted, before and after."""
-    from retrofit_core.networks import own
+    from retrofit_core.networks import user_code
 
     for name, empty in (
         ("_allowed", {}),
@@ -58,7 +58,7 @@ def nobody_trusts(monkeypatch):
         ("_loaded", {}),
         ("_asking", False),
     ):
-        monkeypatch.setattr(own, name, empty)
+        monkeypatch.setattr(user_code, name, empty)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from torch import nn
 from retrofit_core import METHODS, evaluate, partition
 from retrofit_core.cli import main
 from retrofit_core.data import load
-from retrofit_core.networks import own
+from retrofit_core.networks import user_code
 from retrofit_core.networks.architectures import build, fitted, input_shape, parse
 from retrofit_core.networks.checkpoints import load_model, read_metadata, save_model
 from retrofit_core.runs import RunConfig, execute, identity
@@ -25,7 +25,7 @@ DIGITS = (1, 8, 8)
 
 
 def made(name="mynet:small", **keywords):
-    own.allow(name)
+    user_code.allow(name)
     return build({**fitted(parse(name), DIGITS, 10), **keywords}, seed=0)
 
 
@@ -106,14 +106,16 @@ def test_a_file_alone_imports_nothing(mynet):
     model = made()
     Path("ran").unlink()
     save_model(model, "net.safetensors")
-    own._allowed.clear()
-    own._loaded.clear()
+    user_code._allowed.clear()
+    user_code._loaded.clear()
     for read in (
         lambda: load_model("net.safetensors"),
         lambda: build(model.spec),
         lambda: fitted(model.spec, DIGITS, 10),
     ):
-        with pytest.raises(own.NotAllowed, match=r"If you trust it, name it: --arch mynet:small .* runs its code"):
+        with pytest.raises(
+            user_code.NotAllowed, match=r"If you trust it, name it: --arch mynet:small .* runs its code"
+        ):
             read()
     identity(RunConfig(models=("net.safetensors",), arch="mynet:small"))
     assert not Path("ran").exists()
@@ -138,17 +140,17 @@ def test_a_training_that_only_a_file_asks_for_imports_nothing(mynet):
     Path("stranger").mkdir()
     write_training(config, "stranger")
     run = RunConfig(models=config.files("stranger"), splits=config.splits("stranger"), device="cpu")
-    with pytest.raises(own.NotAllowed, match=f"stranger.{NOTE} asks for networks of somebody's own code"):
+    with pytest.raises(user_code.NotAllowed, match=f"stranger.{NOTE} asks for networks of somebody's own code"):
         execute(run)
 
 
 def test_a_process_that_asks_first_imports_only_what_is_permitted(mynet):
-    own.ask_first()
-    assert not own.is_permitted("mynet:small") and own.is_permitted("cnn") and own.is_permitted(None)
-    with pytest.raises(own.NotAllowed, match="not imported here before you say so"):
+    user_code.ask_first()
+    assert not user_code.is_permitted("mynet:small") and user_code.is_permitted("cnn") and user_code.is_permitted(None)
+    with pytest.raises(user_code.NotAllowed, match="not imported here before you say so"):
         made()
-    own.permit("mynet:small")
-    assert own.is_permitted("mynet.py:small") and made().conv.out_channels == 6
+    user_code.permit("mynet:small")
+    assert user_code.is_permitted("mynet.py:small") and made().conv.out_channels == 6
 
 
 # --- checkpoints ----------------------------------------------------------------------------------
@@ -224,7 +226,7 @@ def test_a_run_says_its_code_and_goes_on_from_it(parents, mynet, capsys):
     assert main([*words, "--samples", "60", "--device", "cpu", "--record", "run", "--evaluate"]) == 0
     record = json.loads(Path("run/config.json").read_text())
     assert record["config"]["arch"] == "mynet:rows" and record["inputs"]["mynet:rows"]
-    own._allowed.clear()
+    user_code._allowed.clear()
     assert main(["fuse", "--resume", "run"]) == 0
     before = identity(parents)
     mynet.write_text(MYNET + "# changed")
@@ -244,7 +246,7 @@ def test_every_command_takes_it(parents, capsys):
     board = json.loads(capsys.readouterr().out)
     assert {row["name"]: row["reason"] for row in board["rows"]}.keys() >= {"ZipIt", "Average", "Ensemble", "parent 0"}
     assert all(row["reason"] is None and row["interval"] for row in board["rows"])
-    own._allowed.clear()  # the records are read again, ensembles of own networks among them
+    user_code._allowed.clear()  # the records are read again, ensembles of own networks among them
     assert (
         main(["compare", *models, *arch, *fused, "--methods", "average,ensemble,zipit", "--records", "r", "--json"])
         == 0
@@ -258,7 +260,7 @@ def test_every_command_takes_it(parents, capsys):
     few = ["--resolution", "3", "--images", "20", "--path-points", "3", "--directions", "1", "--json"]
     through = ["--through", "parent 0, parent 1, fine-tuned"]
     assert main(["landscape", *models, "--tuned", "tuned.safetensors", *through, *arch, *few]) == 0
-    own._allowed.clear()
+    user_code._allowed.clear()
     capsys.readouterr()
     for words in (["evaluate", *models], ["levels", models[0]], ["fuse", *models, *fused, "--out", "f.safetensors"]):
         assert main(words) == 2
@@ -270,7 +272,7 @@ def test_parents_of_two_functions_are_fused(mynet, capsys):
     assert main(["train", *words]) == 0
     assert "--arch mynet:rows,mynet:small" in " ".join(capsys.readouterr().out.split())
     models = ["two/parent-0.safetensors", "two/parent-1.safetensors", "--splits", "two/splits.json"]
-    own._allowed.clear()
+    user_code._allowed.clear()
     assert (
         main(["fuse", *models, "--arch", "mynet:rows,mynet:small", "--method", "ensemble", "--out", "e.safetensors"])
         == 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..networks import own
+from ..networks import user_code
 from ..runs.config import RunConfig
 from ..system.monitor import Monitor
 from .fields import READING, config_of, options_of
@@ -119,7 +119,7 @@ def landscape_command(
         if record is not None:
             if kept and through is not None:  # before anything can fail: whoever looks on knows what was asked for
                 _note(_config(spanning({}, through), align, landscape, tuned), kept, record, resume)
-            own.allow(read_config(record).arch)  # a fine-tuned network is read first
+            user_code.allow(read_config(record).arch)  # a fine-tuned network is read first
             asked = dataclasses.replace(read_config(record), weights=RunConfig.weights, arch=None)
             other = _network(tuned, asked, read_images(asked, split)) if tuned else None
             material = material_of(record, other, align=align, device=device, monitor=monitor)

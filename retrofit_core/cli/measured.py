@@ -5,9 +5,9 @@ from pathlib import Path
 
 from ..experiments.bundles import Bundle, merged, results_in
 from ..experiments.cells import Table
-from ..experiments.known import Setting, settings
 from ..experiments.results import all_results
 from ..experiments.scales import BEST_FIRST, SCALES, UNMEASURED, Scale, scale_of
+from ..experiments.setting import Setting, settings
 from ..experiments.tables import TABLES
 from .terminal import err, new_table, out
 

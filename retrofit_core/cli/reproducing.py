@@ -6,9 +6,9 @@ from pathlib import Path
 
 import typer
 
-from ..experiments.bundles import Bundle, Given, merged, write_bundle
+from ..experiments.bundles import Bundle, GivenParents, merged, write_bundle
 from ..experiments.cells import Cell, Table, substitute
-from ..experiments.folders import Written, update_folder, used_by
+from ..experiments.folders import BundleFile, update_folder, used_by
 from ..experiments.parallel import run_in_parallel
 from ..experiments.planning import PlannedUnit, plan
 from ..experiments.report import all_tables, report
@@ -159,7 +159,7 @@ def _write_bundles(path: Path, known: Bundle, tables: Sequence[Table] | None, wi
     """One file, or a folder with a file for each table; None for the tables keeps all results in a file."""
     if path.is_file() or (path.suffix == ".json" and not path.is_dir()):
         chosen = known if tables is None else used_by(tables, known)
-        files = [Written(path, len(chosen.results), write_bundle(path, chosen, with_images))]
+        files = [BundleFile(path, len(chosen.results), write_bundle(path, chosen, with_images))]
     else:
         files = update_folder(path, known, list(TABLES.values()) if tables is None else tables, with_images)
     for file in files:
@@ -182,7 +182,9 @@ def _columns_of(tables: Sequence[str], columns: str | None) -> set[str] | None:
     return {find(known, name.strip(), "column").name for name in columns.split(";")}
 
 
-def _given_for(tables: Sequence[str], columns: set[str] | None, source: ParentSource | None) -> tuple[Given, ...]:
+def _given_for(
+    tables: Sequence[str], columns: set[str] | None, source: ParentSource | None
+) -> tuple[GivenParents, ...]:
     """The columns that given checkpoints stand for: those of the tables named with as many parents."""
     if source is None:
         return ()
@@ -198,7 +200,7 @@ def _given_for(tables: Sequence[str], columns: set[str] | None, source: ParentSo
         raise ValueError(
             f"{parts} checkpoints (--model) belong to no column: name a table (and --columns) with {parts} parents."
         )
-    return (Given(stands_for, source.models, source.to_json(), source.given_splits),)
+    return (GivenParents(stands_for, source.models, source.to_json(), source.given_splits),)
 
 
 def given_source(models: Sequence[Path] | None, splits: Path | None, data: str) -> ParentSource | None:

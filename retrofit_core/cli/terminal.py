@@ -23,7 +23,7 @@ from rich.table import Table
 from typer.core import TyperCommand
 from typer.models import ArgumentInfo
 
-from ..networks import own
+from ..networks import user_code
 from ..system.files import write
 from ..system.monitor import Cancelled
 from ..system.notices import Notice
@@ -190,7 +190,7 @@ def pixel_words(config: Any) -> list[str]:
 
 def arch_words(archs: Sequence[str | None]) -> list[str]:
     """The option that allows a user's own code again, for a line that goes on with these architectures."""
-    names = dict.fromkeys(name for arch in archs for name in own.names_in(arch))
+    names = dict.fromkeys(name for arch in archs for name in user_code.names_in(arch))
     return ["--arch", ",".join(names)] if names else []
 
 

@@ -20,7 +20,7 @@ DIGITS = 6
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenParents:
     """Parents that were given as files, and the columns of tables that they were measured for."""
 
     columns: tuple[tuple[str, str], ...]
@@ -35,11 +35,11 @@ class Given:
     @property
     def source(self) -> ParentSource:
         """The parents, known by the digests of their files, which need not be there."""
-        return Recorded(None, self.names, self.splits, self.facts["data"], self.facts)
+        return ParentDigests(None, self.names, self.splits, self.facts["data"], self.facts)
 
 
 @dataclass(frozen=True)
-class Recorded(ParentSource):
+class ParentDigests(ParentSource):
     """Parents of which only the digests are known."""
 
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Bundle:
     """Results by key, and where those of given parents belong."""
 
     results: Mapping[str, Result]
-    given: tuple[Given, ...] = ()
+    given: tuple[GivenParents, ...] = ()
 
 
 def write_bundle(path: str | Path, bundle: Bundle, with_images: bool = False) -> int:
@@ -134,7 +134,7 @@ REMEDY = "Copy it again from where it came, or write one with `retrofit report -
 def merged(bundles: Iterable[Bundle]) -> Bundle:
     """All results, of two with one key the later one, or the one with images; given parents once, with all of their columns."""
     results: dict[str, Result] = {}
-    given: dict[str, Given] = {}
+    given: dict[str, GivenParents] = {}
     for bundle in bundles:
         for key, result in bundle.results.items():
             if key not in results or _later(results[key]) <= _later(result):
@@ -175,15 +175,15 @@ def _without_absolute(command: str) -> str:
     return shlex.join(Path(word).name if Path(word).is_absolute() else word for word in words)
 
 
-def _without_folders(given: Given) -> dict[str, Any]:
+def _without_folders(given: GivenParents) -> dict[str, Any]:
     """Given parents with the bare names of their files, which lie elsewhere on another machine."""
     names = [Path(name).name for name in given.names]
     return {**dataclasses.asdict(given), "names": names, "splits": given.splits and Path(given.splits).name}
 
 
-def _given(entry: Mapping[str, Any]) -> Given:
+def _given(entry: Mapping[str, Any]) -> GivenParents:
     columns = tuple((table, column) for table, column in entry["columns"])
-    return Given(columns, tuple(entry["names"]), entry["facts"], entry["splits"])
+    return GivenParents(columns, tuple(entry["names"]), entry["facts"], entry["splits"])
 
 
 def _unpacked(entry: Mapping[str, Any], shared: list[Any]) -> Result:

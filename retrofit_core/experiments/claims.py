@@ -34,7 +34,7 @@ BEST_PARENT = "best parent"
 LEAST_RANKED = 3
 
 #: Row -> seed -> the result of its network.
-Measured = Mapping[str, Mapping[int, Result]]
+ResultsByRow = Mapping[str, Mapping[int, Result]]
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def rank_correlation(paper: Mapping[str, float], ours: Mapping[str, float]) -> t
     return len(rows), float(np.asarray(spearmanr(pairs))[0])
 
 
-def claims(paper: Mapping[str, Value], measured: Measured) -> list[Claim]:
+def claims(paper: Mapping[str, Value], measured: ResultsByRow) -> list[Claim]:
     """The differences that matter in a column: the paper's methods against parents and baselines, score against score.
 
     Where there are several scores, both sides take their own best one.
@@ -140,7 +140,7 @@ def _pairs(rows: Iterable[str]) -> list[tuple[tuple[str, list[str]], tuple[str, 
     return against + scores
 
 
-def _best(rows: list[str], measured: Measured) -> str | None:
+def _best(rows: list[str], measured: ResultsByRow) -> str | None:
     """Of the rows that are measured, the one with the highest mean accuracy."""
     known = [row for row in scored(tuple(rows)) if measured.get(row)]
     return max(known, key=lambda row: _mean(measured[row]), default=None)
@@ -150,7 +150,7 @@ def _mean(by_seed: Mapping[int, Result]) -> float:
     return float(np.mean([result.metrics["accuracy"] for result in by_seed.values()]))
 
 
-def gap(left: str, right: str, measured: Measured) -> Gap | None:
+def gap(left: str, right: str, measured: ResultsByRow) -> Gap | None:
     """How much more accurate the left row is than the right one; None where no seed of both is measured."""
     pairs = _same_seeds(left, right, measured)
     if not pairs:
@@ -161,7 +161,7 @@ def gap(left: str, right: str, measured: Measured) -> Gap | None:
     return Gap(points, (low, high), tuple(float(each) for each, _, _ in compared), paired)
 
 
-def _with_ours(claim: Claim, left: str | None, right: str | None, measured: Measured) -> Claim:
+def _with_ours(claim: Claim, left: str | None, right: str | None, measured: ResultsByRow) -> Claim:
     """The claim with the gap of two rows of ours."""
     ours = None if left is None or right is None else gap(left, right, measured)
     if ours is None or left is None or right is None:
@@ -169,7 +169,7 @@ def _with_ours(claim: Claim, left: str | None, right: str | None, measured: Meas
     return dataclasses.replace(claim, ours=ours.points, interval=ours.interval, paired=ours.paired, rows=(left, right))
 
 
-def _same_seeds(left: str, right: str, measured: Measured) -> list[tuple[Result, Result]]:
+def _same_seeds(left: str, right: str, measured: ResultsByRow) -> list[tuple[Result, Result]]:
     """What uses no random numbers was measured once, and stands beside every seed of the other."""
     first, second = measured.get(left, {}), measured.get(right, {})
     if not first or not second:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from .bundles import Bundle, bundles_in, merged, read_bundle, without_images, write_bundle
 from .cells import Table
-from .known import every_setting
 from .scales import SCALES
+from .setting import every_setting
 
 
 @dataclass(frozen=True)
-class Written:
+class BundleFile:
     """A file of a folder."""
 
     path: Path
@@ -39,7 +39,7 @@ def used_by(tables: Sequence[Table], bundle: Bundle) -> Bundle:
 
 def update_folder(
     folder: str | Path, bundle: Bundle, tables: Sequence[Table], with_images: bool = False
-) -> list[Written]:
+) -> list[BundleFile]:
     """Write the file of each of some tables, `TABLE.json`, whole or not at all; what it holds already stays in it.
 
     Of two results of a unit the later one is kept. A table without results gets no file.
@@ -64,5 +64,5 @@ def update_folder(
         if chosen.results:
             path = paths[table.name]
             path.parent.mkdir(parents=True, exist_ok=True)
-            written.append(Written(path, len(chosen.results), write_bundle(path, chosen, with_images=True)))
+            written.append(BundleFile(path, len(chosen.results), write_bundle(path, chosen, with_images=True)))
     return written

@@ -15,7 +15,7 @@ from ..system import files
 from ..system.extras import require
 from .planning import PlannedUnit
 from .results import Result
-from .runner import Left, OnResult, Outcome, attempt, until_done
+from .runner import OnResult, Outcome, Skip, attempt, until_done
 from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent
 from .work import LOCKS
 
@@ -57,7 +57,7 @@ def run_in_parallel(
     setting = Setting(root, str(Path.cwd()), os.environ.get(VARIABLE), threads, device, deadline)
     losses = 0
 
-    def carry_out(wave: Sequence[PlannedUnit]) -> Iterator[tuple[int, Result | str | Left]]:
+    def carry_out(wave: Sequence[PlannedUnit]) -> Iterator[tuple[int, Result | str | Skip]]:
         nonlocal losses
         left = set(range(len(wave)))
         calls = [delayed(_remote)(index, one, setting) for index, one in enumerate(wave)]
@@ -75,7 +75,7 @@ def run_in_parallel(
                     f"processes died {losses} times, the last time so: {error!r:.300}. Perhaps the memory does not suffice "
                     "for so many at once. What is measured is kept, and the same command goes on."
                 ) from error
-        yield from ((index, Left.BUSY) for index in left)
+        yield from ((index, Skip.BUSY) for index in left)
 
     def waves(waiting: Sequence[PlannedUnit]) -> list[list[PlannedUnit]]:
         return [[one for one in waiting if isinstance(one.unit, kinds)] for kinds in KINDS]
@@ -98,7 +98,7 @@ class Setting:
     deadline: float | None
 
 
-def _remote(index: int, one: PlannedUnit, setting: Setting) -> tuple[int, Result | str | Left]:
+def _remote(index: int, one: PlannedUnit, setting: Setting) -> tuple[int, Result | str | Skip]:
     """`attempt` in another process, perhaps on another machine."""
     for folder in (setting.root, Path(setting.folder)):
         if not folder.is_dir():

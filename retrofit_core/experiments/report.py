@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from .bundles import Bundle
 from .cells import Table
 from .claims import VERDICTS, Claim, claims, rank_correlation
-from .known import Known, Setting, is_of_this_version, settings
 from .paper import Value, paper_values
 from .results import Result
 from .rows import BEST, PARENT, applies, read_row, scored
 from .scales import Scale
+from .setting import CellResults, Setting, is_of_this_version, settings
 from .tables import TABLES
 
 #: States of a line without a number of ours.
@@ -281,7 +281,7 @@ def _printed(setting: Setting) -> dict[str, Value]:
 
 def _lines(setting: Setting, printed: Mapping[str, Value], root: str) -> tuple[Line, ...]:
     """The paper's rows in its order, then ours."""
-    by_row: dict[str, list[Known]] = {}
+    by_row: dict[str, list[CellResults]] = {}
     for known in setting.known:
         by_row.setdefault(known.cell.row, []).append(known)
     singles = {row: _line(setting, by_row[row], printed.get(row), root) for row in by_row}
@@ -296,7 +296,7 @@ def _lines(setting: Setting, printed: Mapping[str, Value], root: str) -> tuple[L
     return tuple(line for line in lines if line is not None)
 
 
-def _line(setting: Setting, cells: Sequence[Known], paper: Value | None, root: str) -> Line:
+def _line(setting: Setting, cells: Sequence[CellResults], paper: Value | None, root: str) -> Line:
     """A row's cells, one for each seed."""
     values = tuple(known.number for known in cells if known.number is not None)
     refusal = next((known.refusal for known in cells if known.refusal), None)

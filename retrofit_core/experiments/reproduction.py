@@ -30,7 +30,6 @@ from ..system.registry import find
 from .bundles import Bundle, merged, results_in
 from .cells import Table
 from .claims import Claim, Gap, gap
-from .known import Known, Setting, settings
 from .planning import plan
 from .progress import notebook_bar
 from .report import Block, Line, TableReport, machine_words, measured_rows, table_report
@@ -38,6 +37,7 @@ from .report_formats import HTML, MARKDOWN
 from .results import Result, all_results
 from .runner import run
 from .scales import BEST_FIRST, SCALES, UNMEASURED, scale_of
+from .setting import CellResults, Setting, settings
 from .tables import TABLES
 
 
@@ -193,7 +193,7 @@ class ReproducedColumn:
         line = self.line(row)
         return line.stands_for or line.row
 
-    def _known(self, row: str) -> list[Known]:
+    def _known(self, row: str) -> list[CellResults]:
         measured_as = self._measured_as(row)
         return [known for known in self.setting.known if known.cell.row == measured_as]
 

@@ -33,7 +33,7 @@ class Outcome:
     """Units that the time did not suffice for"""
 
 
-class Left(Enum):
+class Skip(Enum):
     """Why a unit was left as it is."""
 
     BUSY = "another process is at it"
@@ -41,7 +41,7 @@ class Left(Enum):
 
 
 #: Carries out some units: (index, what came of it) of each, as they are done.
-Carrier = Callable[[Sequence[PlannedUnit]], Iterator[tuple[int, Result | str | Left]]]
+Carrier = Callable[[Sequence[PlannedUnit]], Iterator[tuple[int, Result | str | Skip]]]
 
 
 def run(
@@ -63,7 +63,7 @@ def run(
         Cancelled: the monitor asked for it.
     """
 
-    def carry_out(wave: Sequence[PlannedUnit]) -> Iterator[tuple[int, Result | str | Left]]:
+    def carry_out(wave: Sequence[PlannedUnit]) -> Iterator[tuple[int, Result | str | Skip]]:
         for index, one in enumerate(wave):
             yield index, attempt(one, Path(root), device, deadline, monitor)
 
@@ -101,9 +101,9 @@ def until_done(
                 else:
                     ready.append(one)
             for index, result in carry_out(ready) if ready else ():
-                if result is Left.BUSY:
+                if result is Skip.BUSY:
                     busy.append(ready[index])
-                elif result is Left.LATE:
+                elif result is Skip.LATE:
                     late += 1
                 else:
                     note(ready[index].unit, result)
@@ -115,7 +115,7 @@ def until_done(
 
 def attempt(
     one: PlannedUnit, root: Path, device: str, deadline: float | None, monitor: Monitor | None = None
-) -> Result | str | Left:
+) -> Result | str | Skip:
     """A unit's result, the reason of its failure, or why it was left.
 
     Raises:
@@ -128,15 +128,15 @@ def attempt(
         return deadline is not None and time.time() > deadline
 
     if is_late() or _too_long(one, deadline):
-        return Left.LATE
+        return Skip.LATE
     outer.emit("phase", name=title(one.unit), unit=one.unit.key())
     try:
         return work(one.unit, root, Monitor(lambda event: outer.emit(**event), is_late), device)
     except files.Locked:
-        return Left.BUSY
+        return Skip.BUSY
     except Cancelled:
         outer.check()
-        return Left.LATE
+        return Skip.LATE
     except Exception as error:  # one unit's defect must not cost the others' hours
         return str(error) if isinstance(error, ValueError) else repr(error)
 

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from ..data import Images
 from ..system import files
 from ..system.notices import Notice
-from . import architectures, classnames, composites, own, statedicts, weightfiles, wrappers
-from .statedicts import AUTO, Found
+from . import architectures, classnames, composites, statedicts, user_code, weightfiles, wrappers
+from .statedicts import AUTO, NamedTensors
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NAMED = 3  # keys listed in an error
@@ -46,7 +46,7 @@ def load_model(
             shards, or their index.
         arch: a spec, its JSON text, a name such as "vgg11-half", "timm:resnet18" or "mynet:make", or a function that builds
             the module. By default the metadata's spec, else what keys and shapes tell. A module of a user's own that only the
-            metadata name is not imported: see `architectures.own`.
+            metadata name is not imported: see `user_code`.
         like: images that it takes, from which factories of others get channels, size and classes where nothing else tells. Where
             the file names its classes in another order, its outputs are brought into that of the images.
         weights: which ones, where a training saved several: "auto" (averaged, EMA, ones where there are some, as timm does),
@@ -101,8 +101,8 @@ def load_model(
 
 
 def _fitted(
-    path: Path, arch: Architecture | None, metadata: dict[str, Any], found: list[Found], like: Images | None
-) -> tuple[nn.Module, list[Found]]:
+    path: Path, arch: Architecture | None, metadata: dict[str, Any], found: list[NamedTensors], like: Images | None
+) -> tuple[nn.Module, list[NamedTensors]]:
     """The network without its weights, and all that fits it; into the metadata goes its spec."""
     refusal: ValueError | None = None
     built: dict[str, nn.Module] = {}
@@ -119,8 +119,8 @@ def _fitted(
             if not fits:
                 largest = max(found, key=lambda one: len(one.tensors))
                 _check_fit(model.state_dict(), _nearest(model, largest.tensors), path)
-        except own.NotAllowed as error:
-            raise own.NotAllowed(f"{path}: {error}") from error
+        except user_code.NotAllowed as error:
+            raise user_code.NotAllowed(f"{path}: {error}") from error
         except ValueError as error:
             refusal = refusal or error
             continue
@@ -147,12 +147,12 @@ def _nearest(model: nn.Module, state: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tensor for name, tensor in nearest.items() if name in expected or not name.endswith(statedicts.STEPS)}
 
 
-def _found(path: Path, content: Any) -> list[Found]:
+def _found(path: Path, content: Any) -> list[NamedTensors]:
     """All named tensors in what a file holds."""
     if found := statedicts.found_in(content):
         return found
     if weightfiles.kind_of(path) != "torch":
-        return [Found("", content)]
+        return [NamedTensors("", content)]
     if not isinstance(content, Mapping) or not content:
         raise ValueError(f"{path} holds a {type(content).__name__} instead of a state_dict of tensors.")
     name, value = next(iter(content.items()))
@@ -280,8 +280,8 @@ def _spec(
         if isinstance(stored, dict):  # in strangers' files it is prose
             return stored
         return _recognised(state)
-    if names := own.names_in(arch):
-        own.allow(arch)
+    if names := user_code.names_in(arch):
+        user_code.allow(arch)
         if isinstance(stored, dict) and stored.get("architecture") in composites.COMPOSITES:
             return stored  # of networks that are now allowed
         asked = _one_of(arch, names, stored)
@@ -297,15 +297,17 @@ def _spec(
 def _one_of(arch: Any, names: list[str], stored: Any) -> dict[str, Any]:
     """Of several factories that were named: the one that the file says it is of, which may also be another of the module."""
     known = stored.get("architecture") if isinstance(stored, dict) else None
-    modules = [own.canonical(name).split(":")[0] for name in names]
-    if own.is_own(known) and str(known).split(":")[0] in modules:
-        if str(known) not in map(own.canonical, names) or len(names) > 1:
+    modules = [user_code.canonical(name).split(":")[0] for name in names]
+    if user_code.is_own(known) and str(known).split(":")[0] in modules:
+        if str(known) not in map(user_code.canonical, names) or len(names) > 1:
             return dict(stored)
     elif len(names) > 1:
         raise ValueError(
             f"it does not say which of the architectures {', '.join(names)} it has. Name one for this file alone."
         )
-    return architectures.parse(arch) if isinstance(arch, str) else {**arch, "architecture": own.canonical(names[0])}
+    return (
+        architectures.parse(arch) if isinstance(arch, str) else {**arch, "architecture": user_code.canonical(names[0])}
+    )
 
 
 def _recognised(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ STEPS = "num_batches_tracked"  # of BatchNorm: for an average over all batches o
 
 
 @dataclass(frozen=True)
-class Found:
+class NamedTensors:
     """Named tensors somewhere in a file, and under which keys."""
 
     label: str
@@ -59,14 +59,14 @@ class Found:
         return max(known, default=KEYS.index(""))
 
 
-def found_in(content: Any) -> list[Found]:
+def found_in(content: Any) -> list[NamedTensors]:
     """All mappings in what a file holds that have named tensors, averaged ones and usual names first."""
-    found: list[Found] = []
+    found: list[NamedTensors] = []
     for keys, value in _under_words(content):
         if isinstance(value, Mapping):
             named = {name: each for name, each in value.items() if isinstance(name, str)}
             if any(map(is_array, named.values())):
-                found.append(Found(".".join(keys), {name: _as_tensor(each) for name, each in named.items()}))
+                found.append(NamedTensors(".".join(keys), {name: _as_tensor(each) for name, each in named.items()}))
     return sorted(found, key=lambda one: (not one.averaged, one.rank))
 
 
@@ -118,7 +118,7 @@ def tied(model: nn.Module) -> dict[str, list[str]]:
     return {name: names for names in by_tensor.values() if len(names) > 1 for name in names}
 
 
-def fitting(model: nn.Module, found: Iterable[Found]) -> list[Found]:
+def fitting(model: nn.Module, found: Iterable[NamedTensors]) -> list[NamedTensors]:
     """What has the network's own names, behind whichever prefix, each with its tensors under these names.
 
     What does not belong to the network is left out where all that has the prefix does: Lightning keeps those of metrics and the
@@ -135,11 +135,13 @@ def fitting(model: nn.Module, found: Iterable[Found]) -> list[Found]:
         known = {fit.label for fit in fits}
         others = [each for each in found if each.averaged and each.label not in known]
         partial = (fit for each in others for fit in _fits(each, parameters, twins, spare))
-        fits += [Found(fit.label, {**plain.tensors, **fit.tensors}) for fit in partial]
+        fits += [NamedTensors(fit.label, {**plain.tensors, **fit.tensors}) for fit in partial]
     return fits
 
 
-def _fits(found: Found, expected: Mapping[str, Tensor], twins: Mapping[str, list[str]], spare: set[str]) -> list[Found]:
+def _fits(
+    found: NamedTensors, expected: Mapping[str, Tensor], twins: Mapping[str, list[str]], spare: set[str]
+) -> list[NamedTensors]:
     state = {name: value for name, value in found.tensors.items() if name in expected or isinstance(value, Tensor)}
     for parts in ((), INSIDE[:-1], INSIDE):
         renamed = _without(state, parts) if parts else state
@@ -147,7 +149,7 @@ def _fits(found: Found, expected: Mapping[str, Tensor], twins: Mapping[str, list
             outside = {name: value for name, value in renamed.items() if not name.startswith(tuple(inside))}
             left = tuple(name for name, value in outside.items() if value.is_floating_point() and value.dim() > 1)
             labels = {prefix: ".".join(filter(None, (found.label, prefix.rstrip(".")))) for prefix in inside}
-            return [Found(labels[prefix], tensors, left) for prefix, tensors in inside.items()]
+            return [NamedTensors(labels[prefix], tensors, left) for prefix, tensors in inside.items()]
     return []
 
 
@@ -194,7 +196,7 @@ def _is_counter(name: str, expected: Mapping[str, Tensor]) -> bool:
     return _last(name) in COUNTERS or (_last(name) == STEPS and mean in expected)
 
 
-def chosen(fits: list[Found], weights: str) -> Found:
+def chosen(fits: list[NamedTensors], weights: str) -> NamedTensors:
     """The weights that are asked for.
 
     Args:
@@ -224,14 +226,14 @@ def chosen(fits: list[Found], weights: str) -> Found:
     return usual[0]
 
 
-def same(first: Found, second: Found) -> bool:
+def same(first: NamedTensors, second: NamedTensors) -> bool:
     """Whether both hold the same numbers under the same names."""
     return first.tensors.keys() == second.tensors.keys() and all(
         torch.equal(tensor, second.tensors[name]) for name, tensor in first.tensors.items()
     )
 
 
-def words(fits: list[Found], read: Found) -> str:
+def words(fits: list[NamedTensors], read: NamedTensors) -> str:
     """Which weights were read, where there were others to choose from; "" where not."""
     others = [fit for fit in fits if fit is not read and not same(fit, read)]
     if not others:

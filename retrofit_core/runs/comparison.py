@@ -13,7 +13,7 @@ from ..data import Images
 from ..data.sampling import balanced
 from ..fusion.results import FusionResult
 from ..methods import METHODS
-from ..networks import own
+from ..networks import user_code
 from ..system.monitor import Monitor
 from . import RunConfig, execute, identity, of_network, read_identity, read_inputs, read_run, record_folder
 from . import difference as other_work
@@ -165,7 +165,7 @@ def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list
         )
     rows = torch.arange(len(test)) if images is None else balanced(test.labels, images)
     plain = RunConfig(**{name: getattr(config, name) for name in (*SAME, "samples", "fusion_from")})
-    own.allow(config.target)  # finished runs are read with the networks that they hold
+    user_code.allow(config.target)  # finished runs are read with the networks that they hold
     return test, rows, read_inputs(plain).models
 
 

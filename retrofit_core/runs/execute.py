@@ -13,7 +13,7 @@ from ..data import Images, check_images
 from ..fusion.results import FusionResult
 from ..inspection import analysis as analysing
 from ..methods import METHODS
-from ..networks import own
+from ..networks import user_code
 from ..system.device import MEMORY, on_device
 from ..system.monitor import Cancelled, Monitor
 from ..system.registry import find
@@ -66,7 +66,7 @@ def execute(
     with recording(Path(folder), config, monitor) if folder is not None else nullcontext() as recorder:
         watcher = recorder.monitor if recorder else (monitor or Monitor())
         check_choices(config)
-        own.allow(config.arch)
+        user_code.allow(config.arch)
         train_missing(config, watcher)
         inputs = read_inputs(config)
         test = test_images(config, required=config.evaluate) if config.evaluate or config.analyse else None
@@ -138,7 +138,7 @@ def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analys
         )
     with noted(run.folder, monitor or Monitor()) as watcher:
         check_unchanged(run, Path(), "cannot be analysed")
-        own.allow(run.config.target)
+        user_code.allow(run.config.target)
         inputs = read_inputs(dataclasses.replace(run.config, analyse=True))
         analysis = _analyse(
             run.config, inputs, FusionResult.load(folder), test_images(run.config, required=False), watcher

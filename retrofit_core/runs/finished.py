@@ -8,7 +8,7 @@ from torch import nn
 
 from ..data import Images
 from ..fusion.results import FusionResult
-from ..networks import own
+from ..networks import user_code
 from .config import RunConfig
 from .identities import difference, identity
 from .images import read_images
@@ -50,7 +50,7 @@ def read_finished(folder: str | Path, base: str | Path = ".", what: str = "lands
     check_unchanged(run, Path(base), f"has no {what}")
     config = _located(run.config, Path(base))
     for arch in (config.arch, config.target):  # whoever goes on with a run trusts it
-        own.allow(arch)
+        user_code.allow(arch)
     parents = read_parents(config, read_images(config, "train"))
     return Finished(Path(folder), config, parents, FusionResult.load(folder).model)
 
@@ -81,7 +81,7 @@ def _located(config: RunConfig, base: Path) -> RunConfig:
         config,
         models=tuple(str(base / name) for name in config.models),
         splits=config.splits and str(base / config.splits),
-        arch=own.at(config.arch, base),
-        target=own.at(config.target, base),
+        arch=user_code.at(config.arch, base),
+        target=user_code.at(config.target, base),
         data=next((name for name in data if Path(name).is_dir()), config.data),
     )

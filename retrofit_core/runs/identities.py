@@ -11,7 +11,7 @@ from typing import Any
 
 from ..data import digest as digest_of_data
 from ..methods import METHODS
-from ..networks import own, weightfiles
+from ..networks import user_code, weightfiles
 from ..networks.checkpoints import read_metadata
 from ..system import files
 from ..system.registry import find
@@ -41,7 +41,7 @@ class Identity:
         """(role, name in `inputs`) of each file, in an order that depends on the settings only."""
         config = self.config
         models = [(f"model {index}", name) for index, name in enumerate(config.models)]
-        code = [(name, arch) for name, arch in (("arch", config.arch),) if own.names_in(arch)]
+        code = [(name, arch) for name, arch in (("arch", config.arch),) if user_code.names_in(arch)]
         others = [("splits", config.splits), ("target", config.target), ("base", config.base), *code]
         data = [(f"data {split}", f"{config.data} {split}") for split in _splits(config)]
         return [*models, *((role, name) for role, name in others if name), *data]
@@ -65,8 +65,8 @@ def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
         inputs[config.splits] = _digest(base / config.splits)
     if config.target:  # a checkpoint's content, or the words of a preset or spec
         inputs[config.target] = _digest(base / config.target) or _of_words(config.target, base)
-    if config.arch and own.names_in(config.arch):
-        inputs[config.arch] = own.code_digest(config.arch, base)
+    if config.arch and user_code.names_in(config.arch):
+        inputs[config.arch] = user_code.code_digest(config.arch, base)
     if config.base:
         inputs[config.base] = _digest(base / config.base)
     for split in _splits(config):
@@ -82,7 +82,7 @@ def of_network(config: RunConfig) -> RunConfig:
 
 def _of_words(arch: str, base: Path) -> str:
     """The words of an architecture, and the code that they name."""
-    code = own.code_digest(arch, base)
+    code = user_code.code_digest(arch, base)
     return f"the words {arch}" + (f" {code}" if code else "")
 
 

@@ -17,7 +17,7 @@ from ..data.sampling import balanced
 from ..data.splits import read_splits
 from ..fusion.eligibility import output_shape
 from ..methods import METHODS
-from ..networks import own
+from ..networks import user_code
 from ..networks.architectures import build, fitted, input_shape_of, parse
 from ..networks.checkpoints import classes_of, load_model, read_metadata
 from ..networks.outputs import check_class_scores
@@ -206,7 +206,7 @@ def _target(config: RunConfig, images: Images) -> nn.Module | None:
         return None
     if Path(name).exists():
         return read_network(dataclasses.replace(beside_parents(config), arch=None), name, images)
-    own.allow(name)
+    user_code.allow(name)
     return build(fitted(parse(name), images.shape, len(images.classes)), seed=0)
 
 
@@ -233,10 +233,10 @@ def check_allowed(training: TrainConfig, folder: Path) -> None:
     Raises:
         NotAllowed: names the code, and how it is allowed.
     """
-    for name in [name for arch in training.arch for name in own.names_in(arch) if not own.is_allowed(name)]:
-        raise own.NotAllowed(
-            f"{folder / NOTE} asks for networks of somebody's own code, {own.canonical(name)!r}. If you trust it, name it: "
-            f"--arch {own.canonical(name)}; {own.WARNING}."
+    for name in [name for arch in training.arch for name in user_code.names_in(arch) if not user_code.is_allowed(name)]:
+        raise user_code.NotAllowed(
+            f"{folder / NOTE} asks for networks of somebody's own code, {user_code.canonical(name)!r}. If you trust it, name it: "
+            f"--arch {user_code.canonical(name)}; {user_code.WARNING}."
         )
 
 

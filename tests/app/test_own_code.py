@@ -7,7 +7,7 @@ import torch
 
 from retrofit_app import runs
 from retrofit_core import save_model
-from retrofit_core.networks import own
+from retrofit_core.networks import user_code
 from retrofit_core.networks.architectures import build, fitted, parse
 from retrofit_core.runs.worker import CHILDREN
 from tests.own_networks import MYNET
@@ -26,13 +26,13 @@ def address(tmp_path, runs_folder, nobody_trusts, monkeypatch):
     )
     runs_folder.mkdir()
     code = f"{tmp_path / 'mynet.py'}:small"
-    own.allow(code)
+    user_code.allow(code)
     for index in range(2):
         model = build(fitted(parse(code), (1, 8, 8), 10), seed=index)
         save_model(model, runs_folder / f"net-{index}.safetensors")
     (tmp_path / "ran").unlink()
     for name in ("_allowed", "_named", "_loaded"):
-        getattr(own, name).clear()
+        getattr(user_code, name).clear()
     files = "net-0.safetensors|net-1.safetensors"
     return {"preset": "own", "files": files, "code": "../mynet.py:small", "method": "Average"}
 

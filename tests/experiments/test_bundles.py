@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from retrofit_core.experiments.bundles import Bundle, Given, merged, read_bundle, write_bundle
+from retrofit_core.experiments.bundles import Bundle, GivenParents, merged, read_bundle, write_bundle
 from retrofit_core.experiments.units import FineTuning, ParentSource
 from tests.experiments.made_up import bundle_of, cells_of, knowing, made, renamed
 
@@ -52,7 +52,7 @@ def test_given_parents_are_known_by_their_digests_alone(tmp_path):
     source = ParentSource(None, tuple(map(str, files)), None, "/some/where/cifar10")
     cells = [cell for cell in cells_of("vgg11-noniid", given=source) if cell.column == "2-way"]
     results = bundle_of(cells, lambda cell: {"accuracy": 60.0}).results
-    given = Given((("vgg11-noniid", "2-way"),), source.models, source.to_json())
+    given = GivenParents((("vgg11-noniid", "2-way"),), source.models, source.to_json())
     write_bundle(tmp_path / "given.json", Bundle(results, (given,)))
     text = (tmp_path / "given.json").read_text()
     assert str(tmp_path) not in text  # neither in names nor in commands

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from retrofit_core.cli import main
-from retrofit_core.experiments.bundles import Bundle, Given, merged, read_bundle, results_in, write_bundle
+from retrofit_core.experiments.bundles import Bundle, GivenParents, merged, read_bundle, results_in, write_bundle
 from retrofit_core.experiments.folders import update_folder, used_by
 from retrofit_core.experiments.results import write_result
 from retrofit_core.experiments.tables import TABLES
@@ -114,7 +114,7 @@ def test_given_parents_stand_once_with_all_of_their_columns(tmp_path):
         file.write_text(file.name)
     source = ParentSource(None, tuple(map(str, files)), None, "digits")
     columns = (("vgg11-noniid", "2-way"), ("runtime-vgg", "seconds"))
-    here = [Given((column,), source.models, source.to_json()) for column in columns]
+    here = [GivenParents((column,), source.models, source.to_json()) for column in columns]
     elsewhere = dataclasses.replace(here[1], names=("a", "b"))  # the same files, by another path
     cells = [cell for table, column in columns for cell in cells_of(table, given=source) if cell.column == column]
     known = merged([bundle_of(cells, lambda cell: {}), *(Bundle({}, (each,)) for each in (*here, elsewhere))])

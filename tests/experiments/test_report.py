@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from retrofit_core.experiments import known as known_module
-from retrofit_core.experiments.bundles import Bundle, Given, read_bundle, write_bundle
+from retrofit_core.experiments import setting as setting_module
+from retrofit_core.experiments.bundles import Bundle, GivenParents, read_bundle, write_bundle
 from retrofit_core.experiments.paper import paper_values
 from retrofit_core.experiments.report import Block, Line, all_tables, report
 from retrofit_core.experiments.report_csv import FIELDS, spreadsheet
@@ -307,7 +307,7 @@ def test_given_parents_have_columns_of_their_own(tmp_path):
     source = ParentSource(None, tuple(map(str, files)), "splits.json", "digits")
     (tmp_path / "splits.json").write_text("{}")
     source = dataclasses.replace(source, given_splits=str(tmp_path / "splits.json"))
-    given = Given((("vgg11-noniid", "2-way"),), source.models, source.to_json(), source.given_splits)
+    given = GivenParents((("vgg11-noniid", "2-way"),), source.models, source.to_json(), source.given_splits)
     cells = [cell for cell in cells_of("vgg11-noniid", given=source) if cell.column == "2-way"]
     results = bundle_of(cells[:3], lambda cell: {"accuracy": 60.0}).results
     written = report(Bundle(results, (given,)), ["vgg11-noniid", "vgg11-sharded"], SMOKE)
@@ -324,7 +324,7 @@ def test_given_parents_stand_at_the_fullest_scale_that_means_the_same_work(tmp_p
     for index, file in enumerate(files):
         file.write_text(str(index))
     source = ParentSource(None, tuple(map(str, files)), None, "digits")
-    given = Given((("vgg11-noniid", "2-way"),), source.models, source.to_json())
+    given = GivenParents((("vgg11-noniid", "2-way"),), source.models, source.to_json())
     small, evening, paper = (scale_of(name) for name in ("small", "evening", "paper"))
     cells = [cell for scale in ("small", "paper") for cell in cells_of("vgg11-noniid", scale, 1, source)]
     bundle = Bundle(bundle_of([cell for cell in cells if cell.column == "2-way"], lambda cell: {}).results, (given,))
@@ -519,4 +519,4 @@ def test_results_stay_where_a_new_version_left_their_networks_as_they_were(table
     bundle = renamed(bundle_of(cells_of(table), lambda cell: {}), inputs={"method version": "1"})
     of_gradient = {key: result for key, result in bundle.results.items() if "-Gradient" in str(result.unit)}
     assert of_gradient
-    assert {known_module.is_of_this_version(result) for result in of_gradient.values()} == {kept}
+    assert {setting_module.is_of_this_version(result) for result in of_gradient.values()} == {kept}

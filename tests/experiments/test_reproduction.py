@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from retrofit_core.experiments import table
-from retrofit_core.experiments.bundles import Bundle, Given, merged, write_bundle
+from retrofit_core.experiments.bundles import Bundle, GivenParents, merged, write_bundle
 from retrofit_core.experiments.results import all_results
 from retrofit_core.experiments.units import ParentSource
 from tests.experiments.made_up import bundle_of, cells_of, knowing, renamed
@@ -66,7 +66,7 @@ def test_given_parents_are_of_the_papers_scale(bundle, runs):
     pair = Pair(None, ("a.safetensors", "b.safetensors"), None, "cifar10")
     cells = [cell for cell in cells_of("vgg11-noniid", "paper", 1, pair) if cell.column == "2-way"]
     results = bundle_of(cells, lambda cell: {"known": knowing(50)} if cell.row in ROWS else None).results
-    given = Given((("vgg11-noniid", "2-way"),), pair.models, pair.to_json())
+    given = GivenParents((("vgg11-noniid", "2-way"),), pair.models, pair.to_json())
     write_bundle(bundle.with_name("pair.json"), Bundle(results, (given,)))
     vgg = table("vgg11-noniid", runs=runs, results=[bundle, bundle.with_name("pair.json")])
     assert vgg.column("2-way").badge == "paper, given parents"

@@ -6,7 +6,7 @@ from typing import Any
 
 from retrofit_app.figures import lettered
 from retrofit_app.memory import MEBI, kept
-from retrofit_core.networks import own
+from retrofit_core.networks import user_code
 from retrofit_core.system import files
 
 from .sources import located
@@ -59,7 +59,7 @@ def of_run(entry: Any, path: Path, images: Any) -> Any:
 
     config = entry.config
     order = classes_of([entry.base / name for name in config["models"]], images)
-    arch = own.at(config.get("arch"), entry.base)
+    arch = user_code.at(config.get("arch"), entry.base)
     return load_model(path, arch, like=images, weights=config.get("weights", "auto"), classes=order)[0]
 
 
@@ -85,9 +85,9 @@ def _described(path: str, content: str, arch: str) -> Checkpoint:
 
     metadata = read_metadata(path)
     stored = metadata.get("architecture")
-    if arch or (isinstance(stored, dict) and own.is_own(stored.get("architecture"))):
+    if arch or (isinstance(stored, dict) and user_code.is_own(stored.get("architecture"))):
         spec = stored if isinstance(stored, dict) else {"architecture": arch}
-        if own.is_own(spec["architecture"]) and not arch:
+        if user_code.is_own(spec["architecture"]) and not arch:
             raise ValueError(
                 f"{Path(path).name} is of the architecture {spec['architecture']!r}, which is code of somebody's own. If you "
                 "trust it, name its file under Architecture: /path/to/FILE.py:function."

@@ -1,10 +1,12 @@
 """Networks that are built by code of the user's own: whether this server may import it."""
 
-from retrofit_core.networks import own
+from retrofit_core.networks import user_code
 
 from .records import runs_folder
 
 
 def closed(*archs: str | None) -> list[str]:
     """The factories among some architectures whose modules this process may not import."""
-    return [name for arch in archs for name in own.names_in(arch) if not own.is_permitted(name, runs_folder())]
+    return [
+        name for arch in archs for name in user_code.names_in(arch) if not user_code.is_permitted(name, runs_folder())
+    ]

@@ -13,10 +13,10 @@ from retrofit_app.shell import navigation, picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.shell.mark import mark
 from retrofit_app.shell.style import stylesheet
-from retrofit_core.networks import own
+from retrofit_core.networks import user_code
 
 #: Whoever sends a link decides what it names: no module of a user's is imported here before somebody presses a button.
-own.ask_first()
+user_code.ask_first()
 ICON = Path(__file__).parents[1] / "static" / "favicon.png"
 
 

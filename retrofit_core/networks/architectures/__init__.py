@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ...system.registry import find, first_line
 from ...system.settings import check_seed
-from .. import own
+from .. import user_code
 from ..outputs import giving_logits
 from . import cnn, libraries, mlp, resnet, vgg, vit
 from .base import Architecture
@@ -76,7 +76,7 @@ OTHERS = "package.module:function, timm:NAME, torchvision:NAME"
 
 def is_foreign(name: Any) -> bool:
     """Whether an architecture is a factory of others: a user's own, or a library's."""
-    return own.is_own(name) or libraries.is_library(name)
+    return user_code.is_own(name) or libraries.is_library(name)
 
 
 def build(spec: str | Mapping[str, Any], seed: int | None = None) -> Any:
@@ -94,7 +94,7 @@ def build(spec: str | Mapping[str, Any], seed: int | None = None) -> Any:
     Returns:
         An `Architecture`, or the module that a factory of others made.
     Raises:
-        NotAllowed: a factory of a user's own, and nobody has named it in this process (`own.allow`).
+        NotAllowed: a factory of a user's own, and nobody has named it in this process (`user_code.allow`).
         ValueError: unknown architecture or keyword, a keyword that is missing, numbers that make no network.
     """
     keywords = parse(spec) if isinstance(spec, str) else dict(spec)
@@ -115,12 +115,12 @@ def build(spec: str | Mapping[str, Any], seed: int | None = None) -> Any:
 
 
 def _factory(name: str) -> Any:
-    return libraries.factory(name) if libraries.is_library(name) else own.factory(name)
+    return libraries.factory(name) if libraries.is_library(name) else user_code.factory(name)
 
 
 def _built(name: str, make: Any, spec: dict[str, Any]) -> nn.Module:
     """What a factory of others makes. On the CPU also where others are built without memory: not all can be."""
-    keywords = {key: value for key, value in spec.items() if key not in own.OURS}
+    keywords = {key: value for key, value in spec.items() if key not in user_code.OURS}
     wrong = [key for key, value in keywords.items() if key in libraries.REFUSED or not _is_plain(value)]
     if libraries.is_library(name) and wrong:
         raise ValueError(f"architecture {name!r}: {wrong[0]!r} cannot be {str(keywords[wrong[0]])[:80]}.")
@@ -166,11 +166,11 @@ def parse(text: str) -> dict[str, Any]:
             spec = json.loads(text)
         except ValueError as error:
             raise ValueError(f"the architecture {text!r} is not JSON: {error}.") from error
-        if own.is_own(spec.get("architecture")):
-            spec["architecture"] = own.canonical(spec["architecture"])
+        if user_code.is_own(spec.get("architecture")):
+            spec["architecture"] = user_code.canonical(spec["architecture"])
         return spec
     if is_foreign(text):
-        return {"architecture": own.canonical(text) if own.is_own(text) else text}
+        return {"architecture": user_code.canonical(text) if user_code.is_own(text) else text}
     if text in PRESETS:
         return dict(PRESETS[text])
     try:
@@ -191,8 +191,8 @@ def fitted(spec: Mapping[str, Any], shape: Sequence[int], classes: int) -> dict[
     name = spec["architecture"]
     if libraries.is_library(name):
         return {**libraries.keywords_for(name, shape, classes), "input": list(shape), **spec}
-    if own.is_own(name):
-        return {**own.keywords_for(own.factory(name), shape, classes), "input": list(shape), **spec}
+    if user_code.is_own(name):
+        return {**user_code.keywords_for(user_code.factory(name), shape, classes), "input": list(shape), **spec}
     return {**find(ARCHITECTURES, name, "architecture").keywords_for(shape, classes), **spec}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from ..own import LIBRARIES
+from ..user_code import LIBRARIES
 
 #: Keywords that would fetch or read files.
 REFUSED = (

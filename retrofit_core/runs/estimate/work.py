@@ -16,7 +16,7 @@ from ...data import Images, has_split, load
 from ...data.sampling import balanced
 from ...data.splits import read_splits
 from ...fusion.algorithm import FusionPlan
-from ...networks import own
+from ...networks import user_code
 from ...networks.architectures import fitted, parse
 from ...networks.checkpoints import classes_of, load_model
 from ...system import device as devices
@@ -67,7 +67,7 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
     """Counted once for each config; raises ValueError where the run cannot work."""
     check_choices(config)
     data = _data(_source(config.data, folder), config.mean, config.std, config.size)
-    arch = own.at(config.arch, folder)
+    arch = user_code.at(config.arch, folder)
     read = dataclasses.replace(config, models=tuple(str(folder / path) for path in config.models), arch=arch)
     if training is None:
         models = [_network(folder / path, read, data.images) for path in config.models]
@@ -116,7 +116,7 @@ def _network(path: Path, config: RunConfig, like: Images) -> nn.Module:
     stamp = path.stat() if path.exists() else None
     arch, order = config.arch, classes_of(config.models, like)
     stamped = (stamp.st_mtime_ns, stamp.st_size) if stamp else None
-    return _read(path, arch, like, config.weights, order, own.code_digest(arch), stamped)
+    return _read(path, arch, like, config.weights, order, user_code.code_digest(arch), stamped)
 
 
 @lru_cache(maxsize=4)  # they are held whole
@@ -147,5 +147,5 @@ def _target(name: str | None, data: _Data, folder: Path) -> nn.Module | None:
         return None
     if (folder / name).is_file():
         return load_model(folder / name)[0]
-    own.allow(name, folder)
+    user_code.allow(name, folder)
     return blank(json.dumps(fitted(parse(name), data.images.shape, len(data.images.classes))))

@@ -5,7 +5,7 @@ import streamlit as st
 from retrofit_app import runs
 from retrofit_app.figures import escaped
 from retrofit_app.runs.own_code import closed
-from retrofit_core.networks import own
+from retrofit_core.networks import user_code
 
 from .presets import FORM
 
@@ -16,8 +16,8 @@ def ask(arch: str) -> None:
     if not names:
         return
     st.warning(
-        f"{escaped(', '.join(names))} is code of your own, and {own.WARNING}. Start imports it in a process of its own. To see "
-        "here whether the networks fit, and how long it takes, the workbench has to import it, too.",
+        f"{escaped(', '.join(names))} is code of your own, and {user_code.WARNING}. Start imports it in a process of its "
+        "own. To see here whether the networks fit, and how long it takes, the workbench has to import it, too.",
         icon=":material/code:",
     )
     st.button(
@@ -32,7 +32,7 @@ def ask(arch: str) -> None:
 
 def _permit(names: list[str]) -> None:
     for name in names:
-        own.permit(name, runs.runs_folder())
+        user_code.permit(name, runs.runs_folder())
 
 
 def words(names: list[str]) -> str:

@@ -8,7 +8,7 @@ from retrofit_app import runs
 from retrofit_app.address import session
 from retrofit_app.figures import escaped
 from retrofit_app.models import checkpoints, sources, uploads
-from retrofit_core.networks import own
+from retrofit_core.networks import user_code
 
 from . import own_code, permission, presets
 from .controls import HELP, text
@@ -45,7 +45,7 @@ def ask(picks: Picks) -> None:
             placeholder="/path/to/mynet.py:make",
             **FORM.control("code", _code),
         )
-        if own.names_in(picks.code):
+        if user_code.names_in(picks.code):
             own_code.ask(picks.code)
     with right:
         if session.recall(UPLOADS) is None:  # a new control, which shows no file
@@ -110,7 +110,7 @@ def _rows(path: str) -> str:
 def _code(text: str) -> str:
     """An architecture as configs have it: the file of a user's own function is named from the runs folder, as others are."""
     arch = text.strip()
-    for name in own.names_in(arch) if not arch.startswith("{") else []:
+    for name in user_code.names_in(arch) if not arch.startswith("{") else []:
         module, _, function = name.rpartition(":")
         beside = runs.runs_folder().parent / f"{module}.py"
         path = module if module.endswith(".py") else str(beside) if beside.is_file() else ""

@@ -10,7 +10,7 @@ import streamlit as st
 from retrofit_app.address import session
 from retrofit_app.figures import escaped, listing
 from retrofit_app.models import sources
-from retrofit_core.networks import own
+from retrofit_core.networks import user_code
 
 from .parameters import Picks
 from .presets import FORM
@@ -25,7 +25,7 @@ def grant(names: Iterable[str]) -> None:
 
 def missing(picks: Picks) -> list[str]:
     """What the picks name outside the known folders, and nobody has asked to open."""
-    code = [name.rpartition(":")[0] for name in own.names_in(picks.code) if "/" in name]
+    code = [name.rpartition(":")[0] for name in user_code.names_in(picks.code) if "/" in name]
     named = {"shipped": (), "train": (picks.data,), "own": (picks.data, *picks.files, picks.rows, *code)}[
         picks.networks
     ]

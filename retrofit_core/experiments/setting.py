@@ -8,7 +8,7 @@ from typing import Any
 from ..methods import METHODS
 from ..networks.architectures import parse
 from ..runs import RunConfig
-from .bundles import Bundle, Given
+from .bundles import Bundle, GivenParents
 from .cells import Cell, Column, Table
 from .results import Result
 from .scales import NEAREST, SCALES, Scale, data_set
@@ -16,7 +16,7 @@ from .units import FineTuning
 
 
 @dataclass(frozen=True)
-class Known:
+class CellResults:
     """A cell and the results of its units, as far as they are there."""
 
     cell: Cell
@@ -60,9 +60,9 @@ class Setting:
     scale: Scale
     data: str
     """The data set that serves"""
-    given: Given | None
+    given: GivenParents | None
     """Parents that were given, in place of trained ones"""
-    known: tuple[Known, ...]
+    known: tuple[CellResults, ...]
     seeds: int
     """Fusions of the same parents that are meant to be there"""
 
@@ -72,7 +72,7 @@ class Setting:
         return any(known.is_measured for known in self.known)
 
     @property
-    def meant(self) -> list[Known]:
+    def meant(self) -> list[CellResults]:
         """The cells of the seeds that are meant to be there."""
         return [known for known in self.known if known.cell.seed < self.seeds]
 
@@ -152,7 +152,7 @@ def _each(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds: int
     meant = seeds or scale.seeds
     most = max(meant, 1 + max((_seed(result.unit) for result in bundle.results.values()), default=0))
 
-    def setting(data: str, given: Given | None) -> Setting:
+    def setting(data: str, given: GivenParents | None) -> Setting:
         single = dataclasses.replace(table, columns=(column,))
         source = given.source if given else None
         cells = single.cells(dataclasses.replace(scale, always=data), most, source)
@@ -166,10 +166,10 @@ def _each(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds: int
     yield from (setting(name, None) for name in names)
 
 
-def _known(cell: Cell, results: Mapping[str, Result]) -> Known:
+def _known(cell: Cell, results: Mapping[str, Result]) -> CellResults:
     units = (*cell.units, *([cell.relative_to] if cell.relative_to is not None else []))
     start = next((results.get(unit.start.key()) for unit in units if isinstance(unit, FineTuning)), None)
-    return Known(cell, tuple(results.get(unit.key()) for unit in units), start)
+    return CellResults(cell, tuple(results.get(unit.key()) for unit in units), start)
 
 
 def _start(unit: Mapping[str, Any]) -> Mapping[str, Any]:
