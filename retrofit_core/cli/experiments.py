@@ -1,50 +1,74 @@
 """retrofit reproduce | report"""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..runs.config import RunConfig
-from .fields import options_of
+from ..system.settings import AT_LEAST_ONE, Range, same_as, setting
+from .fields import options_of, value_of
 from .terminal import check_folder, command
 
 Tables = Annotated[list[str] | None, typer.Argument(help="{tables}, or all.")]
-Folder = Annotated[Path, typer.Option(help="Runs folder: parents, networks and results.")]
-Columns = Annotated[str | None, typer.Option(help='Columns separated by semicolons, as "2-way;4-way". Default: all.')]
-Methods = Annotated[
-    str | None,
-    typer.Option(help='Rows whose names begin so, separated by semicolons, as "KF-Linear;LP". Default: all.'),
-]
-Seeds = Annotated[int | None, typer.Option(min=1, help="Fusions of the same parents. Default: the scale's.")]
-Results = Annotated[
-    list[Path] | None,
-    typer.Option(help="A bundle, a folder of bundles, or a runs folder, beside --folder; repeatable."),
-]
-Models = Annotated[
-    list[Path] | None, typer.Option("--model", help="A checkpoint in place of trained parents; once for each parent.")
-]
-Splits = Annotated[Path | None, typer.Option(help="Splits file of these checkpoints.")]
 
 
-@command("reproduce", *options_of(RunConfig, "device"))
+@dataclass(frozen=True)
+class Question:
+    """What is asked of the paper's tables."""
+
+    tables: tuple[str, ...] = ()
+    seeds: int | None = setting(None, "Fusions of the same parents. Default: the scale's.", AT_LEAST_ONE)
+    columns: str | None = setting(None, 'Columns separated by semicolons, as "2-way;4-way". Default: all.')
+    model: tuple[str, ...] = setting((), "A checkpoint in place of trained parents; once for each parent.")
+    splits: Path | None = setting(None, "Splits file of these checkpoints.", read=Path)
+    data: str = setting("cifar10", "Data set of checkpoints that are given.")
+    folder: Path = setting(Path("runs"), "Runs folder: parents, networks and results.", read=Path)
+    results: tuple[str, ...] = setting(
+        (), "A bundle, a folder of bundles, or a runs folder, beside --folder; repeatable."
+    )
+
+
+@dataclass(frozen=True)
+class Reproduction(Question):
+    """What is to be measured."""
+
+    scale: str | None = setting(None, "{scales}. Default: small; with --list every one.")
+    methods: str | None = setting(
+        None, 'Rows whose names begin so, separated by semicolons, as "KF-Linear;LP". Default: all.'
+    )
+    time_budget: float | None = setting(None, "Seconds after which nothing goes on.", Range(1))
+    jobs: int = setting(1, "Processes at once.", AT_LEAST_ONE)
+    backend: str = setting("loky", "loky: processes of this machine; dask: a cluster.")
+    scheduler: str | None = setting(None, "Address of a Dask scheduler, as tcp://host:8786.")
+    device: str = same_as(RunConfig, "device")
+    plan: bool = setting(False, "Say what would be done, and do nothing.")
+
+
+@dataclass(frozen=True)
+class Request(Question):
+    """What is to be reported."""
+
+    scale: str | None = setting(
+        None, "One or several, separated by commas. {scales}. Default: each at which a column is measured."
+    )
+    format: str = setting("markdown", "markdown, latex, csv.")
+    out: Path | None = setting(None, "Write the report into this file.", read=Path)
+    only_measured: bool = setting(False, "Leave out what has no number.")
+    bundle: Path | None = setting(
+        None,
+        "Write the results of the tables that are named (default: all results), without networks, and no report: "
+        "into a file NAME.json, or into a folder with a file for each table, which keeps what it holds.",
+        read=Path,
+    )
+    with_images: bool = setting(False, "In the bundle: which test images each network knows, for paired intervals.")
+
+
+@command("reproduce", *options_of(Reproduction))
 def reproduce_command(
     context: typer.Context,
     tables: Tables = None,
-    scale: Annotated[str | None, typer.Option(help="{scales}. Default: small; with --list every one.")] = None,
-    seeds: Seeds = None,
-    columns: Columns = None,
-    methods: Methods = None,
-    models: Models = None,
-    splits: Splits = None,
-    data: Annotated[str, typer.Option(help="Data set of checkpoints that are given.")] = "cifar10",
-    time_budget: Annotated[float | None, typer.Option(min=1, help="Seconds after which nothing goes on.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes at once.")] = 1,
-    backend: Annotated[str, typer.Option(help="loky: processes of this machine; dask: a cluster.")] = "loky",
-    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, as tcp://host:8786.")] = None,
-    folder: Folder = Path("runs"),
-    results: Results = None,
-    plan_only: Annotated[bool, typer.Option("--plan", help="Say what would be done, and do nothing.")] = False,
     listing: Annotated[bool, typer.Option("--list", help="List the tables and what is measured of them.")] = False,
 ) -> None:
     """Measure the paper's tables: train what is missing, fuse, measure; what is measured, in --folder or --results, is not
@@ -52,62 +76,20 @@ def reproduce_command(
 
     Example: `retrofit reproduce vgg11-noniid --scale small --columns 2-way`
     """
+    asked = value_of(context, Reproduction, tables=tuple(tables or ()))
     if not listing:
         if not tables:
             raise ValueError("name a table, or all. `retrofit reproduce --list` shows them.")
-        check_folder(folder, "--folder")
+        check_folder(asked.folder, "--folder")
     from . import measured, reproducing
 
-    if listing or not tables:
-        return measured.list_tables(folder, results or [], scale)
-    return reproducing.reproduce(
-        tables,
-        scale or "small",
-        seeds,
-        columns,
-        methods,
-        reproducing.given_source(models, splits, data),
-        time_budget,
-        jobs,
-        backend,
-        scheduler,
-        folder,
-        context.params["device"],
-        plan_only,
-        results or [],
-    )
+    if listing:
+        return measured.list_tables(asked.folder, list(map(Path, asked.results)), asked.scale)
+    return reproducing.reproduce(asked)
 
 
-@command("report")
-def report_command(
-    tables: Tables = None,
-    scale: Annotated[
-        str | None,
-        typer.Option(
-            help="One or several, separated by commas. {scales}. Default: each at which a column is measured."
-        ),
-    ] = None,
-    seeds: Seeds = None,
-    columns: Columns = None,
-    models: Models = None,
-    splits: Splits = None,
-    data: Annotated[str, typer.Option(help="Data set of checkpoints that are given.")] = "cifar10",
-    folder: Folder = Path("runs"),
-    results: Results = None,
-    layout: Annotated[str, typer.Option("--format", help="markdown, latex, csv.")] = "markdown",
-    out_file: Annotated[Path | None, typer.Option("--out", help="Write the report into this file.")] = None,
-    only_measured: Annotated[bool, typer.Option(help="Leave out what has no number.")] = False,
-    bundle: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the results of the tables that are named (default: all results), without networks, and no report: "
-            "into a file NAME.json, or into a folder with a file for each table, which keeps what it holds."
-        ),
-    ] = None,
-    with_images: Annotated[
-        bool, typer.Option(help="In the bundle: which test images each network knows, for paired intervals.")
-    ] = False,
-) -> None:
+@command("report", *options_of(Request))
+def report_command(context: typer.Context, tables: Tables = None) -> None:
     """Print the paper's tables beside what was measured: differences, ranks, and which of its claims hold.
 
     Where neither --folder nor --results hold any, they are those that come with the project (in its folder). Results of
@@ -119,6 +101,4 @@ def report_command(
     """
     from . import reproducing
 
-    given = reproducing.given_source(models, splits, data)
-    rest = (layout, out_file, only_measured, bundle, with_images)
-    reproducing.print_report(tables, scale, seeds, columns, given, folder, results or [], *rest)
+    reproducing.print_report(value_of(context, Request, tables=tuple(tables or ())))

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -23,11 +24,14 @@ from ..experiments.work import parents_title, short_title, title
 from ..system.device import pick
 from ..system.files import write
 from ..system.registry import find, known_name
+from ..system.texts import path
+from .experiments import Question, Reproduction, Request
 from .measured import measured, results_of, scales_of
 from .progress import units_progress
 from .terminal import advised, err, new_table, out
 
 SOME_FAILED = 1
+SCALE = "small"
 FORMATS = {"markdown": MARKDOWN.report, "latex": LATEX.report, "csv": spreadsheet}
 LARGE = 1_000_000
 
@@ -38,49 +42,27 @@ def chosen_tables(names: Sequence[str]) -> list[Table]:
     return list(TABLES.values()) if "all" in known else [TABLES[name] for name in dict.fromkeys(known)]
 
 
-def chosen_cells(
-    tables: Sequence[Table],
-    scale: str,
-    seeds: int | None = None,
-    columns: str | None = None,
-    methods: str | None = None,
-    given: ParentSource | None = None,
-) -> list[Cell]:
+def chosen_cells(tables: Sequence[Table], asked: Reproduction) -> list[Cell]:
     """The cells of tables whose columns and rows are asked for."""
-    cells = [cell for table in tables for cell in table.cells(scale_of(scale), seeds, given)]
-    if columns:
-        known = {column.name: column for table in tables for column in table.columns}
-        wanted = {find(known, name.strip(), "column").name for name in columns.split(";")}
+    scale, given = scale_of(asked.scale or SCALE), given_source(asked)
+    cells = [cell for table in tables for cell in table.cells(scale, asked.seeds, given)]
+    if wanted := _columns_of([table.name for table in tables], asked.columns):
         cells = [cell for cell in cells if cell.column in wanted]
-    if methods:
-        beginnings = tuple(word.strip().lower() for word in methods.split(";"))
+    if asked.methods:
+        beginnings = tuple(word.strip().lower() for word in asked.methods.split(";"))
         cells = [cell for cell in cells if cell.row.lower().startswith(beginnings)]
     if not cells:
         raise ValueError(f"nothing is left of {', '.join(table.name for table in tables)}: no row begins so.")
     return cells
 
 
-def reproduce(
-    tables: Sequence[str],
-    scale: str,
-    seeds: int | None,
-    columns: str | None,
-    methods: str | None,
-    given: ParentSource | None,
-    time_budget: float | None,
-    jobs: int,
-    backend: str,
-    scheduler: str | None,
-    folder: Path,
-    device: str,
-    plan_only: bool,
-    results: Sequence[Path],
-) -> None:
+def reproduce(asked: Reproduction) -> None:
     """Measure tables, and print what comes out as it comes."""
-    if backend == "loky":
-        pick(device)  # refused once, not by every unit
-    chosen = chosen_tables(tables)
-    planned = plan(chosen_cells(chosen, scale, seeds, columns, methods, given), folder, results_of(results).results)
+    if asked.backend == "loky":
+        pick(asked.device)  # refused once, not by every unit
+    scale = asked.scale or SCALE
+    chosen = chosen_tables(asked.tables)
+    planned = plan(chosen_cells(chosen, asked), asked.folder, results_of(list(map(Path, asked.results))).results)
     _say_substitutes(chosen, scale)
     missing = [one for one in planned if one.result is None]
     known = sum(one.seconds or 0 for one in missing)
@@ -91,68 +73,46 @@ def reproduce(
         + (f" and {unknown} of which nothing tells the time" if unknown else "")
         + f". Scale {scale}: {scale_of(scale).sentence}."
     )
-    if plan_only:
+    if asked.plan:
         _print_plan(planned)
         return
-    deadline = time.time() + time_budget if time_budget else None
+    deadline = time.time() + asked.time_budget if asked.time_budget else None
     with (
         advised("What is measured is kept: the same command goes on."),
         units_progress(len(missing)) as (monitor, count),
     ):
-        on_result = _printed(count)
-        if backend == "loky" and jobs == 1 and scheduler is None:
-            outcome = run(planned, folder, monitor=monitor, deadline=deadline, device=device, on_result=on_result)
+        ways: dict[str, Any] = {"device": asked.device, "deadline": deadline, "on_result": _printed(count)}
+        if asked.backend == "loky" and asked.jobs == 1 and asked.scheduler is None:
+            outcome = run(planned, asked.folder, monitor=monitor, **ways)
         else:
-            outcome = run_in_parallel(
-                planned,
-                folder,
-                jobs=jobs,
-                backend=backend,
-                scheduler=scheduler,
-                device=device,
-                deadline=deadline,
-                on_result=on_result,
-            )
-    _close(outcome, folder)
-    return
+            ways |= {"jobs": asked.jobs, "backend": asked.backend, "scheduler": asked.scheduler}
+            outcome = run_in_parallel(planned, asked.folder, **ways)
+    _close(outcome, asked.folder)
 
 
-def print_report(
-    tables: Sequence[str] | None,
-    scale: str | None,
-    seeds: int | None,
-    columns: str | None,
-    given: ParentSource | None,
-    folder: Path,
-    results: Sequence[Path],
-    layout: str,
-    out_file: Path | None,
-    only_measured: bool,
-    bundle: Path | None,
-    with_images: bool,
-) -> None:
+def print_report(asked: Request) -> None:
     """Print or write the tables, or the bundles of their results."""
-    write_as = find(FORMATS, layout, "format")
+    write_as = find(FORMATS, asked.format, "format")
     names = dict.fromkeys(all_tables())
-    chosen = [name if name == "all" else known_name(names, name, "table") for name in tables or ["all"]]
+    chosen = [name if name == "all" else known_name(names, name, "table") for name in asked.tables or ["all"]]
     chosen = list(names) if "all" in chosen else list(dict.fromkeys(chosen))
-    scales = scales_of(scale)
-    wanted = _columns_of(chosen, columns)
-    of_tables = _given_for(chosen if tables else [], wanted, given)
-    if bundle is not None:
-        known = merged([Bundle(all_results(folder), of_tables), results_of(results)])
+    wanted = _columns_of(chosen, asked.columns)
+    of_tables = _given_for(chosen if asked.tables else [], wanted, given_source(asked))
+    if asked.bundle is not None:
+        known = merged([Bundle(all_results(asked.folder), of_tables), results_of(list(map(Path, asked.results)))])
         of_results = [TABLES[name] for name in chosen if name in TABLES]
-        _write_bundles(bundle, known, of_results if tables else None, with_images)
+        _write_bundles(asked.bundle, known, of_results if asked.tables else None, asked.with_images)
         return
-    known = merged([Bundle({}, of_tables), measured(folder, results)])
+    known = merged([Bundle({}, of_tables), measured(asked.folder, list(map(Path, asked.results)))])
+    root, scales = str(asked.folder), scales_of(asked.scale)
     text = write_as(
-        report(known, chosen, scales, seeds=seeds, columns=wanted, root=str(folder), only_measured=only_measured)
+        report(known, chosen, scales, seeds=asked.seeds, columns=wanted, root=root, only_measured=asked.only_measured)
     )
-    if out_file is None:
+    if asked.out is None:
         print(text, end="")
     else:
-        write(out_file, text)
-        out.print(f"The report is in {out_file}.", soft_wrap=True)
+        write(asked.out, text)
+        out.print(f"The report is in {asked.out}.", soft_wrap=True)
 
 
 def _write_bundles(path: Path, known: Bundle, tables: Sequence[Table] | None, with_images: bool) -> None:
@@ -203,19 +163,20 @@ def _given_for(
     return (GivenParents(stands_for, source.models, source.to_json(), source.given_splits),)
 
 
-def given_source(models: Sequence[Path] | None, splits: Path | None, data: str) -> ParentSource | None:
+def given_source(asked: Question) -> ParentSource | None:
     """Checkpoints in place of trained parents.
 
     Raises:
         ValueError: a file is missing.
     """
-    if not models:
+    if not asked.model:
         return None
-    if missing := [file for file in (*models, *([splits] if splits else [])) if not file.is_file()]:
+    files = [*map(Path, asked.model), *([asked.splits] if asked.splits else [])]
+    if missing := [file for file in files if not file.is_file()]:
         raise ValueError(
             f"there is no file {missing[0]}: name checkpoints with --model, and their splits with --splits."
         )
-    return ParentSource(None, tuple(map(str, models)), str(splits) if splits else None, data)
+    return ParentSource(None, tuple(map(path, asked.model)), str(asked.splits) if asked.splits else None, asked.data)
 
 
 def _say_substitutes(tables: Sequence[Table], scale: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ..methods import METHODS
+from ..system.texts import changed, written_options
 from ..training.parents import TrainConfig
 from . import RunConfig
 from .comparison import DEFAULT, SAME, STYLE, configurations
@@ -35,8 +36,7 @@ def command(config: RunConfig, training: TrainConfig | None = None) -> str:
 
 def python(config: RunConfig, training: TrainConfig | None = None) -> str:
     """A script that does the same and prints the levels' errors and, if they are measured, the accuracies."""
-    lines = [*_imports(training), "", *_training(config, training), *_assignment("config", config)]
-    lines += [f'result, metrics = execute(config, "{config.key()}")', "print(result.to_frame().to_string())"]
+    lines = [*_run(config, training), "print(result.to_frame().to_string())"]
     if config.evaluate:
         lines += [
             'for name, network in metrics["networks"].items():',
@@ -47,13 +47,19 @@ def python(config: RunConfig, training: TrainConfig | None = None) -> str:
 
 def notebook_cell(config: RunConfig, training: TrainConfig | None = None) -> str:
     """A cell for Jupyter that does the same and shows the accuracies, or else the levels."""
-    shown = "result.to_frame()"
-    lines = [*_imports(training), "", *_training(config, training), *_assignment("config", config)]
-    lines += [f'result, metrics = execute(config, "{config.key()}")']
+    lines = _run(config, training)
     if config.evaluate:
-        shown = 'pd.DataFrame(metrics["networks"]).T[["accuracy", "loss"]]'
-        lines = ["import pandas as pd", *lines]
-    return "\n".join([*lines, shown])
+        lines = ["import pandas as pd", *lines, 'pd.DataFrame(metrics["networks"]).T[["accuracy", "loss"]]']
+    else:
+        lines.append("result.to_frame()")
+    return "\n".join(lines)
+
+
+def _run(config: RunConfig, training: TrainConfig | None) -> list[str]:
+    """Imports, the training if it is known, and the run."""
+    imports = [IMPORTS, TRAINING_IMPORTS] if training is not None else [IMPORTS]
+    run = f'result, metrics = execute(config, "{config.key()}")'
+    return [*imports, "", *_training(config, training), *_assignment("config", config), run]
 
 
 def comparison_command(runs: Sequence[tuple[RunConfig, TrainConfig | None]]) -> str:
@@ -139,20 +145,14 @@ def _ranking(configs: Sequence[RunConfig]) -> str | None:
 
 def _word(config: RunConfig) -> str:
     """A config's method as `retrofit compare --methods` takes it."""
-    options = [
-        f"{name}={str(value).lower() if value is True else value}" for name, value in (config.options or {}).items()
-    ]
-    return "+".join([config.method, *([f"grouping={config.grouping}"] if config.grouping else []), *options])
+    grouping = {"grouping": config.grouping} if config.grouping else {}
+    return "+".join([config.method, *written_options({**grouping, **(config.options or {})})])
 
 
 def _shared(config: RunConfig) -> dict[str, Any]:
     """The settings that all runs of one `retrofit compare` have."""
-    own = ("method", "grouping", "importance", "options", "analyse", *STYLE)
-    return {name: value for name, value in dataclasses.asdict(config).items() if name not in own}
-
-
-def _imports(training: TrainConfig | None) -> list[str]:
-    return [IMPORTS, TRAINING_IMPORTS] if training is not None else [IMPORTS]
+    differ = ("method", "grouping", "importance", "options", "analyse", *STYLE)
+    return {name: value for name, value in dataclasses.asdict(config).items() if name not in differ}
 
 
 def _folder(config: RunConfig) -> str:
@@ -173,9 +173,7 @@ def _assignment(name: str, config: Any) -> list[str]:
 
 def _call(config: Any) -> list[str]:
     """A dataclass as the call that makes it, without what has its default."""
-    fields = [(field.name, getattr(config, field.name), field.default) for field in dataclasses.fields(config)]
-    arguments = [f"    {key}={_quoted(value)}," for key, value, default in fields if value != default]
-    kind = type(config).__name__
+    kind, arguments = type(config).__name__, [f"    {key}={_quoted(value)}," for key, value in changed(config).items()]
     return [f"{kind}(", *arguments, ")"] if arguments else [f"{kind}()"]
 
 
