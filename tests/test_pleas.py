@@ -10,7 +10,7 @@ from retrofit_core import ensemble
 from retrofit_core.baselines.pleas import paired
 from retrofit_core.baselines.repair import head_layers, statistics
 from retrofit_core.networks.architectures import build
-from retrofit_core.networks.levels.level import unfolded
+from retrofit_core.networks.levels.forms import unfolded
 from retrofit_core.networks.norm_statistics import reset_statistics
 from retrofit_core.networks.symmetry import neuron_groups, tensors
 from retrofit_core.system.monitor import Cancelled, Monitor

@@ -10,7 +10,7 @@ from retrofit_core import METHODS
 from retrofit_core.baselines import average
 from retrofit_core.baselines.regmean import solution
 from retrofit_core.fusion.moments.layersums import LayerSums
-from retrofit_core.networks.levels.level import unfolded
+from retrofit_core.networks.levels.forms import unfolded
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.flat import fuse
 from tests.marks import each_case
