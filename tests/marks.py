@@ -23,16 +23,16 @@ def each_case(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[T
         named = [dict(zip(arguments, values, strict=True)) for values in listed]
         if hasattr(test, "cases"):  # a loop itself: all combinations are cases
             named = [outer | inner for outer in named for inner in test.cases]  # pyright: ignore
-            test = test.__wrapped__  # pyright: ignore
-        signature = inspect.signature(test)
+        plain = inspect.unwrap(test, stop=lambda looped: not hasattr(looped, "cases"))
+        signature = inspect.signature(plain)
         fixtures = [parameter for name, parameter in signature.parameters.items() if name not in named[0]]
 
-        @functools.wraps(test)
+        @functools.wraps(test)  # with the marks of a loop within this one
         def all_cases(subtests: pytest.Subtests, **given: Any) -> None:
             for number, case in enumerate(named):
                 words = ", ".join(str(getattr(value, "__name__", value))[:80] for value in case.values())
                 with subtests.test(words), pytest.MonkeyPatch.context() as patch:
-                    test(**case, **_renewed(given, number, patch))
+                    plain(**case, **_renewed(given, number, patch))
 
         subtests = inspect.Parameter("subtests", inspect.Parameter.POSITIONAL_OR_KEYWORD)
         all_cases.__signature__ = signature.replace(parameters=[*fixtures, subtests])  # pyright: ignore
