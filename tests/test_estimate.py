@@ -110,7 +110,8 @@ def test_parents_of_other_classes_are_refused(tmp_path):
 def test_what_is_not_refused_runs(tmp_path, monkeypatch, subtests):
     monkeypatch.chdir(tmp_path)
     training = TrainConfig(arch=(SMALL,), device="cpu", epochs=1)
-    configs = {name: pair(name, options={"epochs": 1} if name in ("KD", "LP") else None)[0] for name in METHODS}
+    options = {"KD": {"epochs": 1}, "LP": {"epochs": 1}}
+    configs = {name: pair(name, training, options=options.get(name))[0] for name in METHODS}
     answers = {name: estimate(config, training) for name, config in configs.items()}
     train_parents(training, training.folder)
     for name, answer in answers.items():
