@@ -91,6 +91,7 @@ def adapted(kind, seed):
     return net.eval()
 
 
+@pytest.mark.slow
 @each_case("method", WRITING)
 @each_case("kind", [AsModules, AsParameters, AsOthers])
 def test_every_method_that_writes_weights_refuses_factors_before_any_work(kind, method):
@@ -101,6 +102,7 @@ def test_every_method_that_writes_weights_refuses_factors_before_any_work(kind, 
         METHODS[method](parents, (normal(20, 6), labels(20, 3)), **options_for(method, parents, 3))
 
 
+@pytest.mark.slow
 @each_case("method", WRITING)
 def test_networks_of_peft_are_fused_once_they_are_merged(method):
     parents = [Peft(adapted(AsModules, seed)) for seed in (1, 2)]

@@ -136,6 +136,7 @@ def test_the_accuracy_starts_at_the_ensemble_and_ends_at_the_fused_network(name,
     assert analysis.accuracy[-1] == evaluate(case.result.model, case.test)["accuracy"]
 
 
+@pytest.mark.slow
 @each_case("name", CASES)
 @torch.no_grad()
 def test_stopping_before_and_after_all_levels_is_the_ensemble_and_the_fused_network(name, cases):
@@ -234,6 +235,7 @@ def test_at_a_head_of_other_targets_all_scores_are_what_weighs_them():
     assert not torch.equal(analysis.levels[0].scores["uniform"], analysis.levels[0].scores["deeplift"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("used", ["uniform", "deeplift"])
 def test_where_the_head_alone_is_scored_other_levels_weigh_neurons_alike(used):
     """As a run with that score and `scored="head"` weighs them: by each parent's mean."""
@@ -324,6 +326,7 @@ def direct_rows(case):
         yield f.double(), torch.cat(z, 1).double()
 
 
+@pytest.mark.slow
 @each_case("name", CASES)
 def test_kept_is_the_squared_correlation_with_the_fused_neuron(name, cases):
     case, analysis = cases(name)
@@ -342,6 +345,7 @@ def test_constant_neurons_keep_nothing():
     assert kept[2] == 0 and torch.isfinite(kept).all() and kept.max() <= 1
 
 
+@pytest.mark.slow
 @each_case("name", CASES)
 def test_targets_and_outputs_are_rows_of_the_level(name, cases):
     case, analysis = cases(name)
@@ -360,6 +364,7 @@ def test_targets_and_outputs_are_rows_of_the_level(name, cases):
 # --- the plane -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @each_case("name", CASES)
 def test_the_loss_at_the_fitted_weights_is_the_reported_one(name, cases):
     case, analysis = cases(name)
@@ -426,6 +431,7 @@ def test_with_one_parent_the_second_axis_is_the_steepest_way_down(cases):
         assert gy + hxy * plane["marks"][1]["x"] < 0  # downwards along y, from the parent
 
 
+@pytest.mark.slow
 def test_twins_whose_weights_coincide_still_have_a_plane_or_a_reason():
     parent = mlp((6, 8, 7, 3))
     case = Case("mlp", importance="uniform")
@@ -457,6 +463,7 @@ def test_is_deterministic_and_leaves_everything_as_it_was():
     assert first.accuracy == second.accuracy
 
 
+@pytest.mark.slow
 def test_a_small_budget_gives_the_same(cases):
     case, analysis = cases("cnn")
     tight = case.analysed(memory=200_000)

@@ -55,6 +55,7 @@ def test_the_page_is_short_and_names_files_that_exist():
     assert len(named) >= 6 and all((ROOT / name).is_file() for name in named)
 
 
+@pytest.mark.slow
 def test_the_examples_fuse_and_every_option_of_theirs_decides_something(registered):
     results = [fused(), fused(linkage="complete"), fused(power=3)]
     expected = {"grouping": "agglomerative", "linkage": "average", "importance": "loudness", "power": 1.0}

@@ -101,6 +101,7 @@ REFUSING = {
 }
 
 
+@pytest.mark.slow
 @each_case("kind", KINDS)
 def test_every_aligning_method_finds_a_shuffled_copy(kind):
     model, x = parent(kind), normal(40, *KINDS[kind][2])
@@ -110,6 +111,7 @@ def test_every_aligning_method_finds_a_shuffled_copy(kind):
     assert refused == REFUSING.get(kind, set())
 
 
+@pytest.mark.slow
 @each_case("kind", KINDS)
 def test_every_other_method_keeps_the_function_of_the_same_network(kind):
     model = parent(kind)

@@ -235,6 +235,7 @@ def test_group_scores_are_the_levels_scores_where_groups_are_levels():
             assert_close(ours, theirs, 1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["resnet", "vit", "residual"])
 def test_neurons_inside_of_blocks_have_conductances(name):
     """A shuffled copy's scores are the shuffled scores; so are those of every head."""

@@ -161,6 +161,7 @@ def test_errors_are_those_of_the_streams_after_the_sum():
     assert [level.name for level in result.levels if level.missing_error == level.missing_error] == ["a2"]
 
 
+@pytest.mark.slow
 @each_case("method", ["HF-Linear", "KF-Linear"])
 @each_case("name", ["residual", "resnet", "bottleneck"])
 def test_a_shuffled_copy_is_found_again(name, method):
@@ -174,6 +175,7 @@ def test_a_shuffled_copy_is_found_again(name, method):
     assert_same_function(result.model, model, x, 1e-6)
 
 
+@pytest.mark.slow
 def test_torchvisions_resnet_is_found_again():
     model = initialised(torchvision.models.resnet18(num_classes=4), 1)
     x = normal(6, 3, 64, 64)
@@ -183,6 +185,7 @@ def test_torchvisions_resnet_is_found_again():
     assert_same_function(result.model, model, x, 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("toward", ["zero", "parents"])
 def test_a_strong_ridge_towards_the_parents_gives_the_mean_of_the_mapped_weights(toward):
     """Of a network and itself that is the network; towards zero nothing but biases is left."""
@@ -195,6 +198,7 @@ def test_a_strong_ridge_towards_the_parents_gives_the_mean_of_the_mapped_weights
         assert tensors(fused)["layer1.0.conv1.weight"].abs().max() < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"importance": "conductance", "importance_data": "fusion"}])
 def test_budgets_batches_and_forms_change_nothing(options, monkeypatch):
     parents, data = [blocks(1), blocks(2)], (DATA, labels(60, 3))
@@ -236,6 +240,7 @@ def test_widths_of_parents_and_target_may_differ():
     assert result.levels[2].widths == (4, 6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [1, 3, 5])
 def test_a_stopped_run_goes_on_to_the_same_weights(stop):
     parents = [NETWORKS["resnet"][0]() for _ in range(2)]
@@ -306,6 +311,7 @@ def analysed():
     return result, analyse(parents, result, (x, y), test=test)
 
 
+@pytest.mark.slow
 def test_the_analysis_knows_levels_inside_of_blocks(analysed):
     result, analysis = analysed
     assert [level.name for level in analysis.levels] == [level.name for level in result.levels]
@@ -317,6 +323,7 @@ def test_the_analysis_knows_levels_inside_of_blocks(analysed):
     assert "deeplift" in analysis.missing
 
 
+@pytest.mark.slow
 def test_a_fusion_that_stops_within_a_block_goes_on_with_the_parents():
     """Of a network and a shuffled copy each tail reads its own neurons again: every stop gives the network's outputs."""
     model, x = NETWORKS["resnet"][0](), normal(60, *VGG_SHAPE)

@@ -151,6 +151,7 @@ def network(case, seed=0) -> Any:
     return initialised(Chain(forward, **parts), seed)
 
 
+@pytest.mark.slow
 @each_case("method", RETROFITTING)
 @each_case("name", STRUCTURED)
 def test_neurons_of_other_kinds_are_never_in_one_group(name, method):
@@ -166,6 +167,7 @@ def test_neurons_of_other_kinds_are_never_in_one_group(name, method):
         assert torch.equal(labels[::2] + 1, labels[1::2])
 
 
+@pytest.mark.slow
 @each_case("method", CLOSED)
 @each_case("name", [*STRUCTURED, *BUFFERS])
 def test_a_shuffled_copy_is_found_again(name, method):
@@ -175,6 +177,7 @@ def test_a_shuffled_copy_is_found_again(name, method):
     assert_same_function(result.model, model, case[2], 1e-9)
 
 
+@pytest.mark.slow
 @each_case("name", BUFFERS)
 def test_buffers_go_with_the_neurons_into_a_target(name):
     """The target's own are numbers for neurons in another order."""
@@ -241,6 +244,7 @@ def test_rotated_heads_without_a_skip_are_found_again(method):
     assert_same_function(result.model, model, TOKENS, 1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLAIN)
 def test_neurons_that_are_of_one_kind_are_grouped_as_in_any_chain(name):
     """What comes behind a first layer does not matter to its groups."""
@@ -259,6 +263,7 @@ def test_an_attention_that_is_pooled_before_a_layer_is_found_again(method):
     assert_same_function(METHODS[method]([model, twin], TOKENS, ridge=0.0, device="cpu").model, model, TOKENS, 1e-6)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_known_is_refused_and_the_way_out_works():
     parts = {"a": nn.Linear(6, 8), "b": nn.Linear(8, 7), "c": nn.Linear(7, 3)}
     case = (lambda net, x: net.c(net.b(net.a(x).cumsum(1)).relu()), parts)

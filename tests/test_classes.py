@@ -91,6 +91,7 @@ def network(name, seed=0):
     return initialised(NETWORKS[name](), seed)
 
 
+@pytest.mark.slow
 @each_case("method", RETROFITTING)
 @each_case("name", NETWORKS)
 def test_class_c_stays_class_c_wherever_classes_are_made(name, method):
@@ -106,6 +107,7 @@ def test_class_c_stays_class_c_wherever_classes_are_made(name, method):
         assert torch.equal(groups, torch.arange(4).expand(2, 4)), level
 
 
+@pytest.mark.slow
 @each_case("method", CLOSED)
 @each_case("name", NETWORKS)
 def test_a_shuffled_copy_is_found_again(name, method):
@@ -158,6 +160,7 @@ def test_other_classes_at_an_early_exit_are_refused():
         fuse(parents, DATA)
 
 
+@pytest.mark.slow
 def test_the_analysis_knows_them():
     parents, data = [network("gate", 1), network("gate", 2)], (DATA, labels(90, 4))
     result = METHODS["KF-Linear"](parents, data, device="cpu")

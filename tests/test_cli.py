@@ -280,6 +280,7 @@ def test_control_c_leaves_no_half_written_file_and_the_record_resumes(parents):
     assert_same_tensors(*(tensors_of(parents / f"{name}.safetensors")[0] for name in ("stopped", "straight")))
 
 
+@pytest.mark.long
 def test_a_stopped_training_resumes_to_the_same_checkpoints(tmp_path):
     words = ("train", "--epochs", 12, "--seed", 5, "--out")
     for stop, code in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):

@@ -328,6 +328,7 @@ def test_trainings_come_last_and_fits_of_levels_before_them(base):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("less", ["evaluate", "analyse"])
 def test_a_record_that_measured_less_stands_for_a_run(base, tmp_path, monkeypatch, less):
     (config,) = configurations(dataclasses.replace(base, evaluate=True, analyse=True), "kf-linear", "uniform")
@@ -390,6 +391,7 @@ def test_a_file_in_the_leaderboards_folder_stops_it(base, tmp_path):
     assert not (tmp_path / "cancel").exists()
 
 
+@pytest.mark.slow
 def test_networks_that_all_runs_have_are_measured_once(base, monkeypatch, tmp_path):
     """Parents once by the leaderboard and once for all records, with the average; each fused network once."""
     calls, scores = [], evaluation.scores

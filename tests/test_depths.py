@@ -206,6 +206,7 @@ def test_merged_levels_are_one_level_with_the_same_tensors():
     assert merged(levels[:1]) is levels[0]
 
 
+@pytest.mark.slow
 def test_a_deeper_parent_is_aligned_stage_by_stage():
     deep, shallow = resnet((3, 2), seed=0), resnet((1, 2), seed=1)
     result = fuse([deep], normal(30, *VGG_SHAPE).float(), target=shallow, **GRADIENT)

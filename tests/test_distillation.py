@@ -119,6 +119,7 @@ def test_features_of_parent_0_stay_bit_for_bit(name, fit):
     assert changed and {key.rpartition(".")[0] for key in changed} == {head}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("goals", ["logits", "probabilities"])
 def test_the_closed_form_is_least_squares_and_gradients_tend_to_it(goals):
     models, x = [mlp(), mlp(seed=2)], normal(30, 6).repeat(10, 1)  # what is held out is also trained on
@@ -276,6 +277,7 @@ def test_copies_are_windows_of_the_image_with_its_edge_gone_on():
     assert moved(tokens, 3, seed=1) is tokens
 
 
+@pytest.mark.slow
 def test_copies_come_into_the_training_and_into_its_cost():
     spec = {"architecture": "cnn", "widths": [3, 4, 5], "classes": 4, "channels": 2, "size": 8}
     models, x = [build(spec, seed=seed).double() for seed in range(2)], normal(20, 2, 8, 8)

@@ -108,6 +108,7 @@ def shell_lines() -> Iterator[tuple[str, str]]:
                         yield page, line
 
 
+@pytest.mark.slow
 @each_case(("page", "line"), list(shell_lines()))
 def test_every_command_has_the_options_that_a_page_gives_it(page, line):
     """Parsed, not run: `...` stands for what a reader fills in."""

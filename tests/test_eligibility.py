@@ -236,6 +236,7 @@ REFUSALS = {
 }
 
 
+@pytest.mark.slow
 @each_case("case", REFUSALS)
 def test_what_cannot_be_fused_is_refused_before_any_work(case, monkeypatch):
     models, data, options, sentence = REFUSALS[case]
@@ -251,6 +252,7 @@ def _must_not_start(*_, **__):
     raise AssertionError("the work began")
 
 
+@pytest.mark.slow
 @each_case(
     "models, data, options",
     [

@@ -76,6 +76,7 @@ def test_what_cannot_work_is_refused_with_the_way_out(config, message, tmp_path)
 THREE, UNEVEN = TrainConfig(arch=(SMALL,), parts=3), TrainConfig(arch=(SMALL, WIDE))
 
 
+@pytest.mark.slow
 @each_case(
     ("config", "message"),
     [
@@ -182,6 +183,7 @@ def test_options_of_grouping_score_and_fit_count(steady, tmp_path):
     assert tireless[0] == tireless[1]
 
 
+@pytest.mark.slow
 @each_case("method", METHODS)
 def test_an_estimate_runs_no_method(method, tmp_path, monkeypatch):
     def run(*_):
@@ -237,6 +239,7 @@ def past_run(config, training, counted, times, stages=None):
     return {"config": config.to_json(), "training": training.to_json(), "stages": taken}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("times", "least", "most"),
     [

@@ -58,6 +58,7 @@ def weights_of(model):
 # --- against plain loops ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @each_case("toward", ["zero", "parents"])
 @each_case("grouping, ridge", spread(["hungarian", "kmeans", "same_index", "random"], [0.3, "auto", 0.0], 2))
 @each_case("name, make, shape", [("mlp", mlp, (6,)), ("cnn", cnn, CNN_SHAPE)])
@@ -117,6 +118,7 @@ def test_no_other_matching_is_better_at_any_level(ridge, toward):
 # --- recoveries ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @each_case("grouping", ["hungarian", "kmeans", "local_search"])
 @each_case("name", NETWORKS)
 def test_permuted_twins_give_the_parent_on_new_data(name, grouping, device):
@@ -158,6 +160,7 @@ def test_with_fewer_rows_than_inputs_only_the_fusion_data_are_recovered():
     assert (result.model(normal(12, 30, seed=5)) - parent(normal(12, 30, seed=5))).abs().max() > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copies", [1, 2, 3, 4])
 def test_copies_of_a_parent_give_the_parent(copies):
     """C25, C26, C27."""
@@ -257,6 +260,7 @@ def test_mapped_weights_start_a_gradient_fit_between_widths():
 # --- symmetries ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{**HF, "ridge": 0.1}, {**KF, "ridge": 0.1, "restarts": 40}])
 def test_the_order_of_parents_and_of_their_neurons_does_not_matter(options):
     """C8, C9."""
@@ -304,6 +308,7 @@ def test_uniform_scores_average_the_logits_where_the_head_can_fit_them():
     assert_close(chosen, (shares[:, None] * logits).sum(0), 1e-6)
 
 
+@pytest.mark.slow
 def test_shares_of_classes_may_be_lists_and_arrays_and_are_checked():
     parents, x = [mlp((6, 40, 3), seed=k) for k in range(2)], normal(20, 6)
     shares = torch.tensor([[1.0, 0.0, 0.25], [0.0, 1.0, 0.75]]).double()
@@ -353,6 +358,7 @@ def test_the_same_seed_gives_the_same_weights_and_leaves_the_global_state():
     assert not torch.equal(weights_of(first.model), weights_of(fuse(parents, x, seed=5, **options).model))
 
 
+@pytest.mark.slow
 @each_case("options", [HF, KF, {**HF, "fit": "gradient", "epochs": 2}])
 @each_case("change", ["batches", "chunks", "no cache"])
 def test_batch_sizes_and_budgets_change_nothing(change, options, monkeypatch, device):
@@ -428,6 +434,7 @@ def test_cuda_equals_the_cpu(options):
 # --- parents, events, cancelling, going on ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @each_case("fit", ["ridge", "gradient"])
 @each_case("importance", ["uniform", "conductance", "deeplift"])
 def test_parents_and_target_are_left_as_they_are(importance, fit):
@@ -541,6 +548,7 @@ CHOICES = {
 }
 
 
+@pytest.mark.slow
 @each_case("options", CHOICES.values())
 def test_reported_errors_are_those_of_the_final_network(options):
     """Theorem 1 on the raw targets, measured on the fused network's own activations."""

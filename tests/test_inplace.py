@@ -123,6 +123,7 @@ def networks(code):
     return model, plain, twin
 
 
+@pytest.mark.slow
 @each_case("method, code", spread(EVERY, PLAIN, 2))
 def test_permuted_twins_are_found_by_every_method(code, method):
     model, plain, twin = networks(code)
@@ -136,6 +137,7 @@ def test_permuted_twins_are_found_by_every_method(code, method):
         assert_close(fused(x.clone()), expected, 1e-6)
 
 
+@pytest.mark.slow
 @each_case("code, method", spread(PLAIN, METHODS_OF_EACH_KIND, 3))
 def test_other_parents_are_fused_as_networks_that_compute_new_tensors(code, method):
     (model, plain, _), x = networks(code), normal(60, 5)

@@ -127,6 +127,7 @@ def test_tokens_that_the_fusion_data_lack_get_the_groups_means_too():
         assert torch.allclose(table[:, neuron], rows[:, members] @ weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", INPUTS)
 def test_a_network_fused_with_itself_in_another_order_stays_the_same(what):
     make, inputs = INPUTS[what]
@@ -157,6 +158,7 @@ class OneTensor(nn.Module):
         return self.model(x[:, :4], x[:, 4:].unflatten(1, (2, 5)))
 
 
+@pytest.mark.slow
 @each_case("name", ["KF-Linear", "OTFusion", "ZipIt", "RegMean", "Fisher", "KD"])
 def test_two_inputs_are_one_tensor_that_holds_both(name):
     _, inputs = INPUTS["tuple"]
@@ -185,6 +187,7 @@ def test_the_path_of_tokens_is_that_of_their_embeddings():
 # --- every method -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @each_case("name, what", spread(METHODS, INPUTS, 2))
 def test_what_comes_out_takes_what_the_parents_take(name, what):
     make, inputs = INPUTS[what]
@@ -215,6 +218,7 @@ class Rows(Dataset):
         return {**entry, "labels": Y[row]} if self.inside else (entry, Y[row])
 
 
+@pytest.mark.slow
 def test_dicts_come_in_any_form():
     inputs, parents = mask(), pair(Masked)
     turned = dict(reversed(inputs.items()))
@@ -240,6 +244,7 @@ def test_logits_of_a_network_of_several_inputs_can_be_named():
     assert torch.allclose(fused(**inputs), run(METHODS["KF-Linear"](pair(Masked), inputs).model, inputs))
 
 
+@pytest.mark.slow
 def test_compare_measures_dict_batches():
     inputs, parents = mask(), pair(Masked)
     board = compare(parents, (inputs, Y), {**inputs, "labels": Y}, "kf-linear,average,ensemble,hf-gradient+epochs=1")

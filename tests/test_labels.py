@@ -29,6 +29,7 @@ from tests.properties import assert_same_function
 WHOLE = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.uint16]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", WHOLE)
 def test_fusion_data_and_importance_data(dtype):
     models, x, y = [mlp(), mlp(seed=2)], normal(40, 6), torch.arange(40) % 4
@@ -122,6 +123,7 @@ CALLS = {
 }
 
 
+@pytest.mark.slow
 @each_case("call", CALLS)
 @each_case("form", FORMS)
 def test_other_forms_of_labels_are_no_second_input(form, call):

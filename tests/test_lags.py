@@ -105,6 +105,7 @@ def test_batches_of_maps_of_other_sizes_add_up():
     assert_close(moments.xz, x.T @ z, 1e-12)
 
 
+@pytest.mark.slow
 @each_case("ratio", [0.9, 1.0])
 @each_case("size", [1, 2, 4])
 def test_regmean_solves_convolutions_on_small_maps(size, ratio):

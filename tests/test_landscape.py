@@ -204,6 +204,7 @@ def test_statistics_are_estimated_as_by_a_plain_loop():
         assert row[0].item() == pytest.approx(cross_entropy(h, y).item(), rel=1e-10)
 
 
+@pytest.mark.slow
 @each_case("spec", [VGG, RESNET, VIT])
 @each_case("dtype", [torch.float32, torch.float64])
 def test_stacked_weights_give_what_a_plain_loop_gives(spec, dtype, monkeypatch):

@@ -443,6 +443,7 @@ class Outputs(TwoInputs):
         return self.wrap(self.fc(x))
 
 
+@pytest.mark.slow
 @each_case("method", ["KF-Linear", "Average", "Ensemble", "RegMean", "Git-Re-Basin", "KD", "LP"])
 @each_case("kind, wrap", [("dict", lambda y: {"a": y, "b": y}), ("tuple", lambda y: (y, y))])
 def test_networks_of_several_outputs_are_asked_which_is_meant(method, kind, wrap):
@@ -467,6 +468,7 @@ class Asking(nn.Module):
         return self.fc(x) if x.isfinite().all() else x
 
 
+@pytest.mark.slow
 def test_what_cannot_be_followed_is_taken_whole_and_one_level_is_said_to_be_that():
     parts = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), Asking(), nn.ReLU(), nn.Linear(4, 3))
     levels = partition(parts, normal(2, 4).float())
@@ -491,6 +493,7 @@ class Named(nn.Module):
         return self.fc(input=torch.permute(input=h, dims=(0, 2, 3, 1)).mean(dim=(1, 2)))
 
 
+@pytest.mark.slow
 @each_case(
     "method, options",
     [
@@ -604,6 +607,7 @@ def test_samples_and_tokens_in_one_axis_stay_apart_at_boundaries(frames, example
     assert_close(levels[1].inputs(h) @ layer.weight.flatten(1).T + bias, rows_of_second, 1e-12)
 
 
+@pytest.mark.slow
 @each_case("frames", [False, True])
 @each_case(
     "method, options",

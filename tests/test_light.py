@@ -77,12 +77,14 @@ ANSWERED = {
 }
 
 
+@pytest.mark.slow
 def test_the_command_line_answers_without_torch(tmp_path):
     ended = zip(ANSWERED.items(), answers(ANSWERED, tmp_path), strict=True)
     for (line, (code, said)), (actual, out, err, heavy) in ended:
         assert (actual, heavy) == (code, []) and said in out + err, (line, out, err)
 
 
+@pytest.mark.slow
 def test_the_help_of_a_command_imports_torch_once(tmp_path):
     (first,), (second,) = (answers(["fuse --help"], tmp_path) for _ in range(2))
     assert second[3] == [] != first[3]
@@ -103,6 +105,7 @@ def test_kept_words_of_a_help_are_found_again_where_they_do_not_hold(tmp_path, m
     assert terminal._words() == expected
 
 
+@pytest.mark.slow
 def test_the_public_names_bring_nothing_that_only_some_work_needs(tmp_path):
     code = f"""
 import sys

@@ -97,6 +97,7 @@ def test_the_others_take_no_ancestor(name):
         METHODS[name](parents(), X, base=network(0))
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(n=st.integers(1, 4), scale=st.floats(-2, 2))
 def test_task_arithmetic_is_the_ancestor_and_a_multiple_of_what_was_learned(n, scale):
@@ -224,6 +225,7 @@ def test_slerp_of_each_tensor_has_angles_of_its_own():
 # --- Fisher ----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_fisher_information_of_a_linear_classifier():
     """By hand: d log p_y / d W_c = ([c = y] - p_c) x, so the diagonal is E x^2 p_c (1 - p_c)."""
     model = network(4)[3]

@@ -21,6 +21,7 @@ PAIR = (mlp((6, 8, 7, 4)), mlp((6, 8, 7, 4), seed=2))
 # --- averages and ensembles ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @each_case(
     "method",
     [
@@ -90,6 +91,7 @@ def test_with_disjoint_classes_shares_choose_the_largest_of_each_ones_own():
 # --- matching --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @each_case("options", [{"mode": "activations"}, {"mode": "weights"}, {"similarity": "correlation"}])
 @each_case("seed", [0, 2, 4])  # others have two dead neurons in a level: either may take either partner
 def test_swapped_parents_are_matched_by_the_inverse(options, seed):

@@ -100,6 +100,7 @@ def test_every_method_is_of_one_kind():
     assert sorted([*READS_CLASSES, *MATCHES_VALUES, *ANCESTOR, "Random-Linear"]) == sorted(METHODS)
 
 
+@pytest.mark.slow
 @each_case("method, name", spread([*MATCHES_VALUES, *ANCESTOR], NETWORKS, 3))
 def test_values_of_any_shape_are_matched(name, method):
     """The same network twice is that network, and a copy in another order is found by what looks for it."""
@@ -135,6 +136,7 @@ def test_the_mean_of_outputs_is_torchs(name):
         assert_close(fused(x).flatten(0, -2), ones @ solution, 1e-6)
 
 
+@pytest.mark.slow
 @each_case("method", READS_CLASSES)
 @each_case("name", NETWORKS)
 def test_what_reads_classes_refuses_other_outputs_before_any_work(name, method):
@@ -149,6 +151,7 @@ def test_what_reads_classes_refuses_other_outputs_before_any_work(name, method):
         assert_same_function(METHODS[instead](parents, x, device="cpu", **options).model, model, x, 1e-6)
 
 
+@pytest.mark.slow
 @each_case("name", ["one output", "tokens", "dense"])
 @each_case("score", [Conductance, DeepLift])
 def test_scores_for_true_classes_refuse_other_outputs(name, score):
@@ -180,6 +183,7 @@ def test_scores_taken_alone_refuse_them_too(name, score):
         importance_scores(model, x, y, score)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["one output", "tokens", "dense"])
 def test_options_that_read_classes_refuse_other_outputs(name):
     model, x, y = case(name)
@@ -212,6 +216,7 @@ class Patches(nn.Module):
         return x.mean(1) if self.alone else x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alone", [True, False])
 def test_training_measuring_and_analysing_refuse_other_outputs(alone):
     images, model = load("digits", "test"), initialised(Patches(alone), 0).float()
@@ -227,6 +232,7 @@ def test_training_measuring_and_analysing_refuse_other_outputs(alone):
     assert "needs class scores" in found.missing["conductance"]
 
 
+@pytest.mark.slow
 def test_perfect_regressors_stay_perfect():
     """Two that both compute 2 x_0 + x_1, trained from different starts."""
     x = normal(120, 5).float()

@@ -179,6 +179,7 @@ def test_a_twin_alone_needs_its_original(tmp_path):
         train_parents(config, tmp_path / "parents", only=1)
 
 
+@pytest.mark.slow
 def test_a_cancelled_training_names_what_is_missing_and_goes_on_bit_for_bit(tmp_path):
     train_parents(QUICK, tmp_path / "straight")
 

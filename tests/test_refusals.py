@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import pandas
+import pytest
 import torch
 import typer
 from torch import nn
@@ -192,6 +193,7 @@ def wrong_names(text, module=""):
             yield f"file {path}"
 
 
+@pytest.mark.slow
 def test_messages_name_what_exists():
     wrong = []
     for path in FILES:

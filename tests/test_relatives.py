@@ -2,6 +2,7 @@
 
 import inspect
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -48,6 +49,7 @@ def pair():
     return [model, permuted(batchnorm_cnn(seed=4))]
 
 
+@pytest.mark.slow
 @each_case("method, name", spread([name for name in METHODS if name != "KF-Linear-KD"], NORMS, 1))
 def test_every_batchnorm_is_fused_as_batchnorm2d(name, method):
     x, y = normal(60, *CNN_SHAPE), labels(60, 3)
@@ -107,6 +109,7 @@ def test_all_activation_functions_and_dropouts_of_torch_are_known():
     assert len(dropouts) >= 7 and all(issubclass(kind, TRANSPARENT) for kind in dropouts)
 
 
+@pytest.mark.slow
 @each_case("method", ["KF-Linear", "OTFusion", "Git-Re-Basin", "ZipIt", "PLeaS"])
 @each_case("kind", [nn.SELU, nn.Softshrink, nn.Tanhshrink, nn.RReLU, nn.FeatureAlphaDropout])
 def test_twins_with_them_are_found(kind, method):

@@ -273,6 +273,7 @@ def cancel_at_level_two(event):
         raise Cancelled
 
 
+@pytest.mark.slow
 def test_levels_of_other_parents_are_not_taken_over(copied_inputs, tmp_path):
     """Cancelled, a parent trained again in the same file, gone on with: the result would be of no pair of networks."""
     config, record = copied_inputs, tmp_path / "run"
@@ -297,6 +298,7 @@ def test_a_finished_record_is_not_overwritten_with_the_numbers_of_other_parents(
     assert runs.read_run(tmp_path / "run").analysis is None
 
 
+@pytest.mark.slow
 def test_a_run_without_a_finished_level_takes_its_files_as_they_are(copied_inputs, tmp_path):
     with pytest.raises(Cancelled):
         runs.execute(copied_inputs, tmp_path / "run", Monitor(cancelled=lambda: True))
@@ -383,6 +385,7 @@ def test_a_record_of_the_first_schema_is_read_and_not_gone_on_with(config, tmp_p
         runs.execute(config, tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_record_keeps_how_its_parents_were_trained(wanted, tmp_path):
     """The note beside the parents may be that of a later training, which the run never used."""
     training, config = wanted
@@ -472,6 +475,7 @@ def test_missing_parents_are_trained_and_the_status_tells_of_it(wanted, tmp_path
         assert torch.equal(weights(left), weights(right))
 
 
+@pytest.mark.slow
 def test_parents_that_are_there_are_not_trained_again(wanted):
     training, config = wanted
     train_parents(training, training.folder)

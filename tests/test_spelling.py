@@ -128,21 +128,25 @@ def assert_found_again(model, x, methods=PLAIN):
         assert_same_function(fused.model, model, x, 1e-8)
 
 
+@pytest.mark.slow
 @each_case("join", [spelled for spelled, _ in FACTORS.values()])
 def test_sums_with_factors_keep_their_twins(join):
     assert_found_again(initialised(Net(join), 0), normal(60, 6))
 
 
+@pytest.mark.slow
 @each_case("join", OTHERS.values())
 def test_other_sums_keep_their_twins(join):
     assert_found_again(initialised(Net(join), 0), normal(60, 6))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["torch.add", "two layers"])
 def test_sums_of_convolutions_keep_their_twins(name):
     assert_found_again(initialised(ConvNet(FACTORS[name][0]), 0), normal(60, 6, 5, 5))
 
 
+@pytest.mark.slow
 @each_case("name", FACTORS)
 def test_reports_and_weights_are_those_of_the_plain_sum(name):
     x = normal(60, 6)
@@ -218,6 +222,7 @@ class Raw(nn.Module):
         return self.head(self.second(self.first(x, self.w).relu(), self.v).relu())
 
 
+@pytest.mark.slow
 @each_case("method", ["OTFusion", "OTFusion-Weights", "Git-Re-Basin", "Git-Re-Basin-Weights", "ZipIt", "PLeaS"])
 @each_case(
     "first, second",

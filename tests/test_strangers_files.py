@@ -297,6 +297,7 @@ def test_our_own_networks_are_recognised_behind_all_that(tmp_path):
     assert torch.equal(loaded(example), model(example)) and facts["architecture"] == model.spec
 
 
+@pytest.mark.slow
 def test_a_function_may_give_a_wrapped_network(tmp_path):
     model = network(0)
     torch.save(model.state_dict(), tmp_path / "m.pth")
@@ -349,6 +350,7 @@ def test_a_network_with_a_part_called_ema_is_no_average(tmp_path):
         loads(tmp_path / "m.pth", model, Attentive)  # a notice would be an error
 
 
+@pytest.mark.slow
 def test_weights_are_chosen_on_the_command_line_and_in_records(tmp_path, capsys):
     plain, averaged = (build(MLP, seed=seed) for seed in range(2))
     other = build(MLP, seed=2)
@@ -392,6 +394,7 @@ AVERAGED = {
 }
 
 
+@pytest.mark.slow
 @each_case("name", AVERAGED)
 @each_case("plain", ["state_dict", "model", "params"])
 def test_averaged_weights_are_read_first_and_said(name, plain, tmp_path):

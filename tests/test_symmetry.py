@@ -136,6 +136,7 @@ def test_the_networks_here_are_the_same_whenever_they_are_made(name):
     assert all(torch.equal(first[key], second[key]) for key in first)
 
 
+@pytest.mark.slow
 @each_case("name", NETWORKS)
 def test_shuffled_networks_compute_the_same(name):
     make, shape = NETWORKS[name]
@@ -193,6 +194,7 @@ def test_every_neuron_of_a_flattened_convolution_has_a_block_of_columns():
     assert torch.equal(part.index, torch.arange(5 * 16).view(5, 16))
 
 
+@pytest.mark.slow
 def test_the_classes_come_last_and_stay():
     for name, (make, shape) in NETWORKS.items():
         groups = neuron_groups(make(), normal(2, *shape))
@@ -455,6 +457,7 @@ def test_sums_are_those_of_the_levels(name):
         assert_close(sums.correlation(), torch.corrcoef(z.T), 1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["resnet", "vit", "torchvision vit", "joined"])
 def test_neurons_are_watched_in_their_order(name):
     """A shuffled network's Gram matrices are the shuffled Gram matrices, before and behind the activation functions."""

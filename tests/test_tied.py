@@ -85,6 +85,7 @@ def twins(name):
     return model, twin, x
 
 
+@pytest.mark.slow
 @each_case("method, name", spread(ALIGNED, MAKE, 3))
 def test_twins_are_found_and_stay_tied(name, method):
     model, twin, x = twins(name)
@@ -96,6 +97,7 @@ def test_twins_are_found_and_stay_tied(name, method):
         assert fused.head.weight is fused.emb.weight
 
 
+@pytest.mark.slow
 @each_case("method", ["PLeaS", "RegMean"])
 @each_case("name", MAKE)
 def test_methods_that_solve_layers_by_themselves_refuse_and_what_they_name_works(name, method):

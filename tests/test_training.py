@@ -63,6 +63,7 @@ def test_a_shard_of_digits_is_learnt(digits):
     assert history[-1]["loss"] < history[1]["loss"] and not model.training
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_optimizers_reduce_the_loss(digits, optimizer):
     model = build(CNN, seed=0)
@@ -540,6 +541,7 @@ def test_a_finetuning_that_only_harms_gives_the_start_back(digits):
     assert_equal(tensors(model), before)
 
 
+@pytest.mark.slow
 def test_the_command_says_that_no_epoch_was_better(digits, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     model = network()

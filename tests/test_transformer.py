@@ -149,6 +149,7 @@ def standard(z):
     return (z - z.mean(0)) / z.std(0)
 
 
+@pytest.mark.slow
 @each_case("policy", POLICIES)
 @each_case("mode", MODES)
 def test_equals_the_steps_in_plain_lines(mode, policy):
@@ -166,6 +167,7 @@ def test_equals_the_steps_in_plain_lines(mode, policy):
 # --- copies -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @each_case("policy, name", spread(POLICIES, NAMES, 1))
 @each_case("mode", MODES)
 def test_a_shuffled_copy_is_found_again_by_every_policy(name, mode, policy):

@@ -86,6 +86,7 @@ CASES = dict.fromkeys(
 )
 
 
+@pytest.mark.slow
 @each_case("method", EVERY)
 def test_every_method_finds_the_copy_of_a_network_with_batchnorm(method):
     assert_found_again("vgg with BatchNorm", method)
@@ -166,6 +167,7 @@ def test_the_twin_of_a_trained_residual_network_is_found_again(make, epochs, see
         assert level.approximation_error <= 1e-12 * level.energy, level.name
 
 
+@pytest.mark.slow
 @each_case("method", KEEPING)
 @each_case("name", ["mlp", "resnet", "vit"])
 def test_methods_that_keep_parent_0_keep_its_function(name, method):
@@ -176,6 +178,7 @@ def test_methods_that_keep_parent_0_keep_its_function(name, method):
     assert_close(actual, expected, 1e-6)
 
 
+@pytest.mark.slow
 @each_case("method", AVERAGING)
 @each_case("name", ["mlp", "resnet", "vit"])
 def test_averages_of_neurons_as_they_lie_lose_it(name, method):
@@ -186,6 +189,7 @@ def test_averages_of_neurons_as_they_lie_lose_it(name, method):
         assert_same_function(fused, model, x, 1e-2)
 
 
+@pytest.mark.slow
 @each_case("method", CONTROLS)
 @each_case("name", ["mlp", "vgg with a flatten", "vgg with BatchNorm"])
 def test_controls_lose_it_unless_their_groups_happen_to_be_right(name, method):
@@ -205,6 +209,7 @@ def test_controls_lose_it_unless_their_groups_happen_to_be_right(name, method):
                 assert_same_function(fused, model, x, 1e-2)
 
 
+@pytest.mark.slow
 @each_case("method", ["KF-Gradient", "OTFusion", "OTFusion-Weights", "ZipIt"])
 @each_case("name", ["mlp", "resnet", "vit"])
 def test_any_number_of_copies(name, method):

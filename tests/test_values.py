@@ -234,6 +234,7 @@ def test_a_score_may_return_arrays_and_take_keywords():
     assert torch.allclose(flat.levels[0].scores[:8], torch.arange(1, 9).double() / 36)
 
 
+@pytest.mark.slow
 @each_case("by", ["function", "class", "value", "name"])
 @each_case(
     "returned, message",
@@ -377,6 +378,7 @@ def test_the_config_of_a_result_holds_everything_that_decided_it():
     assert torch.equal(weights(again.model), weights(result.model))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["KF-Linear", "KF-Gradient", "OTFusion", "KD"])
 def test_inference_mode_around_a_call_changes_nothing(name):
     options = {"epochs": 1} if name in ("KF-Gradient", "KD") else {}
@@ -418,6 +420,7 @@ def test_a_signature_lists_every_keyword():
 GIVEN = {"FedAvg": {"sample_counts": [10, 20, 30]}, "Ensemble-Shares": {"class_shares": torch.ones(3, 4)}}
 
 
+@pytest.mark.slow
 @each_case("name", METHODS)
 def test_what_a_method_says_of_parents_is_what_its_plan_takes(name):
     """Numbers of parents, and parents of other widths."""

@@ -123,6 +123,7 @@ def thin(seed):
     return initialised(nn.Sequential(*parts), seed)
 
 
+@pytest.mark.slow
 @each_case("make", [cnn, residual, thin])
 @each_case("inputs", [torch.contiguous_format, torch.channels_last])
 @each_case("change", ["kept", "not kept", "some kept", "resumed", "looked ahead"])

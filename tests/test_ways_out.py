@@ -317,20 +317,25 @@ QUICK = [
     ("tied layers", "conductance"),
 ]
 MANY = ("plain", "residual", "chunks", "grouped", "MultiheadAttention")
-CASES = [
-    *spread(NETWORKS, ("two parents", "other widths", "a narrower target"), 1),
-    *((network, situation) for situation, network in spread([*WIDTHS, *ASKED], MANY, 2)),
-]
+EVERY_NETWORK = spread(NETWORKS, ("two parents", "other widths", "a narrower target"), 1)
+CASES = [*product(NETWORKS, ("two parents", "other widths", "a narrower target")), *product(MANY, [*WIDTHS, *ASKED])]
 
 
+@pytest.mark.slow
 @each_case("network, situation", QUICK)
 def test_what_a_refusal_recommends_works(network, situation):
     assert_a_way_leads_on(network, situation)
 
 
 @pytest.mark.slow
-@each_case("network, situation", [case for case in dict.fromkeys(CASES) if case not in QUICK])
+@each_case("network, situation", [case for case in EVERY_NETWORK if case not in QUICK])
 def test_what_a_refusal_recommends_works_on_every_network(network, situation):
+    assert_a_way_leads_on(network, situation)
+
+
+@pytest.mark.long
+@each_case("network, situation", [case for case in dict.fromkeys(CASES) if case not in (*QUICK, *EVERY_NETWORK)])
+def test_what_a_refusal_recommends_works_in_every_situation(network, situation):
     assert_a_way_leads_on(network, situation)
 
 
@@ -366,6 +371,7 @@ def test_a_way_that_leads_nowhere_is_found():
     assert ways(grouping, "Same-Index-Linear", {}) == [("KF-Linear", {})]
 
 
+@pytest.mark.slow
 @each_case("network", ["concatenated", "branches", "GroupNorm", "MultiheadAttention", "neurons last", "chunks"])
 def test_aligned_methods_end_in_a_network_or_a_sentence(network):
     """Several groups of neurons on one axis of a weight, and layers that are never called, ended in torch's words."""

@@ -83,6 +83,7 @@ def _forgetting():
     torch._dynamo.reset()
 
 
+@pytest.mark.slow
 @each_case("method", [name for name in METHODS if name != "KF-Linear-KD"])
 def test_every_method_gives_what_it_gives_of_the_networks_inside(method):
     x, y = normal(60, 6), labels(60, 3)
@@ -97,6 +98,7 @@ def test_every_method_gives_what_it_gives_of_the_networks_inside(method):
         assert_close(result.model(x), expected.model(x), 1e-10)
 
 
+@pytest.mark.slow
 @each_case("method", ["RegMean", "KF-Linear"])
 @each_case("name", WRAPPED)
 def test_every_wrapper_is_taken_off(name, method):
@@ -137,6 +139,7 @@ def test_target_and_ancestor_are_taken_off_too():
             assert_close(one(x), other(x), 1e-12)
 
 
+@pytest.mark.slow
 def test_repair_evaluation_comparison_landscape_and_analysis():
     x, y, data = normal(60, 1, 2, 3), labels(60, 3), images_of((1, 2, 3))
     flat = [initialised(nn.Sequential(nn.Flatten(), *mlp((6, 8, 3), seed=seed)), seed).float() for seed in (1, 2, 3)]

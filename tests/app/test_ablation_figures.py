@@ -53,6 +53,7 @@ def dots(picture, axis: str):
     return {names[y]: x for trace in drawn for x, y in zip(trace.x, trace.y, strict=True)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
 def test_each_change_stands_beside_the_whole_that_is_0(columns, palette):
     picture: Any = parts(columns, of(CLOSED_FORM), palette)
@@ -68,6 +69,7 @@ def test_each_change_stands_beside_the_whole_that_is_0(columns, palette):
     assert "VGG11, non-IID: fit, no refit: mean of the parents' weights (\N{MINUS SIGN}70.0 points)" in picture.caption
 
 
+@pytest.mark.slow
 def test_columns_and_changes_without_a_number_are_left_out(columns):
     picture: Any = parts(columns, of(GRADIENT), LIGHT)
     assert list(picture.figure.layout.yaxis.ticktext) == ["<b>fit</b>", "loss weighted by scores"]
@@ -76,6 +78,7 @@ def test_columns_and_changes_without_a_number_are_left_out(columns):
         parts(columns[1:2], CHANGES, LIGHT)
 
 
+@pytest.mark.slow
 def test_an_interval_around_0_is_undecided(columns):
     """One image of a hundred more."""
     picture: Any = parts(columns, of(CLOSED_FORM), LIGHT)

@@ -48,6 +48,7 @@ def trace(picture, name: str):
     return dict(zip(found.y, found.x, strict=True)), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
 def test_each_row_has_the_papers_number_and_ours_with_its_interval(column, palette):
     picture = beside_the_paper(column, palette)
@@ -127,12 +128,14 @@ def test_the_other_sign_has_a_mark_of_its_own(tmp_path, monkeypatch):
     assert "The other sign: KF-Linear against best parent." in picture.caption
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", [beside_the_paper, rank_against_rank, differences])
 def test_a_column_without_numbers_is_refused_in_a_sentence(empty, draw):
     with pytest.raises(ValueError, match="vgg11-noniid, 2-way"):
         draw(empty, LIGHT)
 
 
+@pytest.mark.slow
 def test_a_picture_shows_itself_in_a_notebook(column, monkeypatch):
     display = pytest.importorskip("IPython.display")
     shown = []

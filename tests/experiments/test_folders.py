@@ -47,6 +47,7 @@ def test_each_table_has_a_file_with_what_it_shows(bundle, tables, tmp_path):
     assert results_in(tmp_path / "kept") == bundle
 
 
+@pytest.mark.slow
 def test_what_tables_share_stands_in_both_and_what_none_shows_in_neither(bundle, tables, tmp_path):
     shared = units("runtime-vgg") & {unit.key() for cell in cells_of("vgg11-noniid") for unit in cell.units}
     assert shared
@@ -69,6 +70,7 @@ def test_a_file_keeps_what_no_table_shows_any_more(bundle, tables, tmp_path):
     assert keys(tmp_path / "runtime-vgg.json") == {stranger.key, *units("runtime-vgg")}
 
 
+@pytest.mark.slow
 def test_every_result_that_comes_with_the_project_is_shown_by_its_table():
     """A change of a scale or a table must not take its records with it."""
     folder = Path(__file__).parents[2] / "benchmarks" / "results" / "experiments"
@@ -77,6 +79,7 @@ def test_every_result_that_comes_with_the_project_is_shown_by_its_table():
         assert used_by([TABLES[path.stem]], kept).results.keys() == kept.results.keys(), path.name
 
 
+@pytest.mark.slow
 def test_a_file_keeps_what_it_holds_and_of_one_unit_the_later_result(bundle, tables, tmp_path):
     first, *others = sorted(units("runtime-vgg"))
     update_folder(tmp_path, Bundle({key: bundle.results[key] for key in others}), tables, with_images=True)
@@ -89,6 +92,7 @@ def test_a_file_keeps_what_it_holds_and_of_one_unit_the_later_result(bundle, tab
         assert all(read[key] == bundle.results[key] for key in others)  # these keep theirs
 
 
+@pytest.mark.slow
 def test_images_are_not_lost_to_a_copy_without_and_can_be_added_later(bundle, tables, tmp_path):
     for with_images in (False, True, False):
         update_folder(tmp_path, bundle, tables, with_images)
@@ -100,6 +104,7 @@ def test_images_are_not_lost_to_a_copy_without_and_can_be_added_later(bundle, ta
             (tmp_path / "was").touch()
 
 
+@pytest.mark.slow
 def test_other_tables_files_are_left_alone(bundle, tables, tmp_path):
     update_folder(tmp_path, bundle, tables)
     before = (tmp_path / "vgg11-full.json").read_bytes()
@@ -108,6 +113,7 @@ def test_other_tables_files_are_left_alone(bundle, tables, tmp_path):
     assert {result.title for result in results_in(tmp_path).results.values()} == {"made up", "again"}
 
 
+@pytest.mark.slow
 def test_given_parents_stand_once_with_all_of_their_columns(tmp_path):
     files = [tmp_path / name for name in ("a", "b")]
     for file in files:
@@ -127,6 +133,7 @@ def test_given_parents_stand_once_with_all_of_their_columns(tmp_path):
     assert {each.columns for each in results_in(tmp_path / "kept").given} == {columns[::-1]}
 
 
+@pytest.mark.slow
 def test_a_runs_folder_is_told_from_a_folder_of_bundles(bundle, tables, tmp_path):
     update_folder(tmp_path / "kept", bundle, tables, with_images=True)
     for result in bundle.results.values():
@@ -150,6 +157,7 @@ def test_a_damaged_file_stops_the_update_before_anything_is_written(bundle, tabl
     assert [path.name for path in tmp_path.iterdir()] == ["widths.json"]
 
 
+@pytest.mark.slow
 def test_the_command_writes_and_updates_a_folder(bundle, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for result in bundle.results.values():

@@ -53,6 +53,7 @@ def numbers(rows: dict[str, list[str]], names: dict[str, str], column: int = 0) 
     return {names[row]: float(cells[column]) for row, cells in rows.items() if row in names}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["HF-Gradient", "KF-Gradient"])
 def test_the_preset_has_the_table_of_the_gradient_variants(tex, method, monkeypatch):
     rows = settings_after(tex, "\\label{tab:appendix-hp}")

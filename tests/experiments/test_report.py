@@ -83,6 +83,7 @@ def empty():
     return report(NOTHING, all_tables(), SMOKE)
 
 
+@pytest.mark.slow
 @each_case("name", TABLES)
 def test_every_table_prints_with_its_command(empty, name):
     text = MARKDOWN.report(empty)
@@ -122,6 +123,7 @@ def test_every_cell_has_a_command(empty):
             assert line["command"].startswith("retrofit "), line
 
 
+@pytest.mark.slow
 def test_nothing_is_measured_of_nothing(empty):
     assert {measured for measured, _ in empty.counts().values()} == {0}
     # Tables share no cell, so all cells are those of the tables.
@@ -318,6 +320,7 @@ def test_given_parents_have_columns_of_their_own(tmp_path):
     assert "Given parents: " in MARKDOWN.report(written)
 
 
+@pytest.mark.slow
 def test_given_parents_stand_at_the_fullest_scale_that_means_the_same_work(tmp_path):
     """They are not made smaller, so `evening` and `paper` fuse them alike; `small` has other epochs and test images."""
     files = [tmp_path / f"parent-{index}.safetensors" for index in range(2)]
@@ -438,6 +441,7 @@ def test_the_command_prints_writes_and_bundles(tmp_path, capsys, monkeypatch):
     assert len(lines_of_csv(capsys.readouterr().out)) > 17
 
 
+@pytest.mark.slow
 def test_without_a_scale_the_command_prints_whatever_is_measured(tmp_path, capsys, monkeypatch):
     from retrofit_core.cli import main
 
@@ -480,6 +484,7 @@ def test_the_command_refuses_in_a_sentence(words, sentence, tmp_path, capsys, mo
     assert sentence in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_given_checkpoints_are_found_again_by_the_command(tmp_path, capsys, monkeypatch):
     from retrofit_core.cli import main
 

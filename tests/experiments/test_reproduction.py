@@ -58,6 +58,7 @@ def test_each_column_is_shown_at_its_best_scale(bundle, runs):
     assert table("vgg11-noniid", scale="small", runs=runs, results=bundle).column().number("KF-Linear, uniform") == 70
 
 
+@pytest.mark.slow
 def test_given_parents_are_of_the_papers_scale(bundle, runs):
     class Pair(ParentSource):
         def to_json(self):
@@ -94,6 +95,7 @@ def test_claims_and_recipes_are_found_by_their_names(bundle, runs):
     assert "an abacus" in recipe["machine"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
@@ -150,6 +152,7 @@ def test_where_nothing_is_measured_the_paper_stands_alone(runs):
     assert "| KF-Linear, conductance" in repr(vgg.column("4-way").show())
 
 
+@pytest.mark.slow
 def test_columns_without_a_number_are_empty_beside_those_that_have_some(bundle, runs):
     words = repr(table("vgg11-noniid", runs=runs, results=bundle).show())
     assert "| KF-Linear, conductance" in words
@@ -169,6 +172,7 @@ def test_the_frame_has_a_line_for_each_number(bundle, runs):
     assert frame["ours"].notna().sum() == 6
 
 
+@pytest.mark.slow
 def test_smoke_is_shown_for_want_of_anything_else(bundle, tmp_path, runs):
     write_bundle(tmp_path / "smoke.json", two_way("smoke"))
     alone = table("vgg11-noniid", runs=runs, results=tmp_path / "smoke.json")

@@ -139,6 +139,7 @@ def all_units():
     return {unit for table in TABLES.values() for cell in table.cells(SCALES["smoke"], 2) for unit in cell.units}
 
 
+@pytest.mark.slow
 def test_different_work_has_different_keys():
     units = all_units()
     assert len({unit.key() for unit in units}) == len({json.dumps(unit.to_json(), sort_keys=True) for unit in units})
@@ -217,6 +218,7 @@ def test_the_networks_of_the_paper_have_their_size(name, shape, classes, paramet
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["smoke", "small", "evening"])
 def test_smaller_scales_have_smaller_networks(scale):
     names = {name for table in TABLES.values() for column in table.columns for name in column.arch}

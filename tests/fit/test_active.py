@@ -97,6 +97,7 @@ READINGS = {
 }
 
 
+@pytest.mark.slow
 @torch.no_grad()
 @each_case("name", READINGS)
 def test_what_is_read_of_a_neuron_is_found_however_it_is_laid_side_by_side(name):
@@ -152,6 +153,7 @@ def test_neurons_that_differ_where_they_are_silent_belong_together():
     assert labels.tolist() == [0, 1, 1, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [cnn, batchnorm_cnn])
 @pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
 def test_a_shuffled_copy_is_found_again(make, method):

@@ -28,6 +28,7 @@ def test_groups_cover_all_neurons_and_cost_what_they_say(name, inputs, device):
     assert grouping.cost == pytest.approx(expected, rel=1e-8, abs=1e-9 * size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GROUPINGS)
 @given(factor=st.floats(1e-5, 1e5), seed=st.integers(0, 5))
 def test_scaling_all_scores_changes_no_group(name, factor, seed):

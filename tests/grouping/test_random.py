@@ -17,6 +17,7 @@ def test_neurons_and_scores_decide_nothing_and_the_seed_everything():
     assert as_sets(drawn[0]) != as_sets(drawn[2])
 
 
+@pytest.mark.slow
 def test_every_neuron_falls_into_every_group_with_equal_chance():
     """Of 4,000 draws a third, within five standard deviations; groups of all possible sizes occur."""
     draws, source = 4000, generator()

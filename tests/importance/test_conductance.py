@@ -13,6 +13,7 @@ from tests.properties import assert_close
 NETWORKS = {"mlp": (mlp, (6,)), "cnn": (cnn, CNN_SHAPE), "residual": (residual, CNN_SHAPE)}
 
 
+@pytest.mark.slow
 @each_case("steps", [1, 10])
 @each_case("name", NETWORKS)
 def test_equals_captum_level_by_level(name, steps):
