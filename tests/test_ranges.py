@@ -11,8 +11,7 @@ from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.fusion.walk import level_generator
 from retrofit_core.networks.architectures import build
-from retrofit_core.runs import RunConfig
-from retrofit_core.runs.config import check_choices
+from retrofit_core.runs import RunConfig, check_choices
 from retrofit_core.system.monitor import Monitor
 from retrofit_core.system.runtime import Runtime
 from retrofit_core.system.settings import Range, settings_of
