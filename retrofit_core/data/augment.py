@@ -14,11 +14,7 @@ from ..system.extras import require
 from ..system.registry import find
 from .images import Images
 
-POLICIES = {
-    "cifar10": "cifar10",
-    "imagenet": "imagenet",
-    "svhn": "svhn",
-}  # the values of torchvision's AutoAugmentPolicy
+POLICIES = {name: name for name in ("cifar10", "imagenet", "svhn")}  # the values of torchvision's AutoAugmentPolicy
 FILL = 128  # grey outside the image, as in the paper's code for AutoAugment
 
 

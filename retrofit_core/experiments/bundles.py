@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..system.files import write
-from .results import FOLDER, Result, all_results, seal_of
+from .results import FOLDER, Result, all_results, rounded, seal_of
 from .units import ParentSource
 
 SCHEMA = 1
@@ -161,7 +161,7 @@ def without_images(result: Result) -> Result:
 def _packed(result: Result, shared: dict[str, int], with_images: bool) -> dict[str, Any]:
     """A result's fields that are not their defaults, with numbers for what is shared."""
     kept = dataclasses.asdict(result if with_images else without_images(result))
-    facts = json.loads(json.dumps(kept), parse_float=lambda text: round(float(text), DIGITS))
+    facts = rounded(kept, DIGITS)
     facts["unit"] = _exchanged(facts["unit"], lambda settings: _number(settings, shared))
     facts["machine"] = _number(facts["machine"], shared)
     facts["command"] = _without_absolute(facts["command"])

@@ -20,6 +20,7 @@ from ..networks.levels import Level, compose, partition
 from ..networks.levels.level import rows
 from ..runs import RunConfig, read_inputs
 from ..system.monitor import Monitor
+from .results import rounded
 
 SCORES = ("uniform", "conductance", "deeplift")
 BINS = 40  # of a histogram of scores
@@ -81,17 +82,8 @@ def clustering(
         "agreement": agreement(labels),
         "singletons": singletons,
         "histograms": histograms,
-        "plane": _rounded(plane),
+        "plane": rounded(plane, 3),  # more than a picture shows
     }
-
-
-def _rounded(value: Any) -> Any:
-    """Numbers with three digits behind the point, which is more than a picture shows."""
-    if isinstance(value, dict):
-        return {name: _rounded(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_rounded(inner) for inner in value]
-    return round(value, 3) if isinstance(value, float) else value
 
 
 def _last_convolution(levels: list[Level]) -> int:

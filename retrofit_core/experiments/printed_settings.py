@@ -22,13 +22,7 @@ GRADIENT: dict[str, float] = {
 #: The paragraph on linear variants: lambda, by grouping.
 LINEAR: dict[str, float] = {"hungarian": 1e-3, "kmeans": 10.0}
 #: The table of training, of VGGs, ViTs and ResNets alike.
-TRAINING: dict[str, float] = {
-    "warmup": 5,
-    "floor": 1e-5,
-    "learning_rate": 1e-3,
-    "label_smoothing": 0.1,
-    "batch": 128,
-}
+TRAINING: dict[str, float] = {"warmup": 5, "floor": 1e-5, "learning_rate": 1e-3, "label_smoothing": 0.1, "batch": 128}
 #: The table of fine-tuning, by data set.
 TUNING: dict[str, dict[str, float]] = {
     "cifar100": {"learning_rate": 3e-4, "floor": 1e-6, "label_smoothing": 0.1, "epochs": 200},

@@ -29,13 +29,13 @@ SHARED = (PARENT, "Ensemble")
 
 @dataclass(frozen=True)
 class Line:
-    """A row of a column: the paper's number and ours."""
+    """A row of a column: the paper's number and ours, in the unit of the column's metric (`report_words.METRICS`)."""
 
     row: str
     paper: Value | None
     state: str
     values: tuple[float, ...] = ()
-    """Ours, one for each seed that is measured"""
+    """Ours, (seeds that are measured,)"""
     note: str = ""
     """Why it was refused, or of which row the number is"""
     command: str = ""
@@ -50,12 +50,12 @@ class Line:
 
     @property
     def deviation(self) -> float | None:
-        """Of ours over seeds; None for a single one."""
+        """Of ours over seeds (of a sample: n - 1), in the metric's unit; None for a single one."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     @property
     def difference(self) -> float | None:
-        """Ours minus the paper's."""
+        """Ours minus the paper's, in the metric's unit (points where that is a percentage)."""
         return None if self.mean is None or self.paper is None else self.mean - self.paper.mean
 
     @property
@@ -78,7 +78,7 @@ class Block:
     parents: tuple[str, ...] = ()
     """Names of the checkpoints that were given"""
     ranked: tuple[int, float | None] | None = None
-    """How many methods both have, and the rank correlation; None where the numbers are no accuracies"""
+    """How many methods both have, and the rank correlation, -1 to 1; None where the numbers are no accuracies"""
     claims: tuple[Claim, ...] = ()
     measured: int = 0
     """Cells with a number or a refusal, one for each seed that is meant"""

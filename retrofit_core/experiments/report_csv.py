@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from .report import Block, Report
+from .results import rounded
 
 FIELDS: tuple[str, ...] = (
     *("kind", "table", "column", "row", "metric"),
@@ -25,8 +26,8 @@ def spreadsheet(report: Report) -> str:
         for block in table.blocks
         for line in _lines(block)
     ]
-    rounded = [[_rounded(line.get(name)) for name in FIELDS] for line in lines]
-    return pd.DataFrame(rounded, columns=list(FIELDS), dtype=object).to_csv(index=False, lineterminator="\n")
+    frame = pd.DataFrame(rounded(lines, DIGITS), columns=list(FIELDS), dtype=object)
+    return frame.to_csv(index=False, lineterminator="\n")
 
 
 def _lines(block: Block) -> Iterator[dict[str, Any]]:
@@ -63,7 +64,3 @@ def _lines(block: Block) -> Iterator[dict[str, Any]]:
             "state": claim.verdict,
             "note": " against ".join(claim.rows) if any(claim.rows) else "",
         }
-
-
-def _rounded(value: Any) -> Any:
-    return round(value, DIGITS) if isinstance(value, float) else value

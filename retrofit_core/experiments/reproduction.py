@@ -97,7 +97,7 @@ class ReproducedColumn:
         return find({line.row: line for line in self.block.lines}, row, f"row of {self.table}, {self.name}")
 
     def number(self, row: str) -> float:
-        """Our mean over seeds.
+        """Our mean over seeds, in the unit of the column's metric.
 
         Raises:
             ValueError: no such row, or it is not measured; the sentence holds the command that does it.
@@ -118,7 +118,7 @@ class ReproducedColumn:
         return find(known, f"{left} - {right}", f"difference of {self.table}, {self.name}")
 
     def gap(self, left: str, right: str) -> Gap | None:
-        """How much more accurate one row of ours is than another; None where no seed of both is measured.
+        """How much more accurate one row of ours is than another, in points; None where no seed of both is measured.
 
         Raises:
             ValueError: no row of that name.
@@ -134,7 +134,7 @@ class ReproducedColumn:
         return next((int(result.metrics.get("samples", 0)) for result in self.results(row)), 0)
 
     def per_class(self, row: str) -> tuple[float, ...]:
-        """Accuracy (%) on each class, mean over seeds; empty where it was not kept."""
+        """Accuracy (%) on each class, mean over seeds, (classes,); () where it was not kept."""
         kept = [result.metrics["per_class"] for result in self.results(row) if result.metrics.get("per_class")]
         return tuple(statistics.fmean(values) for values in zip(*kept, strict=True) if None not in values)
 
@@ -280,12 +280,7 @@ class ReproducedTable:
         deadline = None if seconds is None else time.time() + seconds
         with notebook_bar(missing) as (bar, on_result):
             outcome = run(
-                planned,
-                request.runs,
-                monitor=monitor or bar,
-                deadline=deadline,
-                device=device,
-                on_result=on_result,
+                planned, request.runs, monitor=monitor or bar, deadline=deadline, device=device, on_result=on_result
             )
         if outcome.failed:
             unit, why = outcome.failed[0]

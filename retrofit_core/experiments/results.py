@@ -90,6 +90,11 @@ def packed(correct: np.ndarray) -> str:
     return base64.b64encode(np.packbits(correct).tobytes()).decode()
 
 
+def rounded(content: Any, digits: int) -> Any:
+    """Plain JSON types, with at most so many digits behind the point."""
+    return json.loads(json.dumps(content), parse_float=lambda text: round(float(text), digits))
+
+
 def path_of(root: str | Path, key: str) -> Path:
     """Where a unit's result lies in a runs folder."""
     return Path(root, FOLDER, f"{key}.json")

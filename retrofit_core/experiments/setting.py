@@ -32,7 +32,7 @@ class CellResults:
 
     @property
     def number(self) -> float | None:
-        """The cell's number; None where something is refused or not measured."""
+        """The cell's number, in the unit of its metric; None where something is refused or not measured."""
         numbers = [result.metric(self.cell.metric) for result in self.results if result and not result.refusal]
         known = [number for number in numbers if number is not None]
         if len(known) < len(self.results):

@@ -254,12 +254,7 @@ TABLES: dict[str, Table] = {
             "widths",
             "VGG11s of different widths, non-IID CIFAR-10",
             _widths(),
-            (
-                "KF-Linear, uniform, by activity",
-                "KF-Linear, conductance, by activity",
-                "Random-Linear, uniform",
-                "LP",
-            ),
+            ("KF-Linear, uniform, by activity", "KF-Linear, conductance, by activity", "Random-Linear, uniform", "LP"),
         ),
         Table(
             "fusion-set-size",

@@ -189,11 +189,7 @@ def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, de
     return outputs.float().cpu()
 
 
-def ensemble(
-    models: Sequence[nn.Module],
-    combine: str | Combination = "softmax",
-    shares: Any = None,
-) -> nn.Module:
+def ensemble(models: Sequence[nn.Module], combine: str | Combination = "softmax", shares: Any = None) -> nn.Module:
     """Average classifiers: an entry of COMBINATIONS, or a function (logits (models, n, classes), shares) ->
     (n, classes).
 
