@@ -25,9 +25,9 @@ from ..system.device import pick
 from ..system.files import write
 from ..system.registry import find, known_name
 from ..system.texts import path
-from .experiments import Question, Reproduction, Request
 from .measured import measured, results_of, scales_of
 from .progress import units_progress
+from .questions import Question, Reproduction, Request
 from .terminal import advised, err, new_table, out
 
 SOME_FAILED = 1
