@@ -289,7 +289,7 @@ def test_scores_are_the_marginals(monkeypatch):
 
     def transport(cost, mu, nu, *others):
         seen.append((mu, nu))
-        return mu[:, None] * nu
+        return mu[:, None] * nu, True
 
     monkeypatch.setattr("retrofit_core.baselines.otfusion.transport", transport)
     options = {"importance": "conductance", "importance_data": "fusion"}
