@@ -13,7 +13,7 @@ KEEP := MALLOC_MMAP_THRESHOLD_=2000000000 MALLOC_TRIM_THRESHOLD_=2000000000
 .PHONY: help app test quick test-all lint types format notebooks bundle benchmark mutations docs dist clean
 
 help:  ## List the targets
-	@grep -hE "^[a-z]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*##/\t/"
+	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*##/\t/"
 
 # The stamps tie each installation to the files that decide it.
 $(VENV)/installed: requirements.txt pyproject.toml
@@ -30,7 +30,7 @@ $(VENV)/installed-dev: $(VENV)/installed requirements-dev.txt
 app: $(VENV)/installed  ## Set up and open the workbench in the browser
 	$(BIN)/retrofit app
 
-test: $(VENV)/installed-dev  ## Set up and run the tests (under eight minutes on two cores)
+test: $(VENV)/installed-dev  ## Set up and run the tests
 	$(KEEP) $(BIN)/python -m pytest $(PARALLEL)
 
 quick: $(VENV)/installed-dev  ## The tests that need under a minute

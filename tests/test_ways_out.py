@@ -302,7 +302,7 @@ class Ways:
         return options
 
 
-#: Tried in `make quick`; all networks and situations after it.
+#: A few of everything; all networks after it.
 QUICK = [
     ("plain", "three parents"),
     ("plain", "active"),
