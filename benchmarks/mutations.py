@@ -167,11 +167,8 @@ def _environment(copy: Path) -> dict[str, str]:
 def merged(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The newest row of each change that the table still has, in its order."""
     newest = {row["mutation"]: row for row in [*read("mutations").get("rows", []), *rows]}
-    known = [newest[one.name] for one in MUTATIONS if one.name in newest]
-    table = {one.name: one for one in MUTATIONS}
-    return [
-        row for row in known if (row["old"], row["new"]) == (table[row["mutation"]].old, table[row["mutation"]].new)
-    ]
+    known = [(one, newest[one.name]) for one in MUTATIONS if one.name in newest]
+    return [row | {"file": one.file} for one, row in known if (row["old"], row["new"]) == (one.old, one.new)]
 
 
 if __name__ == "__main__":
