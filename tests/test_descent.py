@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from retrofit_core.system.monitor import Cancelled, Monitor
-from retrofit_core.training.descent import Best, batches, descend, one_epoch
+from retrofit_core.training.descent import Best, Descent, batches, descend, one_epoch
 
 
 class Scalar(nn.Module):
@@ -26,13 +26,25 @@ class Scalar(nn.Module):
         return (self.weight - samples.double()).square().mean()
 
 
-SETTINGS = {"learning_rate": 0.1, "weight_decay": 0.0, "epochs": 5, "batch_size": 3, "validation": 0.2}
+SETTINGS = {
+    "learning_rate": 0.1,
+    "weight_decay": 0.0,
+    "epochs": 5,
+    "batch_size": 3,
+    "validation": 0.2,
+    "patience": None,
+}
+
+
+MODES = ("training_mode", "smallest_batch", "monitor")
 
 
 def fitted(module, **settings):
     generator = torch.Generator().manual_seed(0)
     measure = lambda samples: module.loss(samples).item()  # noqa: E731
-    return descend(module, 10, module.loss, measure, generator=generator, **{**SETTINGS, **settings})
+    descent = Descent(**{**SETTINGS, **{name: value for name, value in settings.items() if name not in MODES}})
+    modes = {name: value for name, value in settings.items() if name in MODES}
+    return descend(module, 10, module.loss, measure, descent, generator=generator, **modes)
 
 
 def test_the_curve_is_that_of_adamw_by_hand():
@@ -66,7 +78,7 @@ def test_patience_counts_epochs_without_improvement_and_none_means_never():
 def test_a_spent_budget_begins_no_epoch():
     module = Scalar()
     slow = lambda samples: time.sleep(0.002) or module.loss(samples)  # noqa: E731
-    curve = descend(module, 10, slow, lambda samples: 1.0, generator=torch.Generator(), budget=0.0, **SETTINGS)
+    curve = descend(module, 10, slow, lambda samples: 1.0, Descent(**SETTINGS), generator=torch.Generator(), budget=0.0)
     assert [entry["epoch"] for entry in curve] == [0] and not module.modes
 
 

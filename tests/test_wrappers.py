@@ -1,13 +1,14 @@
 """Networks in wrappers are fused as the networks inside of them."""
 
 import copy
+import pickle
 import warnings
 
 import pytest
 import torch
 from torch import nn
 
-from retrofit_core import compare, evaluate
+from retrofit_core import compare, evaluate, giving_logits
 from retrofit_core.baselines.repair import repair
 from retrofit_core.inspection.analysis import analyse
 from retrofit_core.methods import METHODS
@@ -194,3 +195,30 @@ def test_torchscript_is_refused_before_any_work_with_a_way_out_that_works(make):
     network = mlp((6, 8, 3), seed=5)
     network.load_state_dict(made[0].state_dict())
     assert_close(network(x), made[0](x), 1e-12)
+
+
+class Dict(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.drop = nn.Linear(3, 4), nn.Dropout(0.5)
+
+    def forward(self, x):
+        return {"logits": self.drop(self.layer(x)), "x": x}
+
+
+def test_our_wrapper_shares_everything_with_its_network():
+    network, x = Dict(), normal(2, 3).float()
+    wrapper = giving_logits(network, "logits").eval()
+    assert not network.training and list(wrapper.state_dict()) == list(network.state_dict())
+    for same in (pickle.loads(pickle.dumps(wrapper)), copy.deepcopy(wrapper), copy.copy(wrapper)):
+        assert torch.equal(same(x), network(x)["logits"])
+    apart = copy.deepcopy(wrapper)
+    apart.layer.weight.data.zero_()
+    assert network.layer.weight.any() and not apart.network.layer.weight.any()
+    wrapper.double()
+    wrapper.further = nn.Linear(1, 1)
+    assert network.layer.weight.dtype == torch.float64 and "further.weight" in network.state_dict()
+    calls = []
+    network.register_forward_hook(lambda *_: calls.append(1))
+    wrapper(x.double())
+    assert calls == [1]

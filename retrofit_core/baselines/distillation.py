@@ -190,8 +190,8 @@ def fit_to_goals(
             len(inputs),
             loss,
             measure,
+            settings,
             generator=torch.Generator().manual_seed(seed),
-            **settings.descent,
             budget=budget,
             training_mode=True,
             # BatchNorm cannot normalise a single sample.

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ..system import device as devices
 from ..system.monitor import Monitor
-from ..system.settings import AT_LEAST_ONE, COUNT, Range, Value, setting, settings_of
+from ..system.settings import AT_LEAST_ONE, COUNT, Range, Value, setting
 
 Batch = TypeVar("Batch", bound=Sized)
 
@@ -88,14 +88,9 @@ class Descent(Value):
     patience: int | None = setting(15, "epochs without improvement before it stops; none: never", COUNT)
 
     @property
-    def descent(self) -> dict[str, Any]:
-        """These settings as `descend` takes them."""
-        return {name: getattr(self, name) for name in settings_of(Descent)}
-
-    @property
     def epochs_range(self) -> tuple[int, int]:
         """The fewest epochs, where nothing improves, and the most."""
-        return fewest_epochs(self.epochs, self.patience), self.epochs
+        return self.epochs if self.patience is None else min(self.epochs, self.patience + 1), self.epochs
 
 
 @torch.no_grad()
@@ -119,14 +114,9 @@ def descend(
     samples: int,
     loss: Callable[[Tensor], Tensor],
     measure: Callable[[Tensor], float],
+    settings: Descent,
     *,
     generator: torch.Generator,
-    learning_rate: float,
-    weight_decay: float,
-    epochs: int,
-    batch_size: int,
-    validation: float,
-    patience: int | None = None,
     budget: float | None = None,
     training_mode: bool = False,
     smallest_batch: int = 1,
@@ -140,9 +130,8 @@ def descend(
         samples: their number, at least 2.
         loss: mean loss of the samples of these numbers (n,) int64, on the module's device.
         measure: the same as a number, without gradients, for as many samples as there are.
+        settings: at least one sample is held out, and at least one is left to fit to.
         generator: decides which samples are held out, and the order of the others in every epoch.
-        validation: share of the samples held out; at least one sample, and at least one is left to fit to.
-        patience: epochs without improvement before stopping; None: never.
         budget: seconds after which no epoch begins; None: no limit. With it results depend on the machine.
         training_mode: whether steps are taken in training mode and measured in evaluation mode, in which the module is
             left; otherwise its mode is not touched.
@@ -155,7 +144,7 @@ def descend(
     """
     begin, monitor, device = time.perf_counter(), monitor or Monitor(), devices.of(module)
     order = torch.randperm(samples, generator=generator).to(device)
-    count = min(samples - 1, max(1, round(validation * samples)))
+    count = min(samples - 1, max(1, round(settings.validation * samples)))
     held_out, fitted = order[:count], order[count:]
 
     def measured(numbers: Tensor) -> float:
@@ -166,17 +155,17 @@ def descend(
 
     def shuffled() -> Iterator[Tensor]:
         order = fitted[torch.randperm(len(fitted), generator=generator).to(device)]
-        for batch in batches(order, batch_size, smallest_batch):
+        for batch in batches(order, settings.batch_size, smallest_batch):
             monitor.check()
             yield batch
 
     with _all_parameters_free(module), torch.enable_grad():
-        optimiser = torch.optim.AdamW(module.parameters(), lr=learning_rate, weight_decay=weight_decay)
+        optimiser = torch.optim.AdamW(module.parameters(), settings.learning_rate, weight_decay=settings.weight_decay)
         best = Best(module)
         start = measured(held_out)
         best.offer(0, -start)
         curve = [{"epoch": 0, "loss": measured(fitted), "validation": start}]
-        for epoch in range(1, epochs + 1):
+        for epoch in range(1, settings.epochs + 1):
             if budget is not None and time.perf_counter() - begin > budget:
                 break
             if training_mode:
@@ -184,17 +173,12 @@ def descend(
             error = one_epoch(shuffled(), loss, optimiser)
             numbers = {"loss": error, "validation": measured(held_out)}
             curve.append({"epoch": epoch, **numbers})
-            monitor.emit("epoch", index=epoch, total=epochs, **numbers)
+            monitor.emit("epoch", index=epoch, total=settings.epochs, **numbers)
             best.offer(epoch, -numbers["validation"])
-            if patience is not None and best.epoch != epoch and epoch - best.epoch >= patience:
+            if settings.patience is not None and best.epoch != epoch and epoch - best.epoch >= settings.patience:
                 break
         best.restore()
     return curve
-
-
-def fewest_epochs(epochs: int, patience: int | None) -> int:
-    """How many epochs `descend` takes at least, where it may stop as soon as `patience` epochs bring nothing."""
-    return epochs if patience is None else min(epochs, patience + 1)
 
 
 def batches(order: Tensor, size: int, smallest: int = 1) -> list[Tensor]:

@@ -92,15 +92,7 @@ class Gradient(Descent, Fit):
             parts = samples.split(max(self.batch_size, 64))
             return sum(loss(part).item() * len(part) for part in parts) / len(samples)
 
-        return descend(
-            module,
-            len(inputs),
-            loss,
-            measure,
-            generator=generator,
-            **self.descent,
-            monitor=monitor,
-        )
+        return descend(module, len(inputs), loss, measure, self, generator=generator, monitor=monitor)
 
     def fit(self, step: Step, sums: Moments | Rows, solution: Solution, groups: Grouping, s: Tensor) -> Fitted:
         """Train the level's weights, from those of the parents on."""
