@@ -8,6 +8,7 @@ network.
 import json
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -36,15 +37,12 @@ CURVE, TUNED, METRICS = FINETUNING.growing, "tuned.safetensors", FINETUNING.last
 RECIPE = RECIPES["finetune"]
 
 
-def _wrong_augmentation(value: Any) -> str:
+def _wrong_augmentation(value: object) -> str:
     """What an augmentation has to be; empty for a good one."""
-    if value == AUTO:
-        return ""
-    try:
-        augmentation(value)
-    except (ValueError, AttributeError):  # the latter of what is no text
-        return "auto, none, or a list of crop=PIXELS, flip, policy=NAME and cutmix, such as crop=4,flip"
-    return ""
+    with suppress(ValueError):
+        if value == AUTO or (isinstance(value, str) and augmentation(value)):
+            return ""
+    return "auto, none, or a list of crop=PIXELS, flip, policy=NAME and cutmix, such as crop=4,flip"
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def _has_levels(folder: Path) -> bool:
     return read_status(folder)["state"] == "done" or (folder / "partial.safetensors").exists()
 
 
-def write_identity(folder: Path, identity: Identity, **facts: Any) -> None:
+def write_identity(folder: Path, identity: Identity, **facts: object) -> None:
     """Write config.json; `facts` are kept in it beside the identity."""
     write(folder / "config.json", json.dumps({"schema": SCHEMA, **identities.to_json(identity), **facts}, indent=1))
 

@@ -89,6 +89,11 @@ class Work:
         return self.folder.name
 
     @property
+    def words(self) -> str:
+        """In sentences: "run 3f2a", "this landscape"."""
+        return f"run {self.name}" if self.kind == FUSION else f"this {self.kind.words.removeprefix('the ')}"
+
+    @property
     def going(self) -> bool:
         """Whether a worker is at it."""
         return worker_of(self.folder).get("work") == self.kind.verb and worker_lives(self.folder)
@@ -304,40 +309,40 @@ def alone(runs: Path) -> Iterator[None]:
 # --- the trash ------------------------------------------------------------------------------------
 
 
-def delete(folder: Path, what: str, *, with_others: bool = False) -> None:
+def delete(work: Work, runs: Path, *, with_others: bool = False) -> None:
     """Move a piece of work to the trash beside it; what was there before is gone for good.
 
     Args:
-        what: it is, in words, for refusals.
+        runs: the runs folder, which is held meanwhile.
         with_others: it belongs to those that are in the trash already, and they stay.
     Raises:
-        ValueError: it is not there any more, or a process is at it or at work in it.
+        ValueError: it is not there any more, a process is at it or at work in it, or the runs folder cannot be written to.
     """
-    if not folder.exists():
-        raise ValueError(f"{what} is not there any more.")
-    if is_going(folder) or any(worker_lives(note.parent) for note in folder.glob(f"*/*/{WORKER}")):
-        raise ValueError(f"{what} is going on. Cancel it first.")
-    trash = folder.parent / TRASH
-    if not with_others:
-        shutil.rmtree(trash, ignore_errors=True)
-    trash.mkdir(exist_ok=True)
-    folder.rename(trash / folder.name)
+    folder, trash = work.folder, work.folder.parent / TRASH
+    with alone(runs):
+        if not folder.exists():
+            raise ValueError(f"{work.words} is not there any more.")
+        if is_going(folder) or any(worker_lives(note.parent) for note in folder.glob(f"*/*/{WORKER}")):
+            raise ValueError(f"{work.words} is going on. Cancel it first.")
+        if not with_others:
+            shutil.rmtree(trash, ignore_errors=True)
+        trash.mkdir(exist_ok=True)
+        folder.rename(trash / work.name)
 
 
-def restore(folder: Path, what: str, again: str) -> None:
+def restore(work: Work, runs: Path) -> None:
     """Bring back what was deleted.
 
-    Args:
-        what, again: in words, for refusals: what it is, and that it was started anew.
     Raises:
-        ValueError: it is not in the trash, or has been started anew since.
+        ValueError: it is not in the trash, has been started anew since, or the runs folder cannot be written to.
     """
-    if folder.exists():
-        raise ValueError(again)
-    deleted = folder.parent / TRASH / folder.name
-    if not deleted.exists():
-        raise ValueError(f"{what} is not kept any more.")
-    deleted.rename(folder)
+    deleted = work.folder.parent / TRASH / work.name
+    with alone(runs):
+        if work.folder.exists():
+            raise ValueError(f"{work.words} was started again since.")
+        if not deleted.exists():
+            raise ValueError(f"{work.words} is not kept any more.")
+        deleted.rename(work.folder)
 
 
 # --- what is asked of a finished run --------------------------------------------------------------

@@ -26,7 +26,7 @@ class Monitor:
         self._on_event = on_event
         self._cancelled = cancelled
 
-    def emit(self, kind: str, **fields: Any) -> None:
+    def emit(self, kind: str, **fields: object) -> None:
         """Report one event."""
         if self._on_event is not None:
             self._on_event({"kind": kind, **fields})
@@ -36,7 +36,7 @@ class Monitor:
         if self._cancelled is not None and self._cancelled():
             raise Cancelled("cancelled on request")
 
-    def each(self, kind: str, items: Iterable[Item], **fields: Any) -> Iterator[Item]:
+    def each(self, kind: str, items: Iterable[Item], **fields: object) -> Iterator[Item]:
         """Iterate with one event and one cancellation check before each item."""
         total = len(items) if isinstance(items, Sized) else None
         for index, item in enumerate(items):

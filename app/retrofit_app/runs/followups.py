@@ -51,25 +51,15 @@ def is_shipped(work: Work, entry: Entry) -> bool:
 
 
 def delete(work: Work, entry: Entry) -> None:
-    """Move a piece of work to the trash beside it; what was there before is gone for good.
-
-    Raises:
-        ValueError: it is shipped, going on, or not there any more, or its folder cannot be written to.
-    """
+    """Move a piece of work to the trash, see `store.delete`; refuses shipped work with a ValueError, too."""
     if is_shipped(work, entry):
-        raise ValueError(f"{_this(work)} came with the workbench and stays.")
-    with store.alone(_within(entry)):
-        store.delete(work.folder, _this(work))
+        raise ValueError(f"{work.words} came with the workbench and stays.")
+    store.delete(work, _within(entry))
 
 
 def restore(work: Work, entry: Entry) -> None:
-    """Bring back what was deleted last.
-
-    Raises:
-        ValueError: it is not in the trash, or has been started anew since, or its folder cannot be written to.
-    """
-    with store.alone(_within(entry)):
-        store.restore(work.folder, _this(work), f"{_this(work)} was started again since.")
+    """Bring back what was deleted last, see `store.restore`."""
+    store.restore(work, _within(entry))
 
 
 def curve(tuning: Work) -> dict[str, Any]:
@@ -99,10 +89,6 @@ def _read(tuning: Work, name: str, needed: tuple[str, ...] = ()) -> dict[str, An
     if missing := set(needed) - content.keys():
         raise ValueError(f"{name} of the fine-tuning {tuning.name} has no {', '.join(sorted(missing))}.")
     return content
-
-
-def _this(work: Work) -> str:
-    return f"this {work.kind.words.removeprefix('the ')}"
 
 
 def _within(entry: Entry) -> Path:

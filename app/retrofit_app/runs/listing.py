@@ -16,7 +16,7 @@ def entries(folder: Path | None = None) -> tuple[list[Entry], list[str]]:
     Finished records are read once, and again when they change: the entries are shared, do not change them.
     """
     folder = folder or runs_folder()
-    known, kept = _finished.pop(str(folder), {}), {}
+    known, finished = _finished.get(str(folder), {}), {}
     good, problems = [], []
     for path, shipped in [*((str(BUNDLED / name), True) for name in bundle_facts().get("runs", ())), *_records(folder)]:
         stamp = _stamp(path)
@@ -27,16 +27,14 @@ def entries(folder: Path | None = None) -> tuple[list[Entry], list[str]]:
             continue
         good.append(entry)
         if entry.status["state"] == "done" and entry.inputs is not None:  # all that an entry says is in these two files
-            kept[path] = stamp, entry
-    _finished[str(folder)] = kept
-    while len(_finished) > FOLDERS:
-        _finished.pop(next(iter(_finished)), None)
+            finished[path] = stamp, entry
+    _finished.clear()
+    _finished[str(folder)] = finished
     return sorted(good, key=lambda entry: (not entry.shipped, 0 if entry.shipped else -_age(entry))), problems
 
 
-#: Runs folder -> record -> (stamp, entry), for finished ones. A server has one runs folder.
+#: Runs folder -> record -> (stamp, entry), for finished ones of the folder that was listed last: a server has one.
 _finished: dict[str, dict[str, tuple[Any, Entry]]] = {}
-FOLDERS = 2
 
 
 def _records(folder: Path) -> list[tuple[str, bool]]:

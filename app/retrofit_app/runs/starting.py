@@ -148,23 +148,10 @@ def _check_files(config: dict[str, Any], base: Path) -> None:
 
 
 def delete(folder: Path, with_others: bool = False) -> None:
-    """Move a run to the trash; what was there before is gone for good.
-
-    Args:
-        with_others: it belongs to those that are in the trash already, and they stay.
-    Raises:
-        ValueError: it is going on by now, it is not there any more, or the runs folder cannot be written to.
-    """
-    with store.alone(folder.parent):
-        store.delete(folder, f"run {folder.name}", with_others=with_others)
+    """Move a run to the trash, see `store.delete`."""
+    store.delete(Work(FUSION, folder), folder.parent, with_others=with_others)
 
 
 def restore(folder: Path) -> None:
-    """Bring back a run from the trash.
-
-    Raises:
-        ValueError: it is not in the trash, has been started anew since, or the runs folder cannot be written to.
-    """
-    with store.alone(folder.parent):
-        again = f"the same work was started again since, as run {folder.name}."
-        store.restore(folder, f"run {folder.name}", again)
+    """Bring back a run from the trash, see `store.restore`."""
+    store.restore(Work(FUSION, folder), folder.parent)
