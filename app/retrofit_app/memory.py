@@ -23,7 +23,7 @@ Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")
 
 
-def kept(most: int, spinner: str = "") -> Callable[[Callable[Arguments, Value]], Callable[Arguments, Value]]:
+def cached(most: int, spinner: str = "") -> Callable[[Callable[Arguments, Value]], Callable[Arguments, Value]]:
     """Keep what a function returns, by its positional arguments; named ones do not count. Values are shared: do not change them.
 
     Args:

@@ -460,7 +460,7 @@ def test_histograms_count_every_neuron():
     scores = [0.0, 1e-6, 0.2, 0.8, 1.0, 2.0, 40.0, 1.0]
     picture = figures.score_histogram(seen([0] * 8, scores), "Conductance", LIGHT)
     assert sum(sum(trace.y) for trace in picture.figure.data) == 8 and "2 carry next to nothing" in picture.caption
-    kept = figures.kept_histogram(np.array([0.0, 0.05, 1.0, 1.0]), np.array([0, 0, 1, 1]), LIGHT)
+    kept = figures.r2_histogram(np.array([0.0, 0.05, 1.0, 1.0]), np.array([0, 0, 1, 1]), LIGHT)
     assert [sum(trace.y) for trace in kept.figure.data] == [2, 2] and "2 of 4 neurons" in kept.caption
 
 

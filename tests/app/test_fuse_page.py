@@ -525,7 +525,7 @@ def test_a_link_opens_no_file_outside_the_known_folders_before_a_click(tmp_path,
     monkeypatch.setattr("retrofit_app.pages.fuse.plan.plan", lambda picks, entries: opened.append(picks) or Plan())
     outside = str(tmp_path / "elsewhere")
     page = open_form(networks=networks, data=outside, files=f"{outside}/a.pt|{outside}/b.pt", rows=f"{outside}/s.json")
-    assert not opened and "start" not in keys(page) and outside in figures.shown(page.info[-1].value)
+    assert not opened and "start" not in keys(page) and outside in figures.plain_text(page.info[-1].value)
     button(page, "fuse-grant").click().run()
     assert opened[0].data == outside and "fuse-grant" not in keys(page) and "start" in keys(page)
 

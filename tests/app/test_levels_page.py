@@ -105,7 +105,7 @@ def test_nonsense_in_the_address_is_named_and_nothing_breaks(record):
     page = open_page(
         run="analysed", level="99", step="dance", score="guess", seed="77", neuron="-1", pick="<b>", mark="Z9"
     )
-    warnings = figures.shown(" ".join(warning.value for warning in page.warning))
+    warnings = figures.plain_text(" ".join(warning.value for warning in page.warning))
     for text in ("level=99", "step=dance", "score=guess", "seed=77", "neuron=-1", "pick=<b>", "mark=Z9"):
         assert f"Ignored {text} in the address" in warnings
     assert not page.exception and not page.error

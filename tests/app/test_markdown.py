@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from streamlit.testing.v1 import AppTest
 
 from retrofit_app import runs
-from retrofit_app.figures import escaped, shown
+from retrofit_app.figures import escaped, plain_text
 from retrofit_app.figures.markdown import JOINER
 from tests.marks import each_case
 
@@ -55,7 +55,7 @@ def test_markdown_shows_the_text_itself(text):
 @given(st.text(st.sampled_from("![](){}<>*_`~#$&:|+-=.\\/\n\t 1a@\"'"), max_size=30).filter(str.strip))
 def test_no_text_becomes_anything_else(text):
     assert rendered(escaped(text)).replace(JOINER, "") == " ".join(text.split())
-    assert shown(f"**{escaped(text)}**") == " ".join(text.split())
+    assert plain_text(f"**{escaped(text)}**") == " ".join(text.split())
 
 
 @pytest.mark.parametrize("text", ["http://a.example", "www.a.example", "a@b.example", ":material/home:", ":smile:"])

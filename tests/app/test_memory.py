@@ -20,7 +20,7 @@ KIBI = 2**10
 def test_the_least_recently_used_values_go_when_there_are_too_many_bytes():
     made = []
 
-    @memory.kept(10 * KIBI)
+    @memory.cached(10 * KIBI)
     def array(name: str, size: int) -> np.ndarray:
         made.append(name)
         return np.zeros(size, dtype=np.uint8)
@@ -39,7 +39,7 @@ def test_the_least_recently_used_values_go_when_there_are_too_many_bytes():
 def test_named_arguments_and_failures_are_not_kept():
     calls = []
 
-    @memory.kept(KIBI)
+    @memory.cached(KIBI)
     def value(key: list, *, _hidden: int) -> int:
         calls.append(_hidden)
         if _hidden == 0:
@@ -54,7 +54,7 @@ def test_named_arguments_and_failures_are_not_kept():
 def test_what_sessions_ask_for_at_once_is_made_once():
     made, asked = [], threading.Barrier(4)
 
-    @memory.kept(KIBI)
+    @memory.cached(KIBI)
     def value(key: int) -> int:
         made.append(key)
         return key

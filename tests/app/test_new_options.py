@@ -12,7 +12,7 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from retrofit_app import bundle, runs
-from retrofit_app.figures import shown
+from retrofit_app.figures import plain_text
 from retrofit_app.pages.fuse import configs
 from retrofit_core.fusion.grouping import GROUPINGS, Grouper, Grouping
 from retrofit_core.fusion.importance import IMPORTANCE, Importance
@@ -116,7 +116,7 @@ def test_a_record_holds_them(registered, monkeypatch):
     assert {name: decided[name] for name in expected} == expected
     page = open_page(run="mine")
     assert not page.error and not page.exception
-    assert "in_turn grouping, loudness importance" in shown(page.sidebar.caption[0].value)
+    assert "in_turn grouping, loudness importance" in plain_text(page.sidebar.caption[0].value)
     other = configs.fusion(form_of({**ADDRESS, "options": "power=2.0"})[1], None, 64, 10)
     assert other.key() != config.key() != bundle.config("KF-Linear").key()
 

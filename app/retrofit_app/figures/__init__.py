@@ -12,7 +12,7 @@ from .diagnosis import fitted, worst_level
 from .errors import errors_scatter
 from .fits import group_words, loss_curve, loss_plane, residual_bars, stream_words
 from .landscape import headline, landscape_plane, loss_path
-from .markdown import escaped, shown
+from .markdown import escaped, plain_text
 from .marks import Marks, cluster_words, marks
 from .network import drawn_network
 from .neurons import Neurons, densest_cluster, destinations, neurons, recorded, same_numbers
@@ -20,5 +20,5 @@ from .noise import Difference, difference, interval, margin
 from .palette import CONFIG, DARK, LIGHT, Palette
 from .picture import LETTERS, Picture, enlarged, letter, lettered, listing, number, percent, share, sign
 from .plane import activations
-from .single import activity_histogram, explained, fit_scatter, kept_histogram, members_words, score_histogram
+from .single import activity_histogram, explained, fit_scatter, members_words, r2_histogram, score_histogram
 from .tiles import KNOWN, Tile, tiles

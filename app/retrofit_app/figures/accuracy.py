@@ -6,7 +6,7 @@ from html import escape
 
 import numpy as np
 
-from .drawing import NOTHING, bars, cells, class_axis, drawn, edge, lettering, room, rows
+from .drawing import NOTHING, bars, cells, class_axis, edge, lettering, plot, room, rows
 from .noise import interval, margin
 from .palette import Palette, scale, shade
 from .picture import Picture, listing, quoted, share
@@ -61,7 +61,7 @@ def accuracy_bars(networks: Sequence[Network], palette: Palette) -> Picture:
             textposition="middle right",
         ),
     ]
-    figure = drawn(
+    figure = plot(
         palette,
         traces,
         44 + 34 * len(networks),
@@ -98,7 +98,7 @@ def class_grid(networks: Sequence[Network], classes: Sequence[str], palette: Pal
         ),
     ]
     top, across = class_axis("class", classes, palette)
-    figure = drawn(
+    figure = plot(
         palette,
         traces,
         14 + top + 34 * len(networks),

@@ -5,7 +5,7 @@ from html import escape
 from textwrap import wrap
 from typing import Any
 
-from .drawing import BELOW, Trace, drawn, edge, note, rows, scatter
+from .drawing import BELOW, Trace, edge, note, plot, rows, scatter
 from .palette import SHAPES, Palette
 from .picture import Picture, listing
 from .quantities import Quantity, quantity
@@ -61,7 +61,7 @@ def across(columns: Sequence[Any], names: Sequence[str], palette: Palette) -> Pi
     if kind.whole is not None:  # lines are read against each other: the axis reaches as far as they do
         low, high = kind.whole
         axis |= {"range": [max(low, min(values) - ROOM), min(high, max(values) + ROOM)]}
-    figure = drawn(
+    figure = plot(
         palette,
         traces,
         TITLE + PANEL + bottom,

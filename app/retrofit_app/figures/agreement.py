@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .drawing import ABOVE, axis, axis_of_names, bars, cells, drawn, hatched, targets
+from .drawing import ABOVE, axis, axis_of_names, bars, cells, hatched, plot, targets
 from .neurons import Neurons
 from .palette import Palette
 from .picture import Picture, number, percent
@@ -66,7 +66,7 @@ def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette) -> P
             hovertemplate="%{text}<extra></extra>",
         ),
     ]
-    figure = drawn(
+    figure = plot(
         palette,
         traces,
         60 + 76 * len(names),
@@ -133,7 +133,7 @@ def cluster_sizes(grouped: Neurons, palette: Palette) -> Picture:
             ("of one network", ~mixed, palette.grey, "/"),
         )
     ]
-    figure = drawn(
+    figure = plot(
         palette,
         traces,
         270,

@@ -7,7 +7,7 @@ from textwrap import wrap
 import numpy as np
 
 from .accuracy import Network
-from .drawing import Trace, cells, class_axis, drawn, lettering, room, rows, scatter
+from .drawing import Trace, cells, class_axis, lettering, plot, room, rows, scatter
 from .palette import Palette, mixed, scale, shade
 from .picture import Picture, letter, listing, number, percent, quoted, share
 from .tiles import KNOWN
@@ -64,7 +64,7 @@ def class_sources(
     top, across = class_axis("class" if few else f"{len(classes)} classes", shown, palette)
     first = 0 if len(parents) > 1 else 1
     high = max(34, 8 + 17 * max(map(len, lines)))  # px of a row
-    figure = drawn(
+    figure = plot(
         palette,
         traces,
         14 + top + high * (len(networks) + 1 - first),

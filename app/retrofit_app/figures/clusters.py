@@ -42,28 +42,28 @@ def clusters(
     """
     grouped = level if isinstance(level, Neurons) else neurons(level)
     sizes = np.clip(mark_size(len(grouped.labels)) * np.sqrt(grouped.weights), 4, 26)
-    drawn = marks(grouped, reference, whole)
-    shown, (low, high) = drawn.shown, (drawn.centre - drawn.reach, drawn.centre + drawn.reach)
+    placed = marks(grouped, reference, whole)
+    shown, (low, high) = placed.shown, (placed.centre - placed.reach, placed.centre + placed.reach)
 
     traces: list[Trace] = []
-    for cluster in drawn.joined:
+    for cluster in placed.joined:
         members = grouped.labels == cluster
         middle = np.clip(centroid(grouped.points, grouped.weights, members), low, high)
-        kind = int(drawn.kinds[members][0])
+        kind = int(placed.kinds[members][0])
         colour = palette.muted if kind == OTHER else fills(palette)[kind]
-        ends = shown[members] if len(grouped.labels) <= FEW else shown[members & drawn.inside]
+        ends = shown[members] if len(grouped.labels) <= FEW else shown[members & placed.inside]
         traces.append(_spokes(ends, middle, colour, 1.2 if kind else 0.8))
     if len(followed):
         chosen = np.asarray(followed, dtype=int)
         traces.append(_spokes(shown[chosen], shown[chosen].mean(axis=0), palette.accent, 1.6))
-    traces.append(_marks(drawn, sizes, grouped, palette, picked))
+    traces.append(_marks(placed, sizes, grouped, palette, picked))
     if len(picked):
         traces.append(_rings(np.asarray(picked, dtype=int), shown, sizes, grouped, palette, named=False))
     if len(marked):
         traces.append(_rings(np.asarray(marked, dtype=int), shown, sizes, grouped, palette))
-    figure = square(traces, grouped, drawn.centre, drawn.reach, palette, height, clickmode="event+select")
+    figure = square(traces, grouped, placed.centre, placed.reach, palette, height, clickmode="event+select")
     key = cluster_key(len(grouped.widths), len(grouped.labels), palette)
-    return Picture(figure, *cluster_words(grouped, int((~drawn.inside).sum())), key)
+    return Picture(figure, *cluster_words(grouped, int((~placed.inside).sum())), key)
 
 
 def _spokes(points: np.ndarray, middle: np.ndarray, colour: str, width: float = 0.8) -> Trace:
@@ -97,24 +97,24 @@ def _rings(
     )
 
 
-def _marks(drawn: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, picked: Sequence[int]) -> Trace:
+def _marks(placed: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, picked: Sequence[int]) -> Trace:
     """All neurons in one trace: a browser draws it in half the time of one trace per layer."""
     order = np.argsort(-sizes, kind="stable")  # large marks below, small above
     # Alone, with others, with a colour; the densest cluster lies on top.
-    layer = np.select([drawn.kinds == 0, drawn.kinds < OTHER, drawn.kinds == OTHER], [3, 2, 1], 0)
+    layer = np.select([placed.kinds == 0, placed.kinds < OTHER, placed.kinds == OTHER], [3, 2, 1], 0)
     rows = order[np.argsort(layer[order], kind="stable")]
     kinds, labels, parents, within = (
-        drawn.kinds[rows],
+        placed.kinds[rows],
         grouped.labels[rows],
         grouped.parents[rows],
-        drawn.inside[rows].tolist(),
+        placed.inside[rows].tolist(),
     )
     shapes, colours = [SHAPES[parent % len(SHAPES)] for parent in parents], np.array(fills(palette), dtype=object)
     fill = colours[kinds].tolist()
     hues = np.where(kinds == ALONE, palette.grey, colours[kinds]).tolist()
     outlines = np.select([kinds == 0, kinds == ALONE], [palette.paper, palette.grey], palette.outline).tolist()
     bright = np.flatnonzero(np.isin(rows, np.asarray(picked, dtype=int))).tolist() if len(picked) else None
-    x, y = drawn.shown[rows].round(digits(float(np.ptp(drawn.shown)))).T.tolist()
+    x, y = placed.shown[rows].round(digits(float(np.ptp(placed.shown)))).T.tolist()
     return scatter(
         x,
         y,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .drawing import Trace, axis_of_names, cells, drawn, lettering, room
+from .drawing import Trace, axis_of_names, cells, lettering, plot, room
 from .palette import Palette, mixed, scale
 from .picture import Picture, number, percent
 
@@ -42,7 +42,7 @@ def confusion_matrix(counts: np.ndarray, classes: Sequence[str], name: str, pale
     left, top = (room(classes) + 22 if lettered else 30), ((room(classes) if upright else 26) + 22 if lettered else 30)
     ticks = {"tickvals": columns if lettered else [], "ticktext": list(classes) if lettered else []}
     across = {"title": {"text": "class that it names"}, "side": "top", "tickangle": -90 if upright else 0}
-    figure = drawn(
+    figure = plot(
         palette,
         traces,
         top + 10 + 27 * min(len(classes), 16),

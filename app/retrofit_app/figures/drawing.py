@@ -52,7 +52,7 @@ def template(palette: Palette) -> dict[str, Any]:
     return {"layout": layout}
 
 
-def drawn(
+def plot(
     palette: Palette, traces: Iterable[Trace], height: int, margin: tuple[int, int, int, int], **layout: Any
 ) -> go.Figure:
     """A figure in a theme.

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from .drawing import axis, diagonal, drawn, edge, scatter
+from .drawing import axis, diagonal, edge, plot, scatter
 from .palette import Palette
 from .picture import Picture
 
@@ -48,7 +48,7 @@ def errors_scatter(table: Any, palette: Palette, chosen: int | None = None) -> P
         hovertemplate="%{customdata[0]}<br>grouping %{x:.2f} %<br>approximation %{y:.2f} %<extra></extra>",
     )
     span = [-0.02 * top, top]
-    figure = drawn(
+    figure = plot(
         palette,
         [diagonal([0, top], palette), marks],
         330,

@@ -44,10 +44,10 @@ class Excited:
         )
 
 
-def exciting(drawn: Sequence[Excited], palette: Palette) -> str:
+def exciting(rows: Sequence[Excited], palette: Palette) -> str:
     """The rows below each other, as HTML."""
     colours = f"--ink:{palette.ink};--muted:{palette.muted};--line:{palette.line};--accent:{palette.accent}"
-    return f"<div class='retrofit-exciting' style='{colours}'>{''.join(map(_row, drawn))}</div>"
+    return f"<div class='retrofit-exciting' style='{colours}'>{''.join(map(_row, rows))}</div>"
 
 
 def _row(row: Excited) -> str:

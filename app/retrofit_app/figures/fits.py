@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .drawing import ABOVE, BARE, axis, bars, colour_key, drawn, edge, hatched, line, rows, scatter
+from .drawing import ABOVE, BARE, axis, bars, colour_key, edge, hatched, line, plot, rows, scatter
 from .markdown import escaped
 from .palette import CIVIDIS, HALO, SHAPES, Palette
 from .picture import Picture, lettered, listing, number, percent
@@ -47,7 +47,7 @@ def loss_curve(curve: Sequence[dict[str, Any]], palette: Palette, *, log: bool =
     ]
     ticks = _ticks([*losses["loss"], *losses["validation"]]) if log else {}
     kind = "log" if log else "linear"
-    figure = drawn(
+    figure = plot(
         palette,
         traces,
         320,
@@ -164,7 +164,7 @@ def residual_bars(level: Any, palette: Palette) -> Picture:
         )
     ]
     top = max(value for _, value, *_ in parts)
-    figure = drawn(
+    figure = plot(
         palette,
         traces,
         60 + 52 * len(parts),
@@ -227,7 +227,7 @@ def loss_plane(plane: dict[str, Any], palette: Palette, form: str = "primal") ->
     )
     titles = [lettered(title).replace("towards ", "fused → ") for title in [*plane.get("axes", []), "", ""][:2]]
     bare = {**BARE, "showticklabels": False}
-    figure = drawn(
+    figure = plot(
         palette,
         [contours, networks],
         340,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from .agreement import title
-from .drawing import Trace, axis, bars, drawn, edge, note, panels, up_paper
+from .drawing import Trace, axis, bars, edge, note, panels, plot, up_paper
 from .palette import Palette
 from .picture import Picture, listing, percent
 
@@ -44,7 +44,7 @@ def kept_histograms(histograms: Mapping[str, Mapping[str, Sequence[float]]], pal
         right = {"xref": f"x{side} domain", "xanchor": "right", "yref": f"y{side} domain", "yanchor": "top"}
         notes.append(note(f"{title(score)}, {counts.sum():.0f} neurons", 1, 1, **right))
         words.append(f"{title(score)} {percent(share_below(histogram, FAINT))}")
-    figure = drawn(
+    figure = plot(
         palette,
         traces,
         50 + PANEL * len(histograms),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .drawing import across_paper, axis, drawn, edge, note, scatter
+from .drawing import across_paper, axis, edge, note, plot, scatter
 from .palette import Palette
 from .picture import Picture, number, percent
 
@@ -81,7 +81,7 @@ def accuracy_against_seconds(points: Sequence[Point], best_parent: float, palett
         for point, exponent, offset in zip(points, exponents, offsets, strict=True)
         if offset is not None
     ]
-    figure = drawn(
+    figure = plot(
         palette,
         [marks],
         HEIGHT + 54,

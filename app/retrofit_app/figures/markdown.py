@@ -23,7 +23,7 @@ def escaped(text: object) -> str:
     return BEGINNING.sub(_harmless, line)
 
 
-def shown(markdown: str) -> str:
+def plain_text(markdown: str) -> str:
     """What one sees of bold and `escaped` text."""
     return re.sub(r"\\(.)|\*", lambda match: match.group(1) or "", markdown).replace(JOINER, "").strip()
 

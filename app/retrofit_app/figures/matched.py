@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .diagnosis import fitted
-from .drawing import ABOVE, BARE, Trace, axis, bars, drawn, edge, hatched, lettering, note, scatter
+from .drawing import ABOVE, BARE, Trace, axis, bars, edge, hatched, lettering, note, plot, scatter
 from .palette import Palette
 from .picture import Picture, listing, number, percent
 
@@ -56,7 +56,7 @@ def matched_levels(first: Strip, second: Strip, palette: Palette) -> Picture:
     domains = ((0.0, 0.29), (0.36, 0.65), (0.74, 1.0)) if measured else ((0.0, 0.45), (0.55, 1.0), (1.0, 1.0))
     head = {"xref": "paper", "xanchor": "left", "yref": "paper", "yanchor": "bottom"}
     legend = {**ABOVE, "itemclick": False}
-    figure = drawn(
+    figure = plot(
         palette,
         traces,
         470 if measured else 340,

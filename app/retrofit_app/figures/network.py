@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .diagnosis import diagnosis, fitted
-from .drawing import BARE, NOTHING, Trace, axis, bars, drawn, edge, hatched, lettering, scatter, targets
+from .drawing import BARE, NOTHING, Trace, axis, bars, edge, hatched, lettering, plot, scatter, targets
 from .palette import Palette, mixed
 from .picture import Picture, letter, number, percent
 
@@ -48,7 +48,7 @@ def drawn_network(
         traces += _accuracy(table, accuracy, palette)
     traces += _targets(table, accuracy)
     frame = {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "line": edge(palette.accent, 2), "fillcolor": NOTHING}
-    figure = drawn(
+    figure = plot(
         palette,
         traces,
         176 if measured else 124,

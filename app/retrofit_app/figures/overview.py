@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .drawing import Trace, drawn, edge, line, note, scatter
+from .drawing import Trace, edge, line, note, plot, scatter
 from .palette import SHAPES, TEXT, Palette
 from .picture import Picture, percent
 
@@ -66,7 +66,7 @@ def overview(
     for j, k in enumerate(labels.tolist()):
         ends = (PARENT_STRIPS[1] + 4, TARGETS[0] - 4)
         traces.append(_curve(ends, (rows[j], heights[k]), hues[k], 1 + 5 * float(shares[j])))
-    figure = drawn(
+    figure = plot(
         palette,
         traces,
         round(bottom + 44),

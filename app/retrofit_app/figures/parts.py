@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from .drawing import BELOW, Trace, drawn, edge, note, room, rows, scatter
+from .drawing import BELOW, Trace, edge, note, plot, room, rows, scatter
 from .palette import Palette
 from .picture import Picture, listing, number
 
@@ -72,7 +72,7 @@ def parts(
     names = {places[change]: escape(change.words, quote=False) for change in shown}
     heads = {line: f"<b>{escape(part)}</b>" for part, line in _heads(shown).items()}
     ticks = dict(sorted((names | heads).items()))
-    figure = drawn(
+    figure = plot(
         palette,
         traces,
         TOP + AXIS + LEGEND + round(ROW * (lowest + 0.6)),

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from .drawing import ABOVE, BARE, NOTHING, Trace, axis, drawn, edge, scatter
+from .drawing import ABOVE, BARE, NOTHING, Trace, axis, edge, plot, scatter
 from .neurons import Neurons, neurons
 from .palette import SHAPES, Palette
 from .picture import Picture, letter, number, percent
@@ -70,7 +70,7 @@ def square(
     bare = {**BARE, "showticklabels": False, "mirror": True, "showline": True, "constrain": "domain"}
     padding = reach * 1.06
     (left, low), (right, high) = centre - padding, centre + padding
-    return drawn(
+    return plot(
         palette,
         traces,
         height,

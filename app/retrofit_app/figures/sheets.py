@@ -51,10 +51,10 @@ def rows_of(counts: Sequence[int], most: int) -> tuple[int, ...]:
     return tuple(math.ceil(ROWS * count / most) for count in counts)
 
 
-def sheets(drawn: Sequence[Sheet], palette: Palette) -> str:
+def sheets(sheets_of_networks: Sequence[Sheet], palette: Palette) -> str:
     """The sheets beside each other as HTML; below each other where they do not fit."""
     colours = f"--ink:{palette.ink};--muted:{palette.muted};--line:{palette.line}"
-    return f"<div class='retrofit-sheets' style='{colours}'>{''.join(map(_sheet, drawn))}</div>"
+    return f"<div class='retrofit-sheets' style='{colours}'>{''.join(map(_sheet, sheets_of_networks))}</div>"
 
 
 def _sheet(sheet: Sheet) -> str:

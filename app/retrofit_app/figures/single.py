@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from .drawing import ABOVE, axis, bars, diagonal, drawn, edge, hatched, scatter
+from .drawing import ABOVE, axis, bars, diagonal, edge, hatched, plot, scatter
 from .neurons import Neurons
 from .palette import Palette
 from .picture import Picture, letter, listing, number, percent
@@ -32,7 +32,7 @@ def _by_parent(
                 hovertemplate="%{x}: %{y} neurons<extra>%{fullData.name}</extra>",
             )
         )
-    return drawn(
+    return plot(
         palette,
         traces,
         280,
@@ -97,7 +97,7 @@ def activity_histogram(energy: np.ndarray, parents: np.ndarray, palette: Palette
     return multiples(relative, parents, palette, "energy", finding)
 
 
-def kept_histogram(kept: np.ndarray, parents: np.ndarray, palette: Palette) -> Picture:
+def r2_histogram(kept: np.ndarray, parents: np.ndarray, palette: Palette) -> Picture:
     """What each parent's neurons keep: share of their variance that the fused neuron explains."""
     edges = np.append(np.arange(10) / 10, 1.0001)
     names = ["0", *(f".{low}" for low in range(1, 10))]
@@ -128,7 +128,7 @@ def fit_scatter(targets: np.ndarray, outputs: np.ndarray, name: str, palette: Pa
         marker={"size": 7, "color": palette.accent, "line": edge(palette.outline)},
         hovertemplate="target %{x:.3g}<br>output %{y:.3g}<extra></extra>",
     )
-    figure = drawn(
+    figure = plot(
         palette,
         [diagonal(span, palette), marks],
         320,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from .drawing import axis_of_names, cells, drawn, room, rows
+from .drawing import axis_of_names, cells, plot, room, rows
 from .palette import Palette, scale
 from .picture import Picture
 
@@ -36,7 +36,7 @@ def tick_grid(table: Any, palette: Palette, signs: Mapping[object, tuple[float, 
     broken = [_broken(title) for title in titles]
     top = 12 + 18 * max(title.count("<br>") + 1 for title in broken)
     across = {"side": "top", "type": "category", "tickvals": titles, "ticktext": broken, "tickangle": 0}
-    figure = drawn(
+    figure = plot(
         palette,
         [grid],
         top + ROW * len(names) + 6,

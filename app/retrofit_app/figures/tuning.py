@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .drawing import axis, drawn, edge, lettering, line, scatter
+from .drawing import axis, edge, lettering, line, plot, scatter
 from .palette import Palette
 from .picture import Picture, letter, listing, percent
 
@@ -52,7 +52,7 @@ def tuning_curve(
         star = {"symbol": "star", "size": 15, "color": palette.accent, "line": edge(palette.ink, 1.5)}
         tip = "best so far: epoch %{x}, %{y:.1f} %<extra></extra>"
         traces.append(scatter([best["epoch"]], [best["accuracy"]], "markers", marker=star, hovertemplate=tip))
-    figure = drawn(
+    figure = plot(
         palette,
         traces,
         HEIGHT,

@@ -12,7 +12,7 @@ from typing import Any
 
 from retrofit_app import runs
 from retrofit_app.figures.exciting import GAP
-from retrofit_app.memory import MEBI, kept
+from retrofit_app.memory import MEBI, cached
 from retrofit_app.runs import methods
 from retrofit_core.system import files
 
@@ -83,14 +83,14 @@ def _options(entry: runs.Entry) -> tuple[Any, ...]:
     return tuple(tuple(value) if isinstance(value, list) else value for value in values)
 
 
-@kept(256 * MEBI)
+@cached(256 * MEBI)
 def _images(data: str, changed: float, split: str, options: tuple[Any, ...]) -> Any:
     from retrofit_core.data import load
 
     return load(data, split, *options)
 
 
-@kept(256 * MEBI)
+@cached(256 * MEBI)
 def _levels(folder: str, updated: float, *, _entry: runs.Entry, _images: Any, _example: Any) -> list[Any]:
     """The levels of every network, the fused one last, cut as the run cut them."""
     import torch
@@ -120,7 +120,7 @@ def _parent(entry: runs.Entry, name: str, images: Any) -> Any:
     return checkpoints.of_run(entry, path, images)
 
 
-@kept(128 * MEBI, "Looking at images…")
+@cached(128 * MEBI, "Looking at images…")
 def _activity(folder: str, updated: float, data: str, changed: float, level: int, *, _entry: runs.Entry) -> Activity:
     import torch
 
@@ -143,7 +143,7 @@ def _activity(folder: str, updated: float, data: str, changed: float, level: int
     return Activity(values, rows, classes, images.split, len(images))
 
 
-@kept(32 * MEBI)
+@cached(32 * MEBI)
 def _strip(data: str, changed: float, split: str, options: tuple[Any, ...], rows: tuple[int, ...]) -> str:
     from PIL import Image
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from retrofit_app.figures import lettered
-from retrofit_app.memory import MEBI, kept
+from retrofit_app.memory import MEBI, cached
 from retrofit_core.networks import user_code
 from retrofit_core.system import files
 
@@ -72,14 +72,14 @@ def stamped(name: str) -> tuple[str, str]:
         return path, ""
 
 
-@kept(1024 * MEBI, "Reading the checkpoint…")
+@cached(1024 * MEBI, "Reading the checkpoint…")
 def _read(path: str, content: str) -> tuple[Any, dict[str, Any]]:
     from retrofit_core.networks.checkpoints import load_model
 
     return load_model(path)
 
 
-@kept(MEBI)
+@cached(MEBI)
 def _described(path: str, content: str, arch: str) -> Checkpoint:
     from retrofit_core.networks.checkpoints import read_metadata, read_tensors
 

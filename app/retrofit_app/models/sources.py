@@ -6,7 +6,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from retrofit_app import runs
-from retrofit_app.memory import MEBI, kept
+from retrofit_app.memory import MEBI, cached
 from retrofit_core.system.files import is_hidden
 
 #: Folders with data sets, besides `data` beside the runs folder; separated as in PATH.
@@ -80,7 +80,7 @@ def changed(name: str) -> float:
         return 0.0
 
 
-@kept(1024 * MEBI, "Looking at the data set…")
+@cached(1024 * MEBI, "Looking at the data set…")
 def _loaded(name: str, mean: tuple[float, ...], std: tuple[float, ...], size: int, changed: float) -> tuple[Any, Any]:
     from retrofit_core.data import load
 

@@ -25,8 +25,8 @@ def whole() -> None:
     """The picker and the chosen page."""
     mark()
     session.begin()
-    shown = picker.pick_run()
-    st.set_page_config(page_title=f"{page.title} · {shown.entry.name}")
+    choice = picker.pick_run()
+    st.set_page_config(page_title=f"{page.title} · {choice.entry.name}")
     above = st.container()
     page.run()
     if sentence := session.unused():

@@ -14,7 +14,7 @@ from . import navigation
 
 
 @dataclass(frozen=True)
-class Shown:
+class Choice:
     """What the picker has found."""
 
     entry: runs.Entry
@@ -25,12 +25,12 @@ class Shown:
     """The run that is shown where the address names none"""
 
 
-def shown() -> Shown:
+def choice() -> Choice:
     """The run that is shown, among all of them."""
     return st.session_state["shown"]
 
 
-def pick_run() -> Shown:
+def pick_run() -> Choice:
     """The run that all pages show, from the address or the picker."""
     entries, problems = runs.entries()
     if not entries:
@@ -57,8 +57,8 @@ def pick_run() -> Shown:
         )
         for problem in problems:
             st.caption(f":material/warning: {escaped(problem)}")
-    st.session_state["shown"] = Shown(by_name[chosen], entries, first)
-    return shown()
+    st.session_state["shown"] = Choice(by_name[chosen], entries, first)
+    return choice()
 
 
 def _changed(by_name: dict[str, runs.Entry], before: runs.Entry) -> None:
@@ -81,8 +81,8 @@ def to_run(name: str) -> None:
 
 def leave_run(name: str) -> None:
     """Show the first run if this one is shown."""
-    if shown().entry.name == name:
-        ALL.move(run=shown().first)
+    if choice().entry.name == name:
+        ALL.move(run=choice().first)
 
 
 def open_run(name: str) -> None:

@@ -43,7 +43,7 @@ def chart(
         if not bare:
             with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"head-{key}"):
                 st.markdown(heading, width="stretch")
-                menu(key, table, entry, draw, figures.shown(heading), level)
+                menu(key, table, entry, draw, figures.plain_text(heading), level)
         elif heading:
             st.markdown(heading)
         st.plotly_chart(

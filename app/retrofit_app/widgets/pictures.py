@@ -4,7 +4,7 @@ from typing import Any
 
 from retrofit_app import figures, runs
 from retrofit_app.figures import Palette, Picture
-from retrofit_app.memory import MEBI, kept
+from retrofit_app.memory import MEBI, cached
 
 from .readings import analysis, grouping, overview, record, version
 
@@ -19,7 +19,7 @@ def picture(entry: runs.Entry, kind: str, palette: Palette, level: int = 0, **op
     return _picture(*version(entry), kind, level, palette is figures.DARK, tuple(sorted(options.items())), _entry=entry)
 
 
-@kept(256 * MEBI)
+@cached(256 * MEBI)
 def _picture(
     folder: str,
     updated: float,
@@ -63,7 +63,7 @@ def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str
         return figures.score_histogram(grouped, chosen["name"], palette)
     level_analysis = analysis(entry).levels[level]
     if kind == "kept":
-        return figures.kept_histogram(level_analysis.kept.double().numpy(), report.parents.numpy(), palette)
+        return figures.r2_histogram(level_analysis.kept.double().numpy(), report.parents.numpy(), palette)
     if kind == "plane":
         return figures.loss_plane(level_analysis.plane, palette, report.form)
     neuron = chosen["neuron"]

@@ -12,12 +12,12 @@ import streamlit as st
 
 from retrofit_app import figures, runs
 from retrofit_app.figures import Neurons
-from retrofit_app.memory import MEBI, kept
+from retrofit_app.memory import MEBI, cached
 
 MEMBERS = 30  # of a cluster that are named one by one
 
 
-@kept(512 * MEBI, "Reading the run's levels…")
+@cached(512 * MEBI, "Reading the run's levels…")
 def _record(folder: str, updated: float) -> Any:
     from retrofit_core.runs import read_run
 
@@ -65,7 +65,7 @@ def overview(entry: runs.Entry) -> Overview:
     return _overview(*version(entry))
 
 
-@kept(16 * MEBI)
+@cached(16 * MEBI)
 def _overview(folder: str, updated: float, sealed: str) -> Overview:
     path = Path(folder)
     try:
@@ -107,7 +107,7 @@ def version(entry: runs.Entry) -> tuple[str, float, str]:
     return *entry.version, entry.status.get("checksums", {}).get("analysis.json", "")
 
 
-@kept(512 * MEBI, "Reading the analysis…")
+@cached(512 * MEBI, "Reading the analysis…")
 def _analysis(folder: str, updated: float, sealed: str) -> Any:
     from retrofit_core.inspection.analysis import Analysis
 
@@ -128,7 +128,7 @@ def grouping(entry: runs.Entry, level: int, score: str | None = None, seed: int 
     return _grouping(*version(entry), level, score, seed, _entry=entry)
 
 
-@kept(64 * MEBI)
+@cached(64 * MEBI)
 def _grouping(
     folder: str, updated: float, sealed: str, level: int, score: str | None, seed: int, *, _entry: Any
 ) -> Neurons:
@@ -145,7 +145,7 @@ def index(entry: runs.Entry, level: int, first: tuple[str | None, int], second: 
     return _index(*version(entry), level, first, second, _entry=entry)
 
 
-@kept(MEBI)
+@cached(MEBI)
 def _index(
     folder: str,
     updated: float,

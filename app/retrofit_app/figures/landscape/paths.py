@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import Trace, axis, drawn, edge, lettering, line, panels, scatter
+from ..drawing import Trace, axis, edge, lettering, line, panels, plot, scatter
 from ..palette import Palette
 from ..picture import Picture, percent
 from .grid import capped
@@ -65,7 +65,7 @@ def loss_path(path: Any, palette: Palette) -> Picture:
         axis("loss", range=[float(loss.min()) - room, float(loss.max()) + 2.6 * room], **bare),
         axis("accuracy %", range=[-4, 104], tickvals=[0, 50, 100], **bare),
     ]
-    figure = drawn(
+    figure = plot(
         palette,
         traces,
         360,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import NOTHING, Trace, axis, drawn, edge, line, scatter, targets
+from ..drawing import NOTHING, Trace, axis, edge, line, plot, scatter, targets
 from ..palette import CIVIDIS, Palette
 from ..picture import Picture, listing, percent
 from .grid import capped, interpolated
@@ -52,7 +52,7 @@ def landscape_plane(
     first, second, third = survey.through
     bare: dict[str, Any] = {"showgrid": False, "zeroline": False, "nticks": 6}
     left, right, bottom, top = frame(survey, scale)
-    figure = drawn(
+    figure = plot(
         palette,
         traces,
         HEIGHT,

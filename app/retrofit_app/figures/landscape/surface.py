@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import Trace, drawn, edge
+from ..drawing import Trace, edge, plot
 from ..palette import CIVIDIS, DARK, FONT, TEXT, Palette
 from ..picture import Picture, listing
 from .grid import interpolated
@@ -78,7 +78,7 @@ def landscape_surface(
         "title": {"text": ""},
         "showspikes": False,
     }
-    figure = drawn(
+    figure = plot(
         palette,
         traces,
         HEIGHT,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from ..drawing import BELOW, Trace, across_paper, axis, drawn, edge, note, room, up_paper
+from ..drawing import BELOW, Trace, across_paper, axis, edge, note, plot, room, up_paper
 from ..noise import margin
 from ..palette import Palette
 from ..picture import Picture, number
@@ -56,7 +56,7 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
     title = 0 if kind.is_accuracy else TITLE
     above, bottom = 44 if kind.is_accuracy else 12, NUMBERS + title + (2 if printed else 1) * ENTRY + 8
     values = [*(line.mean for _, line in known), *(line.paper.mean for _, line in printed)]
-    figure = drawn(
+    figure = plot(
         palette,
         [
             _papers(printed, kind, palette),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from ..drawing import drawn, edge, note, room, scatter
+from ..drawing import edge, note, plot, room, scatter
 from ..palette import Palette
 from ..picture import Picture, number
 from .rows import OURS, PARENT, ROW, is_repeated, mean
@@ -58,7 +58,7 @@ def rank_against_rank(column: Any, palette: Palette) -> Picture:
         top = {"yref": "paper", "yanchor": "bottom"}
         notes.append(note(words, x, 1, palette.muted, xanchor=anchor, xshift=shift, **top))
     widest = room([f"{line.row} 00.0" for line in both])
-    figure = drawn(
+    figure = plot(
         palette,
         traces,
         60 + ROW * len(both),

@@ -4,7 +4,7 @@ from collections import Counter
 from html import escape
 from typing import Any
 
-from ..drawing import BELOW, axis, drawn, edge, room, up_paper
+from ..drawing import BELOW, axis, edge, plot, room, up_paper
 from ..palette import Palette
 from ..picture import Picture, listing
 from .rows import ENTRY, NUMBERS, ROW, TITLE, dots, listed, spread
@@ -57,7 +57,7 @@ def differences(column: Any, palette: Palette) -> Picture:
         traces.append({**marks, "showlegend": bool(of_verdict)})
     entries = 1 + len({claim.verdict for claim in claims} & set(VERDICTS))
     bottom = NUMBERS + TITLE + entries * ENTRY + 8
-    figure = drawn(
+    figure = plot(
         palette,
         traces,
         12 + bottom + ROW * len(claims),

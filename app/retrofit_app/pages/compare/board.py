@@ -12,7 +12,7 @@ from retrofit_app.figures.leaderboard import Point, accuracy_against_seconds
 from retrofit_app.runs import compared, leaderboards, methods
 from retrofit_app.runs.leaderboards import PAPERS, Leaderboard
 from retrofit_app.shell.errors import guarded
-from retrofit_app.shell.picker import Shown
+from retrofit_app.shell.picker import Choice
 from retrofit_app.widgets import works
 
 from . import cost, parameters, ranking, taking
@@ -21,18 +21,18 @@ from .parameters import COMPARE, Board
 
 @st.fragment
 @guarded
-def board(shown: Shown, palette: Palette) -> None:
+def board(choice: Choice, palette: Palette) -> None:
     """The form, the plan, and the leaderboard as far as it is known."""
-    finished = {entry.name: entry for entry in shown.entries if entry.state == "done"}
+    finished = {entry.name: entry for entry in choice.entries if entry.state == "done"}
     if not finished:
         widgets.why("A leaderboard needs a finished run, whose networks and settings it takes.")
         return
-    first = finished.get(shown.entry.name) or next(iter(finished.values()))
+    first = finished.get(choice.entry.name) or next(iter(finished.values()))
     asked = _asked(finished, first)
     entry = finished[asked.of]
     _form(_pairs([entry, first, *finished.values()]))
     try:
-        made = leaderboards.leaderboard(entry, asked.methods, asked.scores, shown.entries)
+        made = leaderboards.leaderboard(entry, asked.methods, asked.scores, choice.entries)
     except ValueError as error:
         widgets.why(f"There is nothing to rank: {error}")
         return
@@ -40,7 +40,7 @@ def board(shown: Shown, palette: Palette) -> None:
     if made.going:
         watch(str(made.folder), asked, palette is DARK)
         return
-    plan = cost.plan(made, shown.entries)
+    plan = cost.plan(made, choice.entries)
     _ended(made)
     _start(made, plan)
     results(made, entry, palette, plan.refusals)
@@ -114,7 +114,7 @@ def _settings_words(entry: runs.Entry) -> None:
 # --- the worker -----------------------------------------------------------------------------------
 
 
-def _start(made: Leaderboard, plan: cost.Plan) -> None:
+def _start(made: Leaderboard, plan: cost.BoardPlan) -> None:
     st.markdown(plan.words)
     if made.state == "done" and not plan.missing:
         st.caption("Everything is there: the leaderboard is whole.")
@@ -190,7 +190,7 @@ def results(made: Leaderboard, entry: runs.Entry, palette: Palette, refusals: di
         taking.copy(origin, "this leaderboard", "board")
 
 
-def _picture(made: Leaderboard, rows: list[ranking.Row], palette: Palette, origin: widgets.Several) -> None:
+def _picture(made: Leaderboard, rows: list[ranking.BoardRow], palette: Palette, origin: widgets.Several) -> None:
     """Accuracy against seconds; without a menu as long as it grows, for its files would be of that moment."""
     points = [
         Point(

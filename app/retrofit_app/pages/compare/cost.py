@@ -15,7 +15,7 @@ from retrofit_app.runs.words import duration
 
 
 @dataclass(frozen=True)
-class Plan:
+class BoardPlan:
     """What Start would do."""
 
     words: str
@@ -26,7 +26,7 @@ class Plan:
     """Why a method does not apply, by the name of its row"""
 
 
-def plan(made: Leaderboard, entries: Sequence[runs.Entry]) -> Plan:
+def plan(made: Leaderboard, entries: Sequence[runs.Entry]) -> BoardPlan:
     """Count and estimate; nothing is done."""
     from retrofit_core.runs.estimate.predict import START
 
@@ -60,10 +60,10 @@ def plan(made: Leaderboard, entries: Sequence[runs.Entry]) -> Plan:
             )
         )
         words += f" That takes about **{duration(least)} to {duration(most)}** on this machine as it is now{unknown}."
-    return Plan(words, len(missing), refusals)
+    return BoardPlan(words, len(missing), refusals)
 
 
-def _unknown(made: Leaderboard, names: list[str], wanted: int) -> Plan:
+def _unknown(made: Leaderboard, names: list[str], wanted: int) -> BoardPlan:
     """The plan of networks of a user's own code that this server has not imported."""
     there = sum(run.entry is not None for run in made.runs)
     words = (
@@ -71,7 +71,7 @@ def _unknown(made: Leaderboard, names: list[str], wanted: int) -> Plan:
         f"{escaped(', '.join(names))}, which **runs that code**, in a process of its own. Which methods apply to these networks, "
         "and how long they take, is not known before."
     )
-    return Plan(words, wanted, {name: lettered(why) for name, why in _refused(made).items()})
+    return BoardPlan(words, wanted, {name: lettered(why) for name, why in _refused(made).items()})
 
 
 def _refused(made: Leaderboard) -> dict[str, str]:

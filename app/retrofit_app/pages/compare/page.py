@@ -25,6 +25,6 @@ def page() -> None:
         help="Finished runs beside each other, or every method on one set of networks.",
     )
     if view == "runs":
-        side.side(picker.shown(), palette)
+        side.side(picker.choice(), palette)
     else:
-        board.board(picker.shown(), palette)
+        board.board(picker.choice(), palette)

@@ -29,7 +29,7 @@ MOST_NAMES = 3  # that a sentence lists
 
 
 @dataclass(frozen=True)
-class Row:
+class BoardRow:
     """A network of a leaderboard, or a method without one."""
 
     name: str
@@ -53,7 +53,7 @@ class Row:
         return self.facts.get("accuracy")
 
 
-def rows(made: Leaderboard, entry: runs.Entry, refusals: dict[str, str]) -> list[Row]:
+def rows(made: Leaderboard, entry: runs.Entry, refusals: dict[str, str]) -> list[BoardRow]:
     """The best first, then what is waited for, then what does not apply."""
     parents = [_parent(made, entry, index) for index in range(len(entry.config["models"]))]
     each = [*parents, *(_row(made, run, refusals) for run in made.runs)]
@@ -62,25 +62,25 @@ def rows(made: Leaderboard, entry: runs.Entry, refusals: dict[str, str]) -> list
     refused = [row for row in each if row.accuracy is None and row.name in refusals]
     best = measured[0].accuracy if measured else None
     places = [
-        Row(**{**vars(row), "rank": rank, "difference": (row.accuracy or 0.0) - (best or 0.0)})
+        BoardRow(**{**vars(row), "rank": rank, "difference": (row.accuracy or 0.0) - (best or 0.0)})
         for rank, row in enumerate(measured, start=1)
     ]
     return [*places, *waiting, *refused]
 
 
-def _parent(made: Leaderboard, entry: runs.Entry, index: int) -> Row:
+def _parent(made: Leaderboard, entry: runs.Entry, index: int) -> BoardRow:
     name = f"parent {index}"
     measured = made.measured.get(name)
     if measured is not None and measured.get("accuracy") is not None:
-        return Row(lettered(name), None, measured, interval=_pair(measured), operations=measured["operations"])
-    return Row(lettered(name), None, entry.metrics.get("networks", {}).get(name, {}))
+        return BoardRow(lettered(name), None, measured, interval=_pair(measured), operations=measured["operations"])
+    return BoardRow(lettered(name), None, entry.metrics.get("networks", {}).get(name, {}))
 
 
-def _row(made: Leaderboard, run: BoardRun, refusals: dict[str, str]) -> Row:
+def _row(made: Leaderboard, run: BoardRun, refusals: dict[str, str]) -> BoardRow:
     method = run.config.method
     measured = made.measured.get(run.name)
     if measured is not None and measured.get("reason") is None:
-        return Row(
+        return BoardRow(
             run.name,
             method,
             measured,
@@ -91,15 +91,17 @@ def _row(made: Leaderboard, run: BoardRun, refusals: dict[str, str]) -> Row:
         )
     if run.entry is not None and run.done and run.entry.accuracy is not None:
         facts = run.entry.metrics["networks"]["fused"]
-        return Row(run.name, method, facts, seconds=run.entry.status.get("seconds"), run=_run(run))
+        return BoardRow(run.name, method, facts, seconds=run.entry.status.get("seconds"), run=_run(run))
     reason = (measured or {}).get("reason") or refusals.get(run.name)
     if reason:
         refusals.setdefault(run.name, reason)
-        return Row(run.name, method, {}, note=f"does not apply: {lettered(reason)}")
+        return BoardRow(run.name, method, {}, note=f"does not apply: {lettered(reason)}")
     if made.at_work is not None and made.at_work.name == run.name:
         step = leaderboards.step(run)
-        return Row(run.name, method, {}, note=f"at work{f': {step}' if step else ''} …")
-    return Row(run.name, method, {}, note=f"failed before: {lettered(run.reason)}" if run.reason else "not run yet")
+        return BoardRow(run.name, method, {}, note=f"at work{f': {step}' if step else ''} …")
+    return BoardRow(
+        run.name, method, {}, note=f"failed before: {lettered(run.reason)}" if run.reason else "not run yet"
+    )
 
 
 def _run(run: BoardRun) -> str:
@@ -111,7 +113,7 @@ def _pair(row: dict[str, Any]) -> tuple[float, float] | None:
     return None if low is None or high is None else (low, high)
 
 
-def table(made: Leaderboard, entry: runs.Entry, every: Sequence[Row]) -> Table:
+def table(made: Leaderboard, entry: runs.Entry, every: Sequence[BoardRow]) -> Table:
     """All rows as the page and its files show them."""
     ranked_rows = [row for row in every if row.rank]
     best = {
@@ -133,7 +135,7 @@ def table(made: Leaderboard, entry: runs.Entry, every: Sequence[Row]) -> Table:
     return Table("Leaderboard of methods on the same networks", COLUMNS, tuple(lines), (note,))
 
 
-def _cells(made: Leaderboard, row: Row) -> tuple[str, ...]:
+def _cells(made: Leaderboard, row: BoardRow) -> tuple[str, ...]:
     loss, calibration = row.facts.get("loss"), row.facts.get("calibration_error")
     return (
         f"{row.rank}. {made.short(row.name)}",
@@ -147,14 +149,14 @@ def _cells(made: Leaderboard, row: Row) -> tuple[str, ...]:
     )
 
 
-def _distance(row: Row) -> str:
+def _distance(row: BoardRow) -> str:
     if row.rank == 1:
         return "the first"
     within = "" if row.interval is None else f" ({number(row.interval[0])} to {number(row.interval[1])})"
     return f"{signed(row.difference or 0.0)}{within}"
 
 
-def finding(made: Leaderboard, every: Sequence[Row]) -> str:
+def finding(made: Leaderboard, every: Sequence[BoardRow]) -> str:
     """Who is first, and who is not clearly behind."""
     ranked_rows = [row for row in every if row.rank]
     if len(ranked_rows) < 2:
@@ -176,7 +178,7 @@ def finding(made: Leaderboard, every: Sequence[Row]) -> str:
     return f"{words}; not clearly behind: {listing(shown)}."
 
 
-def keeps_parents(row: Row) -> bool:
+def keeps_parents(row: BoardRow) -> bool:
     """Whether it is all networks side by side."""
     return row.method is not None and methods.takes(row.method).keeps_parents
 

@@ -8,7 +8,7 @@ from retrofit_app.figures import Palette, escaped
 from retrofit_app.runs import compared
 from retrofit_app.runs.compared import Group
 from retrofit_app.shell.errors import guarded
-from retrofit_app.shell.picker import Shown
+from retrofit_app.shell.picker import Choice
 
 from . import by_class, by_level, paired, parameters, table, taking
 from .parameters import COMPARE, ORDERS, RunTable
@@ -16,11 +16,11 @@ from .parameters import COMPARE, ORDERS, RunTable
 
 @st.fragment
 @guarded
-def side(shown: Shown, palette: Palette) -> None:
+def side(choice: Choice, palette: Palette) -> None:
     """All but the sidebar: another order or pair runs and sends only this."""
-    finished = [entry for entry in shown.entries if entry.state == "done"]
+    finished = [entry for entry in choice.entries if entry.state == "done"]
     by_name = {entry.name: entry for entry in finished}
-    default = compared.default(shown.entries, shown.entry)
+    default = compared.default(choice.entries, choice.entry)
     chosen = parameters.run_table(by_name, default)
     controls(by_name, default)
     groups = compared.groups([by_name[name] for name in chosen.runs], finished, chosen.apart)

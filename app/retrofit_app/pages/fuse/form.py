@@ -41,7 +41,7 @@ def form() -> None:
     st.markdown("**Networks**")
     networks(picks)
     closed = permission.missing(picks)
-    planned = plan.Plan() if closed else plan.plan(picks, picker.shown().entries)
+    planned = plan.Plan() if closed else plan.plan(picks, picker.choice().entries)
     preview(planned, picks)
     st.markdown("**Fusion**")
     fusion(picks)
@@ -292,7 +292,7 @@ def _part(name: str, label: str, names: list[str], words: Callable[[str], str]) 
 
 def start(planned: plan.Plan) -> None:
     """The estimate or the refusal, and the button."""
-    entries = picker.shown().entries
+    entries = picker.choice().entries
     same = runs.same_work(planned.config, entries) if planned.config else None
     busy = next((entry for entry in entries if not entry.shipped and entry.active), None)
     if planned.refusal:

@@ -24,7 +24,7 @@ def history() -> None:
     """The runs of the user, the pinned ones first and then the newest, and the shipped ones below them."""
     st.title("Your runs", anchor=False)
     trash.undo()
-    every, pinned, chosen = picker.shown().entries, pins.pinned(), VIEW.read(Listing)
+    every, pinned, chosen = picker.choice().entries, pins.pinned(), VIEW.read(Listing)
     if all(entry.shipped for entry in every):
         st.caption(
             "No runs of your own yet. *New fusion* makes one; `retrofit fuse … --record FOLDER` records one. These came with "
@@ -111,7 +111,7 @@ def table(listed: list[runs.Entry], ticks: list[str], pinned: frozenset[str]) ->
     def open_one() -> None:
         picker.to_run(names[session.recall(OPEN)["row"]])
 
-    shown = rows(listed, pinned, picker.shown().entry.name)
+    shown = rows(listed, pinned, picker.choice().entry.name)
     said = {"pin": any(name in pinned for name in names), "state": any(entry.state != "done" for entry in listed)}
     column = st.column_config
     st.dataframe(

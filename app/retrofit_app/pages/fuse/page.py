@@ -10,15 +10,15 @@ from .parameters import Picks
 
 def page() -> None:
     """The view that the address names: as by default a finished run, or the progress of one that goes on or stopped."""
-    shown, view = picker.shown(), views.view()
+    choice, view = picker.choice(), views.view()
     views.bar(view)
     if view != "new":
         presets.FORM.declare(presets.Start, Picks)
     if view != "runs":
         views.VIEW.declare(views.Listing)
-    if view != "result" or shown.entry.state != "done":
-        tuning_asked.TUNING.declare("tuned", tuning_asked.Asked)
-    going.notice(shown.entries, watched=shown.entry.name if view == "result" else "")
+    if view != "result" or choice.entry.state != "done":
+        tuning_asked.TUNING.declare("tuned", tuning_asked.TuningForm)
+    going.notice(choice.entries, watched=choice.entry.name if view == "result" else "")
     # A place for each view: what the last one showed is gone at once, and not grey between what is new.
     places = {name: st.container() if name == view else st.empty() for name in views.VIEWS}
     with places[view]:
@@ -26,7 +26,7 @@ def page() -> None:
             form.form()
         elif view == "runs":
             history.history()
-        elif shown.entry.state == "done":
-            result.page(shown.entry, shown.entries)
+        elif choice.entry.state == "done":
+            result.page(choice.entry, choice.entries)
         else:
-            unfinished.panel(shown.entry)
+            unfinished.panel(choice.entry)

@@ -14,7 +14,7 @@ from retrofit_app.widgets import works
 from retrofit_core.runs.store import Work
 
 from . import tuning_form, tuning_watch
-from .tuning_asked import TUNING, TUNINGS, Asked
+from .tuning_asked import TUNING, TUNINGS, TuningForm
 
 
 @st.fragment
@@ -22,7 +22,7 @@ from .tuning_asked import TUNING, TUNINGS, Asked
 def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
     """What further training makes of the fused network; nothing for methods that keep all networks."""
     if methods.keeps_parents(entry):
-        TUNING.declare("tuned", Asked)
+        TUNING.declare("tuned", TuningForm)
         return
     st.header("What does fine-tuning add?", anchor=False)
     works.undo(TUNINGS, entry)
@@ -75,30 +75,30 @@ def one(entry: runs.Entry, palette: figures.Palette, chosen: Work, every: Sequen
         table(entry, every)
 
 
-def title(kept: Work) -> str:
+def title(work: Work) -> str:
     """A fine-tuning in the list."""
-    facts = kept.settings
+    facts = work.settings
     precision = "" if facts["precision"] == "auto" else f", {facts['precision']}"
     return f"{facts['epochs']} epochs, rate {facts['learning_rate']:g}{precision}, seed {facts['seed']}"
 
 
-def picture(kept: Work, palette: figures.Palette) -> figures.Picture:
+def picture(work: Work, palette: figures.Palette) -> figures.Picture:
     """The curve as far as it goes.
 
     Raises:
         ValueError: it is damaged.
     """
-    curve = followups.curve(kept)
+    curve = followups.curve(work)
     return tuning_curve(curve["history"], curve["networks"], curve["epochs"], palette)
 
 
 # --- words and tables -----------------------------------------------------------------------------
 
 
-def finding(entry: runs.Entry, kept: Work) -> str:
+def finding(entry: runs.Entry, work: Work) -> str:
     """What a finished one brought, on the test images."""
-    history, metrics = followups.curve(kept)["history"], followups.metrics(kept)
-    best, epochs = history[-1]["best"], kept.settings["epochs"]
+    history, metrics = followups.curve(work)["history"], followups.metrics(work)
+    best, epochs = history[-1]["best"], work.settings["epochs"]
     if not best:
         return (
             f"**No epoch of {epochs} was better than the start** on the held-out images, so the network stays as it was. A "
@@ -125,9 +125,9 @@ def _compared(metrics: dict, other: dict, name: str) -> str:
     return f"**clearly {'better' if gained.points > 0 else 'worse'} than {name}** ({gained.words})"
 
 
-def images_words(entry: runs.Entry, kept: Work) -> str:
+def images_words(entry: runs.Entry, work: Work) -> str:
     """On which images which number was measured, and what that means for the lines."""
-    curve = followups.curve(kept)
+    curve = followups.curve(work)
     seen = "the network" if len(entry.config["models"]) == 1 else "the networks that were fused"
     return (
         f"Measured on {curve['held_out']:,} training images that this fine-tuning holds out (it trains on the other "
@@ -136,11 +136,11 @@ def images_words(entry: runs.Entry, kept: Work) -> str:
     )
 
 
-def epochs_table(kept: Work) -> pd.DataFrame:
+def epochs_table(work: Work) -> pd.DataFrame:
     """A row for each epoch."""
     rows = [
         {"epoch": entry["epoch"], "training loss": entry["loss"], "held-out accuracy %": entry["accuracy"]}
-        for entry in followups.curve(kept)["history"]
+        for entry in followups.curve(work)["history"]
     ]
     return pd.DataFrame(rows, columns=["epoch", "training loss", "held-out accuracy %"])
 
@@ -172,23 +172,23 @@ def table(entry: runs.Entry, every: Sequence[Work]) -> None:
     )
 
 
-def _row(kept: Work) -> dict | None:
+def _row(work: Work) -> dict | None:
     """A line of the table; none for what cannot be read."""
     try:
-        curve = followups.curve(kept)
-        metrics = followups.metrics(kept) if kept.state == "done" else {}
+        curve = followups.curve(work)
+        metrics = followups.metrics(work) if work.state == "done" else {}
     except ValueError:
         return None
     history = curve["history"]
     best = history[-1]["best"] if history else None
     return {
-        "epochs": kept.settings["epochs"],
-        "rate": kept.settings["learning_rate"],
-        "seed": kept.settings["seed"],
+        "epochs": work.settings["epochs"],
+        "rate": work.settings["learning_rate"],
+        "seed": work.settings["seed"],
         "test %": metrics.get("accuracy"),
         "held-out %": next((entry["accuracy"] for entry in history if entry["epoch"] == best), None),
         "kept epoch": best,
-        "precision": kept.settings["precision"],
-        "state": {"done": "finished"}.get(kept.state, kept.state),
+        "precision": work.settings["precision"],
+        "state": {"done": "finished"}.get(work.state, work.state),
         "seconds": curve["seconds"],
     }

@@ -16,7 +16,7 @@ MOST_EPOCHS, MOST_SEED, LEAST_RATE = 1000, 9999, 1e-6
 
 
 @dataclass(frozen=True)
-class Asked:
+class TuningForm:
     """What the form asks for."""
 
     tune_epochs: int = declared(30, whole(1, MOST_EPOCHS))

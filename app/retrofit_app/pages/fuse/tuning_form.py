@@ -11,7 +11,7 @@ from retrofit_app.runs.words import duration
 from retrofit_app.widgets import works
 
 from . import permission
-from .tuning_asked import LEAST_RATE, MOST_EPOCHS, MOST_SEED, PRECISIONS, TUNING, TUNINGS, Asked
+from .tuning_asked import LEAST_RATE, MOST_EPOCHS, MOST_SEED, PRECISIONS, TUNING, TUNINGS, TuningForm
 
 
 def form(entry: runs.Entry, *, busy: bool) -> None:
@@ -20,10 +20,10 @@ def form(entry: runs.Entry, *, busy: bool) -> None:
         "Fine-tune this network", icon=":material/tune:", key=f"tuning of {entry.name}", on_change="rerun"
     )
     if not box.open:
-        TUNING.declare(Asked)
+        TUNING.declare(TuningForm)
         return
     with box:
-        asked = TUNING.read(Asked)
+        asked = TUNING.read(TuningForm)
         controls()
         data = entry.config["data"]
         if permission.closed(data):
@@ -77,7 +77,7 @@ def controls() -> None:
             )
 
 
-def config_of(asked: Asked) -> Any:
+def config_of(asked: TuningForm) -> Any:
     """The `FinetuneConfig` of the form."""
     from retrofit_core.runs.finetunings import FinetuneConfig
 

@@ -17,24 +17,24 @@ from retrofit_core.runs.store import FINETUNING, Work, notes_of
 @guarded
 def watch(folder: str, dark: bool) -> None:
     """Poll until the worker has ended; only this part of the page is drawn again."""
-    kept = Work(FINETUNING, Path(folder))
-    if not kept.going:
+    work = Work(FINETUNING, Path(folder))
+    if not work.going:
         st.rerun()
-    share, words = progress(kept)
+    share, words = progress(work)
     stops = "Stops after the current step. Finished epochs are kept; you can go on later."
-    works.progress(kept.folder, share, words, stops, "cancel-tuning")
-    if kept.has_content:
-        curve = followups.curve(kept)
+    works.progress(work.folder, share, words, stops, "cancel-tuning")
+    if work.has_content:
+        curve = followups.curve(work)
         picture = tuning_curve(curve["history"], curve["networks"], curve["epochs"], DARK if dark else LIGHT)
         works.growing("tuning", picture, "**Accuracy after each epoch**, on held-out training images")
 
 
-def progress(kept: Work) -> tuple[float, str]:
+def progress(work: Work) -> tuple[float, str]:
     """The share that is done, and the line beside the bar."""
-    notes = notes_of(kept.folder)
-    if not kept.has_content:
+    notes = notes_of(work.folder)
+    if not work.has_content:
         return 0.0, "Reading the network and its images…"
-    curve = followups.curve(kept)
+    curve = followups.curve(work)
     done = curve["history"][-1]["epoch"] if curve["history"] else 0
     if not done:
         return 0.0, f"{str(notes.get('name', 'starting')).capitalize()}…"

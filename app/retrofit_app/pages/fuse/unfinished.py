@@ -45,7 +45,7 @@ def stopped(entry: runs.Entry) -> None:
             "Back to the shipped example",
             key="leave",
             on_click=picker.to_run,
-            args=(picker.shown().first,),
+            args=(picker.choice().first,),
             help="The run stays in the list of your runs.",
         )
     level_table(entry.folder, progress.follow(entry.folder, progress.Progress()))

@@ -30,8 +30,8 @@ HEADINGS = {"loss": "**Loss**: dark is low", "accuracy": "**Accuracy**: dark is 
 def landscape(
     entry: runs.Entry,
     palette: Palette,
-    kept: Work,
-    shown: Drawing,
+    work: Work,
+    look: Drawing,
     likes: Mapping[str, Work],
     chooser: Callable[[], None],
 ) -> None:
@@ -40,20 +40,20 @@ def landscape(
     Raises:
         ValueError: it is damaged.
     """
-    survey = readings.survey(kept)
-    scale = scales.scale(survey, shown.scale, likes)
+    survey = readings.survey(work)
+    scale = scales.scale(survey, look.scale, likes)
     paths = paths_of(survey)
-    point = point_of(survey, shown.point)
+    point = point_of(survey, look.point)
     if survey.paths:
         st.markdown(f"**{escaped(headline(survey))}**")
-    controls(paths, likes, shown, chooser)
+    controls(paths, likes, look, chooser)
     columns = st.columns(2, gap="small")
     for column, kind in zip(columns, KINDS, strict=True):
         with column:
-            if shown.relief and survey.finished.all():
+            if look.relief and survey.finished.all():
                 relief(entry, palette, survey, kind, scale)
             else:
-                plane(entry, palette, survey, kind, scale, paths[int(shown.path)], point)
+                plane(entry, palette, survey, kind, scale, paths[int(look.path)], point)
     if point is not None:
         clicked(survey, point)
     st.caption(
@@ -64,7 +64,7 @@ def landscape(
     )
     left, right = st.columns(2, gap="large")
     with left:
-        line(entry, palette, survey, int(shown.path))
+        line(entry, palette, survey, int(look.path))
     with right:
         flatness(entry, survey)
 
@@ -79,7 +79,7 @@ def point_of(survey: Any, text: str) -> tuple[int, int] | None:
 
 
 def controls(
-    paths: list[tuple[str, str]], likes: Mapping[str, Work], shown: Drawing, chooser: Callable[[], None]
+    paths: list[tuple[str, str]], likes: Mapping[str, Work], look: Drawing, chooser: Callable[[], None]
 ) -> None:
     """Which landscape, which line, which colours."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -108,9 +108,9 @@ def controls(
             help="Both planes in space, to be turned by hand: height is the loss or the accuracy. Where the loss is above the "
             "top of the scale, the relief is cut off flat and grey.",
         )
-        if shown.scale == parameters.OWN:
+        if look.scale == parameters.OWN:
             st.badge("own scale: elsewhere colours mean other numbers", icon=":material/palette:", color="orange")
-        if shown.scale != parameters.PAPER:
+        if look.scale != parameters.PAPER:
             st.button(
                 "Clip at 4.6, as the paper",
                 key="go-as-paper",

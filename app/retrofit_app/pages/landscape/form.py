@@ -14,7 +14,7 @@ from retrofit_app.widgets import works
 from retrofit_core.runs.store import FINETUNING, Work
 
 from . import parameters, readings, taking
-from .parameters import LANDSCAPE, LANDSCAPES, Among, Asked
+from .parameters import LANDSCAPE, LANDSCAPES, Among, LandscapeForm
 
 
 def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
@@ -27,19 +27,19 @@ def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
         on_change="rerun",
     )
     if not box.open:
-        LANDSCAPE.declare(Among, Asked)
+        LANDSCAPE.declare(Among, LandscapeForm)
         return
     with box:
-        tunings = {kept.name: kept for kept in followups.works_of(entry, FINETUNING) if kept.state == "done"}
+        tunings = {work.name: work for work in followups.works_of(entry, FINETUNING) if work.state == "done"}
         try:
             align, tuned = parameters.among(list(tunings))
             names = readings.names(entry, align, tuned)
         except ValueError as error:
-            LANDSCAPE.declare(Asked)
+            LANDSCAPE.declare(LandscapeForm)
             st.info(f"There is no landscape of this run: {escaped(error)}", icon=":material/info:")
             return
         if len(names) < 3 and not align:
-            LANDSCAPE.declare(Asked)
+            LANDSCAPE.declare(LandscapeForm)
             st.info(f"A plane goes through three networks, and this run has {len(names)}.", icon=":material/info:")
             return
         asked = parameters.asked(names)
@@ -102,12 +102,12 @@ def controls(names: list[str], tunings: Mapping[str, Work]) -> None:
     )
 
 
-def tuning_words(kept: Work) -> str:
+def tuning_words(work: Work) -> str:
     """A fine-tuning in the list."""
-    return f"{kept.settings['epochs']} epochs, seed {kept.settings['seed']}, rate {kept.settings['learning_rate']:g}"
+    return f"{work.settings['epochs']} epochs, seed {work.settings['seed']}, rate {work.settings['learning_rate']:g}"
 
 
-def config_of(asked: Asked, align: str | None, tuned: str | None) -> Any:
+def config_of(asked: LandscapeForm, align: str | None, tuned: str | None) -> Any:
     """The `LandscapeConfig` of the form."""
     from retrofit_core.inspection.landscape import Landscape
     from retrofit_core.runs.landscapes import LandscapeConfig

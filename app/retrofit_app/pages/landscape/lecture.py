@@ -30,15 +30,15 @@ def toggle() -> None:
     LANDSCAPE.change(lecture=not LANDSCAPE.current("lecture"))
 
 
-def lecture(entry: runs.Entry, palette: Palette, kept: Work, shown: Drawing, likes: Mapping[str, Work]) -> None:
+def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing, likes: Mapping[str, Work]) -> None:
     """The planes, and above them what they are of and what they show.
 
     Raises:
         ValueError: the landscape is damaged.
     """
     st.html(stylesheet("lecture"))
-    survey = readings.survey(kept)
-    scale, paths = scales.scale(survey, shown.scale, likes), paths_of(survey)
+    survey = readings.survey(work)
+    scale, paths = scales.scale(survey, look.scale, likes), paths_of(survey)
     with st.container(gap="xsmall", key="landscape"):
         ratio = session.remember("enlarged", widgets.window("window", session.recall("enlarged", 1.0)))
         bar(entry, paths)
@@ -48,10 +48,10 @@ def lecture(entry: runs.Entry, palette: Palette, kept: Work, shown: Drawing, lik
             with column:
 
                 def draw(colours: Palette, kind: str = kind) -> Picture:
-                    if shown.relief and survey.finished.all():
+                    if look.relief and survey.finished.all():
                         picture = landscape_surface(survey, kind, colours, scale, ratio=LECTURE * ratio)
                     else:
-                        picture = landscape_plane(survey, kind, colours, scale, path=paths[int(shown.path)])
+                        picture = landscape_plane(survey, kind, colours, scale, path=paths[int(look.path)])
                     return figures.enlarged(picture, round(HEIGHT * ratio), ratio)
 
                 widgets.chart(

@@ -13,12 +13,12 @@ from retrofit_app.widgets import works
 from retrofit_core.runs.store import Work
 
 from . import drawn, form, lecture, parameters, scales, taking, watching
-from .parameters import LANDSCAPE, LANDSCAPES, Among, Asked, Drawing
+from .parameters import LANDSCAPE, LANDSCAPES, Among, Drawing, LandscapeForm
 
 
 def page() -> None:
     """The landscape that is shown, or that is being measured, and the form of another one."""
-    entry, palette = picker.shown().entry, widgets.palette()
+    entry, palette = picker.choice().entry, widgets.palette()
     with st.container(key="heading"):
         st.title("What lies between the networks?", anchor=False)
     if entry.state != "done":
@@ -37,11 +37,11 @@ def body(entry: runs.Entry, palette: Palette) -> None:
     """All but the sidebar: another line or scale runs and sends only this."""
     works.undo(LANDSCAPES, entry)
     every, likes = LANDSCAPES.of(entry), scales.others(entry)
-    shown = parameters.drawing(LANDSCAPES.named(entry, every), list(likes))
-    chosen = LANDSCAPES.chosen(entry, every, shown.map)
-    if shown.lecture and chosen is not None and chosen.has_content and not chosen.going:
-        LANDSCAPE.declare(Among, Asked)
-        lecture.lecture(entry, palette, chosen, shown, likes)
+    look = parameters.drawing(LANDSCAPES.named(entry, every), list(likes))
+    chosen = LANDSCAPES.chosen(entry, every, look.map)
+    if look.lecture and chosen is not None and chosen.has_content and not chosen.going:
+        LANDSCAPE.declare(Among, LandscapeForm)
+        lecture.lecture(entry, palette, chosen, look, likes)
         return
     if chosen is None:
         st.markdown(
@@ -52,7 +52,7 @@ def body(entry: runs.Entry, palette: Palette) -> None:
     elif chosen.going:
         watching.watch(str(chosen.folder), palette is DARK)
     else:
-        finished(entry, palette, chosen, every, shown, likes)
+        finished(entry, palette, chosen, every, look, likes)
     st.divider()
     form.form(entry, is_open=chosen is None, busy=chosen is not None and chosen.going)
 
@@ -62,7 +62,7 @@ def finished(
     palette: Palette,
     chosen: Work,
     every: Sequence[Work],
-    shown: Drawing,
+    look: Drawing,
     likes: dict[str, Work],
 ) -> None:
     """A landscape at which nobody works: its pictures, or why there are none."""
@@ -73,7 +73,7 @@ def finished(
     if not chosen.has_content:
         chooser(every)
         return
-    drawn.landscape(entry, palette, chosen, shown, likes, lambda: chooser(every))
+    drawn.landscape(entry, palette, chosen, look, likes, lambda: chooser(every))
     taking.everything(entry, chosen)
     if chosen.state == "done":
         works.delete(LANDSCAPES, entry, chosen, every)
@@ -84,9 +84,9 @@ def chooser(every: Sequence[Work]) -> None:
     works.chooser(LANDSCAPES, every, title, "Those that were measured of this run, the newest first.")
 
 
-def title(kept: Work) -> str:
+def title(work: Work) -> str:
     """A landscape in the list."""
-    settings = kept.settings
+    settings = work.settings
     facts = settings["landscape"]
     spanning = ", ".join(who(name).replace("network ", "") for name in settings["through"])
     tuned = ", fine-tuned" if settings.get("tuned") and "fine-tuned" not in spanning else ""

@@ -40,7 +40,7 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class Asked:
+class LandscapeForm:
     """What the form asks for."""
 
     first: str
@@ -80,12 +80,12 @@ def among(tuned: Sequence[str]) -> tuple[str | None, str | None]:
     return (None if chosen.align == NONE else chosen.align), (None if chosen.tuned == NONE else chosen.tuned)
 
 
-def asked(names: Sequence[str]) -> Asked:
+def asked(names: Sequence[str]) -> LandscapeForm:
     """What is to be measured next, of the networks of these names; at least three of them."""
     usual = [name for name in ("parent 0", "parent 1", "fused", *names) if name in names]
     defaults = zip(("first", "second", "third"), dict.fromkeys(usual), strict=False)
     through = [option(name, names, default, "network of this run", of_run=True) for name, default in defaults]
-    return LANDSCAPE.read(Asked, through)
+    return LANDSCAPE.read(LandscapeForm, through)
 
 
 def _config(settings: Mapping[str, Any]) -> Any:

@@ -13,13 +13,13 @@ from retrofit_app.runs import followups
 from retrofit_core.runs.store import FINETUNING, Work
 
 
-def survey(kept: Work) -> Any:
+def survey(work: Work) -> Any:
     """A landscape as far as it is known, a `landscape.Survey`. It is shared by all sessions: do not change it.
 
     Raises:
         ValueError: it is damaged.
     """
-    return _survey(*kept.version)
+    return _survey(*work.version)
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)

@@ -16,9 +16,9 @@ from . import parameters, readings
 def others(entry: runs.Entry) -> dict[str, Work]:
     """The newest whole landscape of each other run, by the run's name."""
     newest = {}
-    for other in picker.shown().entries:
+    for other in picker.choice().entries:
         if other.state == "done" and other.name != entry.name:
-            whole = [kept for kept in followups.works_of(other, LANDSCAPE) if kept.state == "done"]
+            whole = [work for work in followups.works_of(other, LANDSCAPE) if work.state == "done"]
             newest |= {other.name: whole[0]} if whole else {}
     return newest
 

@@ -24,7 +24,7 @@ BEFORE = "from retrofit_core.runs.landscapes"
 TUNED = "from retrofit_core.runs.finetunings import read_tuned\n"
 
 
-def everything(entry: runs.Entry, kept: Work) -> None:
+def everything(entry: runs.Entry, work: Work) -> None:
     """Two columns: this landscape, and the paper's."""
     left, right = st.columns(2, gap="large")
     with left:
@@ -34,7 +34,7 @@ def everything(entry: runs.Entry, kept: Work) -> None:
         for name, words in (("landscape.csv", "All points (CSV)"), ("landscape.json", "Everything (JSON)")):
             st.download_button(
                 words,
-                (kept.folder / name).read_bytes(),
+                (work.folder / name).read_bytes(),
                 f"{entry.name}-{name}",
                 on_click="ignore",
                 icon=":material/download:",
@@ -45,8 +45,8 @@ def everything(entry: runs.Entry, kept: Work) -> None:
         with st.expander("Copy as command or Python", icon=":material/content_copy:"):
             st.caption("Start them in the folder where the run lies. Same settings, same numbers." + where(entry))
             command, python = st.tabs(["Command", "Python"])
-            command.code(command_of(entry, kept.settings), language="bash", wrap_lines=True)
-            python.code(python_of(entry, kept), language="python", wrap_lines=True)
+            command.code(command_of(entry, work.settings), language="bash", wrap_lines=True)
+            python.code(python_of(entry, work), language="python", wrap_lines=True)
     with right:
         the_papers()
 
@@ -77,16 +77,16 @@ def command_of(entry: runs.Entry, settings: Mapping[str, Any]) -> str:
     return f"{LandscapeConfig.from_json(settings).command(works.record_of(entry))} --clip 4.6 --out landscape"
 
 
-def python_of(entry: runs.Entry, kept: Work) -> str:
+def python_of(entry: runs.Entry, work: Work) -> str:
     """The same as a script."""
     from retrofit_core.inspection.landscape import Landscape
 
-    settings, record = kept.settings["landscape"], works.record_of(entry)
+    settings, record = work.settings["landscape"], works.record_of(entry)
     words = ", ".join(f"{name}={value!r}" for name, value in settings.items() if value != getattr(Landscape, name))
-    text = PYTHON.format(record=record, settings=words, through=kept.settings["through"])
+    text = PYTHON.format(record=record, settings=words, through=work.settings["through"])
     more = ""
-    if tuned := kept.settings.get("tuned"):
+    if tuned := work.settings.get("tuned"):
         more, text = f", read_tuned({f'{record}/{FINETUNING.folder}/{tuned}'!r})", text.replace(BEFORE, TUNED + BEFORE)
-    if align := kept.settings["align"]:
+    if align := work.settings["align"]:
         more += f", align={align!r}"
     return text.replace(f"material_of({record!r})", f"material_of({record!r}{more})")

@@ -18,13 +18,13 @@ from . import readings
 @guarded
 def watch(folder: str, dark: bool) -> None:
     """Poll until the worker has ended; only this part of the page is drawn again."""
-    kept = Work(LANDSCAPE, Path(folder))
-    if not kept.going:
+    work = Work(LANDSCAPE, Path(folder))
+    if not work.going:
         st.rerun()
-    survey = readings.survey(kept) if kept.has_content else None
+    survey = readings.survey(work) if work.has_content else None
     share, words = progress(survey)
     stops = "Stops after the current point. What is measured is kept and shown."
-    works.progress(kept.folder, share, words, stops, "cancel-landscape")
+    works.progress(work.folder, share, words, stops, "cancel-landscape")
     if survey is not None and survey.markers:
         pictures(survey, DARK if dark else LIGHT)
 

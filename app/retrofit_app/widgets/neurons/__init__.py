@@ -18,7 +18,7 @@ from retrofit_app.figures import DARK, LIGHT, Palette
 from retrofit_app.figures.marks import FEW, digits
 from retrofit_app.figures.palette import SHAPES, TEXT
 from retrofit_app.figures.plane import axis_words, mark_size
-from retrofit_app.memory import MEBI, kept
+from retrofit_app.memory import MEBI, cached
 
 from .. import readings
 from ..downloads import LICENCE, source
@@ -158,7 +158,7 @@ def _of(palette: Palette) -> dict[str, Any]:
     return {name: getattr(palette, name) for name in names}
 
 
-@kept(64 * MEBI)
+@cached(64 * MEBI)
 def _plane(folder: str, updated: float, sealed: str, level: int, whole: bool, *, _entry: Any) -> bytes:
     """What all groupings of a level share: where the neurons stand."""
     grouped = readings.grouping(_entry, level)
@@ -180,7 +180,7 @@ def _plane(folder: str, updated: float, sealed: str, level: int, whole: bool, *,
     )
 
 
-@kept(128 * MEBI)
+@cached(128 * MEBI)
 def _marks(
     folder: str, updated: float, sealed: str, level: int, score: str | None, seed: int, whole: bool, *, _entry: Any
 ) -> bytes:
@@ -206,6 +206,6 @@ def off_scale(entry: runs.Entry, level: int, whole: bool) -> int:
     return _off_scale(*readings.version(entry), level, whole, _entry=entry)
 
 
-@kept(MEBI)
+@cached(MEBI)
 def _off_scale(folder: str, updated: float, sealed: str, level: int, whole: bool, *, _entry: Any) -> int:
     return int((~figures.marks(readings.grouping(_entry, level), whole=whole).inside).sum())
