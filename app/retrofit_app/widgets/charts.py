@@ -1,6 +1,6 @@
-"""A picture on a page, with its words and its menu."""
+"""Pictures on a page with their words and their menu, and the small things that stand beside them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,11 +8,33 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import figures
-from retrofit_app.figures import Palette, Picture, escaped
+from retrofit_app.figures import DARK, LIGHT, Palette, Picture, escaped, letter
+from retrofit_app.figures.split import split_strip, split_words
 
-from .downloads import CAMERA, LICENCE, source
+from .downloads import CAMERA, LICENCE, Origin, source
 from .menu import menu
-from .origins import Origin
+
+
+def palette() -> Palette:
+    """The colours of the theme in which the page is seen."""
+    return DARK if st.context.theme.type == "dark" else LIGHT
+
+
+def why(sentences: Sequence[str] | str, icon: str = ":material/info:") -> None:
+    """Why a panel is empty."""
+    text = sentences if isinstance(sentences, str) else " ".join(sentences)
+    st.info(escaped(text), icon=icon)
+
+
+def split(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> str:
+    """Draw the strip; its finding in words is returned, for the caption.
+
+    Args:
+        counts: images of each class, a row for each network.
+    """
+    names = [f"network {letter(index)}" for index in range(len(counts))]
+    st.html(split_strip(counts, classes, names, palette()))
+    return split_words(counts, classes, names)
 
 
 def chart(

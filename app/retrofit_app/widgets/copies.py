@@ -6,7 +6,7 @@ import streamlit as st
 
 from retrofit_app import runs
 
-from .origins import Origin, Several
+from .downloads import Origin, Several
 
 
 def show(config: Any, training: Any, what: str = "this new run") -> None:

@@ -1,8 +1,10 @@
-"""Files to take away, each of which says where it comes from."""
+"""Where a picture or table comes from, and files to take away, each of which says so."""
 
 import io
 import re
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -12,7 +14,22 @@ import plotly.graph_objects as go
 from retrofit_app import runs
 from retrofit_app.figures import CONFIG, Picture
 
-from .origins import Origin, Several
+
+@dataclass(frozen=True)
+class Several:
+    """Runs side by side, in place of one."""
+
+    name: str
+    """For files"""
+    source: str
+    """A sentence without its stop: which runs, and the library's version"""
+    texts: Callable[[], tuple[str, str, str]]
+    """The comparison as a command, as Python and as a notebook cell"""
+    what: str = "Makes these runs again and ranks them, in the runs folder."
+
+
+Origin = runs.Entry | Several
+
 
 LICENCE = "The data set's own licence holds for what is derived from it."
 #: One button, the camera, which the page hides and a picture's menu presses.

@@ -10,8 +10,7 @@ from retrofit_app.address import session
 from retrofit_app.figures import LIGHT, Palette, Picture
 
 from . import copies
-from .downloads import csv, file_stem, html
-from .origins import Origin, Several
+from .downloads import Origin, Several, csv, file_stem, html
 from .saver import saver
 
 

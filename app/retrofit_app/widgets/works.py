@@ -18,7 +18,21 @@ from retrofit_app.runs import followups
 from retrofit_core.runs.store import Kind, Work
 
 from .downloads import CAMERA
-from .stopping import stop
+
+
+def stop(folder: Path, key: str, help: str) -> None:
+    """Cancel the work in a folder; once asked for, the button says so."""
+    stopping = runs.was_asked(folder)
+    st.button(
+        "Cancelling…" if stopping else "Cancel",
+        key=key,
+        icon=":material/stop:",
+        disabled=stopping,
+        on_click=runs.cancel,
+        args=(folder,),
+        help=help,
+    )
+
 
 POLL = 0.7  # seconds between two looks at work that goes on
 

@@ -1,4 +1,4 @@
-"""The finding of a finished run: a title, the networks as tiles, and a sentence that says what is more than chance."""
+"""The finding of a finished run: a title, the networks as tiles, what is more than chance, and what its samples lack."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,10 +6,8 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import figures, runs
-from retrofit_app.figures import Tile, difference, escaped, letter, number, percent
+from retrofit_app.figures import Tile, difference, escaped, letter, listing, number, percent
 from retrofit_app.runs import methods
-
-from . import shortfall
 
 SEEN = 50.0  # per cent of every class right, above which a fused network sees it all
 MOST_TILES = 6  # parents that have a tile each
@@ -32,7 +30,7 @@ def headline(entry: runs.Entry, palette: figures.Palette) -> None:
     st.title("Two half-blind networks, one that sees it all" if whole else _title(parents, together), anchor=False)
     st.html(figures.tiles(rows(entry, counts), classes, palette))
     st.markdown(finding(entry))
-    if sentence := shortfall.words(entry, counts):
+    if sentence := shortfall(entry, counts):
         st.warning(sentence, icon=":material/trending_down:")
     st.caption(_provenance(entry))
 
@@ -124,7 +122,7 @@ def _made(entry: runs.Entry) -> str:
         return f"**{method}** runs all networks side by side and fuses nothing"
     seconds = f" in {number(entry.status['seconds'])}\N{NO-BREAK SPACE}s" if "seconds" in entry.status else ""
     source = f" from {escaped(config['samples'])}" + (
-        " of network A's training images" if shortfall.of_first(entry) else " training images"
+        " of network A's training images" if of_first(entry) else " training images"
     )
     weighed = f" with {escaped(config.get('importance'))} importance" if methods.weighs(entry) else ""
     if methods.goes_level_by_level(entry):
@@ -164,3 +162,40 @@ def _title(parents: int, together: bool = False) -> str:
     if together:
         return f"{count} networks, side by side"
     return "One network, made into another" if parents == 1 else f"{count} networks, fused into one"
+
+
+KNOWN_WELL = 0.8  # of the whole accuracy, below which a class counts as one where the network is weak
+
+
+def of_first(entry: runs.Entry) -> bool:
+    """Whether the samples are network A's own training images."""
+    return bool(entry.config.get("splits")) and entry.config.get("fusion_from") != "iid"
+
+
+def shortfall(entry: runs.Entry, counts: Sequence[Sequence[int]] | None) -> str:
+    """What the samples lack, if one network alone is clearly better than the fused one; else empty.
+
+    Args:
+        counts: training images per class of each parent, where they are known.
+    """
+    networks, n = entry.metrics["networks"], len(entry.config["models"])
+    alone = [networks[f"parent {index}"]["accuracy"] for index in range(n)]
+    best, fused = max(range(n), key=alone.__getitem__), networks["fused"]
+    lost = difference(alone[best], fused["accuracy"], fused["samples"])
+    clearly_worse = n > 1 and lost.points > 0 and lost.clear
+    if not clearly_worse or not counts or not of_first(entry) or not methods.uses_samples(entry):
+        return ""
+    lacking = [
+        escaped(name)
+        for name, of_a, of_others, value in zip(
+            entry.metrics["classes"], counts[0], zip(*counts[1:], strict=True), fused["per_class"], strict=True
+        )
+        if not of_a and any(of_others) and (value or 0) < KNOWN_WELL * fused["accuracy"]
+    ]
+    if not lacking:
+        return ""
+    what = f"class {lacking[0]}" if len(lacking) == 1 else f"the classes {listing(lacking)}"
+    return (
+        f"The samples are network A's images, and it saw none of {what}, where the fused network is weak. "
+        "*Samples from: all networks*, in *New fusion*, has them, too."
+    )

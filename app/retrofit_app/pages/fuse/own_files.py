@@ -10,7 +10,7 @@ from retrofit_app.figures import escaped
 from retrofit_app.models import checkpoints, sources, uploads
 from retrofit_core.networks import user_code
 
-from . import own_code, permission, presets
+from . import permission, presets
 from .controls import HELP, text
 from .parameters import Picks
 from .presets import FORM
@@ -46,7 +46,7 @@ def ask(picks: Picks) -> None:
             **FORM.control("code", _code),
         )
         if user_code.names_in(picks.code):
-            own_code.ask(picks.code)
+            permission.ask_import(picks.code)
     with right:
         if session.recall(UPLOADS) is None:  # a new control, which shows no file
             session.forget(KEPT)

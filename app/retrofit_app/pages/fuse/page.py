@@ -2,9 +2,25 @@
 
 import streamlit as st
 
+from retrofit_app import runs, widgets
+from retrofit_app.figures import escaped
 from retrofit_app.shell import picker
 
-from . import form, going, history, presets, result, tuning_asked, unfinished, views
+from . import (
+    downloads,
+    form,
+    going,
+    headline,
+    history,
+    lost,
+    measured,
+    presets,
+    seen,
+    tuning,
+    tuning_form,
+    unfinished,
+    views,
+)
 from .parameters import Picks
 
 
@@ -17,7 +33,7 @@ def page() -> None:
     if view != "runs":
         views.VIEW.declare(views.Listing)
     if view != "result" or choice.entry.state != "done":
-        tuning_asked.TUNING.declare("tuned", tuning_asked.TuningForm)
+        tuning_form.TUNING.declare("tuned", tuning_form.TuningForm)
     going.notice(choice.entries, watched=choice.entry.name if view == "result" else "")
     # A place for each view: what the last one showed is gone at once, and not grey between what is new.
     places = {name: st.container() if name == view else st.empty() for name in views.VIEWS}
@@ -27,6 +43,22 @@ def page() -> None:
         elif view == "runs":
             history.history()
         elif choice.entry.state == "done":
-            result.page(choice.entry, choice.entries)
+            finished(choice.entry, choice.entries)
         else:
             unfinished.panel(choice.entry)
+
+
+def finished(entry: runs.Entry, entries: list[runs.Entry]) -> None:
+    """The finding, what the networks saw, where something was lost, how good each network is, and everything to take away."""
+    palette = widgets.palette()
+    headline.headline(entry, palette)
+    if sentence := runs.other_version(entry):
+        st.info(
+            f"{escaped(sentence)} To compare, delete it in *Your runs* and run it again.", icon=":material/history:"
+        )
+    show_images = seen.seen(entry, palette)
+    lost.lost(entry, palette)
+    measured.accuracies(entry, entries, palette)
+    tuning.tuning(entry, palette)
+    downloads.downloads(entry)
+    show_images()

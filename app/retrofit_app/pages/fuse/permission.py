@@ -1,15 +1,18 @@
-"""Files outside the known folders that an address names: nobody opens them before the user has asked for it.
+"""Files outside the known folders that an address names, and code of the user's own: nobody opens the one or imports the other
+before the user has asked for it.
 
-Else a link that somebody clicks would make this machine read whatever path it names.
+Else a link that somebody clicks would make this machine read whatever path it names, and run what is in it.
 """
 
 from collections.abc import Iterable
 
 import streamlit as st
 
+from retrofit_app import runs
 from retrofit_app.address import session
 from retrofit_app.figures import escaped, listing
 from retrofit_app.models import sources
+from retrofit_app.runs.own_code import closed as not_imported
 from retrofit_core.networks import user_code
 
 from .parameters import Picks
@@ -52,4 +55,37 @@ def ask(names: list[str]) -> None:
         on_click=grant,
         args=(names,),
         help="Reads them on this machine to check whether they can be fused. Do so if you know where the link came from.",
+    )
+
+
+def ask_import(arch: str) -> None:
+    """What importing means, and a button that does it here: then the form can check and estimate."""
+    names = not_imported(arch)
+    if not names:
+        return
+    st.warning(
+        f"{escaped(', '.join(names))} is code of your own, and {user_code.WARNING}. Start imports it in a process of its "
+        "own. To see here whether the networks fit, and how long it takes, the workbench has to import it, too.",
+        icon=":material/code:",
+    )
+    st.button(
+        "Import it here, too",
+        key=FORM.key("import"),
+        icon=":material/verified_user:",
+        on_click=_permit,
+        args=(names,),
+        help="Runs the module in the workbench's own process, until that ends. Do so if you wrote it, or know who did.",
+    )
+
+
+def _permit(names: list[str]) -> None:
+    for name in names:
+        user_code.permit(name, runs.runs_folder())
+
+
+def import_words(names: list[str]) -> str:
+    """What Start would do, in place of the estimate."""
+    return (
+        f"Start imports {escaped(', '.join(names))}, which **runs that code**, in a process of its own. Whether the networks "
+        "fit, and how long it takes, is not known before."
     )

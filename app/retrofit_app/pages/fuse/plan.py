@@ -13,7 +13,7 @@ from retrofit_app.runs import methods
 from retrofit_app.runs.own_code import closed
 from retrofit_app.runs.words import duration
 
-from . import configs, own_code
+from . import configs, permission
 from .parameters import Picks
 
 MEBI, GIBI = 2**20, 2**30
@@ -65,7 +65,7 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
         config = configs.fusion(picks, training, facts.inputs, len(facts.classes))
         so_far = replace(so_far, config=config)
         if names := closed(config.arch, config.target):
-            return replace(so_far, words=own_code.words(names))
+            return replace(so_far, words=permission.import_words(names))
         estimate = _estimate(config, training, entries)
         missing = training is not None and len(_files(picks, training)) < training.parts
         return replace(

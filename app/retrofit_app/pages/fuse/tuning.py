@@ -1,20 +1,22 @@
 """Fine-tuning of a finished run: those that were done, the one that goes on, and what to do next."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pandas as pd
 import streamlit as st
 
 from retrofit_app import figures, runs, widgets
-from retrofit_app.figures import difference, interval, percent
+from retrofit_app.figures import DARK, LIGHT, difference, interval, percent
 from retrofit_app.figures.tuning import tuning_curve
 from retrofit_app.runs import followups, methods
+from retrofit_app.runs.words import duration
 from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import works
-from retrofit_core.runs.store import Work
+from retrofit_core.runs.store import FINETUNING, Work, notes_of
 
-from . import tuning_form, tuning_watch
-from .tuning_asked import TUNING, TUNINGS, TuningForm
+from . import tuning_form
+from .tuning_form import TUNING, TUNINGS, TuningForm
 
 
 @st.fragment
@@ -42,7 +44,7 @@ def one(entry: runs.Entry, palette: figures.Palette, chosen: Work, every: Sequen
     """A fine-tuning, finished, going on, or stopped."""
     works.chooser(TUNINGS, every, title, "Those of this run, the newest first.")
     if chosen.going:
-        tuning_watch.watch(str(chosen.folder), palette is figures.DARK)
+        watch(str(chosen.folder), palette is figures.DARK)
         return
     if chosen.state == "done":
         st.markdown(finding(entry, chosen))
@@ -192,3 +194,36 @@ def _row(work: Work) -> dict | None:
         "state": {"done": "finished"}.get(work.state, work.state),
         "seconds": curve["seconds"],
     }
+
+
+@st.fragment(run_every=works.POLL)
+@guarded
+def watch(folder: str, dark: bool) -> None:
+    """Poll until the worker has ended; only this part of the page is drawn again."""
+    work = Work(FINETUNING, Path(folder))
+    if not work.going:
+        st.rerun()
+    share, words = progress(work)
+    stops = "Stops after the current step. Finished epochs are kept; you can go on later."
+    works.progress(work.folder, share, words, stops, "cancel-tuning")
+    if work.has_content:
+        curve = followups.curve(work)
+        picture = tuning_curve(curve["history"], curve["networks"], curve["epochs"], DARK if dark else LIGHT)
+        works.growing("tuning", picture, "**Accuracy after each epoch**, on held-out training images")
+
+
+def progress(work: Work) -> tuple[float, str]:
+    """The share that is done, and the line beside the bar."""
+    notes = notes_of(work.folder)
+    if not work.has_content:
+        return 0.0, "Reading the network and its images…"
+    curve = followups.curve(work)
+    done = curve["history"][-1]["epoch"] if curve["history"] else 0
+    if not done:
+        return 0.0, f"{str(notes.get('name', 'starting')).capitalize()}…"
+    share = min((notes.get("index") or 0) / (notes.get("total") or 1), 1.0)
+    left = curve["seconds"] * (curve["epochs"] - done) / done
+    about = f" · about {duration(left)} left" if done < curve["epochs"] else ""
+    loss = curve["history"][-1]["loss"]
+    said = f", loss {loss:.3g}" if loss is not None else ""
+    return share, f"Epoch {done} of {curve['epochs']} is done{said} · {duration(curve['seconds'])}{about}"

@@ -21,7 +21,7 @@ from retrofit_app.figures.landscape import (
 )
 from retrofit_core.runs.store import Work
 
-from . import parameters, readings, scales
+from . import parameters, readings
 from .parameters import LANDSCAPE, Drawing
 
 HEADINGS = {"loss": "**Loss**: dark is low", "accuracy": "**Accuracy**: dark is high"}
@@ -40,8 +40,8 @@ def landscape(
     Raises:
         ValueError: it is damaged.
     """
-    survey = readings.survey(work)
-    scale = scales.scale(survey, look.scale, likes)
+    survey = readings.survey_of(work)
+    scale = readings.scale(survey, look.scale, likes)
     paths = paths_of(survey)
     point = point_of(survey, look.point)
     if survey.paths:
@@ -97,7 +97,7 @@ def controls(
             [parameters.PAPER, parameters.OWN, *(parameters.LIKE + name for name in likes)],
             **LANDSCAPE.control("scale"),
             width=250,
-            format_func=scales.words,
+            format_func=readings.scale_words,
             help="As in the paper: losses from 0 to 4.6 and accuracies from 0 to 100 %, the same for every run. Those of "
             "another run: its colours, and a frame in which both landscapes have the same size. Above the top of the scale "
             "the loss is hatched.",

@@ -13,7 +13,7 @@ from retrofit_app.shell.style import stylesheet
 from retrofit_app.widgets import lectures
 from retrofit_core.runs.store import Work
 
-from . import parameters, readings, scales
+from . import parameters, readings
 from .parameters import LANDSCAPE, Drawing
 
 #: px of the pictures on a page of 1280 x 720, which grows with the window.
@@ -37,8 +37,8 @@ def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing, like
         ValueError: the landscape is damaged.
     """
     st.html(stylesheet("lecture"))
-    survey = readings.survey(work)
-    scale, paths = scales.scale(survey, look.scale, likes), paths_of(survey)
+    survey = readings.survey_of(work)
+    scale, paths = readings.scale(survey, look.scale, likes), paths_of(survey)
     with st.container(gap="xsmall", key="landscape"):
         ratio = session.remember("enlarged", widgets.window("window", session.recall("enlarged", 1.0)))
         bar(entry, paths)

@@ -1,18 +1,20 @@
 """What lies between the networks of a run, and around them: loss and accuracy on a plane, on lines, on circles."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import DARK, Palette
-from retrofit_app.figures.landscape import who
+from retrofit_app.figures import DARK, LIGHT, Palette, landscape_plane
+from retrofit_app.figures.landscape import KINDS, who
 from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import works
 from retrofit_core.runs.store import Work
 
-from . import drawn, form, lecture, parameters, scales, taking, watching
+from . import drawn, form, lecture, parameters, readings, taking
 from .parameters import LANDSCAPE, LANDSCAPES, Among, Drawing, LandscapeForm
 
 
@@ -36,7 +38,7 @@ def page() -> None:
 def body(entry: runs.Entry, palette: Palette) -> None:
     """All but the sidebar: another line or scale runs and sends only this."""
     works.undo(LANDSCAPES, entry)
-    every, likes = LANDSCAPES.of(entry), scales.others(entry)
+    every, likes = LANDSCAPES.of(entry), readings.comparable(entry)
     look = parameters.drawing(LANDSCAPES.named(entry, every), list(likes))
     chosen = LANDSCAPES.chosen(entry, every, look.map)
     if look.lecture and chosen is not None and chosen.has_content and not chosen.going:
@@ -50,7 +52,7 @@ def body(entry: runs.Entry, palette: Palette) -> None:
             "between the parents the fused network lies. **No landscape of this run is measured yet.**"
         )
     elif chosen.going:
-        watching.watch(str(chosen.folder), palette is DARK)
+        watch(str(chosen.folder), palette is DARK)
     else:
         finished(entry, palette, chosen, every, look, likes)
     st.divider()
@@ -91,3 +93,36 @@ def title(work: Work) -> str:
     spanning = ", ".join(who(name).replace("network ", "") for name in settings["through"])
     tuned = ", fine-tuned" if settings.get("tuned") and "fine-tuned" not in spanning else ""
     return f"{spanning}{tuned} · {facts['resolution']}² points, {facts['images']} images, seed {facts['seed']}"
+
+
+@st.fragment(run_every=works.POLL)
+@guarded
+def watch(folder: str, dark: bool) -> None:
+    """Poll until the worker has ended; only this part of the page is drawn again."""
+    work = Work(LANDSCAPES.kind, Path(folder))
+    if not work.going:
+        st.rerun()
+    survey = readings.survey_of(work) if work.has_content else None
+    share, words = progress(survey)
+    stops = "Stops after the current point. What is measured is kept and shown."
+    works.progress(work.folder, share, words, stops, "cancel-landscape")
+    if survey is not None and survey.markers:
+        pictures(survey, DARK if dark else LIGHT)
+
+
+def progress(survey: Any) -> tuple[float, str]:
+    """The share that is done, and the line beside the bar."""
+    if survey is None:
+        return 0.0, "Reading the networks and images…"
+    done, total, seconds = survey.done, survey.total, survey.seconds
+    left = seconds * (total - done) / max(done, 1)
+    about = f" · about {max(1, round(left))} s left" if done > 3 and done < total else ""
+    return done / max(total, 1), f"{done} of {total} points are measured · {seconds:.0f} s{about}"
+
+
+def pictures(survey: Any, palette: Palette) -> None:
+    """Both planes: coarse first, cells that are not measured yet hatched crosswise."""
+    for column, kind in zip(st.columns(2, gap="small"), KINDS, strict=True):
+        with column:
+            heading = f"**{kind.capitalize()}** as far as it is measured"
+            works.growing(kind, landscape_plane(survey, kind, palette), heading)

@@ -1,6 +1,7 @@
-"""What the page reads: surveys from their folders, the networks of a run, the time that a landscape will take."""
+"""What the page reads: surveys from their folders, colours that they share, the networks of a run, the time that one takes."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,46 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.figures.landscape import who
+from retrofit_app.figures.landscape import PAPER, Scale, extent_of, own_scale, who
 from retrofit_app.runs import followups
-from retrofit_core.runs.store import FINETUNING, Work
+from retrofit_app.shell import picker
+from retrofit_core.runs.store import FINETUNING, LANDSCAPE, Work
+
+from . import parameters
 
 
-def survey(work: Work) -> Any:
+def comparable(entry: runs.Entry) -> dict[str, Work]:
+    """The newest whole landscape of each other run, by the run's name."""
+    newest = {}
+    for other in picker.choice().entries:
+        if other.state == "done" and other.name != entry.name:
+            whole = [work for work in followups.works_of(other, LANDSCAPE) if work.state == "done"]
+            newest |= {other.name: whole[0]} if whole else {}
+    return newest
+
+
+def scale(survey: Any, chosen: str, likes: Mapping[str, Work]) -> Scale:
+    """The chosen one.
+
+    Raises:
+        ValueError: the other landscape is damaged.
+    """
+    if chosen == parameters.OWN:
+        return own_scale(survey)
+    if chosen.startswith(parameters.LIKE):
+        other = survey_of(likes[chosen.removeprefix(parameters.LIKE)])
+        return replace(own_scale(other), extent=extent_of([survey, other]))
+    return Scale()
+
+
+def scale_words(chosen: str) -> str:
+    """A scale in the list."""
+    if chosen.startswith(parameters.LIKE):
+        return f"as in run {chosen.removeprefix(parameters.LIKE)}"
+    return {parameters.PAPER: f"loss 0 to {PAPER:g}, as in the paper", parameters.OWN: "its own"}[chosen]
+
+
+def survey_of(work: Work) -> Any:
     """A landscape as far as it is known, a `landscape.Survey`. It is shared by all sessions: do not change it.
 
     Raises:

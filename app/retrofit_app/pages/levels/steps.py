@@ -1,7 +1,174 @@
-"""The five steps inside a level, in their order."""
+"""The five steps inside a level: before, in and after its grouping, which has a file of its own."""
 
-from .after import fit, targets
-from .before import activations, importance
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from retrofit_app import figures, widgets
+from retrofit_app.address import session
+from retrofit_app.figures import escaped, title
+from retrofit_app.widgets import readings
+
 from .grouping import grouping
+from .parameters import LEVELS
+from .view import View
+
+
+def activations(view: View) -> None:
+    """How the neurons respond, before anything is done with them."""
+    view.say(
+        "Neurons that lie close together answer alike to the same samples, whichever network they come from: those are worth "
+        "merging."
+    )
+    left, right = st.columns(2, gap="large")
+    with left:
+        view.chart("activations", "**Who responds alike?**", view.neurons)
+    with right:
+        view.chart("activity", "**How strongly do they respond?**", view.neurons)
+
+
+def importance(view: View) -> None:
+    """How much each neuron counts."""
+    view.say(
+        "Importance says how much of a network's decisions passes through a neuron, and weighs it in every group and error."
+    )
+    columns = st.columns(len(view.scores)) if len(view.scores) > 1 else [st.container()]
+    for column, score in zip(columns, view.scores, strict=True):
+        with column:
+            heading = f"**{escaped(title(score))}**" + (
+                " (this run)" if score == view.entry.config["importance"] else ""
+            )
+            options: dict[str, Any] = {"score": score} if view.analysis is not None else {}
+            view.chart(
+                f"scores-{score}",
+                heading,
+                partial(scores_table, view, score),
+                kind="scores",
+                name=title(score),
+                **options,
+            )
+    view.missing()
+
+
+def scores_table(view: View, score: str) -> pd.DataFrame:
+    """A score, neuron by neuron."""
+    grouped = view.grouping(score)
+    return pd.DataFrame({"neuron": grouped.names, "importance × mean": grouped.weights})
+
+
+def targets(view: View) -> None:
+    """What each group's fused neuron is asked to do, and what the parents keep by that."""
+    aligned = view.report.form == "aligned"
+    made = (
+        "The fused neuron's weights are the mean of its group's; nothing is fitted to the mean of its answers"
+        if aligned
+        else "Each group's target is the importance-weighted mean of what its members answer: the fused neuron should answer that"
+    )
+    view.say(f"{made}.")
+    if view.analysis is None:
+        widgets.why("What neurons keep, and the targets, are part of the analysis, which this run does not have.")
+        return
+    left, right = st.columns(2, gap="large")
+    with left:
+        view.chart("kept", "**What do neurons keep?**", view.neurons)
+    with right:
+        detail(view)
+
+
+def detail(view: View) -> None:
+    """One fused neuron: its members, and its output against its target."""
+    grouped, neuron = readings.grouping(view.entry, view.index), int(view.look.neuron)
+    ranked = np.argsort(-grouped.counts, kind="stable").tolist()
+    rows_table = pd.DataFrame({"target": view.analysis.targets[:, neuron], "output": view.analysis.outputs[:, neuron]})
+    heading = "**Does it reach its target?**"
+    if view.lecture:
+        view.chart("fit", f"{heading} Fused neuron {neuron}", lambda: rows_table, neuron=neuron)
+        return
+    st.selectbox(
+        "One fused neuron in detail",
+        [str(neuron) for neuron in ranked],
+        **LEVELS.control("neuron"),
+        format_func=lambda neuron: (
+            f"{neuron} · {grouped.counts[int(neuron)]} member{'' if grouped.counts[int(neuron)] == 1 else 's'}"
+        ),
+        help="Each cluster of the run becomes one neuron of the fused network. The largest come first.",
+    )
+    rows = np.flatnonzero(grouped.labels == neuron)
+    named = ", ".join(grouped.names[row] for row in rows[: readings.MEMBERS]) + (
+        "…" if len(rows) > readings.MEMBERS else ""
+    )
+    st.markdown(f"{figures.members_words(grouped, neuron)} {named}")
+    view.chart("fit", heading, lambda: rows_table, neuron=neuron)
+
+
+def fit(view: View) -> None:
+    """How the weights were found, and what is left."""
+    report = view.report
+    if report.form == "aligned":
+        st.markdown(
+            "Nothing is fitted by this method: the networks' weights are averaged group by group, so there are no "
+            "targets and no approximation error."
+        )
+        return
+    how = (
+        "are trained by gradient descent towards the targets"
+        if report.form == "gradient"
+        else "are solved for in closed form"
+    )
+    view.say(f"The weights of the fused level {how}; what is missing then is the approximation error.")
+    for words in filter(None, (figures.group_words(report), figures.stream_words(report))):
+        st.markdown(words)
+    left, right = st.columns(2, gap="large")
+    with left:
+        if report.curve:
+            view.chart(
+                "curve",
+                "**How did the fit go?**",
+                lambda: pd.DataFrame(report.curve),
+                log=bool(session.first_time("log", True)),
+            )
+            if not view.lecture:
+                st.toggle(
+                    "Logarithmic loss",
+                    key="log",
+                    persist_state="session",
+                    help="Equal steps are equal factors: small losses can be told apart.",
+                )
+        else:
+            view.chart(
+                "residual",
+                "**What is left?** Closed form, no curve",
+                lambda: residual_table(report),
+            )
+    with right:
+        plane(view)
+    if view.analysis is not None and not view.lecture:
+        with right if report.curve else left:  # the shorter one
+            detail(view)
+
+
+def residual_table(report: Any) -> pd.DataFrame:
+    """Errors of a level as shares of its energy."""
+    names = ["grouping_error", "approximation_error", "unavoidable_error"]
+    names += [] if np.isnan(report.missing_error) else ["missing_error"]
+    shares = [100 * getattr(report, name) / (report.energy or 1) for name in names]
+    return pd.DataFrame({"error": [name.replace("_", " ") for name in names], "per cent of energy": shares})
+
+
+def plane(view: View) -> None:
+    """The level's loss around its weights."""
+    heading = "**The level's own loss around its weights**"
+    if view.analysis is None or "quadratic" not in view.analysis.plane:
+        st.markdown(heading)
+    if view.analysis is None:
+        widgets.why("The loss around the weights is part of the analysis, which this run does not have.")
+    elif "quadratic" not in view.analysis.plane:
+        widgets.why(f"No picture: {view.analysis.plane.get('why', 'it was not computed for this level.')}")
+    else:
+        view.chart("plane", heading, lambda: pd.DataFrame(view.analysis.plane["marks"]))
+
 
 DRAWN = {"activations": activations, "importance": importance, "grouping": grouping, "targets": targets, "fit": fit}
