@@ -7,6 +7,7 @@ from functools import partial
 from torch import Tensor, nn
 
 from ..networks.batchnorm import Affine
+from ..networks.levels import forms
 from ..networks.levels.kinds import CONVOLUTIONS
 from ..networks.levels.tracing import trace
 from ..networks.levels.weights import shared_weights
@@ -24,6 +25,11 @@ def affine_layers(model: nn.Module) -> dict[str, Affine]:
         for name, module in model.named_modules()
         if isinstance(module, nn.Linear) or (isinstance(module, CONVOLUTIONS) and module.groups == 1)
     }
+
+
+def form_of(layer: Affine) -> forms.Affine:
+    """A layer by itself, whose weights (p, c), the bias in the last row, are read and written as a level's are."""
+    return forms.Affine((layer,), (), nn.Identity())
 
 
 def refuse_shared_layers(model: nn.Module, where: str, example: Tensor) -> None:

@@ -24,7 +24,7 @@ from ..system.settings import setting, settings_of
 from ..training.descent import Descent
 from .averaging import CombiningPlan
 from .distillation import BATCH, fit_to_goals, logits_of
-from .layers import watching
+from .layers import form_of, watching
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,14 +147,8 @@ def features(model: nn.Module, head: nn.Linear, inputs: Tensor, monitor: Monitor
 
 def _solve_head(head: nn.Linear, x: Tensor, goals: Tensor, ridge: float | str) -> None:
     """The least squares solution, with the ridge towards the head's own weights."""
-    x, start = x.double(), head.weight.T.double()
-    if head.bias is not None:
-        x = torch.cat([x, torch.ones_like(x[:, :1])], 1)
-        start = torch.cat([start, head.bias[None].double()])
-    sums = Rows(x, goals.double(), head.bias is not None)
+    form = form_of(head)
+    x, start = form.rows([x], torch.float64, ones=form.bias), form.weights()
+    sums = Rows(x, goals.double(), form.bias)
     solution = solve(sums if len(x) < x.shape[1] else sums.moments(), ridge, toward=start)
-    W = solution.weights(torch.eye(goals.shape[1], dtype=x.dtype, device=x.device))
-    if head.bias is not None:
-        head.bias.copy_(W[-1])
-        W = W[:-1]
-    head.weight.copy_(W.T)
+    form.write(solution.weights(torch.eye(goals.shape[1], dtype=x.dtype, device=x.device)))

@@ -24,7 +24,7 @@ from ..networks.symmetry import neuron_groups, tensors
 from ..system.device import of
 from ..system.settings import FRACTION, setting
 from .aligned import Aligning, AlignmentPlan, Averager, check_pair, check_widths, plan_alignment, shares_of
-from .layers import BATCH, Affine, affine_layers, refuse_shared_layers, watching
+from .layers import BATCH, Affine, affine_layers, form_of, refuse_shared_layers, watching
 from .zipit import averaging_maps, write_combined
 
 
@@ -238,22 +238,18 @@ def _solve_layer(layer: Affine, sums: Moments, axes: Sequence[Sequence[Axis]], r
     """Least squares for each kind of output neuron, from the inputs that share a parent with it."""
     c, inputs = layer.weight.shape[:2]
     reads, holds = _holders(axes[0], inputs), _holders(axes[1], c)
-    W = layer.weight.flatten(1).T.double()  # (p, c)
-    if layer.bias is not None:
-        W = torch.cat([W, layer.bias[None].double()])
+    form = form_of(layer)
+    W = form.weights()
     for kind in holds.unique(dim=0):
         outs = (holds == kind).all(1).nonzero().flatten()
         columns = (reads & kind).any(1).repeat_interleave(layer.weight[0, 0].numel())
-        if layer.bias is not None:
+        if form.bias:
             columns = torch.cat([columns, columns.new_ones(1)])
         ins = columns.nonzero().flatten()
         part = _part(sums, ins, outs)
         solution = solve(part, ridge, toward=W[ins][:, outs])
         W[ins[:, None], outs] = solution.weights(torch.eye(len(outs), dtype=W.dtype, device=W.device))
-    if layer.bias is not None:
-        layer.bias.copy_(W[-1])
-        W = W[:-1]
-    layer.weight.copy_(W.T.reshape(layer.weight.shape))
+    form.write(W)
 
 
 def _holders(axes: Sequence[Axis], size: int) -> Tensor:

@@ -5,11 +5,10 @@ will take; `run(plan)` yields what is known so far, the coarse picture first.
 """
 
 from .candidates import ALIGNMENTS, networks_of
-from .keeping import keep
 from .landscape import Landscape, Plan
 from .mixtures import Mixtures
 from .plane import Plane
-from .survey import Marker, Path, Rise, Survey
+from .survey import Marker, Path, Rise, Survey, keep
 
 __all__ = [
     "ALIGNMENTS",

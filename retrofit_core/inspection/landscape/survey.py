@@ -3,7 +3,8 @@
 import csv
 import io
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path as FilePath
@@ -15,6 +16,8 @@ from torch import Tensor
 from ...system import files
 
 SCHEMA = 1
+#: Seconds between two writings of a survey that grows, at least; and the share of the time between two that they may take.
+INTERVAL, SHARE = 0.4, 0.1
 JSON, CSV = "landscape.json", "landscape.csv"
 #: A network is drawn on the plane if it lies less than this share of the plane's extent away from it.
 ON_PLANE = 1e-3
@@ -218,6 +221,31 @@ class Survey:
         except (OSError, ValueError) as error:
             raise ValueError(f"{path} is missing or broken. Compute the landscape again.") from error
         return cls.from_json(content)
+
+
+def keep(surveys: Iterable[Survey], folder: str | FilePath) -> Survey:
+    """Write surveys as they come, now and then and the last one in any case, also where the work is stopped.
+
+    Returns:
+        The last one.
+    Raises:
+        ValueError: there is none.
+    """
+    latest, is_written, wait, written = None, True, 0.0, 0.0
+    try:
+        for latest in surveys:
+            start = time.monotonic()
+            is_written = start - written >= wait
+            if is_written:
+                latest.save(folder)
+                written = time.monotonic()
+                wait = max(INTERVAL, (written - start) / SHARE)
+    finally:
+        if latest is not None and not is_written:
+            latest.save(folder)
+    if latest is None:
+        raise ValueError("there is no survey to keep.")
+    return latest
 
 
 def _plain(value: Any) -> Any:
