@@ -161,9 +161,14 @@ def test_ticks_work_and_the_rest_is_refused(name, title):
     cases = CASES[title]()
     if title == "different depths" and "Linear" in name:
         del cases["vit"]  # whose levels inside of blocks cannot be joined
-    outcomes = {case: outcome(name, *given) for case, given in cases.items()}
-    refusals = {case: sentence for case, sentence in outcomes.items() if isinstance(sentence, str)}
-    if capabilities().loc[name, title]:
+    is_ticked, refusals = capabilities().loc[name, title], {}
+    for case, given in cases.items():
+        sentence = outcome(name, *given)
+        if isinstance(sentence, str):
+            refusals[case] = sentence
+            if title == ANY and not is_ticked:
+                break  # one is enough
+    if is_ticked:
         assert refusals == {}
         return
     assert refusals and (title == ANY or refusals.keys() == cases.keys()), "works, but is not ticked"
