@@ -158,7 +158,8 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
     for index, level in enumerate(fused):
         alike = [levels[index] for levels in parents]
         if is_branched(fused) or level.carried or any(other.form.parts for other in (level, *alike)):
-            _check_joints(level, alike, INSTEAD if is_branched(fused) else "Give all of them one architecture.")
+            instead = INSTEAD if is_branched(fused) else "Give all of them one architecture."
+            _check_joints(index, fused, parents, instead)
         if any(_kinds(other) != _kinds(level) for other in alike):
             raise ValueError(
                 f"level {level.name!r}: its neurons are of other kinds in a parent than in the fused network (gated, in parts of "
@@ -208,13 +209,15 @@ def _check_parts(level: Level, parents: Sequence[Level]) -> None:
         )
 
 
-def _check_joints(level: Level, parents: Sequence[Level], instead: str) -> None:
+def _check_joints(index: int, fused: Sequence[Level], parents: Sequence[Sequence[Level]], instead: str) -> None:
     """Refuse levels that are joined otherwise in a parent than in the fused network.
 
     Args:
         instead: the way out.
     """
-    for other in parents if level.form.closed else ():
+    level = fused[index]
+    for levels in parents if level.form.closed else ():
+        other = levels[index]
         if not other.form.closed:
             raise ValueError(f"level {level.name!r} is not affine in a parent: {other.why_not_affine}. {instead}")
         if (other.form.parts > 0) != (level.form.parts > 0):
@@ -222,7 +225,7 @@ def _check_joints(level: Level, parents: Sequence[Level], instead: str) -> None:
                 f"level {level.name!r}: a convolution is grouped in a parent or in the fused network, and not in the other, so "
                 f"their neurons do not correspond. {instead}"
             )
-        if _joints(other) != _joints(level):
+        if _joints(levels, index) != _joints(fused, index):
             raise ValueError(
                 f"level {level.name!r}: skips join other layers in a parent than in the fused network, or groups of a "
                 f"convolution have other sizes, so their neurons do not correspond. {instead}"
@@ -239,11 +242,11 @@ def _kinds(level: Level) -> Sequence[object]:
     return [(own.space.number, own.places.shape[1], own.space.fixed) for own in level.writes] + carried
 
 
-def _joints(level: Level) -> tuple[object, ...]:
+def _joints(levels: Sequence[Level], index: int) -> tuple[object, ...]:
     """What joins a level to others, in networks that belong together."""
-    blocks = level.blocks
+    level, blocks, alike = levels[index], levels[index].blocks, stream(levels, index)
     joined = (blocks.first,) if isinstance(blocks, Parts) else blocks and (*blocks.levels, blocks.reader)
-    return level.form.joints(), len(level.alive), level.plain, joined, _kinds(level)
+    return level.form.joints(), len(level.alive), alike[0] if len(alike) > 1 else None, joined, _kinds(level)
 
 
 def _check_folds(fused: list[Level]) -> None:

@@ -1,5 +1,7 @@
 """Which of the numbers that a layer reads come from which neuron of the level before, found by changing neurons."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -7,6 +9,33 @@ from .level import Level
 
 #: Samples of a probe: many, for a function is flat where it is silent.
 SAMPLES = 64
+#: The owners of what is read of no neuron, and of several.
+NOBODY, SEVERAL = -1, -2
+
+
+@torch.no_grad()
+def owners(read: Callable[[Tensor], Tensor], first: Tensor, second: Tensor, axis: int) -> Tensor:
+    """The neuron from which each number comes that is read of a tensor, or `NOBODY`, or `SEVERAL`.
+
+    All neurons whose number has a certain digit, written with zeros and ones, change at once.
+    Args:
+        read: gives (B, numbers).
+        first, second: (B, ...) two values of the tensor.
+        axis: of the neurons.
+    """
+    before, neurons = read(first.clone()), torch.arange(first.shape[axis], device=first.device)
+
+    def changed(chosen: Tensor) -> Tensor:
+        h = torch.where(chosen, second.movedim(axis, -1), first.movedim(axis, -1)).movedim(-1, axis)
+        return ((read(h) - before).abs() > 1e-5 * before.abs().max()).any(0)
+
+    reached, owner = changed(neurons >= 0), torch.zeros_like(before[0], dtype=torch.int64)
+    for digit in range((len(neurons) - 1).bit_length()):
+        one = (neurons >> digit) % 2 == 1
+        with_one = changed(one)
+        owner += with_one.long() << digit
+        owner[(with_one ^ changed(~one)) != reached] = SEVERAL * len(neurons)
+    return torch.where(owner < 0, SEVERAL, torch.where(reached, owner, NOBODY))
 
 
 def reads_one_by_one(reader: Level, width: int) -> bool:
@@ -30,27 +59,16 @@ def places_read(reader: Level, axis: int, boundary: Tensor) -> tuple[Tensor, Ten
         boundary: before the reader, any values.
     """
     generator = torch.Generator().manual_seed(0)
-    shape = (SAMPLES, *boundary.shape[1:])
+    shape, width = (SAMPLES, *boundary.shape[1:]), boundary.shape[axis]
     first, second = (torch.randn(shape, generator=generator).to(boundary) for _ in range(2))
-    width = boundary.shape[axis]
-    neurons = torch.arange(width, device=boundary.device)
 
     def read(h: Tensor) -> Tensor:
         return reader.form.read(h.contiguous())[0][0].flatten(1)
 
-    def changed(chosen: Tensor) -> Tensor:
-        h = torch.where(chosen, second.movedim(axis, -1), first.movedim(axis, -1)).movedim(-1, axis)
-        gap = (read(h) - before).abs()
-        return (gap > 1e-5 * before.abs().max()).any(0)
-
-    before = read(first.clone())
-    reached, owner = changed(torch.ones_like(neurons, dtype=torch.bool)), torch.zeros_like(before[0], dtype=torch.int64)
-    for digit in range((width - 1).bit_length()):
-        one = (neurons >> digit) % 2 == 1
-        with_one = changed(one)
-        if not torch.equal(with_one ^ changed(~one), reached):
-            return None  # some numbers come from several neurons
-        owner += with_one.long() << digit
+    owner = owners(read, first, second, axis)
+    if (owner == SEVERAL).any():
+        return None
+    reached = owner >= 0
     numbers = reached.nonzero()[:, 0]
     counts = owner[numbers].bincount(minlength=width)
     if not counts[0] or not (counts == counts[0]).all():
