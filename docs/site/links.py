@@ -5,23 +5,28 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-#: Files outside of docs/ that pages may link to -> where the site has them.
-PAGES = {"CHANGELOG.md": "changelog.md"}
-FOLDERS = {"benchmarks/results": "measured.html", "notebooks": "notebooks.html"}
 FILES = (
     "LICENSE",
     "CITATION.cff",
     "benchmarks/README.md",
     *(path.relative_to(ROOT).as_posix() for path in (ROOT / "benchmarks/results").rglob("*.*")),
 )
+#: Files outside of docs/ that pages may link to -> where the site has them; browsers show .txt and .json, and offer others for
+#: download.
+TARGETS = {
+    "CHANGELOG.md": "changelog.md",
+    "benchmarks/results": "measured.md",
+    "notebooks": "notebooks.md",
+    **{f"notebooks/{path.name}": f"notebooks/{path.stem}.md" for path in (ROOT / "notebooks").glob("*.ipynb")},
+    **{name: f"files/{name}{'' if name.endswith(('.json', '.csv')) else '.txt'}" for name in FILES},
+}
 #: Code, in which nothing is a link, or the target of a link that is no address and no anchor of its own page.
 LINK = re.compile(r"^(`{3,})[^\n]*\n.*?^\1|`[^`\n]+`|(?<=\]\()(?!\w+:|#)([^)\s]+)(?=\))", re.MULTILINE | re.DOTALL)
 
 
 def pages() -> dict[str, str | bytes]:
     """The changelog, the licence and the records of what was measured."""
-    made: dict[str, str | bytes] = {page: (ROOT / name).read_text() for name, page in PAGES.items()}
-    return made | {_copy(name): (ROOT / name).read_bytes() for name in FILES}
+    return {TARGETS[name]: (ROOT / name).read_bytes() for name in ("CHANGELOG.md", *FILES)}
 
 
 def rewritten(markdown: str, page: str) -> str:
@@ -38,33 +43,20 @@ def rewritten(markdown: str, page: str) -> str:
 def _target(link: str, page: str) -> str:
     path, hash_, anchor = link.partition("#")
     source = posixpath.normpath(posixpath.join(_home(page), path))
-    inside = _home(page).startswith("docs")
-    if inside and source.startswith("docs/"):
-        return link
-    here = posixpath.dirname(page) or "."
-    if source in PAGES:
-        target = PAGES[source]
-    elif source in FOLDERS:
-        target = FOLDERS[source].replace(".html", ".md")
-    elif source.startswith("notebooks/") and source.endswith(".ipynb"):
-        target = source.removesuffix(".ipynb") + ".md"
-    elif source.startswith("docs/"):
+    if source.startswith("docs/"):
+        if _home(page).startswith("docs"):
+            return link
         target = source.removeprefix("docs/")
-    elif source in FILES:
-        target = _copy(source)
+    elif source in TARGETS:
+        target = TARGETS[source]
     else:
         raise ValueError(f"{page} links to {link}, which the site does not have. Add it to docs/site/links.py.")
-    return posixpath.relpath(target, here) + hash_ + anchor
+    return posixpath.relpath(target, posixpath.dirname(page) or ".") + hash_ + anchor
 
 
 def _home(page: str) -> str:
     """The folder from which a page names its links."""
-    if page in PAGES.values():
+    if page == TARGETS["CHANGELOG.md"]:
         return "."
     folder = posixpath.dirname(page)
     return folder if folder == "notebooks" else posixpath.join("docs", folder).rstrip("/")
-
-
-def _copy(name: str) -> str:
-    """Where a file lies on the site; browsers show .txt and .json, and offer others for download."""
-    return f"files/{name}" if name.endswith((".json", ".csv")) else f"files/{name}.txt"
