@@ -4,11 +4,12 @@ The library's tables need torch, which takes seconds to load, so they are read i
 its first picture asks the record of a finished run instead.
 """
 
-import json
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from retrofit_core.runs.store import read_json
 
 from .records import Entry
 
@@ -79,8 +80,5 @@ def decided(entry: Entry) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=5000)  # a list of all runs asks every one
 def _decided(folder: str, updated: float) -> Mapping[str, Any]:
-    try:
-        config = json.loads((Path(folder) / "result.json").read_text())["config"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
+    config = read_json(Path(folder) / "result.json").get("config")
     return config if isinstance(config, dict) else {}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from retrofit_core.runs.store import ACTIVE, ANALYSIS, NEW, Work, state_of
+from retrofit_core.runs.store import ACTIVE, ANALYSIS, NEW, Work, read_json, state_of
 from retrofit_core.system import files
 
 BUNDLED = Path(__file__).parents[1] / "bundled"
@@ -99,7 +99,7 @@ def read_entry(folder: Path, shipped: bool = False) -> Entry:
             content["training"] if "training" in content else _training(config, home(config, folder.parent, inputs))
         )
         return Entry(folder, config, status, metrics, shipped, training, inputs, version)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError) as error:
         raise ValueError(
             f"run {folder.name} cannot be read and is left out ({type(error).__name__}: {error})."
         ) from error
@@ -114,8 +114,7 @@ def _read(folder: Path, name: str) -> Any:
 
 def bundle_facts() -> dict[str, Any]:
     """What bundle.json says of the shipped runs, see `bundle.build`; empty where it is missing."""
-    path = BUNDLED / "bundle.json"
-    return json.loads(path.read_text()) if path.exists() else {}
+    return read_json(BUNDLED / "bundle.json")
 
 
 def home(config: dict[str, Any], folder: Path | None = None, inputs: dict[str, str | None] | None = None) -> Path:
@@ -143,11 +142,8 @@ def _has_shipped_name(name: str) -> bool:
 
 def _training(config: dict[str, Any], base: Path) -> dict[str, Any] | None:
     """What training.json beside the parents says; nothing where there is none that can be read."""
-    try:
-        path = (base / config["models"][0]).parent / "training.json"
-        return dict(json.loads(path.read_text())["training"])
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
-        return None
+    training = read_json((base / config["models"][0]).parent / "training.json").get("training")
+    return training if isinstance(training, dict) else None
 
 
 def class_counts(entry: Entry) -> list[list[int]] | None:
