@@ -345,7 +345,6 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
         ({"preset": "sharded", "parents": "11"}, ["10 classes cannot serve 11"]),
         ({"preset": "twins", "parents": "1"}, ["at least two"]),
         ({"preset": "twins", "widths": "1,2"}, ["one width"]),
-        ({"preset": "sharded", "arch": "vit-small", "method": "KF-Linear"}, ["KF-Gradient"]),
         ({"preset": "sharded", "arch": "resnet18", "widths": "2"}, ["normal width only"]),
         ({"preset": "sharded", "samples": "100000"}, ["samples"]),
         ({"preset": "own"}, ["name or upload"]),
