@@ -38,9 +38,9 @@ def lazily(
         count: number of rows.
         encoded: row numbers (n,) -> their encoded images.
     """
-    keeps = count * int(np.prod(shape)) <= KEPT
-    kept = np.empty((count if keeps else 0, *shape), dtype=np.uint8)  # pages of an untouched array cost no memory
-    decoded_already = np.zeros(len(kept), dtype=bool)
+    fits_cache = count * int(np.prod(shape)) <= KEPT
+    cache = np.empty((count if fits_cache else 0, *shape), dtype=np.uint8)  # pages of an untouched array cost no memory
+    in_cache = np.zeros(len(cache), dtype=bool)
 
     def decode(rows: np.ndarray, pixels: np.ndarray, positions: np.ndarray) -> None:
         with ThreadPoolExecutor(THREADS) as pool:
@@ -51,14 +51,14 @@ def lazily(
 
     def read(rows: Tensor) -> Tensor:
         numbers = rows.numpy()
-        if not keeps:
+        if not fits_cache:
             pixels = np.empty((len(numbers), *shape), dtype=np.uint8)
             decode(numbers, pixels, np.arange(len(numbers)))
             return torch.from_numpy(pixels)
-        new = np.unique(numbers[~decoded_already[numbers]])
-        decode(new, kept, new)
-        decoded_already[new] = True
-        return torch.from_numpy(kept[numbers])
+        new = np.unique(numbers[~in_cache[numbers]])
+        decode(new, cache, new)
+        in_cache[new] = True
+        return torch.from_numpy(cache[numbers])
 
     return read
 

@@ -160,8 +160,7 @@ def without_images(result: Result) -> Result:
 
 def _packed(result: Result, shared: dict[str, int], with_images: bool) -> dict[str, Any]:
     """A result's fields that are not their defaults, with numbers for what is shared."""
-    kept = dataclasses.asdict(result if with_images else without_images(result))
-    facts = rounded(kept, DIGITS)
+    facts = rounded(dataclasses.asdict(result if with_images else without_images(result)), DIGITS)
     facts["unit"] = _exchanged(facts["unit"], lambda settings: _number(settings, shared))
     facts["machine"] = _number(facts["machine"], shared)
     facts["command"] = _without_absolute(facts["command"])

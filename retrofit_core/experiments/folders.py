@@ -52,7 +52,7 @@ def update_folder(
     folder = Path(folder)
     present = bundles_in(folder) if folder.is_dir() else Bundle({})
     paths = {table.name: folder / f"{table.name}.json" for table in tables}
-    own = {name: read_bundle(path) for name, path in paths.items() if path.is_file()}
+    stored = {name: read_bundle(path) for name, path in paths.items() if path.is_file()}
     if not with_images:
         bare = {key: without_images(result) for key, result in bundle.results.items()}
         bundle = dataclasses.replace(bundle, results=bare)
@@ -60,7 +60,7 @@ def update_folder(
     written = []
     for table in tables:
         # What a file holds stays, also where a scale has changed so that no table shows it any more.
-        chosen = merged([used_by([table], known), own.get(table.name, Bundle({}))])
+        chosen = merged([used_by([table], known), stored.get(table.name, Bundle({}))])
         if chosen.results:
             path = paths[table.name]
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -236,8 +236,8 @@ def table_report(
     commands = dict.fromkeys(_command(setting, root, seeds) for setting in missing)
     if only_measured:
         blocks = [_measured_alone(block) for block in blocks]
-    shown = tuple(block for block in blocks if block.lines)
-    return TableReport(table.name, table.title, table.labels, shown, tuple(commands))
+    filled = tuple(block for block in blocks if block.lines)
+    return TableReport(table.name, table.title, table.labels, filled, tuple(commands))
 
 
 def _measured_alone(block: Block) -> Block:

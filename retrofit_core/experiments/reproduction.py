@@ -135,8 +135,8 @@ class ReproducedColumn:
 
     def per_class(self, row: str) -> tuple[float, ...]:
         """Accuracy (%) on each class, mean over seeds, (classes,); () where it was not kept."""
-        kept = [result.metrics["per_class"] for result in self.results(row) if result.metrics.get("per_class")]
-        return tuple(statistics.fmean(values) for values in zip(*kept, strict=True) if None not in values)
+        by_seed = [result.metrics["per_class"] for result in self.results(row) if result.metrics.get("per_class")]
+        return tuple(statistics.fmean(values) for values in zip(*by_seed, strict=True) if None not in values)
 
     def recipe(self, row: str) -> dict[str, Any]:
         """How a number came about: command, scale, seeds, machine, versions and commit, date, digests of what went in.
@@ -230,11 +230,11 @@ class ReproducedTable:
             ValueError: no column of one of these names.
         """
         wanted = {self.column(name).name for name in columns} if columns else None
-        shown = [column for column in self.columns if wanted is None or column.name in wanted]
-        nothing = not any(column.lines for column in shown)
+        chosen = [column for column in self.columns if wanted is None or column.name in wanted]
+        nothing = not any(column.lines for column in chosen)
         blocks = [
             dataclasses.replace(column.block, lines=tuple(_shown(column.block, paper_alone=nothing)))
-            for column in shown
+            for column in chosen
         ]
         report = dataclasses.replace(self.report, blocks=tuple(blocks))
         return Display(HTML.table(report), MARKDOWN.table(report))

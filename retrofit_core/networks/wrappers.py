@@ -138,13 +138,13 @@ def _uncompiled(module: nn.Module, known: dict[int, nn.Module]) -> nn.Module:
             network = network.network
         return module if network is module.network else module.around(network)
     parts = {name: part if part is None else _unwrapped(part, known) for name, part in module._modules.items()}
-    own = vars(module).get("forward")
-    compiled = getattr(module, "_compiled_call_impl", None) is not None or hasattr(own, ORIGINAL)
+    forward_of_instance = vars(module).get("forward")
+    compiled = getattr(module, "_compiled_call_impl", None) is not None or hasattr(forward_of_instance, ORIGINAL)
     if compiled or any(part is not module._modules[name] for name, part in parts.items()):
         module = copy.copy(module)  # its own dictionaries are shared, its tensors too
         module.__dict__["_modules"] = parts
         module.__dict__.pop("_compiled_call_impl", None)
-        if hasattr(own, ORIGINAL):
+        if hasattr(forward_of_instance, ORIGINAL):
             del module.__dict__["forward"]
     return Uncompiled(module) if _is_compiled(type(module)) else module
 

@@ -169,9 +169,9 @@ def train(
                 quality = _quality(model, source, held_out, layout)
             if quality:
                 best.offer(epoch, quality)
-            kept = best.epoch if quality else epoch
+            best_epoch = best.epoch if quality else epoch
             accuracy = quality and quality[0]
-            history.append({"epoch": epoch, "epochs": epochs, "loss": loss, "accuracy": accuracy, "best": kept})
+            history.append({"epoch": epoch, "epochs": epochs, "loss": loss, "accuracy": accuracy, "best": best_epoch})
 
         if not history:
             note(0, None)
