@@ -102,7 +102,8 @@ def windows(mlp):
         B, H, W, C = h.shape
         y = net.norm(h).roll((-1, -1), (1, 2)).view(B, H // 2, 2, W // 2, 2, C)
         y = y.transpose(2, 3).reshape(-1, 4, C)
-        q, k, v = net.qkv(y).reshape(-1, 4, 3, 2, C // 2).permute(2, 0, 3, 1, 4).unbind(0)
+        y = F.linear(y, net.qkv.weight, torch.cat([net.q_bias, net.k_bias, net.v_bias])) if mlp else net.qkv(y)
+        q, k, v = y.reshape(-1, 4, 3, 2, C // 2).permute(2, 0, 3, 1, 4).unbind(0)
         if mlp:
             logits = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1) * net.scale.exp()
             table = net.second(net.first(net.coordinates).relu()).view(-1, 2)
@@ -123,15 +124,16 @@ def windows(mlp):
     coordinates = torch.stack(torch.meshgrid(torch.arange(-1.0, 2), torch.arange(-1.0, 2), indexing="ij"), -1)[None]
     tables = (
         {"first": nn.Linear(2, 6), "second": nn.Linear(6, 2, bias=False), "scale": nn.Parameter(torch.rand(2, 1, 1))}
+        | {f"{part}_bias": nn.Parameter(torch.randn(WIDTH)) for part in "qv"}
         if mlp
         else {"table": nn.Parameter(torch.randn(9, 2))}
     )
     return Code(
         code,
-        {"index": index, "shift": shift, "coordinates": coordinates},
+        {"index": index, "shift": shift, "coordinates": coordinates, "k_bias": torch.zeros(WIDTH)},
         stem=nn.Conv2d(3, WIDTH, 2, stride=2),
         norm=nn.LayerNorm(WIDTH),
-        qkv=nn.Linear(WIDTH, 3 * WIDTH),
+        qkv=nn.Linear(WIDTH, 3 * WIDTH, bias=not mlp),
         out=nn.Linear(WIDTH, WIDTH),
         down=nn.Linear(WIDTH, 10),
         up=nn.Linear(10, WIDTH),
@@ -191,7 +193,7 @@ FAMILIES = {
     "language model, position ids in a buffer": (lambda: language_model("buffer"), None),
     "language model, position ids counted": (lambda: language_model("arange"), None),
     "shifted windows, a table of biases": (lambda: windows(mlp=False), IMAGES),
-    "shifted windows, cosines, biases by a network": (lambda: windows(mlp=True), IMAGES),
+    "shifted windows, cosines, biases by a network and by two of three parts": (lambda: windows(mlp=True), IMAGES),
     "PReLU, one slope": (lambda: prelu(0), IMAGES),
     "PReLU, a slope for each neuron": (lambda: prelu(1), IMAGES),
     "BatchNorm before the head": (normed_head, IMAGES),

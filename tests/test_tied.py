@@ -110,7 +110,16 @@ def test_methods_that_solve_layers_by_themselves_refuse_and_what_they_name_works
             assert_close(METHODS[other]([model, twin], x, device="cpu").model(x), model(x), 1e-6)
 
 
-@pytest.mark.parametrize("name", ["head", "t()"])
+@each_case("method", ["HF-Linear", "KF-Linear"])
+def test_a_head_that_is_the_table_is_found_again_and_stays_it(method):
+    model, twin, x = twins("head")
+    fused = METHODS[method]([model, twin], x, ridge=0.0, device="cpu").model
+    with torch.no_grad():
+        assert_close(fused(x), model(x), 1e-7)
+    assert fused.head.weight is fused.emb.weight
+
+
+@pytest.mark.parametrize("name", ["t()"])
 def test_levels_refuse_and_one_level_by_gradient_works(name):
     model, twin, x = twins(name)
     with pytest.raises(ValueError, match="tied weights cannot be fitted one level at a time"):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from .attention import attentions
 from .levels import Carried, Heads, Level, Parts, Space, Written, compose, is_branched, rows
-from .levels.forms import Opaque
+from .levels.forms import Lookup, Opaque, Tied
 from .levels.kinds import TRANSPOSED
 from .levels.opening import rows_of
 from .symmetry import IN_PLACE, Group, NeuronTrace
@@ -336,10 +336,11 @@ def _made_by(level: Level, groups: Sequence[Group], model: nn.Module) -> dict[in
     form = level.form
     rows = [rows_of(model, path, layer.weight) for path, layer in zip(form.paths, form.layers, strict=True)]
     holders = [model.get_submodule(name.rpartition(".")[0]) for name, _ in rows]
-    axes = [int(isinstance(holder, (nn.Embedding, *TRANSPOSED))) for holder in holders]  # of the neurons in the weights
+    tables = int(isinstance(form, Lookup))
+    axes = [tables or int(isinstance(holder, TRANSPOSED)) for holder in holders]  # of the neurons in the weights
     for number, group in enumerate(groups):
         for part in group.parts:
-            if part.kind in ("out", "vector"):
+            if part.kind in ("out", "vector") or isinstance(form, Tied):
                 for places in (
                     part.index - start
                     for (name, start), axis in zip(rows, axes, strict=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ...networks.levels import Activated, Affine, Form, Level, Lookup, Partwise
+from ...networks.levels import Activated, Affine, Form, Level, Lookup, Partwise, Tied
 from ..grouping import Grouping
 from ..moments import (
     Moments,
@@ -88,19 +88,21 @@ class BehindFunction(LeastSquares):
 
 class Tables(LeastSquares):
     """Embeddings: a row for each token, so the groups' means of the parents' rows are the targets themselves, of every token,
-    whether it occurs in the fusion data or not."""
+    whether it occurs in the fusion data or not. A layer that is tied to a table has what the table has, and a bias likewise."""
 
     def solve(self, least_squares: LeastSquaresOf, step: Step, sums: Moments | Rows) -> Solution:
         """Nothing is solved."""
-        parents = [parent.form.weights() for parent in step.parents if isinstance(parent.form, Lookup)]
-        tables = torch.cat(parents, 1).split([len(table.weight) for table in step.level.form.layers])
+        form = step.level.form
+        assert isinstance(form, (Lookup, Tied))
+        parents = [parent.form.weights() for parent in step.parents if isinstance(parent.form, (Lookup, Tied))]
+        tables = torch.cat(parents, 1).split(form.sizes)
         return Solution(sums.zz, 0.0, lambda A: torch.cat([table @ A for table in tables]))
 
     def fit(self, step: Step, sums: Moments | Rows, solution: Solution, groups: Grouping, s: Tensor) -> Fitted:
         """Write the means into the tables. What is missed is what rounding leaves and, of rows that are added to a stream, the
         stream's own error."""
         level, targets = step.level, groups.targets(s)
-        assert isinstance(level.form, Lookup)
+        assert isinstance(level.form, (Lookup, Tied))
         with step.walk.stopwatch.phase("solve"):
             level.form.write(solution.weights(targets.A))
         error = torch.zeros_like(targets.totals)
@@ -115,6 +117,7 @@ SOLVERS: dict[type[Form], LeastSquares] = {
     Partwise: LeastSquares(),
     Activated: BehindFunction(),
     Lookup: Tables(),
+    Tied: Tables(),
 }
 
 

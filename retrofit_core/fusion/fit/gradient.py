@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ...networks.levels import Level, is_branched, rows
+from ...networks.levels import Level, Tied, is_branched, rows
 from ...system.monitor import Monitor
 from ...system.settings import FRACTION, setting
 from ...training.descent import Descent, descend, renew
@@ -54,6 +54,12 @@ class Gradient(Descent, Fit):
                 "a gradient fit needs levels that end where one tensor is alive. Use boundaries='blocks', or fit='ridge' "
                 "(HF-Linear, KF-Linear)."
             )
+        for level in levels.fused:
+            if isinstance(level.form, Tied):
+                raise ValueError(
+                    f"level {level.name!r} shares its weight with a table of embeddings, which a gradient fit of one level would "
+                    "change in the other. Use boundaries=1, or fit='ridge' (HF-Linear, KF-Linear)."
+                )
 
     def descend(
         self,

@@ -1,7 +1,7 @@
 """Levels: a traced model cut where one tensor is alive, or behind every layer (paper sec. 3; docs/method.md)."""
 
 from .cuts import BOUNDARIES
-from .forms import Activated, Affine, Boundary, Form, Lookup, Opaque, Partwise, unfolded
+from .forms import Activated, Affine, Boundary, Form, Lookup, Opaque, Partwise, Tied, unfolded
 from .level import (
     Alive,
     Carried,
@@ -35,6 +35,7 @@ __all__ = [
     "Parts",
     "Space",
     "Written",
+    "Tied",
     "compose",
     "each",
     "is_branched",

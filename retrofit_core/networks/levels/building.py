@@ -9,7 +9,7 @@ from torch import Tensor, fx, nn
 
 from .. import batchnorm
 from .cuts import function_sum, is_layer, sum_behind
-from .forms import Activated, Affine, Form, Lookup, Opaque, Partwise
+from .forms import Activated, Affine, Form, Lookup, Opaque, Partwise, Tied
 from .graphs import PLAIN, graph_module
 from .kinds import LAYERS, TRANSPARENT, is_sum, parameter_count
 from .layouts import Layout, samples_first
@@ -54,7 +54,8 @@ def build_level(
         made = owners[0]
     else:
         why = why or follows
-    form = Opaque(why=why) if why else _form(segment, layers, stream, _function(made, summed, modules), modules, parts)
+    function = _function(made, summed, modules)
+    form = Opaque(why=why) if why else _form(segment, layers, stream, function, modules, parts, adding=adding)
     alive = tuple(
         _alive(node, name, axes, parts, maker, end=node is segment.after)
         for node, maker in zip(segment.alive, segment.makers, strict=True)
@@ -81,6 +82,8 @@ def _form(
     function: list[fx.Node],
     modules: dict[Any, Any],
     parts: Mapping[fx.Node, Layout],
+    *,
+    adding: bool,
 ) -> Form:
     """The form of a level's layers.
 
@@ -88,6 +91,7 @@ def _form(
         nodes: of the layers.
         stream: to which their outputs are added.
         function: the nodes through which they go before.
+        adding: whether a level may be a layer whose weight is a table of a level before.
     """
     layers = tuple(modules[node.target] for node in nodes)
     reads = [node.all_input_nodes[0] for node in nodes] + ([stream] if stream else [])
@@ -97,6 +101,9 @@ def _form(
     facts = (layers, tuple(str(node.target) for node in nodes), prefix, stream is not None)
     if isinstance(layers[0], nn.Embedding):
         return Lookup(*facts)
+    tables = {id(module.weight) for module in modules.values() if isinstance(module, nn.Embedding)}
+    if adding and len(layers) == 1 and stream is None and id(layers[0].weight) in tables:
+        return Tied(*facts)
     if function:
         return Activated(*facts, graph_module(function, [nodes[0]], [function[-1]], modules, {}, {}))
     return (Partwise if getattr(layers[0], "groups", 1) > 1 else Affine)(*facts)
@@ -149,7 +156,7 @@ def _rows(layer_input: fx.Node, layer: fx.Node, parts: Mapping[fx.Node, Layout],
     layout = parts.get(layer_input, PLAIN)
     if layout.axis == 0 or isinstance(modules[layer.target], nn.Embedding):
         return PLAIN
-    return layout
+    return Layout(None, 0) if layout.axis is None and not isinstance(modules[layer.target], nn.Linear) else layout
 
 
 def _alive(

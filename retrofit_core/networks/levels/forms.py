@@ -180,6 +180,11 @@ class Lookup(Form):
 
     layers: tuple[nn.Embedding, ...]
 
+    @property
+    def sizes(self) -> list[int]:
+        """Rows of each table."""
+        return [len(table.weight) for table in self.layers]
+
     def weights(self) -> Tensor:
         """V (tokens, d) float64, the tables one below the other."""
         return torch.cat([table.weight.detach().double() for table in self.layers])
@@ -187,8 +192,32 @@ class Lookup(Form):
     @torch.no_grad()
     def write(self, V: Tensor) -> None:
         """Copy V (tokens, d) into the tables."""
-        for table, rows in zip(self.layers, V.split([len(table.weight) for table in self.layers]), strict=True):
+        for table, rows in zip(self.layers, V.split(self.sizes), strict=True):
             table.weight.copy_(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Tied(Form):
+    """A linear layer whose weight is a table of embeddings of a level before, and is written there: its bias alone is its own."""
+
+    layers: tuple[nn.Linear, ...]
+
+    @property
+    def sizes(self) -> list[int]:
+        """One row for the bias, if there is one."""
+        return [int(self.layers[0].bias is not None)]
+
+    def weights(self) -> Tensor:
+        """V (1, d) float64, the bias; (0, d) without one."""
+        (layer,) = self.layers
+        rows = layer.weight.T[:0] if layer.bias is None else layer.bias[None]
+        return rows.detach().double()
+
+    @torch.no_grad()
+    def write(self, V: Tensor) -> None:
+        """Copy V, see `weights`, into the bias."""
+        if len(V):
+            self.layers[0].bias.copy_(V[0])
 
 
 def unfolded(

@@ -19,7 +19,8 @@ class Layout:
     axis: int | None = 0
     """The axis that counts them; None: the tensor is the same for all samples"""
     parts: int = 1
-    """Entries of that axis for each sample, which lie side by side"""
+    """Entries of that axis for each sample, which lie side by side; 0: a tensor that is the same for all is repeated, one below
+    the other, as maps are that a convolution reads"""
 
     def shape(self, traced: torch.Size) -> torch.Size:
         """The shape at a boundary, of the shape in the trace; one sample where it is the same for all."""
@@ -47,7 +48,8 @@ def samples_first(tensor: Tensor, axis: int | None, parts: int, like: Tensor) ->
         like: tells by its first axis how many samples there are.
     """
     if axis is None:
-        return tensor.unsqueeze(0).expand(len(like), *[-1] * tensor.ndim)
+        tensor = tensor.unsqueeze(0).expand(len(like), *[-1] * tensor.ndim)
+        return tensor if parts else tensor.flatten(0, 1)
     tensor = tensor.movedim(axis, 0)
     return tensor.unflatten(0, (-1, parts)) if parts > 1 else tensor
 

@@ -14,7 +14,7 @@ from ..wrappers import class_name, refuse_archived, unwrapped, wrapper_of
 from .axes import NeuronAxes
 from .building import build_level
 from .cuts import choose_cuts
-from .forms import Boundary
+from .forms import Boundary, Lookup, Tied
 from .kinds import operation
 from .layouts import Layout, layouts
 from .level import Level, compose
@@ -118,7 +118,7 @@ def _refuse_tied_weights(levels: list[Level]) -> None:
     for index, level in enumerate(levels):
         for name, parameter in level.module.named_parameters():
             first_name, first = owners.setdefault(id(parameter), (name, index))
-            if first != index:
+            if first != index and not (isinstance(level.form, Tied) and isinstance(levels[first].form, Lookup)):
                 raise ValueError(
                     f"levels {levels[first].name!r} and {level.name!r} share the weights {first_name!r}: tied weights "
                     "cannot be fitted one level at a time. Cut so that both uses lie in one level (boundaries=[...], or "

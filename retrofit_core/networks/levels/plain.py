@@ -4,6 +4,7 @@ Networks of timm and others hold subclasses of torch's layers whose forward call
 a convolution that pads its input first.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -27,18 +28,26 @@ CONVOLUTIONS = {F.conv1d: nn.Conv1d, F.conv2d: nn.Conv2d, F.conv3d: nn.Conv3d}
 BATCHNORMS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
 
 
-def call_layers(graph: fx.Graph, modules: dict[Any, Any]) -> None:
+def call_layers(graph: fx.Graph, modules: dict[Any, Any]) -> bool:
     """Replace such functions by calls of plain layers that hold the same tensors, under the names of the layers that own them.
 
     Functions stay whose weights are computed, or belong to several layers, or are the model's own.
     Args:
         graph: with the values of its nodes, see `record_values`.
         modules: what is behind its targets; plain layers are added.
+    Returns:
+        Whether a bias is added apart, which rounds otherwise.
     """
+    apart = False
     for node in list(graph.nodes):
         if node.op != "call_function" or node.target not in PARAMETERS:
             continue
         given = dict(zip(PARAMETERS[node.target], node.args, strict=False)) | dict(node.kwargs)
+        bias = given.get("bias")
+        if node.target is F.linear and isinstance(bias, fx.Node) and bias.op != "get_attr":
+            _add_apart(graph, node, bias)  # one that is made of several, some of them buffers
+            given.pop("bias")
+            apart = True
         held = {name: given.pop(name) for name in STATE if given.get(name) is not None}
         if not held or any(not isinstance(value, fx.Node) or value.op != "get_attr" for value in held.values()):
             continue
@@ -69,6 +78,17 @@ def call_layers(graph: fx.Graph, modules: dict[Any, Any]) -> None:
     used = {node.target for node in graph.nodes}
     for target in [target for target in modules if target not in used]:
         del modules[target]
+    return apart
+
+
+def _add_apart(graph: fx.Graph, node: fx.Node, bias: fx.Node) -> None:
+    """Let a linear function be one without a bias, to whose outputs the bias is added."""
+    with graph.inserting_after(node):
+        total = graph.call_function(operator.add)
+    total.meta = dict(node.meta)
+    node.replace_all_uses_with(total)
+    total.args = (node, bias)
+    node.args, node.kwargs = tuple(node.all_input_nodes[:2]), {}
 
 
 def _layer(function: Callable[..., Any], tensors: dict[str, Tensor], others: dict[str, Any], dims: int) -> nn.Module:

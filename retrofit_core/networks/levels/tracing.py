@@ -93,7 +93,7 @@ def trace(
         asked = node.op == "get_attr" or not node.meta["holds_tensors"]
         if not node.users and node.op not in ("placeholder", "output") and asked:
             graph.erase_node(node)
-    call_layers(graph, modules)
+    next(iter(graph.nodes)).meta["spelled"] |= call_layers(graph, modules)
     folds = [call_convolutions(graph, modules)] if layers else []
     folds += [_fold_batchnorms(graph, modules)] if fold else []
     if layers:
