@@ -34,6 +34,7 @@ from machine import read, write
 from torch import Tensor, nn
 
 from retrofit_core.fusion.fit import Ridge
+from retrofit_core.fusion.spaces import Levels
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import is_branched, partition, single_level
 from retrofit_core.networks.streams import with_spaces
@@ -252,9 +253,9 @@ def aligned(model: nn.Module, x: Tensor) -> dict[str, Any]:
 def closed_form(model: nn.Module, x: Tensor) -> dict[str, Any]:
     """Levels of the closed form, and whether they lie inside of blocks."""
     levels = partition(model, x, Ridge.levels)
-    Ridge().check(levels, [levels], x)
+    Ridge().check(Levels([levels], levels), x)
     levels = with_spaces(model, levels, x, "the network")
-    Ridge().check(levels, [levels], x)
+    Ridge().check(Levels([levels], levels), x)
     return {"levels": len(levels), "inside": is_branched(levels)}
 
 

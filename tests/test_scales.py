@@ -143,7 +143,7 @@ def test_other_products_stay():
 def test_what_follows_the_last_layer_is_not_fitted():
     parents = [scaled(1), scaled(2)]
     (*_, head) = partition(parents[0], DATA[:2], "layers")
-    assert (head.tail, head.width, head.axis, head.positions) == (True, 3, 1, 49)
+    assert (head.output.tail, head.width, head.axis, head.positions) == (True, 3, 1, 49)
     result = METHODS["KF-Linear"](parents, DATA, device="cpu")
     report = result.levels[-1]
     with torch.no_grad():

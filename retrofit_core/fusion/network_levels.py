@@ -177,9 +177,10 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
             if isinstance(other.form, Lookup)
         ]
         if isinstance(level.form, Lookup) and any(own != rows[-1] for own in rows):
+            *theirs, ours = (counts[0] if len(counts) == 1 else counts for counts in rows)
             raise ValueError(
-                f"level {level.name!r}: the parents' embeddings hold {rows[:-1]} rows and the fused network's "
-                f"{rows[-1]}; row t is fused with row t. Give all of them the same tokens."
+                f"level {level.name!r}: the parents' embeddings hold {theirs} rows and the fused network's {ours}; "
+                "row t is fused with row t. Give all of them the same tokens."
             )
         widths = [other.width for other in alike]
         for number, own in enumerate(level.classes):
