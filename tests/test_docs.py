@@ -31,7 +31,6 @@ RUN = {"start.md", "own_networks.md"}
 QUICKER = {
     "training.md": [("epochs=30", "epochs=1")],
     "landscape.md": [("resolution=15, images=256", "resolution=3, images=32")],
-    "architecture.md": [("restarts=10", "restarts=2"), ("steps=50", "steps=2")],
 }
 #: Page -> what has to stand in what it prints.
 SAID = {"own_networks.md": ["ZipIt", "Ensemble", "accuracy"], "start.md": ["KF-Linear"], "your_own.md": ["activity"]}

@@ -181,6 +181,23 @@ def upsampling(skip, **options):
     )
 
 
+def bilinear(skip=False, same=False, **options):
+    """Products of all pairs of neurons of two layers, or of one layer with itself."""
+
+    def code(net, x):
+        h = net.first(x).relu()
+        y = net.mixed(h, h if same else net.second(x).relu()).relu()
+        return net.head((h + y if skip else y).mean(1))
+
+    return Code(
+        code,
+        first=nn.Linear(4, 6),
+        mixed=nn.Bilinear(6, 6 if same else 7, 6 if skip else WIDTH, **options),
+        head=nn.Linear(6 if skip else WIDTH, CLASSES),
+        **({} if same else {"second": nn.Linear(4, 7)}),
+    )
+
+
 IMAGES, SEQUENCES = (3, 8, 8), (TOKENS, 4)
 #: Name -> (how it is made, shape of an input).
 FAMILIES = {
@@ -198,14 +215,17 @@ FAMILIES = {
     "PReLU, a slope for each neuron": (lambda: prelu(1), IMAGES),
     "BatchNorm before the head": (normed_head, IMAGES),
     "ConvTranspose": (lambda: upsampling(skip=False), IMAGES),
+    "Bilinear": (bilinear, SEQUENCES),
+    "Bilinear inside of a block, without a bias": (lambda: bilinear(skip=True, bias=False), SEQUENCES),
+    "Bilinear of one input twice": (lambda: bilinear(same=True), SEQUENCES),
     "ConvTranspose inside of a block, without a bias": (lambda: upsampling(skip=True, bias=False), IMAGES),
 }
 
 
-def network(name):
+def network(name, seed=0):
     """A network of a family in float64 and evaluation mode, and inputs."""
     make, shape = FAMILIES[name]
-    model = initialised(seeded(0, make), 0).double().eval()
+    model = initialised(seeded(seed, make), seed).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():  # some begin as constants, at which neurons cannot be told apart
             if parameter.numel() > 1 and parameter.std() == 0:
@@ -217,8 +237,9 @@ def network(name):
 @each_case("method", ["KF-Linear", "HF-Linear"])
 @each_case("name", FAMILIES)
 def test_a_twin_is_found_again(name, method):
+    """Also in a network of other weights: nothing of the parents' function is there before."""
     model, x = network(name)
-    twin = shuffled(model, x)
+    twin, target = shuffled(model, x), network(name, seed=1)[0]
     assert_same_function(twin, model, x, 1e-9)
-    result = METHODS[method]([model, twin], x, ridge=0.0, device="cpu")
+    result = METHODS[method]([model, twin], x, target=target, ridge=0.0, device="cpu")
     assert_same_function(result.model, model, x, 1e-6)

@@ -30,6 +30,23 @@ class Turned(nn.Module):
     bias = None
 
 
+class Paired(nn.Module):
+    """Stands for the weight of a bilinear layer, which is that of a linear one of all products of its inputs."""
+
+    bias = None
+
+
+@torch.no_grad()
+def of_products(layer: nn.Bilinear) -> nn.Linear:
+    """A new linear layer of all products of the two inputs of a bilinear one."""
+    with torch.device("meta"):
+        new = nn.Linear(layer.in1_features * layer.in2_features, layer.out_features, bias=layer.bias is not None)
+    new.weight = nn.Parameter(layer.weight.flatten(1).clone())
+    if layer.bias is not None:
+        new.bias = nn.Parameter(layer.bias.clone())
+    return new.eval()
+
+
 @torch.no_grad()
 def straightened(layer: Transposed) -> Convolution:
     """A new convolution with stride 1 and no padding that has the kernel of a transposed one."""
@@ -93,7 +110,9 @@ def by_channel(norm: BatchNorm, dimensions: int) -> Convolution:
 
 
 @torch.no_grad()
-def put_back(layer: Affine, affine: Affine | Transposed | None, norm: BatchNorm | Scale | Turned) -> None:
+def put_back(
+    layer: Affine, affine: Affine | Transposed | nn.Bilinear | None, norm: BatchNorm | Scale | Turned | Paired
+) -> None:
     """Write a folded layer into `affine` and make `norm` the identity, so that the architecture keeps its BatchNorm (its scale).
 
     The bias goes where there is room for it: into the affine layer if it has one, else into the BatchNorm. Where the layer is
@@ -101,11 +120,12 @@ def put_back(layer: Affine, affine: Affine | Transposed | None, norm: BatchNorm 
     Raises:
         ValueError: the BatchNorm has no affine parameters and the layer before it no bias.
     """
-    if isinstance(norm, (Scale, Turned)):
+    if isinstance(norm, (Scale, Turned, Paired)):
         assert affine is not None
         if isinstance(norm, Scale):
             norm.factor.fill_(1)
-        affine.weight.copy_(layer.weight if isinstance(norm, Scale) else turned_kernel(layer.weight))
+        turned = isinstance(norm, Turned)
+        affine.weight.copy_(turned_kernel(layer.weight) if turned else layer.weight.view_as(affine.weight))
         if affine.bias is not None and layer.bias is not None:
             affine.bias.copy_(layer.bias)
         return

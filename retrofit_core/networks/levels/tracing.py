@@ -12,6 +12,7 @@ from torch import Tensor, fx, nn
 from ...system.registry import first_line
 from .. import batchnorm
 from ..wrappers import class_name
+from .bilinear import call_products
 from .inplace import Versions, copy_before, remove_inplace
 from .kinds import AFFINE, argument, operation
 from .opening import open_attention
@@ -94,7 +95,7 @@ def trace(
         if not node.users and node.op not in ("placeholder", "output") and asked:
             graph.erase_node(node)
     next(iter(graph.nodes)).meta["spelled"] |= call_layers(graph, modules)
-    folds = [call_convolutions(graph, modules)] if layers else []
+    folds = [call_convolutions(graph, modules), call_products(graph, modules)] if layers else []
     folds += [_fold_batchnorms(graph, modules)] if fold else []
     if layers:
         folds += [fold_scales(graph, modules), _norms_by_channel(graph, modules)]
