@@ -233,12 +233,12 @@ def _is_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def check_checkpoints(paths: Sequence[Path]) -> None:
+def check_checkpoints(paths: Sequence[Path | str]) -> None:
     """Refuse checkpoints that are not there, before anything that takes seconds is imported.
 
     Those that a training.json in their folder can bring back are left to the run.
     """
-    for path in paths:
+    for path in map(Path, paths):
         if not path.exists() and not (path.parent / TRAINING).exists():
             raise ValueError(f"there is no checkpoint at {path}.")
 

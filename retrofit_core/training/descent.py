@@ -160,7 +160,9 @@ def descend(
             yield batch
 
     with _all_parameters_free(module), torch.enable_grad():
-        optimiser = torch.optim.AdamW(module.parameters(), settings.learning_rate, weight_decay=settings.weight_decay)
+        optimiser = torch.optim.AdamW(
+            module.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+        )
         best = Best(module)
         start = measured(held_out)
         best.offer(0, -start)
