@@ -8,6 +8,7 @@ group by itself.
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -84,10 +85,10 @@ class NeuronTrace:
         line = lines[0]
         if not torch.equal(lines, line.expand_as(lines)):
             return None
-        numbers = {number: ids for number, group in enumerate(self.groups) if (ids := self._numbers(group)) is not None}
-        numbers[IN_PLACE] = torch.tensor([FIXED])
-        places = {}
-        for number, neurons in numbers.items():
+        places, there = {}, set(line.tolist())
+        for number, neurons in self._numbers.items():
+            if int(neurons[0]) not in there:
+                continue
             at = [(line == neuron).nonzero()[:, 0] for neuron in neurons]
             if len({len(own) for own in at}) == 1 and len(at[0]):
                 places[number] = torch.stack(at)
@@ -95,12 +96,15 @@ class NeuronTrace:
             places[IN_PLACE] = places[IN_PLACE].T
         return places
 
-    def _numbers(self, group: Group) -> Tensor | None:
-        """The numbers of a group's neurons, in their order."""
-        for part in group.parts:
-            if (part.name, part.axis) in self.rules.axes:
-                return self.rules.ids.of(self.rules.axes[part.name, part.axis][0])[part.index[:, 0]]
-        return None
+    @cached_property
+    def _numbers(self) -> dict[int, Tensor]:
+        """By number of a group or `IN_PLACE`, the numbers of its neurons, in their order."""
+        numbers, axes = {}, self.rules.axes
+        for number, group in enumerate(self.groups):
+            parts = (part for part in group.parts if (part.name, part.axis) in axes)
+            if part := next(parts, None):
+                numbers[number] = self.rules.ids.of(axes[part.name, part.axis][0])[part.index[:, 0]]
+        return numbers | {IN_PLACE: torch.tensor([FIXED])}
 
 
 def recorded(model: nn.Module, example: Tensor, leaves: Sequence[str]) -> tuple[fx.Graph, dict[Any, Any]]:
