@@ -1,12 +1,11 @@
 """Bilinear layers become linear layers of all products of two inputs, so that levels know one kind."""
 
-from collections import Counter
 from typing import Any
 
 from torch import Tensor, fx, nn
 
 from .. import batchnorm
-from .weights import computed_weights, repeated
+from .weights import sole_calls
 
 
 def products(x: Tensor, y: Tensor) -> Tensor:
@@ -17,14 +16,9 @@ def products(x: Tensor, y: Tensor) -> Tensor:
 def call_products(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:
     """Replace each bilinear layer by `products` and a linear one; the folds by the layers' names, as those of BatchNorms. Those
     that share weights, or compute them, stay."""
-    calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
-    tied = repeated(holder for holder in modules.values() if isinstance(holder, nn.Module))
     folds: dict[str, tuple] = {}
-    for node in list(graph.nodes):
-        layer = modules.get(node.target) if node.op == "call_module" else None
-        if type(layer) is not nn.Bilinear or len(node.args) != 2:
-            continue
-        if calls[node.target] > 1 or tied & set(map(id, layer.parameters())) or computed_weights(layer):
+    for node, layer in sole_calls(graph, modules, (nn.Bilinear,)):
+        if len(node.args) != 2:
             continue
         with graph.inserting_before(node):
             wide = graph.call_function(products, node.args)

@@ -1,15 +1,14 @@
 """Transposed convolutions become convolutions of maps with zeros between their positions, so that levels know one kind."""
 
-from collections import Counter
 from typing import Any
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, fx
 from torch.nn import functional as F
 
 from .. import batchnorm
 from .kinds import TRANSPOSED
-from .weights import computed_weights, repeated
+from .weights import sole_calls
 
 
 def spread(x: Tensor, stride: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]) -> Tensor:
@@ -23,15 +22,9 @@ def spread(x: Tensor, stride: tuple[int, ...], before: tuple[int, ...], after: t
 def call_convolutions(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:
     """Replace each transposed convolution of one group by `spread` and a convolution; the folds by the layers' names, as those
     of BatchNorms. Those that share weights, or compute them, stay."""
-    calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
-    tied = repeated(holder for holder in modules.values() if isinstance(holder, nn.Module))
     folds: dict[str, tuple] = {}
-    for node in list(graph.nodes):
-        layer = modules.get(node.target) if node.op == "call_module" else None
-        if not isinstance(layer, TRANSPOSED) or type(layer) not in TRANSPOSED or layer.groups > 1:
-            continue
-        shared = calls[node.target] > 1 or tied & set(map(id, layer.parameters()))
-        if shared or computed_weights(layer) or len(node.args) > 1:  # it is given the size of its outputs
+    for node, layer in sole_calls(graph, modules, TRANSPOSED):
+        if layer.groups > 1 or len(node.args) != 1:  # it is given the size of its outputs
             continue
         sizes = zip(layer.dilation, layer.kernel_size, layer.padding, strict=True)
         around = tuple(d * (k - 1) - int(p) for d, k, p in sizes)
