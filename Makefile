@@ -8,7 +8,8 @@ BIN := $(VENV)/bin
 PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder
 # glibc gives the memory of every large tensor back to the system and fetches it anew, which costs small networks half of their time.
 # A notebook of many small fusions took 63 s without these and 40 s with them.
-KEEP := MALLOC_MMAP_THRESHOLD_=2000000000 MALLOC_TRIM_THRESHOLD_=2000000000
+# Bytecode is kept as well, whatever the environment says: each process would compile code and tests anew, which takes 9 s.
+KEEP := PYTHONDONTWRITEBYTECODE= MALLOC_MMAP_THRESHOLD_=2000000000 MALLOC_TRIM_THRESHOLD_=2000000000
 
 .PHONY: help app test quick test-all lint types format notebooks bundle benchmark mutations docs dist clean
 

@@ -3,6 +3,7 @@
 import ast
 import builtins
 import dataclasses
+import functools
 import importlib
 import inspect
 import re
@@ -68,6 +69,7 @@ def values(base=Value):
     }
 
 
+@functools.cache
 def defined():
     """Function, method or class of the core -> the names of its parameters, ** for any; of a class, of its fields."""
     found = {}
@@ -88,7 +90,6 @@ COMMANDS = typer.main.get_command(app).commands
 OPTIONS = {
     name: {flag for p in command.params for flag in (*p.opts, *p.secondary_opts)} for name, command in COMMANDS.items()
 }
-DEFINED = defined()
 PARTS = {"fit": FITS, "grouping": GROUPINGS, "importance": IMPORTANCE, "boundaries": (*BOUNDARIES, "auto")}
 PUBLIC = [getattr(retrofit_core, name) for name in retrofit_core.__all__ if callable(getattr(retrofit_core, name))]
 #: Keywords of public functions and methods, and those of torch's layers that messages speak of.
@@ -162,9 +163,9 @@ def wrong_names(text, module=""):
             yield from (f"option {flag} of {command}" for flag in flags if flag not in OPTIONS[command])
     for called, inside in re.findall(r"(?<![\w.])([A-Za-z_][\w.]*)\(([^()]*)", text):
         name = called.split(".")[-1]
-        if name in DEFINED and not called.startswith("torch."):
-            keywords = [] if "**" in DEFINED[name] else re.findall(r"\b(\w+)=", inside)
-            yield from (f"keyword {word} of {called}()" for word in keywords if word not in DEFINED[name])
+        if name in defined() and not called.startswith("torch."):
+            keywords = [] if "**" in defined()[name] else re.findall(r"\b(\w+)=", inside)
+            yield from (f"keyword {word} of {called}()" for word in keywords if word not in defined()[name])
             text = text.replace(f"{called}({inside}", called)
         elif called.startswith("torch.") and resolves(called):  # whose keywords are torch's
             text = text.replace(f"{called}({inside}", called)
