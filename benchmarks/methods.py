@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--device", default=None, help="device of the fusions (default: CUDA if present)")
     arguments = parser.parse_args()
     # Its inputs are those of every method: shares of classes, numbers of rows, and data for scores.
-    base = config(shared_folder(), PAIR, head="shares", importance="conductance")
+    base = config(shared_folder(), PAIR, options={"head": "shares"}, importance="conductance")
     inputs, test, device = read_inputs(base), load(base.data, "test"), devices.pick(arguments.device)
     rows = balanced(test.labels, arguments.images or len(test))
     name = "methods" if device.type == "cpu" else f"methods-{device.type}"

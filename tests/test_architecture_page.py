@@ -11,7 +11,7 @@ import torch
 from retrofit_core import METHODS, fuse
 from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
-from retrofit_core.runs import RunConfig, config_options
+from retrofit_core.runs import RunConfig, with_options
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.grouping.points import gram, points, positive
 from tests.networks import CNN_SHAPE, cnn, labels, mlp, normal
@@ -70,9 +70,8 @@ def test_the_examples_fuse_and_every_option_of_theirs_decides_something(register
 
 
 def test_their_options_pass_through_a_config(registered):
-    config = RunConfig(("a",), grouping="agglomerative", importance="loudness")
-    options = {"power": 3.0, "linkage": "complete"}
-    assert config_options(config, options) == options
+    options = {"grouping": "agglomerative", "power": 3.0, "linkage": "complete"}
+    assert with_options(RunConfig(("a",), importance="loudness"), options).options == options
 
 
 def test_the_score_takes_batches_and_can_be_stopped(registered):

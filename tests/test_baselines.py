@@ -393,9 +393,11 @@ def test_a_setting_that_a_method_does_not_know_is_refused():
     assert "toward" not in transport.keywords() and {"importance", "solver", "leaves"} <= transport.keywords().keys()
     assert "mode" not in transport.keywords() and "importance" not in METHODS["ZipIt"].keywords()
     assert method_keywords(RunConfig(("a",), method="OTFusion", seed=3)) == {"seed": 3}
-    assert method_keywords(RunConfig(("a",), method="HF-Linear", toward="parents")) == {"toward": "parents"}
+    assert method_keywords(RunConfig(("a",), method="HF-Linear", options={"toward": "parents"})) == {
+        "toward": "parents"
+    }
     with pytest.raises(ValueError, match="OTFusion has no setting 'toward' .*setting of HF-Linear, KF-Linear"):
-        method_keywords(RunConfig(("a",), method="OTFusion", toward="parents"))
+        method_keywords(RunConfig(("a",), method="OTFusion", options={"toward": "parents"}))
 
 
 def test_the_steps_of_a_score_are_keywords_of_the_method():

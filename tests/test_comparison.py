@@ -121,8 +121,9 @@ def test_all_means_every_method_and_words_choose_options(base):
     assert len([config for config in configs if config.method == "Average"]) == 1
     assert len([config for config in configs if config.method == "OTFusion"]) == 2
     assert len({config.key() for config in configs}) == len(configs)
-    paper = configurations(dataclasses.replace(base, preset="paper", toward="parents"), "kf-linear,otfusion", "uniform")
-    assert [config.toward for config in paper] == ["parents", "zero"]
+    told = {"preset": "paper", "toward": "parents"}
+    paper = configurations(dataclasses.replace(base, options=told), "kf-linear,otfusion", "uniform")
+    assert [config.options for config in paper] == [told, None]
 
 
 @each_case(
@@ -304,8 +305,8 @@ def test_the_command_prints_and_writes_the_board(base, tmp_path, capsys):
 
 def test_a_comparison_takes_groupings_and_gives_options_of_a_score_to_runs_with_it(base):
     configs = configurations(base, "kf-linear+grouping=local_search+max_swaps=3+steps=4", "uniform,conductance")
-    assert [config.grouping for config in configs] == ["local_search"] * 2
-    assert [config.options for config in configs] == [{"max_swaps": 3}, {"max_swaps": 3, "steps": 4}]
+    found = {"grouping": "local_search", "max_swaps": 3}
+    assert [config.options for config in configs] == [found, {**found, "steps": 4}]
     assert title(configs[1]) == "KF-Linear, local_search, conductance, max_swaps=3, steps=4"
     with pytest.raises(ValueError, match="no option 'steps'.*importance='conductance', which is not chosen"):
         configurations(base, "kf-linear+steps=4", "uniform")

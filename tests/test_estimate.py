@@ -46,7 +46,10 @@ def steady(monkeypatch):
         (pair("HF-Linear", TrainConfig(arch=(SMALL,), parts=3)), r"exactly two parents.*KF-Linear works here\."),
         (pair("HF-Gradient", TrainConfig(arch=(SMALL,), parts=3)), r"exactly two parents.*KF-Gradient works here\."),
         (pair("HF-Linear", TrainConfig(arch=(SMALL, WIDE))), r"found widths \(4, 8\).*KF-Linear works here\."),
-        (pair(training=TrainConfig(arch=("vit-small",)), boundaries="blocks"), r"not affine.*KF-Gradient works here\."),
+        (
+            pair(training=TrainConfig(arch=("vit-small",)), options={"boundaries": "blocks"}),
+            r"not affine.*KF-Gradient works here\.",
+        ),
         (pair(target='{"architecture": "cnn", "widths": [20, 6, 6]}'), r"20 fused neurons for 8 parents' neurons"),
         (pair(target="mlp"), "levels"),
         (
@@ -58,8 +61,11 @@ def steady(monkeypatch):
         (pair(training=TrainConfig(parts=11)), "10 classes cannot serve 11 parts"),
         (pair(training=TrainConfig(arch=("vgg99",))), "vgg99"),
         (pair(importance="deeplifd"), "Did you mean 'deeplift'"),
-        (pair(ridge="strong"), "ridge is 'strong'"),
-        (pair(method="KF-Gradient", toward="parents"), "has no setting 'toward' .* a setting of HF-Linear, KF-Linear"),
+        (pair(options={"ridge": "strong"}), "ridge is 'strong'"),
+        (
+            pair(method="KF-Gradient", options={"toward": "parents"}),
+            "has no setting 'toward' .* a setting of HF-Linear, KF-Linear",
+        ),
         (pair(memory=1000), "budget"),
         (pair(data="nowhere"), "there is no folder nowhere"),
     ],

@@ -13,16 +13,13 @@ from retrofit_core.cli import main
 from retrofit_core.fusion.importance import IMPORTANCE, Importance
 from retrofit_core.fusion.task import Task
 from retrofit_core.methods import METHODS
-from retrofit_core.runs import RunConfig, config_options, method_keywords
+from retrofit_core.runs import RunConfig, method_keywords, with_options
 from retrofit_core.runs.options import checked, options_of
 from retrofit_core.runs.snippets import python
 from retrofit_core.system.runtime import Runtime
 from retrofit_core.system.settings import Range, setting, settings_of
 from retrofit_core.system.texts import read_options, written_options
 from tests.marks import each_case
-
-#: Settings of methods that are fields of a config as well, which hands them on.
-HANDED_ON = {"ridge", "toward", "head"}
 
 
 def test_every_method_has_a_sentence_and_the_options_of_its_values():
@@ -36,7 +33,7 @@ def test_every_method_has_a_sentence_and_the_options_of_its_values():
 def clashes() -> set[tuple[str, str]]:
     """(method, setting) that two parts of a method have, or that a part has and the run itself."""
     shared = settings_of(Importance).keys()
-    of_the_run = {field.name for value in (RunConfig, Task, Runtime) for field in dataclasses.fields(value)} - HANDED_ON
+    of_the_run = {field.name for value in (RunConfig, Task, Runtime) for field in dataclasses.fields(value)}
     found = set()
     for method in METHODS.values():
         tables = [*method.parts.values(), *([IMPORTANCE] if method.takes.importance else [])]
@@ -60,10 +57,10 @@ def test_a_name_that_is_taken_is_found(name, monkeypatch):
     assert ("KF-Linear", name) in clashes()
 
 
-@pytest.mark.parametrize("name", ["mean", "ridge", "samples"])
+@pytest.mark.parametrize("name", ["mean", "size", "samples"])
 def test_an_option_named_as_a_setting_of_the_run_is_refused_as_such(name):
     with pytest.raises(ValueError, match=f"no option '{name}': that is a setting of the run itself. .*another name"):
-        config_options(RunConfig(("a",)), {name: 1.0})
+        with_options(RunConfig(("a",)), {name: 1.0})
 
 
 def test_fixed_fields_are_no_options_and_settings_of_a_part_belong_to_its_methods():
@@ -142,12 +139,11 @@ def test_the_command_line_lists_methods_and_options(capsys):
 
 
 def test_beside_a_preset_an_option_at_our_default_is_kept():
-    config = RunConfig(("a",), preset="paper", fusion_from="iid")
-    options = config_options(config, {"normalise_scores": True})
-    assert options == {"normalise_scores": True}
-    assert method_keywords(dataclasses.replace(config, options=options))["normalise_scores"] is True
+    config = with_options(RunConfig(("a",), options={"preset": "paper"}), {"normalise_scores": True})
+    assert config.options == {"preset": "paper", "normalise_scores": True}
+    assert method_keywords(config) == config.options
     assert METHODS["KF-Linear"].algorithm(preset="paper").fit.ridge == 10.0
-    assert config_options(RunConfig(("a",)), {"normalise_scores": True}) is None
+    assert with_options(RunConfig(("a",)), {"normalise_scores": True}).options is None
 
 
 def test_a_number_is_stored_in_one_form():

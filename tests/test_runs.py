@@ -20,6 +20,7 @@ from retrofit_core.data.splits import sharded
 from retrofit_core.inspection import analysis
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.checkpoints import load_model, save_model
+from retrofit_core.runs.identities import other_settings
 from retrofit_core.system import files
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training.evaluation import ensemble, evaluate
@@ -88,7 +89,7 @@ def test_a_target_named_by_a_spec_is_fitted_to_the_data(config):
     ("method", "toward"), [("KF-Linear", "zero"), ("HF-Linear", "parents"), ("HF-Gradient", "zero")]
 )
 def test_a_stopped_run_resumes_at_its_level_with_the_same_numbers(config, tmp_path, method, toward):
-    config = dataclasses.replace(config, method=method, toward=toward)
+    config = dataclasses.replace(config, method=method, options={"toward": toward})
     whole, _ = runs.execute(config)
 
     def stop_at_level_two(event):
@@ -395,8 +396,8 @@ def test_a_record_keeps_how_its_parents_were_trained(wanted, tmp_path):
 
 
 def test_config_survives_json_and_shows_its_command(config):
-    config = dataclasses.replace(config, mean=(0.5,), std=(0.2,), ridge=10.0, method="HF-Linear")
-    assert runs.RunConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    config = dataclasses.replace(config, mean=(0.5,), std=(0.2,), options={"ridge": 10.0}, method="HF-Linear")
+    assert runs.runs.RunConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
     words = shlex.split(config.command())
     assert words[:2] == ["retrofit", "fuse"]
     assert words[words.index("--method") + 1] == "HF-Linear"
@@ -407,7 +408,7 @@ def test_config_survives_json_and_shows_its_command(config):
 @pytest.mark.parametrize("facts", [{}, {"models": ["a"], "colour": "red"}, [], None])
 def test_a_config_with_unknown_or_missing_fields_is_refused(facts):
     with pytest.raises(ValueError, match="config"):
-        runs.RunConfig.from_json(facts)
+        runs.runs.RunConfig.from_json(facts)
 
 
 def test_without_splits_open_choices_are_refused_not_guessed(config):
@@ -429,7 +430,7 @@ def test_fusion_samples_come_from_parent_0_or_from_all(config):
 
 
 def test_class_shares_come_from_the_splits(config):
-    shares = runs.read_inputs(dataclasses.replace(config, head="shares")).shares
+    shares = runs.read_inputs(dataclasses.replace(config, options={"head": "shares"})).shares
     assert shares.shape == (2, 10)
     assert torch.equal(shares.sum(0), torch.ones(10).double())
     assert set(shares.flatten().tolist()) == {0.0, 1.0}
@@ -657,7 +658,7 @@ def test_what_cannot_be_analysed_is_refused(config, tmp_path):
 
 def test_an_analysis_that_is_asked_for_is_part_of_the_config(config):
     asked = dataclasses.replace(config, analyse=True)
-    assert runs.RunConfig.from_json(asked.to_json()) == asked and asked.key() != config.key()
+    assert runs.runs.RunConfig.from_json(asked.to_json()) == asked and asked.key() != config.key()
     assert shlex.split(asked.command())[-1] == "--analyse"
 
 
@@ -695,3 +696,13 @@ def test_regmean_reads_each_parents_own_rows(config):
         assert not torch.equal(weights(pooled.model), weights(result.model))
     with pytest.raises(ValueError, match="RegMean is to look at each parent's own training rows.*--splits"):
         runs.execute(dataclasses.replace(bare, importance_data="own"))
+
+
+def test_settings_of_early_records_become_options_and_keep_their_key():
+    """Ridge, grouping and the like were settings of the run; the key is that of such a record."""
+    early = {"models": ["a", "b"], "method": "HF-Linear", "grouping": "random", "ridge": 0.5, "head": "scores"}
+    config = runs.RunConfig.from_json({**early, "options": {"restarts": 3}})
+    assert config.options == {"grouping": "random", "ridge": 0.5, "restarts": 3} and config.key() == "fcabff9050"
+    assert runs.RunConfig.from_json(config.to_json()) == config
+    told = dataclasses.replace(config, options={"ridge": 2.0})
+    assert other_settings(config, told) == "its ridge is 0.5, not 2.0"

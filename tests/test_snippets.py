@@ -28,7 +28,7 @@ CONFIG = RunConfig(
     importance_samples=20,
     device="cpu",
     seed=2,
-    ridge="0.2x",
+    options={"ridge": "0.2x"},
     evaluate=True,
 )
 
@@ -41,7 +41,11 @@ CONFIG = RunConfig(
             models=("it's a model.safetensors",), fusion_from="iid", mean=(0.5,), std=(0.25,), size=8, memory=10**9
         ),
         RunConfig(
-            models=("a.pt", "b.pt"), target='{"architecture": "cnn"}', augment=2, auto_augment="cifar10", ridge=0.5
+            models=("a.pt", "b.pt"),
+            target='{"architecture": "cnn"}',
+            augment=2,
+            auto_augment="cifar10",
+            options={"ridge": 0.5},
         ),
     ],
 )
@@ -127,7 +131,7 @@ def test_the_docstring_tells_the_truth():
 
 # --- comparisons ----------------------------------------------------------------------------------
 
-PAIR = dataclasses.replace(CONFIG, ridge="auto")
+PAIR = dataclasses.replace(CONFIG, options=None)
 
 
 def made_by(line: str) -> set[str]:
@@ -152,8 +156,9 @@ def made_by(line: str) -> set[str]:
         ([{"importance": "uniform"}, {"importance": "conductance"}], 1),
         ([{"seed": 0}, {"seed": 1}], 2),
         ([{"method": "HF-Linear", "importance": "uniform"}, {"importance": "conductance"}], 2),  # no product of both
-        ([{"options": {"restarts": 3}}, {"grouping": "random"}], 1),
-        ([{"head": "matched"}, {}], 2),
+        ([{"options": {"restarts": 3}}, {"options": {"grouping": "random"}}], 1),
+        ([{"options": {"head": "mean", "ridge": "0.1x"}}, {}], 1),
+        ([{"options": {"boundaries": "0,2"}}, {}], 2),  # a comma separates methods
     ],
 )
 def test_lines_of_a_comparison_make_exactly_its_runs(changes, lines):

@@ -8,7 +8,7 @@ import typer
 from rich.measure import Measurement
 from rich.table import Table
 
-from ..runs.config import RunConfig
+from ..runs.config import SHARED_OPTIONS, OptionFlags, RunConfig
 from .fields import config_of, options_of
 from .progress import progress
 from .terminal import (
@@ -32,10 +32,10 @@ WIDE = 10_000  # characters: more than any table
 
 
 #: What differs from run to run, and what all methods have at its default.
-NOT_SHARED = ("method", "grouping", "head", "boundaries", "augment", "auto_augment")
+NOT_SHARED = ("method", "augment", "auto_augment")
 
 
-@command("compare", *options_of(RunConfig, without=NOT_SHARED))
+@command("compare", *options_of(RunConfig, without=NOT_SHARED), *options_of(OptionFlags, *SHARED_OPTIONS))
 def compare_command(
     context: typer.Context,
     models: Parents = None,

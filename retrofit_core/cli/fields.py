@@ -7,9 +7,9 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from ..runs.config import RunConfig
+from ..runs.config import OptionFlags, RunConfig
 from ..system.settings import Setting, settings_of
-from ..system.texts import flag
+from ..system.texts import changed, flag, read_options
 from .terminal import with_logits
 
 T = TypeVar("T")
@@ -79,11 +79,12 @@ def value_of(context: typer.Context, kind: Callable[..., T], **chosen: Any) -> T
 
 
 def config_of(context: typer.Context, **chosen: Any) -> RunConfig:
-    """The config that a command's parameters make.
+    """The config that a command's parameters make; its method is told what flags and --option say, unchecked.
 
     Args:
         chosen: see `value_of`.
     """
-    chosen = {"models": tuple(map(str, context.params.get("models") or ())), **chosen}
     arch = with_logits(context.params.get("arch"), context.params.get("logits"))
+    options = {**changed(value_of(context, OptionFlags)), **read_options(context.params.get("option") or [])}
+    chosen = {"models": tuple(map(str, context.params.get("models") or ())), "options": options or None, **chosen}
     return value_of(context, RunConfig, arch=arch, **chosen)

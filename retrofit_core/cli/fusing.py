@@ -1,6 +1,5 @@
 """retrofit methods | fuse | analyse"""
 
-import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..catalogue import CATALOGUE
-from ..runs.config import RunConfig
+from ..runs.config import OptionFlags, RunConfig
 from ..system.registry import known_name
 from .fields import config_of, options_of
 from .progress import progress
@@ -92,7 +91,7 @@ def methods_command(
     return None
 
 
-@command("fuse", *options_of(RunConfig))
+@command("fuse", *options_of(RunConfig), *options_of(OptionFlags))
 def fuse_command(
     context: typer.Context,
     models: Parents = None,
@@ -127,16 +126,11 @@ def fuse_command(
     check_output(out_file, folder)
     check_checkpoints([*(models or ()), *filter(None, [context.params["base"]])])
     from ..networks.checkpoints import save_model
-    from ..runs import checkpoint_metadata, config_options, execute, read_config
+    from ..runs import checkpoint_metadata, execute, read_config, with_options
     from ..runs.comparison import title
     from ..runs.images import read_images
-    from ..system.texts import read_options
 
-    if resume is not None:
-        config = read_config(resume)
-    else:
-        config = config_of(context)
-        config = dataclasses.replace(config, options=config_options(config, read_options(option or [])))
+    config = read_config(resume) if resume is not None else with_options(config_of(context), {})
     with advised(_going_on(folder, out_file)), progress(as_json) as monitor:
         result, metrics = execute(config, folder, monitor)
     if out_file is not None:

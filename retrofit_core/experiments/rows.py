@@ -1,6 +1,5 @@
 """A row of a table in words, "KF-Linear, conductance, all data", and the fusion that it stands for."""
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,26 +12,27 @@ PARENT = "Parent "
 #: The row of the best of several scores, in the paper's short tables.
 BEST = "best"
 #: What may stand behind method and score in rows that the paper does not have.
-CHANGES: dict[str, dict[str, Any]] = {
-    "all data": {"fusion_from": "iid"},
+OPTIONS: dict[str, dict[str, Any]] = {
     "paper's settings": {"preset": "paper"},
     "towards parents": {"toward": "parents"},
-    "REPAIR": {"options": {"repair": True}},
-    "by activity": {"options": {"active": True}},
+    "REPAIR": {"repair": True},
+    "by activity": {"active": True},
     "random groups": {"grouping": "random"},
     "neuron i with neuron i": {"grouping": "same_index"},
     "local search": {"grouping": "local_search"},
-    "not projected": {"options": {"project": False}},
-    "not refitted": {"options": {"refit": False}},
+    "not projected": {"project": False},
+    "not refitted": {"refit": False},
     "ridge 0.001x": {"ridge": "0.001x"},
     "ridge 0.1x": {"ridge": "0.1x"},
-    "a fresh start": {"options": {"perturbation": 1.0}},
-    "weighted loss": {"options": {"weighted_loss": True}},
-    "scores as they are": {"options": {"normalise_scores": False}},
-    "scores at the head alone": {"options": {"scored": "head"}},
+    "a fresh start": {"perturbation": 1.0},
+    "weighted loss": {"weighted_loss": True},
+    "scores as they are": {"normalise_scores": False},
+    "scores at the head alone": {"scored": "head"},
     "head without scores": {"head": "mean"},
     "head by class shares": {"head": "shares"},
 }
+#: And what is no option of the method.
+OF_ALL_DATA = "all data"
 OTHER_PARENT_FIRST = "samples of B"
 
 
@@ -62,7 +62,8 @@ class Row:
             fit_epochs: at most so many epochs, for methods that train.
             transformer: whether the parents hold attention, where DeepLIFT has no rule of its own.
         """
-        config = RunConfig(models=(), method=self.method, importance=self.importance, seed=seed, **settings)
+        if OF_ALL_DATA in self.changes:
+            settings = {**settings, "fusion_from": "iid"}
         options: dict[str, Any] = {}
         keywords = METHODS[self.method].keywords()
         if fit_epochs is not None and keywords.get("epochs", 0) and keywords["epochs"] > fit_epochs:
@@ -70,10 +71,10 @@ class Row:
         if transformer and self.importance == "deeplift":
             options["fallback"] = "gradient"  # what Captum does without saying so
         for words in self.changes:
-            changes = CHANGES.get(words, {})
-            options |= changes.get("options", {})
-            config = dataclasses.replace(config, **{key: value for key, value in changes.items() if key != "options"})
-        return dataclasses.replace(config, options=options or None)
+            options |= OPTIONS.get(words, {})
+        return RunConfig(
+            (), method=self.method, importance=self.importance, seed=seed, options=options or None, **settings
+        )
 
 
 def read_row(name: str) -> Row:
@@ -89,7 +90,7 @@ def read_row(name: str) -> Row:
     scores = [word for word in others if word in IMPORTANCE]
     changes = tuple(word for word in others if word not in IMPORTANCE and word != BEST)
     for word in changes:
-        find({**CHANGES, OTHER_PARENT_FIRST: {}}, word, "change of a row")
+        find({**OPTIONS, OF_ALL_DATA: {}, OTHER_PARENT_FIRST: {}}, word, "change of a row")
     return Row(name, None, method, scores[0] if scores else "uniform", BEST in others, changes)
 
 

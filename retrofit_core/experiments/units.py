@@ -120,9 +120,7 @@ class Fusion(Unit):
         return dataclasses.replace(self.run, models=chosen, splits=self.source.splits(root), data=self.source.data_set)
 
     def to_json(self) -> dict[str, Any]:
-        defaults = {field.name: field.default for field in dataclasses.fields(RunConfig)}
-        run = {name: value for name, value in self.run.to_json().items() if name not in FROM_SOURCE}
-        chosen = {name: value for name, value in run.items() if value != defaults[name]}
+        chosen = {name: value for name, value in self.run.changed().items() if name not in FROM_SOURCE}
         only = {} if self.only is None else {"only": list(self.only)}
         return {"fusion": chosen, **only, **self.source.to_json(), "test_images": self.test_images}
 

@@ -182,11 +182,11 @@ def parents_title(source: ParentSource) -> str:
 
 
 def _fusion_title(run: runs.RunConfig) -> str:
-    """Method, score, options, and what else decides a row: the source of samples, ridge and its goal, head, preset."""
+    """Method, grouping, score, options, and what else decides a row: the samples."""
     plain = runs.RunConfig(models=())
     changed = [
         f"{name}={getattr(run, name)}"
-        for name in ("fusion_from", "ridge", "toward", "head", "preset", "samples", "augment")
+        for name in ("fusion_from", "samples", "augment")
         if getattr(run, name) != getattr(plain, name)
     ]
     return ", ".join([comparison.title(run), *changed])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .execute import analyse_record, checkpoint_metadata, execute, measure
     from .identities import Identity, difference, identity, of_network
     from .inputs import check_fitting, class_shares, fusion_rows, read_inputs
-    from .options import check_choices, config_options, method_keywords
+    from .options import check_choices, method_keywords, with_options
     from .record import Run, create, list_runs, read_config, read_identity, read_run, read_status, record_folder
     from .store import state_of
 
@@ -27,7 +27,6 @@ __all__ = [
     "check_fitting",
     "checkpoint_metadata",
     "class_shares",
-    "config_options",
     "create",
     "difference",
     "execute",
@@ -45,6 +44,7 @@ __all__ = [
     "read_status",
     "record_folder",
     "state_of",
+    "with_options",
 ]
 #: Imported when a name is first asked for: the app reads `store` without waiting for torch.
 _HOMES = ("config", "execute", "identities", "inputs", "options", "record", "store")

@@ -20,10 +20,10 @@ from . import difference as other_work
 from .execute import Measurements
 from .images import read_images
 from .leaderboard import Entrant, Leaderboard, Measure, chosen_methods, option_titles, rank
-from .options import check_choices, config_options
+from .options import check_choices, with_options
 
-#: Settings that are passed to those methods that have them.
-STYLE = ("ridge", "toward", "preset", "memory", "base")
+#: Settings that are passed to those methods that have them, as options are.
+STYLE = ("memory", "base")
 #: What all runs of a comparison share.
 SAME = ("models", "data", "arch", "mean", "std", "size", "splits", "device")
 DEFAULT = {field.name: field.default for field in dataclasses.fields(RunConfig)}
@@ -33,8 +33,8 @@ def configurations(base: RunConfig, methods: str, importance: str) -> list[RunCo
     """The runs of a comparison: each method with each importance; methods that take no importance once.
 
     Args:
-        base: the settings of all; ridge, toward, preset, memory and base are left out for methods that do not have them, and the
-            analysis for those that do not go level by level.
+        base: the settings of all; options, memory and base are left out for methods that do not have them, and the analysis
+            for those that do not go level by level.
         methods, importance: see `chosen_methods`.
     Raises:
         ValueError: an unknown method, option or importance.
@@ -44,10 +44,9 @@ def configurations(base: RunConfig, methods: str, importance: str) -> list[RunCo
         keywords = method.keywords()
         settings: dict[str, Any] = {name: DEFAULT[name] for name in STYLE if name not in keywords}
         settings["analyse"] = base.analyse and method.takes.levels  # there are no levels to analyse otherwise
-        if method.takes.levels and "grouping" in options:
-            settings["grouping"] = options.pop("grouping")
-        config = dataclasses.replace(base, method=method.name, importance=score or RunConfig.importance, **settings)
-        configs.append(dataclasses.replace(config, options=config_options(config, options)))
+        shared = {name: value for name, value in (base.options or {}).items() if name in keywords}
+        settings |= {"method": method.name, "importance": score or RunConfig.importance, "options": None}
+        configs.append(with_options(dataclasses.replace(base, **settings), {**shared, **options}))
         check_choices(configs[-1])
     return list({config.key(): config for config in configs}.values())
 
@@ -91,12 +90,13 @@ def compare_runs(
     finished, measurements, facts = _finished(also), Measurements(), _compared(configs)
 
     def entrant(config: RunConfig) -> Entrant:
+        options = dict(config.options or {})
         row = {
             "name": title(config),
             "method": config.method,
-            "grouping": config.grouping,
+            "grouping": options.pop("grouping", None),
             "importance": _taken(config),
-            "options": config.options,
+            "options": options or None,
             "key": config.key(),
         }
 
@@ -143,7 +143,8 @@ def _compared(configs: Sequence[RunConfig]) -> dict[str, Any]:
 
 def title(config: RunConfig) -> str:
     """Method, grouping in place of its own, importance where it takes one, and options."""
-    parts = [config.method, config.grouping, _taken(config), *option_titles(config.options)]
+    options = dict(config.options or {})
+    parts = [config.method, options.pop("grouping", None), _taken(config), *option_titles(options)]
     return ", ".join(filter(None, parts))
 
 

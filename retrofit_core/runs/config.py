@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,10 +26,6 @@ class RunConfig:
     """Checkpoint files, parent 0 first"""
     data: str = same_as(TrainConfig, "data")
     method: str = setting("KF-Linear", "{methods}; `retrofit methods` explains them.")
-    grouping: str | None = setting(
-        None,
-        "In place of the method's own grouping: {groupings_with_options}. In brackets: its options, for --option.",
-    )
     importance: str = setting(
         "uniform", "What a neuron counts: {scores_with_options}. In brackets: its options, for --option."
     )
@@ -50,15 +47,6 @@ class RunConfig:
     )
     importance_samples: int = setting(400, "Samples per parent for the importance.", AT_LEAST_ONE)
     seed: int = same_as(TrainConfig, "seed")
-    preset: str = setting("default", "default, or paper: the paper's hyper-parameters.")
-    ridge: str | float = setting("auto", "{ridge}", read=strength)
-    toward: str = setting("zero", "{toward}")
-    head: str = setting("scores", "{head} Shares need --splits.")
-    boundaries: str = setting(
-        "auto",
-        "Where levels end: auto (pre-activations; for Gradient blocks), {boundaries}, a number of levels, or module names "
-        "separated by commas.",
-    )
     memory: int | None = setting(
         None,
         "Memory for sums and kept tensors, e.g. 2GB; what does not fit is computed again. Default: 8GB.",
@@ -90,7 +78,7 @@ class RunConfig:
     evaluate: bool = setting(False, "Measure parents, ensemble, average and fused network on the test split.")
     analyse: bool = setting(False, "Also compute what the workbench's pictures of the levels need (with --record).")
     options: dict[str, Any] | None = dataclasses.field(default=None, hash=False)
-    """The method's other options (`options_of`) that differ from their defaults; None for none"""
+    """What the method is told (`OptionFlags`, `options_of`) that differs from its defaults; None for none"""
 
     def __post_init__(self) -> None:
         """Names as their tables write them, so that equal runs are equal; unknown ones are left to `check_choices`."""
@@ -98,10 +86,17 @@ class RunConfig:
         from ..fusion.importance import IMPORTANCE
         from ..methods import METHODS
 
-        for name, table in (("method", METHODS), ("importance", IMPORTANCE), ("grouping", GROUPINGS)):
+        for name, table in (("method", METHODS), ("importance", IMPORTANCE)):
             with contextlib.suppress(ValueError):
-                if (value := getattr(self, name)) is not None:
-                    object.__setattr__(self, name, known_name(table, value, name))
+                object.__setattr__(self, name, known_name(table, getattr(self, name), name))
+        if grouping := self.option("grouping"):
+            with contextlib.suppress(ValueError):
+                named = {"grouping": known_name(GROUPINGS, grouping, "grouping")}
+                object.__setattr__(self, "options", {**(self.options or {}), **named})
+
+    def option(self, name: str) -> Any:
+        """What the method is told, or the default of one of `OptionFlags`."""
+        return (self.options or {}).get(name, getattr(OptionFlags, name, None))
 
     def to_json(self) -> dict[str, Any]:
         """All fields in plain JSON types, so that a record stays complete when defaults change."""
@@ -114,30 +109,69 @@ class RunConfig:
         Raises:
             ValueError: unknown or missing fields.
         """
-        if not isinstance(facts, dict) or not facts.get("models") or set(facts) - set(FIELDS):
+        facts = present(facts) if isinstance(facts, dict) else {}
+        if not facts.get("models") or set(facts) - set(FIELDS):
             raise ValueError(f"a run's config needs 'models' and knows only {sorted(FIELDS)}. Found {facts!r:.200}.")
         lists = {name: tuple(facts[name]) for name in ("models", "mean", "std") if facts.get(name) is not None}
         return cls(**{**facts, **lists})
 
     def changed(self) -> dict[str, Any]:
-        """The fields that differ from their defaults."""
-        return changed(self)
+        """The fields that differ from their defaults, in plain JSON types, as the first records had them (see `present`)."""
+        flags, others = self._flags_and_others()
+        kept = {**changed(self), **flags, "options": others}
+        return json.loads(json.dumps({name: value for name, value in kept.items() if value or name != "options"}))
 
     def key(self) -> str:
         """Ten characters that two configs share exactly if they are equal; the content of their files may still differ.
 
-        Made of the fields that differ from their defaults, so that a new field changes no key.
+        Made of what differs from its default, so that a new field changes no key.
         """
         return key_of(self.changed())
 
     def command(self) -> str:
         """The command line that repeats this run."""
-        options = [word for option in written_options(self.options) for word in ("--option", option)]
-        return shlex.join(["retrofit", "fuse", *self.models, *option_words(self, ("models", "options")), *options])
+        flags, others = self._flags_and_others()
+        options = [word for option in written_options(others) for word in ("--option", option)]
+        words = [*option_words(self, ("models", "options")), *option_words(OptionFlags(**flags)), *options]
+        return shlex.join(["retrofit", "fuse", *self.models, *words])
+
+    def _flags_and_others(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        options = self.options or {}
+        flags = {name: value for name, value in options.items() if name in FLAGS}
+        return flags, {name: value for name, value in options.items() if name not in FLAGS}
+
+
+@dataclass(frozen=True)
+class OptionFlags:
+    """Options of methods that commands have flags for; all others are given by --option NAME=VALUE."""
+
+    grouping: str | None = setting(
+        None,
+        "In place of the method's own grouping: {groupings_with_options}. In brackets: its options, for --option.",
+    )
+    preset: str = setting("default", "default, or paper: the paper's hyper-parameters.")
+    ridge: str | float = setting("auto", "{ridge}", read=strength)
+    toward: str = setting("zero", "{toward}")
+    head: str = setting("scores", "{head} Shares need --splits.")
+    boundaries: str | int = setting(
+        "auto",
+        "Where levels end: auto (pre-activations; for Gradient blocks), {boundaries}, a number of levels, or module names "
+        "separated by commas.",
+    )
 
 
 #: The names of a run's own settings, which are no options of methods.
 FIELDS = tuple(field.name for field in dataclasses.fields(RunConfig))
+FLAGS = {field.name: field.default for field in dataclasses.fields(OptionFlags)}
+#: The flags with which all methods of a leaderboard are told something that have it.
+SHARED_OPTIONS = ("preset", "ridge", "toward")
+
+
+def present(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings in a record of any version: in early ones some options of the method are settings of the run."""
+    early = {name: facts[name] for name, usual in FLAGS.items() if facts.get(name, usual) != usual}
+    options = {**early, **(facts.get("options") or {})}
+    return {**{name: value for name, value in facts.items() if name not in FLAGS}, "options": options or None}
 
 
 def read_boundaries(text: str) -> str | int | list[str]:

@@ -5,7 +5,7 @@ Two runs are the same work exactly if these are equal, whatever the files are ca
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..networks import user_code, weightfiles
 from ..networks.checkpoints import read_metadata
 from ..system import files
 from ..system.registry import find
-from .config import RunConfig
+from .config import FLAGS, RunConfig
 
 #: Fields of a config that name files: an identity holds the files' content, not their names.
 NAMES = ("models", "data", "splits", "target", "base")
@@ -33,7 +33,9 @@ class Identity:
 
     def key(self) -> str:
         """Ten characters that two runs share exactly if they are the same work."""
-        settings = {name: value for name, value in self.config.to_json().items() if name not in NAMES}
+        # All settings, as the first records had them, so that keys stay.
+        every = {**self.config.to_json(), **FLAGS, "options": None, **self.config.changed()}
+        settings = {name: value for name, value in every.items() if name not in NAMES}
         content = [(self._name(role), self.inputs.get(name) or name) for role, name in self.files()]
         return files.key_of([settings, content, self.method_version])
 
@@ -101,10 +103,10 @@ def architecture_of(path: str | Path) -> str | None:
 
 def other_settings(old: RunConfig, new: RunConfig) -> str:
     """The first setting that differs, files aside, as the rest of a sentence; empty where all are equal."""
-    for field in fields(RunConfig):
-        before, after = getattr(old, field.name), getattr(new, field.name)
-        if field.name not in NAMES and before != after:
-            return f"its {field.name} is {before}, not {after}"
+    before, after = ({**vars(config), **FLAGS, **(config.options or {})} for config in (old, new))
+    for name in before | after:
+        if name not in (*NAMES, "options") and before.get(name) != after.get(name):
+            return f"its {name} is {before.get(name)}, not {after.get(name)}"
     if len(old.models) != len(new.models):
         return f"it fuses {len(old.models)} networks, not {len(new.models)}"
     for name in ("splits", "target", "base"):

@@ -1,5 +1,6 @@
 """What a method makes of the settings of a run: flat keywords, its options beside a run's own fields, and the check of both."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,14 +11,15 @@ from ..methods import METHODS, methods_with
 from ..system.registry import find
 from ..system.runtime import Runtime
 from ..system.settings import Setting, check_seed, settings_of
-from .config import FIELDS, RunConfig, read_boundaries
+from ..system.texts import changed
+from .config import FIELDS, FLAGS, OptionFlags, RunConfig, read_boundaries
 
 #: Fields whose content a method takes as a keyword of the same name: the networks and images of files.
 OF_FILES = ("target", "base", "importance_data", "samples")
 
 
 def options_of(method: str, **chosen: Any) -> dict[str, Setting]:
-    """The options of a method by name, without those that are fields of a run's config.
+    """The options of a method by name.
 
     Args:
         chosen: grouping and importance, if they are chosen; else the options of all scores are listed.
@@ -25,20 +27,29 @@ def options_of(method: str, **chosen: Any) -> dict[str, Setting]:
         ValueError: unknown method, grouping or importance.
     """
     choices = {name: value for name, value in chosen.items() if value is not None}
-    settings = find(METHODS, method, "method").settings(choices)
-    return {name: setting for name, setting in settings.items() if name not in FIELDS}
+    return find(METHODS, method, "method").settings(choices)
 
 
-def checked(method: str, options: Mapping[str, Any], **chosen: Any) -> dict[str, Any] | None:
+def _tellable(method: str, options: Mapping[str, Any], importance: str | None = None) -> dict[str, Setting]:
+    """All that a method can be told beside some options: `options_of`, and the flags that are no fields of its values."""
+    choices = {"grouping": options.get("grouping"), "importance": importance}
+    keywords = find(METHODS, method, "method").keywords()
+    flags = {name: entry for name, entry in settings_of(OptionFlags).items() if name in keywords}
+    return {**flags, **options_of(method, **choices)}
+
+
+def checked(method: str, options: Mapping[str, Any], importance: str | None = None) -> dict[str, Any] | None:
     """The options that differ from the method's defaults, None if there are none: so equal options are stored equally.
 
+    Beside a preset, which has defaults of its own, all are kept.
+
     Args:
-        chosen: see `options_of`.
+        importance: if it is chosen; else options of all scores are taken.
     Raises:
         ValueError: an option that the method does not have, one named as a setting of the run, or a value of another kind
             or out of range.
     """
-    settings = options_of(method, **chosen)
+    settings = _tellable(method, options, importance)
     for name, value in options.items():
         if name in FIELDS:
             raise ValueError(
@@ -46,13 +57,14 @@ def checked(method: str, options: Mapping[str, Any], **chosen: Any) -> dict[str,
                 "of a method, grouping or score needs another name."
             )
         if name not in settings:
-            raise ValueError(
-                f"{method} has no option {name!r}. Known: {', '.join(settings) or 'none'}.{_owners(method, name)}"
-            )
+            known = ", ".join(other for other in settings if other not in FLAGS) or "none"
+            raise ValueError(f"{method} has no option {name!r}. Known: {known}.{_owners(method, name)}")
         if not settings[name].takes(value):
             raise ValueError(f"option {name} of {method} is {value!r}. It takes: {settings[name].description}.")
     stored = {name: settings[name].normalised(value) for name, value in options.items()}
-    return {name: value for name, value in stored.items() if value != settings[name].default} or None
+    if stored.get("preset", "default") == "default":
+        stored = {name: value for name, value in stored.items() if value != settings[name].default}
+    return stored or None
 
 
 def _owners(method: str, option: str) -> str:
@@ -60,20 +72,18 @@ def _owners(method: str, option: str) -> str:
     owners = find(METHODS, method, "method").owners(option)
     if owners:
         return f" It belongs to {' or '.join(owners)}, which is not chosen."
-    others = [other for other in METHODS if option in options_of(other)]
+    others = [other for other in METHODS if option in _tellable(other, {})]
     return f" It is an option of {', '.join(others)}." if others else ""
 
 
-def config_options(config: RunConfig, options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A method's options for `RunConfig.options`: checked, without those at their defaults.
-
-    Beside a preset, which has defaults of its own, all are kept.
+def with_options(config: RunConfig, options: Mapping[str, Any]) -> RunConfig:
+    """A config whose method is told these options as well.
 
     Raises:
         ValueError: as `checked`.
     """
-    different = checked(config.method, options, grouping=config.grouping, importance=config.importance)
-    return different if config.preset == "default" else dict(options) or None
+    told = {**(config.options or {}), **options}
+    return dataclasses.replace(config, options=checked(config.method, told, config.importance))
 
 
 def method_keywords(config: RunConfig) -> dict[str, Any]:
@@ -83,18 +93,19 @@ def method_keywords(config: RunConfig) -> dict[str, Any]:
         ValueError: an unknown method, or a field that is set and that the method does not have.
     """
     method = find(METHODS, config.method, "method")
-    chosen = config.changed()
+    chosen = {**changed(config), **(config.options or {})}
+    del chosen["models"]
     accepted = method.keywords({name: chosen[name] for name in (*method.parts, "importance") if name in chosen})
     for name, value in chosen.items():
         if name not in accepted and name not in ("importance_data", "samples") and (others := methods_with(name)):
             raise ValueError(
-                f"{method.name} has no setting {name!r} ({value!r} is asked for). Leave it at {getattr(RunConfig, name)!r}; it "
-                f"is a setting of {', '.join(others)}."
+                f"{method.name} has no setting {name!r} ({value!r} is asked for). Leave it out; it is a setting of "
+                f"{', '.join(others)}."
             )
     keywords = {name: value for name, value in chosen.items() if name in accepted and name not in OF_FILES}
-    if "boundaries" in keywords:
-        keywords["boundaries"] = read_boundaries(config.boundaries)
-    return keywords | (config.options or {})
+    if isinstance(boundaries := keywords.get("boundaries"), str):
+        keywords["boundaries"] = read_boundaries(boundaries)
+    return keywords | {name: value for name, value in (config.options or {}).items() if name not in keywords}
 
 
 def needs_parents_data(config: RunConfig) -> bool:
@@ -111,13 +122,14 @@ def check_choices(config: RunConfig) -> None:
     """
     method = find(METHODS, config.method, "method")
     importance = find(IMPORTANCE, config.importance, "importance")
-    if config.grouping is not None:
-        find(GROUPINGS, config.grouping, "grouping")
-    config_options(config, config.options or {})
+    if (grouping := config.option("grouping")) is not None:
+        find(GROUPINGS, grouping, "grouping")
+    keywords = method_keywords(config)
+    checked(config.method, config.options or {}, config.importance)
     check_seed(config.seed)
     if config.memory is not None:
         Runtime(memory=config.memory)
-    method.algorithm(**method_keywords(config))
+    method.algorithm(**keywords)
     for name in ("importance_data", "fusion_from"):
         words, value = settings_of(RunConfig)[name].words, getattr(config, name)
         if value is not None and value not in words:

@@ -105,8 +105,7 @@ def _comparison(runs: Sequence[tuple[RunConfig, TrainConfig | None]], shown: str
 
 
 def _comparison_lines(configs: Sequence[RunConfig]) -> list[str]:
-    """One line for all of these, which differ in method, grouping, importance and options only; else one for each score, or
-    each run."""
+    """One line for all of these, which differ in method, importance and options only; else one for each score, or each run."""
     if line := _ranking(configs):
         return [line]
     scores = dict.fromkeys(config.importance for config in configs)
@@ -122,16 +121,13 @@ def _ranking(configs: Sequence[RunConfig]) -> str | None:
         max(configs, key=lambda config: sum(getattr(config, name) != DEFAULT[name] for name in STYLE)),
         method=DEFAULT["method"],
         importance=DEFAULT["importance"],
-        grouping=None,
         options=None,
         analyse=any(config.analyse for config in configs),
     )
     methods = ",".join(dict.fromkeys(map(_word, configs)))
     weighing = [config.importance for config in configs if METHODS[config.method].takes.importance]
     scores = ",".join(dict.fromkeys(weighing or [RunConfig.importance]))
-    unsaid = [
-        name for name in ("head", "boundaries", "augment", "auto_augment") if getattr(base, name) != DEFAULT[name]
-    ]
+    unsaid = [name for name in ("augment", "auto_augment") if getattr(base, name) != DEFAULT[name]]
     try:
         made = configurations(base, methods, scores)
     except ValueError:
@@ -145,13 +141,12 @@ def _ranking(configs: Sequence[RunConfig]) -> str | None:
 
 def _word(config: RunConfig) -> str:
     """A config's method as `retrofit compare --methods` takes it."""
-    grouping = {"grouping": config.grouping} if config.grouping else {}
-    return "+".join([config.method, *written_options({**grouping, **(config.options or {})})])
+    return "+".join([config.method, *written_options(config.options)])
 
 
 def _shared(config: RunConfig) -> dict[str, Any]:
     """The settings that all runs of one `retrofit compare` have."""
-    differ = ("method", "grouping", "importance", "options", "analyse", *STYLE)
+    differ = ("method", "importance", "options", "analyse", *STYLE)
     return {name: value for name, value in dataclasses.asdict(config).items() if name not in differ}
 
 

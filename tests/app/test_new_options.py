@@ -104,8 +104,7 @@ def test_the_address_brings_them_back(registered):
 
 def test_a_record_holds_them(registered, monkeypatch):
     config = configs.fusion(form_of(ADDRESS)[1], None, 64, 10)
-    assert (config.grouping, config.importance) == ("in_turn", "loudness")
-    assert config.options == {"power": 3.0, "offset": 2}
+    assert config.importance == "loudness" and config.options == {"grouping": "in_turn", "power": 3.0, "offset": 2}
     monkeypatch.chdir(runs.BUNDLED)
     result, _ = execute(config, registered / "mine")
     labels = result.levels[0].labels

@@ -182,9 +182,11 @@ def title(entry: Entry, weighed: bool = True) -> str:
     """Method, another grouping than its own, importance where it weighs neurons (and that is to be said), and options."""
     config = entry.config
     importance = config.get("importance") if weighed and methods.weighs(entry) else None
-    words = [config["method"], config.get("grouping"), importance]
-    options = [name if value is True else f"{name}={value}" for name, value in (config.get("options") or {}).items()]
-    return ", ".join([*filter(None, words), *options])
+    options = dict(config.get("options") or {})
+    words = [config["method"], options.pop("grouping", None), importance]
+    return ", ".join(
+        [*filter(None, words), *(name if value is True else f"{name}={value}" for name, value in options.items())]
+    )
 
 
 def groups(entries: Sequence[Entry], known: Iterable[Entry], apart: bool = False) -> list[Group]:

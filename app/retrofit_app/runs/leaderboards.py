@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from retrofit_core.runs import worker
+from retrofit_core.runs.config import SHARED_OPTIONS
 from retrofit_core.runs.store import COMPARISON, STATUS, Work, read_json
 from retrofit_core.system import files
 
@@ -18,7 +19,7 @@ from .listing import same_network
 from .records import Entry, runs_folder
 
 #: Settings of a run that `retrofit compare` does not take: a leaderboard has them as by default.
-UNSAID = ("head", "boundaries", "augment", "auto_augment", "grouping", "options", "importance", "method")
+UNSAID = ("augment", "auto_augment", "importance", "method")
 #: The paper's methods, which a picture tells apart from the others.
 PAPERS = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
 
@@ -110,7 +111,8 @@ def leaderboard(entry: Entry, methods: Sequence[str], scores: Sequence[str], ent
         raise ValueError("a leaderboard needs at least one method and one importance score. Choose them above.")
     whole = RunConfig.from_json(entry.config)
     usual = {name: getattr(RunConfig, name) for name in UNSAID}
-    base = replace(whole, evaluate=True, analyse=True, **usual)
+    shared = {name: value for name, value in (whole.options or {}).items() if name in SHARED_OPTIONS}
+    base = replace(whole, evaluate=True, analyse=True, options=shared or None, **usual)
     configs = configurations(base, ",".join(methods), ",".join(scores))
     folder = runs_folder()
     planned = []

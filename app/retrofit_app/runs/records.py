@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from retrofit_core.runs.config import present
 from retrofit_core.runs.store import ACTIVE, ANALYSIS, NEW, Work, read_json, state_of
 from retrofit_core.system import files
 
@@ -88,7 +89,7 @@ def read_entry(folder: Path, shipped: bool = False) -> Entry:
     """
     try:
         content = _read(folder, "config.json")
-        config = dict(content["config"])
+        config = present(content["config"])
         try:
             status = _read(folder, "status.json")
         except FileNotFoundError:

@@ -26,9 +26,8 @@ def details(entry: Entry) -> str:
     """What a run was, in a line."""
     config = entry.config
     weighed = f", {config.get('importance')} importance" if weighs(entry) else ""
-    grouped = f", {config['grouping']} grouping" if config.get("grouping") else ""
     words = [
-        f"{config['method']}{grouped}{weighed}",
+        f"{config['method']}{weighed}",
         *(f"{name} {value}" for name, value in (config.get("options") or {}).items()),
         f"{config.get('samples')} samples" + (" of all networks" if config.get("fusion_from") == "iid" else ""),
         f"seed {config.get('seed')}",

@@ -99,13 +99,11 @@ def _pair_words(entry: runs.Entry) -> str:
 
 def _settings_words(entry: runs.Entry) -> None:
     """What of the run's own settings a leaderboard leaves at its default."""
-    from retrofit_core.runs import RunConfig
+    from retrofit_core.runs.config import SHARED_OPTIONS, RunConfig
 
-    left = [
-        name
-        for name in ("head", "boundaries", "augment", "auto_augment")
-        if entry.config.get(name, getattr(RunConfig, name)) != getattr(RunConfig, name)
-    ]
+    config = RunConfig.from_json(entry.config)
+    left = [name for name in ("augment", "auto_augment") if getattr(config, name) != getattr(RunConfig, name)]
+    left += [name for name in config.options or {} if name not in SHARED_OPTIONS]
     if left:
         names = ", ".join(name.replace("_", " ") for name in left)
         st.caption(f"Of that run's settings, these are as by default in a leaderboard: {names}.")

@@ -12,6 +12,8 @@ from .parameters import Picks
 #: What a scale multiplies; the suffixes are those of the library's presets.
 CNN_WIDTHS, MLP_WIDTH = (16, 32, 32), 256
 SUFFIXES = {"0.5": "-half", "1": "", "2": "-double"}
+#: Options with a control of their own.
+PICKED = {"grouping", "preset"}
 
 
 def architecture(arch: str, scale: str, inputs: int, classes: int) -> str:
@@ -75,18 +77,15 @@ def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
     from retrofit_core.runs import RunConfig
     from retrofit_core.system.texts import read_options
 
-    method = methods.table()[picks.method]
-    takes = method.takes
+    takes = methods.takes(picks.method)
     chosen = {
         "method": picks.method,
-        "grouping": picks.grouping_used,
         "importance": picks.importance_used or RunConfig.importance,
         "samples": picks.samples,
         "seed": picks.fusion_seed,
-        "preset": picks.settings if "preset" in method.keywords() else RunConfig.preset,
         "evaluate": True,
         "analyse": takes.levels,
-        "options": checked_options(picks, read_options(list(picks.options))),
+        "options": _told(picks, read_options(list(picks.options))) or None,
         "fusion_from": "iid" if picks.source == "all" else None,
     }
     if picks.networks == "shipped":
@@ -106,25 +105,31 @@ def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
 
 
 def options(picks: Picks) -> Mapping[str, Any]:
-    """The options of the picked method, grouping and score that are no fields of a config: name -> `Setting`."""
+    """The options of the picked method, grouping and score: name -> `Setting`."""
     from retrofit_core.runs.options import options_of
 
-    return options_of(picks.method, **_parts(picks))
+    return options_of(picks.method, grouping=picks.grouping_used, importance=picks.importance_used)
 
 
-def checked_options(picks: Picks, given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Options as a config holds them: those that differ from their defaults, None for none.
+def checked_options(picks: Picks, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as the address holds them: those that differ from their defaults, without those that other controls pick.
 
     Raises:
         ValueError: a name that is no option of what is picked, or a value that it does not take.
     """
+    if elsewhere := given.keys() & PICKED:
+        raise ValueError(f"{min(elsewhere)} has a control of its own.")
+    return {name: value for name, value in _told(picks, given).items() if name not in PICKED}
+
+
+def _told(picks: Picks, given: Mapping[str, Any]) -> dict[str, Any]:
+    """All that the method is told, as a config holds it."""
     from retrofit_core.runs.options import checked
 
-    return checked(picks.method, given, **_parts(picks))
-
-
-def _parts(picks: Picks) -> dict[str, str | None]:
-    return {"grouping": picks.grouping_used, "importance": picks.importance_used}
+    preset = picks.settings if "preset" in methods.table()[picks.method].keywords() else "default"
+    picked = {"grouping": picks.grouping_used, "preset": preset}
+    chosen = {name: value for name, value in picked.items() if value not in (None, "default")}
+    return checked(picks.method, {**chosen, **given}, picks.importance_used) or {}
 
 
 def _pixels(picks: Picks) -> dict[str, Any]:
