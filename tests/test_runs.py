@@ -397,7 +397,7 @@ def test_a_record_keeps_how_its_parents_were_trained(wanted, tmp_path):
 
 def test_config_survives_json_and_shows_its_command(config):
     config = dataclasses.replace(config, mean=(0.5,), std=(0.2,), options={"ridge": 10.0}, method="HF-Linear")
-    assert runs.runs.RunConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    assert runs.RunConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
     words = shlex.split(config.command())
     assert words[:2] == ["retrofit", "fuse"]
     assert words[words.index("--method") + 1] == "HF-Linear"
@@ -408,7 +408,7 @@ def test_config_survives_json_and_shows_its_command(config):
 @pytest.mark.parametrize("facts", [{}, {"models": ["a"], "colour": "red"}, [], None])
 def test_a_config_with_unknown_or_missing_fields_is_refused(facts):
     with pytest.raises(ValueError, match="config"):
-        runs.runs.RunConfig.from_json(facts)
+        runs.RunConfig.from_json(facts)
 
 
 def test_without_splits_open_choices_are_refused_not_guessed(config):
@@ -658,7 +658,7 @@ def test_what_cannot_be_analysed_is_refused(config, tmp_path):
 
 def test_an_analysis_that_is_asked_for_is_part_of_the_config(config):
     asked = dataclasses.replace(config, analyse=True)
-    assert runs.runs.RunConfig.from_json(asked.to_json()) == asked and asked.key() != config.key()
+    assert runs.RunConfig.from_json(asked.to_json()) == asked and asked.key() != config.key()
     assert shlex.split(asked.command())[-1] == "--analyse"
 
 
@@ -704,5 +704,5 @@ def test_settings_of_early_records_become_options_and_keep_their_key():
     config = runs.RunConfig.from_json({**early, "options": {"restarts": 3}})
     assert config.options == {"grouping": "random", "ridge": 0.5, "restarts": 3} and config.key() == "fcabff9050"
     assert runs.RunConfig.from_json(config.to_json()) == config
-    told = dataclasses.replace(config, options={"ridge": 2.0})
+    told = dataclasses.replace(config, options={**(config.options or {}), "ridge": 2.0})
     assert other_settings(config, told) == "its ridge is 0.5, not 2.0"

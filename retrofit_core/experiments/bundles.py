@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..runs.store import UNIT
 from ..system.files import write
-from .results import FOLDER, Result, all_results, rounded, seal_of
+from .results import Result, all_results, rounded, seal_of
 from .units import ParentSource
 
 SCHEMA = 1
@@ -119,11 +120,11 @@ def results_in(path: str | Path) -> Bundle:
     path = Path(path)
     if not path.is_dir():
         return read_bundle(path)
-    if (path / FOLDER).is_dir():
+    if (path / UNIT.folder).is_dir():
         return Bundle(all_results(path))
     if not any(path.glob("*.json")):
         raise ValueError(
-            f"the folder {path} holds no results: neither bundles (*.json) nor what a runs folder has, {FOLDER}. {REMEDY}"
+            f"the folder {path} holds no results: neither bundles (*.json) nor what a runs folder has, {UNIT.folder}. {REMEDY}"
         )
     return bundles_in(path)
 

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 
 from ..data import VARIABLE
+from ..runs.store import UNIT
 from ..system import files
 from ..system.extras import require
 from .planning import PlannedUnit
 from .results import Result
 from .runner import OnResult, Outcome, Skip, attempt, until_done
 from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent
-from .work import LOCKS
 
 #: So often all processes may be lost before a run gives up.
 LOSSES = 3
@@ -116,7 +116,7 @@ def _own_gpu(setting: Setting, held: ExitStack) -> str:
     for index in range(torch.cuda.device_count()) if setting.device == "auto" else ():
         with suppress(files.Locked):
             name = f"{platform.node()}-gpu-{index}.lock"
-            held.enter_context(files.locked(setting.root / LOCKS, name=name, patience=0))
+            held.enter_context(files.locked(setting.root / UNIT.folder, name=name, patience=0))
             return f"cuda:{index}"
     return setting.device
 

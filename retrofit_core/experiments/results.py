@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from ..runs.store import UNIT
 from ..system.files import key_of, write
 
 SCHEMA = 1
-FOLDER = "experiments/results"
+#: Where earlier versions kept the results of all units, in the runs folder.
+EARLY = "experiments/results"
 DAMAGED = ".damaged"
 
 
@@ -97,7 +99,8 @@ def rounded(content: Any, digits: int) -> Any:
 
 def path_of(root: str | Path, key: str) -> Path:
     """Where a unit's result lies in a runs folder."""
-    return Path(root, FOLDER, f"{key}.json")
+    early = Path(root, EARLY, f"{key}.json")
+    return early if early.exists() else Path(root, UNIT.folder, key, UNIT.last)
 
 
 def write_result(root: str | Path, result: Result) -> None:
@@ -127,8 +130,9 @@ def read_result(root: str | Path, key: str) -> Result | None:
 
 def all_results(root: str | Path) -> dict[str, Result]:
     """Every sound result of a runs folder, by key."""
-    keys = sorted(path.stem for path in Path(root, FOLDER).glob("*.json"))
-    return {key: result for key in keys if (result := read_result(root, key))}
+    units = [path.parent.name for path in Path(root, UNIT.folder).glob(f"*/{UNIT.last}")]
+    keys = {*units, *(path.stem for path in Path(root, EARLY).glob("*.json"))}
+    return {key: result for key in sorted(keys) if (result := read_result(root, key))}
 
 
 def _set_aside(path: Path) -> None:

@@ -12,12 +12,13 @@ from typing import Any
 
 from ..inspection.landscape import Landscape
 from ..runs import RunConfig
+from ..runs.store import UNIT
 from ..system.files import digest, key_of
 from ..system.texts import option_words
 from ..training.parents import TrainConfig
 
-#: Where networks that units make are kept, in the runs folder.
-NETWORKS = "experiments/networks"
+#: In a unit's folder; and where earlier versions kept all networks, in the runs folder.
+NETWORK, EARLY_NETWORKS = "network.safetensors", "experiments/networks"
 #: Fields of a RunConfig that a unit's source of parents decides.
 FROM_SOURCE = ("models", "splits", "data", "evaluate", "analyse", "device")
 
@@ -81,6 +82,15 @@ class Unit:
     def key(self) -> str:
         """Twelve characters that two units share exactly if they are the same work."""
         return key_of(self.to_json(), 12)
+
+    def folder(self, root: str | Path) -> Path:
+        """Where its work and its result lie in a runs folder."""
+        return Path(root, UNIT.folder, self.key())
+
+    def network(self, root: str | Path) -> Path:
+        """The file of the network that it makes; not of parents, which lie where their training or the user put them."""
+        early = Path(root, EARLY_NETWORKS, f"{self.key()}.safetensors")
+        return early if early.exists() else self.folder(root) / NETWORK
 
 
 @dataclass(frozen=True)
@@ -186,9 +196,9 @@ class LossLandscape(Unit):
         return (self.fusion,)
 
     def command(self, root: str) -> str:
-        folder = Path(root)
-        words = ["--fused", str(folder / NETWORKS / f"{self.fusion.key()}.safetensors"), "--data", self.source.data_set]
-        return shlex.join(["retrofit", "landscape", *self.source.files(folder), *words, *option_words(self.landscape)])
+        words = ["--fused", str(self.fusion.network(root)), "--data", self.source.data_set]
+        parents = self.source.files(Path(root))
+        return shlex.join(["retrofit", "landscape", *parents, *words, *option_words(self.landscape)])
 
 
 @dataclass(frozen=True)
@@ -217,7 +227,7 @@ class FineTuning(Unit):
 
     def command(self, root: str) -> str:
         words = ["--data", self.source.data_set, "--epochs", str(self.epochs), "--seed", str(self.seed)]
-        network = str(Path(root, NETWORKS, f"{self.start.key()}.safetensors"))
+        network = str(self.start.network(root))
         if isinstance(self.start, Parent):
             network = self.source.files(Path(root))[self.start.index]
         return shlex.join(["retrofit", "finetune", network, *words, "--learning-rate", str(self.learning_rate)])

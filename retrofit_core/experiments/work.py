@@ -29,6 +29,7 @@ from ..networks.checkpoints import load_model, save_model
 from ..networks.composites import COMPOSITES
 from ..runs import comparison, leaderboard
 from ..runs.identities import architecture_of
+from ..runs.store import noted
 from ..system import device as devices
 from ..system import files
 from ..system.device import on_device
@@ -39,12 +40,11 @@ from ..training.parents import NOTE, read_training, train_parents
 from ..training.state import digest as digest_of_tensors
 from .clustering import clustering
 from .results import Result, packed, read_result, write_result
-from .units import NETWORKS, Clustering, FineTuning, Fusion, LossLandscape, Parent, ParentSource, Unit
+from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent, ParentSource, Unit
 
 #: Raised when the numbers of a clustering or a landscape change; methods have a version of their own.
 CLUSTERING = 1
 LANDSCAPE = 1
-LOCKS = "experiments/locks"
 
 
 def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: str = "auto") -> Result:
@@ -64,7 +64,7 @@ def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: s
     if result := finished(unit, root):
         return result
     # Without patience: there is other work to do.
-    with files.locked(root / LOCKS, f"the unit {unit.key()}", f"{unit.key()}.lock", patience=0):
+    with noted(unit.folder(root), monitor, f"the unit {unit.key()}", patience=0) as monitor:
         if result := finished(unit, root):  # by another process, while this one waited
             return result
         refusal = None
@@ -254,7 +254,7 @@ def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.
     result = _recorded(config, root) or runs.execute(config, None, monitor)[0]
     if (spec := getattr(result.model, "spec", None)) and spec["architecture"] not in COMPOSITES:
         images = load(config.data, "train")
-        save_model(result.model, _file(unit, root), **runs.checkpoint_metadata(config, images))
+        save_model(result.model, unit.network(root), **runs.checkpoint_metadata(config, images))
     times = {"seconds": result.seconds, "processor_seconds": result.processor_seconds}
     return result.model, {name: seconds for name, seconds in times.items() if seconds is not None}
 
@@ -280,7 +280,8 @@ def _tuned(unit: FineTuning, root: Path, monitor: Monitor, device: str) -> tuple
     facts = facts_of(images, rows, {"name": "finetune", **settings, "seed": unit.seed, "from": unit.start.key()}, None)
     run = {**settings, "seed": unit.seed, "device": str(devices.pick(device)), "monitor": monitor}
     # By the weights that it starts from: neither file nor state of a fine-tuning of other weights is taken over.
-    file = _file(unit, root, f"-{digest_of_tensors(network.state_dict())}")
+    file = unit.network(root)
+    file = file.with_stem(f"{file.stem}-{digest_of_tensors(network.state_dict())}")
     network = trained(file, network, images, rows, run, facts, resume=True)[0]
     return network, {"seconds": time.perf_counter() - start}
 
@@ -289,7 +290,7 @@ def _start(unit: Unit, root: Path, monitor: Monitor, device: str) -> Any:
     """The network that a fine-tuning starts from; made again where its file is gone or damaged."""
     if not isinstance(unit, Parent):
         with suppress(ValueError):
-            return load_model(_file(unit, root))[0]
+            return load_model(unit.network(root))[0]
     return _network(unit, root, monitor, device)[0]
 
 
@@ -302,12 +303,6 @@ def _surveyed(unit: LossLandscape, root: Path, monitor: Monitor, device: str) ->
     plan = unit.landscape.plan(networks, ("parent 0", "parent 1", "fused"), test, device=device)
     *_, survey = unit.landscape.run(plan, monitor)
     return survey.to_json()
-
-
-def _file(unit: Unit, root: Path, ending: str = "") -> Path:
-    file = root / NETWORKS / f"{unit.key()}{ending}.safetensors"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    return file
 
 
 def _measured(unit: Unit, network: nn.Module, root: Path, monitor: Monitor, device: str) -> dict[str, Any]:

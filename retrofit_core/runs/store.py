@@ -8,7 +8,7 @@ to. A runs folder holds all of it:
     RUN/landscapes/KEY, landscapes/KEY      likewise
     comparisons/KEY                         a leaderboard, whose runs are records beside it
     parents-KEY                             a training
-    experiments/                            what units of experiments measured (`experiments.work`)
+    experiments/KEY                         a unit of experiments (`experiments.work`)
 """
 
 import json
@@ -71,7 +71,8 @@ TRAINING = Kind("train", "the training")
 LANDSCAPE = Kind("landscape", "the landscape", "landscapes", "landscape.json", "landscape.json")
 FINETUNING = Kind("finetune", "the fine-tuning", "finetunings", "curve.json", "metrics.json")
 COMPARISON = Kind("compare", "the leaderboard", "comparisons", "leaderboard.json", "leaderboard.json")
-KINDS = {kind.verb: kind for kind in (FUSION, ANALYSIS, TRAINING, LANDSCAPE, FINETUNING, COMPARISON)}
+UNIT = Kind("reproduce", "the unit", "experiments", "result.json", "result.json")
+KINDS = {kind.verb: kind for kind in (FUSION, ANALYSIS, TRAINING, LANDSCAPE, FINETUNING, COMPARISON, UNIT)}
 
 
 @dataclass(frozen=True)
@@ -216,7 +217,8 @@ def is_going(folder: Path) -> bool:
 
 def work_in(folder: Path) -> Work:
     """The work that a process was started for in a folder, or that lies there."""
-    verb = str(worker_of(folder).get("work", FUSION.verb))
+    lying = next((kind for kind in KINDS.values() if kind.folder == folder.parent.name), FUSION)
+    verb = str(worker_of(folder).get("work", lying.verb))
     return Work(KINDS.get(verb, Kind(verb, f"the work ({verb}) in")), folder)
 
 
@@ -253,9 +255,12 @@ def asked_to_stop(folder: Path, outer: Monitor) -> bool:
 
 
 @contextmanager
-def noted(folder: Path, outer: Monitor) -> Iterator[Monitor]:
+def noted(folder: Path, outer: Monitor, what: str = "", patience: float = files.PATIENCE) -> Iterator[Monitor]:
     """Hold the lock of a folder, with a monitor that also writes NOTES and obeys a file `cancel`.
 
+    Args:
+        what: is done there, for the refusal; by default the record of that name.
+        patience: seconds after which it is refused.
     Raises:
         Locked: another process writes there.
     """
@@ -274,7 +279,7 @@ def noted(folder: Path, outer: Monitor) -> Iterator[Monitor]:
             if time.time() - notes["updated"] > INTERVAL:
                 write_notes()
 
-    with files.locked(folder, f"the record {folder}"):
+    with files.locked(folder, what or f"the record {folder}", patience=patience):
         write_notes()
         try:
             monitor = Monitor(take, lambda: asked_to_stop(folder, outer))

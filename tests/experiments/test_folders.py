@@ -143,7 +143,7 @@ def test_a_runs_folder_is_told_from_a_folder_of_bundles(bundle, tables, tmp_path
 
 
 def test_a_folder_of_neither_kind_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"holds no results: neither bundles \(\*.json\) nor .* experiments/results"):
+    with pytest.raises(ValueError, match=r"holds no results: neither bundles \(\*.json\) nor .* experiments"):
         results_in(tmp_path)
     (tmp_path / "notes.json").write_text(json.dumps({"rows": 3}))
     with pytest.raises(ValueError, match="notes.json is no bundle of results: it holds other things"):

@@ -5,7 +5,7 @@ import torch
 
 from retrofit_core.data import load
 from retrofit_core.experiments.results import Metric, all_results, share_below
-from retrofit_core.experiments.units import NETWORKS, LossLandscape
+from retrofit_core.experiments.units import LossLandscape
 from retrofit_core.inspection.landscape import Landscape, Survey
 from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.training.evaluation import evaluate
@@ -29,7 +29,7 @@ def test_its_numbers_are_those_of_its_networks(root):
     result = all_results(root)[UNIT.key()]
     survey = Survey.from_json(result.metrics["landscape"])
     assert survey.through == ("parent 0", "parent 1", "fused") and survey.facts["clip"] == 4.6 and survey.is_finished
-    files = [*SOURCE.files(root), root / NETWORKS / f"{UNIT.fusion.key()}.safetensors"]
+    files = [*SOURCE.files(root), UNIT.fusion.network(root)]
     for name, file in zip(survey.through, files, strict=True):
         expected = evaluate(load_model(file)[0], load("digits", "test"))
         assert result.metric(Metric("loss", (name,))) == pytest.approx(expected["loss"], rel=1e-5)
@@ -60,4 +60,4 @@ def test_neurons_near_zero_are_read_off_the_histogram():
 def test_its_command_makes_the_same_picture():
     words = UNIT.command("runs")
     assert words.startswith("retrofit landscape ") and "--resolution 3" in words and "--clip 4.6" in words
-    assert f"--fused runs/experiments/networks/{UNIT.fusion.key()}.safetensors" in words
+    assert f"--fused runs/experiments/{UNIT.fusion.key()}/network.safetensors" in words

@@ -18,7 +18,7 @@ import pytest
 from retrofit_core.experiments import parallel
 from retrofit_core.experiments.parallel import _remote, run_in_parallel
 from retrofit_core.experiments.planning import plan
-from retrofit_core.experiments.results import DAMAGED, FOLDER
+from retrofit_core.experiments.results import DAMAGED
 from retrofit_core.experiments.units import Fusion, Parent
 from tests.experiments import holding
 from tests.experiments.tiny import SOURCE, UNITS, all_numbers, carry_out, cell, fusion, read_log, started
@@ -43,7 +43,7 @@ def some(numbers, units):
 
 
 def damaged(root):
-    return list(Path(root, FOLDER).glob(f"*{DAMAGED}"))
+    return list(Path(root).glob(f"experiments/*/*{DAMAGED}"))
 
 
 # --- killed -----------------------------------------------------------------------------------------------------------

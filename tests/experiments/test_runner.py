@@ -18,9 +18,11 @@ from retrofit_core.experiments.planning import plan
 from retrofit_core.experiments.results import Metric, all_results, path_of, read_result
 from retrofit_core.experiments.runner import run
 from retrofit_core.experiments.units import FineTuning, Fusion, Parent, ParentSource
-from retrofit_core.experiments.work import NETWORKS, finished, work
+from retrofit_core.experiments.work import finished, work
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.checkpoints import load_model, save_model
+from retrofit_core.runs import worker
+from retrofit_core.runs.store import CANCEL, UNIT, Work, delete, restore
 from retrofit_core.system import files
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.experiments.tiny import MLP, SOURCE, UNITS, all_numbers, carry_out, cell, fusion, logged, numbers, read_log
@@ -181,7 +183,8 @@ def test_another_version_of_a_method_changes_its_fusions(root, monkeypatch):
 def test_results_outlive_what_they_were_made_of(measured, root, tmp_path):
     """Carried to another machine, they are still good; what is new trains the parents again."""
     shutil.rmtree(root / TRAINING.folder)
-    shutil.rmtree(root / NETWORKS)
+    for network in root.glob("experiments/*/*.safetensors"):
+        network.unlink()
     assert all(one.result for one in plan([cell(unit) for unit in UNITS], root))
     new = fusion(seed=5)
     outcome = carry_out(root, [new])
@@ -196,7 +199,7 @@ def test_results_outlive_what_they_were_made_of(measured, root, tmp_path):
 @pytest.mark.parametrize("lost", ["deleted", "damaged"])
 def test_a_fine_tuning_starts_from_its_network_made_again(measured, root, lost, tmp_path):
     tuning = FineTuning(fusion(), 2)
-    network = root / NETWORKS / f"{fusion().key()}.safetensors"
+    network = fusion().network(root)
     if lost == "deleted":
         network.unlink()
     else:
@@ -292,8 +295,10 @@ def test_what_may_be_otherwise_tomorrow_is_no_refusal(root, monkeypatch, what):
 
 
 def test_a_unit_that_another_runner_is_at_is_waited_for(root, monkeypatch):
-    held = files.locked(root / working.LOCKS, name=f"{fusion(seed=5).key()}.lock")
+    held = files.locked(fusion(seed=5).folder(root))
     held.__enter__()
+    with pytest.raises(worker.Busy, match=f"the unit {fusion(seed=5).key()} is still going on"):
+        worker.check_idle(root)  # the workbench waits for it, too
     waits = []
 
     def wait(seconds):
@@ -305,6 +310,27 @@ def test_a_unit_that_another_runner_is_at_is_waited_for(root, monkeypatch):
     units = [fusion(seed=5), fusion(seed=6)]
     outcome = carry_out(root, units, on_result=lambda unit, _: done.append(unit))
     assert outcome.done == 2 and done == [units[1], units[0]] and waits == [runner.WAIT]
+
+
+def test_a_unit_is_kept_work_like_any_other(measured, root):
+    """Cancelled by a file, deleted, brought back; and read where earlier versions kept it."""
+    folder = fusion(seed=5).folder(root)
+    folder.mkdir()
+    (folder / CANCEL).touch()
+    outcome = carry_out(root, [fusion(seed=5)])
+    assert (outcome.done, outcome.left) == (0, 1) and Work(UNIT, folder).state == "cancelled"
+    assert not (folder / CANCEL).exists() and carry_out(root, [fusion(seed=5)]).done == 1
+    kept, before = Work(UNIT, folder), all_results(root)
+    delete(kept, root)
+    assert kept.state == "new" and fusion(seed=5).key() not in all_results(root)
+    restore(kept, root)
+    assert kept.state == "done" and all_results(root) == before
+    early = {"result.json": f"results/{kept.name}.json", "network.safetensors": f"networks/{kept.name}.safetensors"}
+    for name, place in early.items():
+        (folder.parent / place).parent.mkdir()
+        (folder / name).rename(folder.parent / place)
+    shutil.rmtree(folder)
+    assert all_results(root) == before and load_model(fusion(seed=5).network(root))[0]
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
