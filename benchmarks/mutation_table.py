@@ -1457,9 +1457,9 @@ MUTATIONS = [
     ),
     Mutation(
         "app: numbers of the class grid go down the columns",
-        "app/retrofit_app/figures/accuracy.py",
-        "[name for name in names for _ in columns]",
-        "names * len(columns)",
+        "app/retrofit_app/figures/drawing.py",
+        "[x for _ in lines for x in columns]",
+        "[x for x in columns for _ in lines]",
         "tests/app/test_figures.py::test_a_class_without_samples_is_a_dash",
     ),
     Mutation(

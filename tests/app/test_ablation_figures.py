@@ -86,7 +86,7 @@ def test_an_interval_around_0_is_undecided(columns):
         text.split("<br>")[0]: trace.marker.symbol[index]
         for trace in traces(picture)
         if trace.hoverinfo == "text"
-        for index, text in enumerate(trace.text)
+        for index, text in enumerate(trace.hovertext)
     }
     assert kinds["samples: of all parents"] == "circle-open"
     assert kinds["importance: none (uniform)"] == "triangle-left"

@@ -11,13 +11,13 @@ from retrofit_app.figures.leaderboard import (
     HEIGHT,
     WIDTH,
     Point,
-    _offsets,
     _spread,
     accuracy_against_seconds,
     box_of,
-    touch,
+    name_offsets,
 )
 from retrofit_app.figures.matched import Strip, matched_levels, matched_names
+from retrofit_app.figures.placing import shared
 
 CLASSES = ["cat", "dog", "owl", "fox"]
 A = Network("network A", "parent", 50.0, [90.0, 0.0, 80.0, None])
@@ -58,12 +58,12 @@ def test_two_networks_are_told_apart_by_their_classes():
 @pytest.mark.parametrize("palette", [LIGHT, DARK])
 def test_columns_stand_by_the_parent_that_knows_them(palette):
     picture = class_sources([A, B], [fused(91, 66, 81, None)], CLASSES, palette)
-    heat, band, numbers = picture.figure.data
-    assert list(heat.customdata[0]) == CLASSES and len(heat.z) == 3
+    heat, numbers, band = picture.figure.data
+    assert list(picture.figure.layout.xaxis.ticktext) == CLASSES and len(heat.z) == 3
     assert list(band.text) == ["A", "B", "=", "="]
     assert "–" in numbers.text and "loses most on dog" in picture.alt
     flipped = class_sources([B, A], [], CLASSES, palette).figure
-    assert list(flipped.data[0].customdata[0]) == ["dog", "cat", "owl", "fox"]
+    assert "class dog" in flipped.data[0].hovertext[0][0]
     assert list(flipped.layout.xaxis.ticktext) == ["dog", "cat", "owl", "fox"]
 
 
@@ -160,10 +160,10 @@ def test_names_never_touch_and_marks_on_each_other_are_set_side_by_side():
     spread = _spread(places)
     assert spread[:1] == places[:1] and spread[-3:] == [(300.0, 100.0), (321.0, 100.0), (342.0, 100.0)]
     names = [f"Method-{index}" for index in range(len(spread))]
-    offsets = _offsets(spread, names)
+    offsets = name_offsets(spread, names)
     assert None not in offsets
     boxes = [box_of(x, y, name, offset) for (x, y), name, offset in zip(spread, names, offsets, strict=True)]
-    assert not [(i, j) for i, one in enumerate(boxes) for j, two in enumerate(boxes) if i < j and touch(one, two)]
+    assert not [(i, j) for i, one in enumerate(boxes) for j, two in enumerate(boxes) if i < j and shared(one, two)]
 
 
 def test_what_is_nearly_as_good_and_quicker_is_told():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from retrofit_app.figures import DARK, LIGHT, headline, landscape_plane, loss_path
+from retrofit_app.figures import DARK, LIGHT, headline, landscape_plane, lettered, loss_path
 from retrofit_app.figures.landscape import (
     PAPER,
     Scale,
@@ -19,7 +19,6 @@ from retrofit_app.figures.landscape import (
     place_words,
     shares,
     short,
-    who,
 )
 from tests.marks import each_case
 
@@ -122,7 +121,7 @@ def test_every_measured_point_can_be_clicked_and_says_loss_accuracy_and_mixture(
     survey = invented()
     marks = targets(landscape_plane(survey, "accuracy", LIGHT))
     assert len(marks.x) == 25 and list(marks.customdata[7]) == [1, 2]
-    assert "loss 10.00, accuracy 55.0" in marks.text[7] and "% A +" in marks.text[7]
+    assert "loss 10.00, accuracy 55.0" in marks.hovertext[7] and "% A +" in marks.hovertext[7]
 
 
 def test_places_are_mixtures_of_the_three():
@@ -208,7 +207,7 @@ def test_words_say_what_was_found_and_how_it_was_measured():
         assert fact in words
     without = dataclasses.replace(survey, facts={**survey.facts, "norms": "none"})
     assert "No BatchNorm in these networks." in caption(without)
-    assert (who("aligned parent 1"), short("parent 1"), short("average")) == ("aligned network B", "B", "average")
+    assert (lettered("aligned parent 1"), short("parent 1"), short("average")) == ("aligned network B", "B", "average")
 
 
 def test_the_same_landscape_gives_the_same_picture():

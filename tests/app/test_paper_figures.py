@@ -162,8 +162,8 @@ SECONDS = {"OTFusion": 1.5, "Git-Re-Basin": 0.25, "KF-Linear, uniform": 120.0}
 def test_a_logarithmic_axis_within_a_power_of_ten_has_its_numbers_in_full():
     """Plotly's own would be "5", "10 s", "2"."""
     shown = quantity("processor_seconds").axis([5.1, 22.0])
-    assert shown["ticktext"] == ["5\N{NO-BREAK SPACE}s", "10\N{NO-BREAK SPACE}s", "20\N{NO-BREAK SPACE}s"]
-    assert shown["tickvals"] == pytest.approx([5, 10, 20]) and shown["range"][1] - shown["range"][0] < 1
+    assert shown["ticktext"] == [f"{seconds}\N{NO-BREAK SPACE}s" for seconds in (5, 10, 20, 30)]
+    assert shown["tickvals"] == pytest.approx([5, 10, 20, 30]) and shown["range"][1] - shown["range"][0] < 1
     assert "ticktext" not in quantity("processor_seconds").axis([0.9, 100.0])
 
 
@@ -284,8 +284,8 @@ def test_an_axis_reaches_below_zero_where_numbers_do():
 def test_a_table_of_ticks_has_a_sign_in_each_cell():
     table = pd.DataFrame({"more than two models": [True, False]}, index=["KF", "HF"])
     picture = tick_grid(table, LIGHT, {True: (1, "yes"), False: (0, "")})
-    (cells,) = picture.figure.data
-    assert cells.text == (["yes"], [""]) or list(map(list, cells.text)) == [["yes"], [""]]
+    _, words = picture.figure.data
+    assert list(words.text) == ["yes", ""]
     assert picture.figure.layout.xaxis.ticktext == ("more than<br>two models",)
     assert picture.alt == "Table of ticks. KF: 1 of 1, HF: 0 of 1."
 

@@ -4,8 +4,9 @@ Every function returns a `Picture`: the figure, an alternative text that states 
 Colours, shapes and sizes follow one set of tokens (`palette`).
 """
 
-from .accuracy import Network, accuracy_bars, class_grid
+from .accuracy import Network, accuracy_bars
 from .agreement import agreement_matrix, agreement_words, cluster_sizes, title
+from .classes import class_grid
 from .clusters import cluster_key, clusters
 from .counterparts import flow
 from .diagnosis import fitted, worst_level
@@ -18,7 +19,8 @@ from .network import drawn_network
 from .neurons import Neurons, densest_cluster, destinations, neurons, recorded, same_numbers
 from .noise import Difference, difference, interval, margin
 from .palette import CONFIG, DARK, LIGHT, Palette
-from .picture import LETTERS, Picture, enlarged, letter, lettered, listing, number, percent, share, sign
+from .picture import Picture, enlarged, sign
 from .plane import activations
 from .single import activity_histogram, explained, fit_scatter, members_words, r2_histogram, score_histogram
 from .tiles import KNOWN, Tile, tiles
+from .words import LETTERS, letter, lettered, listing, number, percent, share

@@ -5,10 +5,11 @@ from html import escape
 from textwrap import wrap
 from typing import Any
 
-from .drawing import BELOW, Trace, edge, note, plot, rows, scatter
+from .drawing import BELOW, HEAD, Trace, drawn, edge, named, note, scatter
 from .palette import SHAPES, Palette
-from .picture import Picture, listing
-from .quantities import Quantity, quantity
+from .picture import Picture
+from .quantities import quantity
+from .words import listing
 
 #: Height of the panels, of an entry of the legend, of the panels' titles, and of a line of a column's name, in px.
 PANEL, ENTRY, TITLE, LINE = 280, 21, 30, 16
@@ -32,78 +33,56 @@ def across(columns: Sequence[Any], names: Sequence[str], palette: Palette) -> Pi
         raise ValueError(f"nothing is measured of these rows of {table}, {listing(titles)}: there is nothing to draw.")
     kind = quantity(columns[0].block.metric)
     traces: list[Trace] = []
-    values, entries = [], 0
+    values: list[float] = []
     for index, (name, of_row) in enumerate(lines.items()):
-        papers = [line.paper.mean if line and line.paper else None for line in of_row]
-        ours = [line.mean if line else None for line in of_row]
-        traces += _lines_of(name, titles, papers, ours, kind, (palette.parent(index), SHAPES[index % len(SHAPES)]))
-        values += [value for value in (*papers, *ours) if value is not None]
-        entries += any(value is not None for value in (*papers, *ours))
+        sides = {
+            "x": [line.paper.mean if line and line.paper else None for line in of_row],
+            "x2": [line.mean if line else None for line in of_row],
+        }
+        drawn_sides = [side for side, numbers in sides.items() if set(numbers) != {None}]
+        for side in drawn_sides:
+            numbers, colour = sides[side], palette.parent(index)
+            trace = scatter(
+                titles,
+                numbers,
+                "lines+markers",
+                f"{escape(name)}, %{{x}}: %{{customdata}}",
+                name=escape(name),
+                xaxis=side,
+                legendgroup=name,
+                line=edge(colour, 2, "solid" if "F-" in name else "dot"),
+                marker={"symbol": SHAPES[index % len(SHAPES)], "size": 9, "color": colour},
+                customdata=["" if value is None else kind.words(value) for value in numbers],
+            )
+            traces.append({**trace, "showlegend": side == drawn_sides[0]})
+            values += [value for value in numbers if value is not None]
     badges = listing(list(dict.fromkeys(column.badge for column in columns if column.lines)))
-    heads = {0.0: "paper", 0.54: f"ours ({badges})"}
-    # What the panels are, above their left ends.
-    head = {"xref": "paper", "xanchor": "left", "yref": "paper", "yanchor": "bottom", "yshift": 6}
-    notes = [note(escape(text), x, 1, palette.muted, **head) for x, text in heads.items()]
-    names_of = [_in_lines(title, min(LETTERS, IN_ALL // len(titles))) for title in titles]
-    bottom = 24 + LINE * max(2, *(name.count("<br>") + 1 for name in names_of)) + ENTRY * entries
-    columns_axis = rows(
-        palette,
-        autorange=True,
-        type="category",
-        categoryarray=titles,
-        categoryorder="array",
-        tickvals=titles,
-        ticktext=names_of,
-        tickangle=0,
-        anchor="y",
+    heads = {0.0: "paper", 0.54: f"ours ({badges})"}  # above the panels' left ends
+    headings = [_in_lines(title, min(LETTERS, IN_ALL // len(titles))) for title in titles]
+    bottom = (
+        24
+        + LINE * max(2, *(words.count("<br>") + 1 for words in headings))
+        + ENTRY * sum(trace["showlegend"] for trace in traces)
     )
+    below = named(palette, type="category", categoryarray=titles, categoryorder="array", tickangle=0, anchor="y")
+    below |= {"tickvals": titles, "ticktext": headings, "ticklabelstandoff": 4}
     axis = kind.axis(values)
     if kind.whole is not None:  # lines are read against each other: the axis reaches as far as they do
         low, high = kind.whole
         axis |= {"range": [max(low, min(values) - ROOM), min(high, max(values) + ROOM)]}
-    figure = plot(
+    return drawn(
         palette,
         traces,
         TITLE + PANEL + bottom,
-        (56, 36, TITLE, bottom),
+        f"Lines of {kind.name} over {listing(titles)}, the paper's and ours ({badges})",
+        _finding(lines, titles, kind),
+        margin=(56, 36, TITLE, bottom),
         legend={**BELOW, "tracegroupgap": 0},
-        annotations=notes,
-        xaxis={**columns_axis, "domain": [0, 0.46]},
-        xaxis2={**columns_axis, "domain": [0.54, 1]},
+        annotations=[note(escape(text), x, 1, palette.muted, **HEAD, yshift=6) for x, text in heads.items()],
+        xaxis={**below, "domain": [0, 0.46]},
+        xaxis2={**below, "domain": [0.54, 1]},
         yaxis=axis,
     )
-    finding = _finding(lines, titles, kind)
-    return Picture(
-        figure, f"Lines of {kind.name} over {listing(titles)}, the paper's and ours ({badges}). {finding}", finding
-    )
-
-
-def _lines_of(
-    name: str,
-    titles: Sequence[str],
-    papers: Sequence[float | None],
-    ours: Sequence[float | None],
-    kind: Quantity,
-    look: tuple[str, str],
-) -> list[Trace]:
-    """A row in both panels, with one entry of the legend.
-
-    Args:
-        look: colour and symbol.
-    """
-    colour, symbol = look
-    sides = [side for side in (("x", papers), ("x2", ours)) if any(value is not None for value in side[1])]
-    return [
-        {
-            **scatter(titles, numbers, "lines+markers", name=escape(name), xaxis=side, legendgroup=name),
-            "showlegend": index == 0,
-            "line": edge(colour, 2, "solid" if "F-" in name else "dot"),
-            "marker": {"symbol": symbol, "size": 9, "color": colour},
-            "customdata": ["" if value is None else kind.words(value) for value in numbers],
-            "hovertemplate": f"{escape(name)}, %{{x}}: %{{customdata}}<extra></extra>",
-        }
-        for index, (side, numbers) in enumerate(sides)
-    ]
 
 
 def _in_lines(title: str, letters: int) -> str:

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from .drawing import ABOVE, axis, axis_of_names, bars, cells, hatched, plot, targets
+from .drawing import axis, bars, cell_words, cells, drawn, hatched, named, rows, targets
 from .neurons import Neurons
-from .palette import Palette
-from .picture import Picture, number, percent
+from .palette import LIGHT, TEXT, Palette
+from .picture import Picture
+from .words import number, percent
 
 #: Sizes of clusters that share a bar.
 SIZES = ((1, 1), (2, 2), (3, 3), (4, 4), (5, 8), (9, 16), (17, 32), (33, 64), (65, 10**9))
@@ -40,43 +41,31 @@ def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette) -> P
             spread = "" if row["least"] == row["most"] else f"<br>{number(row['least'], 2)} to {number(row['most'], 2)}"
             below = "<br>its seeds" if i == j else f"<br>seeds: {number(_floor(table, first, second), 2)}"
             text[i][j] = f"<b>{number(row['mean'], 2)}</b>{spread if i == j else ''}{below}"
-    colours = (palette.paper, "#BFE0DD") if palette.paper == "#FFFFFF" else ("#232320", "#1F5B58")
-    shown = [title(name) for name in names]
-    pairs = [(j, i, f"{names[min(i, j)]}-{names[max(i, j)]}") for i in range(len(names)) for j in range(len(names))]
+    colours = (palette.paper, "#BFE0DD") if palette is LIGHT else ("#232320", "#1F5B58")
+    titles, places = [title(name) for name in names], [(i, j) for i in range(len(names)) for j in range(len(names))]
     traces = [
-        cells(
-            shown,
-            shown,
-            values.tolist(),
-            colours,
-            1,
-            3,
-            text=text,
-            texttemplate="%{text}",
-            textfont={"color": palette.ink},
-            hovertemplate="%{y}, %{x}: %{z:.3f}<extra></extra>",
-        ),
+        cells(values, colours, 1, text, 3),
+        cell_words(text, [[palette.ink] * len(names)] * len(names), TEXT),
         targets(  # a heat map cannot be picked
-            [shown[j] for j, _, _ in pairs],
-            [shown[i] for _, i, _ in pairs],
+            [j for _, j in places],
+            [i for i, _ in places],
             66,
-            customdata=[[pair] for *_, pair in pairs],
+            [f"{titles[i]}, {titles[j]}: {text[i][j]}<br>click: side by side" for i, j in places],
+            customdata=[[f"{names[min(place)]}-{names[max(place)]}"] for place in places],
             cliponaxis=False,
-            text=[f"{shown[i]}, {shown[j]}: {text[i][j]}<br>click: side by side" for j, i, _ in pairs],
-            hovertemplate="%{text}<extra></extra>",
         ),
     ]
-    figure = plot(
+    return drawn(
         palette,
         traces,
         60 + 76 * len(names),
-        (4, 4, 28, 4),
+        f"Matrix of adjusted Rand indices between {len(names)} groupings",
+        agreement_words(agreement),
+        margin=(4, 4, 28, 4),
         clickmode="event+select",
-        xaxis=axis_of_names(palette, side="top"),
-        yaxis=axis_of_names(palette, autorange="reversed", automargin=True),
+        xaxis=named(palette, titles, side="top"),
+        yaxis=rows(palette, titles, automargin=True, ticklabelstandoff=0),
     )
-    finding = agreement_words(agreement)
-    return Picture(figure, f"Matrix of adjusted Rand indices between {len(names)} groupings. {finding}", finding)
 
 
 def agreement_words(agreement: Sequence[dict[str, Any]]) -> str:
@@ -116,36 +105,27 @@ def _floor(table: dict[frozenset[str], dict[str, Any]], first: str, second: str)
 
 def cluster_sizes(grouped: Neurons, palette: Palette) -> Picture:
     """How many clusters have one, two, three… members; hatched: members of one parent only."""
-    counts = grouped.counts
-    mixed = grouped.mixed
+    counts, mixed = grouped.counts, grouped.mixed
     bins = [(low, high) for low, high in SIZES if (counts >= low).any() or low == 1]
-    names = [f"{low}" if low == high else f"{low}–{high}" if high < 10**9 else f"{low}+" for low, high in bins]
-    traces = [
-        bars(
-            names,
-            [int(((counts >= low) & (counts <= high) & chosen).sum()) for low, high in bins],
-            name=label,
-            marker=hatched(palette, colour, pattern),
-            hovertemplate="%{x} members: %{y} clusters " + label + "<extra></extra>",
-        )
-        for label, chosen, colour, pattern in (
-            ("of several networks", mixed, palette.accent, ""),
-            ("of one network", ~mixed, palette.grey, "/"),
-        )
-    ]
-    figure = plot(
+    kinds = (("of several networks", mixed, palette.accent, ""), ("of one network", ~mixed, palette.grey, "/"))
+    shared = int(mixed.sum())
+    return drawn(
         palette,
-        traces,
+        [
+            bars(
+                [f"{low}" if low == high else f"{low}–{high}" if high < 10**9 else f"{low}+" for low, high in bins],
+                [int(((counts >= low) & (counts <= high) & of_kind).sum()) for low, high in bins],
+                "%{x} members: %{y} clusters " + kind,
+                name=kind,
+                marker=hatched(palette, colour, pattern),
+            )
+            for kind, of_kind, colour, pattern in kinds
+        ],
         270,
-        (4, 4, 34, 44),
+        "Histogram of cluster sizes",
+        f"{shared} of {grouped.width} clusters ({percent(100 * shared / grouped.width, 0)}) hold neurons of more "
+        f"than one network; {int((counts == 1).sum())} hold a single neuron, the largest holds {int(counts.max())}.",
         barmode="stack",
-        legend=ABOVE,
         xaxis=axis("members of a cluster", type="category", showgrid=False),
         yaxis=axis("clusters", automargin=True),
     )
-    shared = int(mixed.sum())
-    finding = (
-        f"{shared} of {grouped.width} clusters ({percent(100 * shared / grouped.width, 0)}) hold neurons of more "
-        f"than one network; {int((counts == 1).sum())} hold a single neuron, the largest holds {int(counts.max())}."
-    )
-    return Picture(figure, f"Histogram of cluster sizes. {finding}", finding)

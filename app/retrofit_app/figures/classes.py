@@ -7,10 +7,11 @@ from textwrap import wrap
 import numpy as np
 
 from .accuracy import Network
-from .drawing import Trace, cells, class_axis, lettering, plot, room, rows, scatter
-from .palette import Palette, mixed, scale, shade
-from .picture import Picture, letter, listing, number, percent, quoted, share
+from .drawing import CELL, Trace, cell_words, cells, class_axis, drawn, inks, mark, room, rows, scatter
+from .palette import Palette, mixed, scale
+from .picture import Picture
 from .tiles import KNOWN
+from .words import first_up, letter, listing, number, percent, quoted, share
 
 LETTERED = 20  # classes up to which every cell has its number, and every column its name
 #: Per cent of a class right from which on a parent has knowledge to give, and the share of it below which it is forgotten.
@@ -18,6 +19,23 @@ GIVES, FORGOTTEN = 50.0, 0.5
 EQUAL = 1.0  # points up to which two parents know a class equally well
 SOURCE = "best parent"
 NAME = 16  # letters of a network's name in a line: a telephone has room for little more beside ten classes
+
+
+def class_grid(networks: Sequence[Network], classes: Sequence[str], palette: Palette) -> Picture:
+    """Accuracy of each network on each class, numbers in the cells."""
+    lines = [network.heading for network in networks]
+    top, across = class_axis("class", list(map(quoted, classes)), palette)
+    return drawn(
+        palette,
+        _cells(networks, list(range(len(classes))), classes, palette),
+        14 + top + 34 * len(networks),
+        "Table of accuracy by class",
+        f"{'; '.join(filter(None, (_weakest(network, classes) for network in networks)))}.",
+        caption="",
+        margin=(room(lines), 4, top, 10),
+        xaxis=across,
+        yaxis=rows(palette, lines),
+    )
 
 
 def class_sources(
@@ -28,58 +46,53 @@ def class_sources(
     Columns stand by that parent, so that what came from each stands together.
     """
     order = sorted(range(len(classes)), key=lambda index: _source_order(parents, index))
-    networks = [*parents, *fused]
+    networks, few = [*parents, *fused], len(classes) <= LETTERED
     lines = [wrap(network.name, NAME) or [""] for network in networks]
-    names = [_in_bold("<br>".join(map(escape, each)), network) for each, network in zip(lines, networks, strict=True)]
-    columns = list(range(len(classes)))
-    values = [[_value(network, index) for index in order] for network in networks]
-    few = len(classes) <= LETTERED
-    traces = [
-        cells(
-            columns,
-            list(range(1, len(names) + 1)),
-            values,
-            scale(palette),
-            100,
-            2,
-            **({} if few else {"xgap": 0}),
-            customdata=[[classes[index] for index in order] for _ in networks],
-            text=[[network.name] * len(classes) for network in networks],
-            hovertemplate="%{text}<br>class %{customdata}: %{z:.1f} %<extra></extra>",
-        ),
-        *_band(parents, [source(parents, index) for index in order], palette),
-    ]
-    if few:
-        shares = [value for row in values for value in row]
-        inks = [palette.ink if np.isnan(value) else shade(value / 100, palette)[1] for value in shares]
-        traces.append(
-            lettering(
-                columns * len(names),
-                [row + 1 for row in range(len(names)) for _ in columns],
-                ["–" if np.isnan(value) else share(value, 0) for value in shares],
-                textfont={"size": 13, "color": inks},
-            )
-        )
-    shown = [quoted(classes[index]) for index in order] if few else []
-    top, across = class_axis("class" if few else f"{len(classes)} classes", shown, palette)
-    first = 0 if len(parents) > 1 else 1
+    heads = [_in_bold("<br>".join(map(escape, each)), network) for each, network in zip(lines, networks, strict=True)]
+    named = [quoted(classes[index]) for index in order] if few else []
+    top, across = class_axis("class" if few else f"{len(classes)} classes", named, palette)
+    band = [SOURCE] if len(parents) > 1 else []
     high = max(34, 8 + 17 * max(map(len, lines)))  # px of a row
-    figure = plot(
+    words = " ".join(forgotten(network, parents, classes) for network in fused)
+    return drawn(
         palette,
-        traces,
-        14 + top + high * (len(networks) + 1 - first),
-        (room([SOURCE, *(line for each in lines for line in each)]), 4, top, 10),
-        xaxis={**across, "tickvals": columns if few else [], "ticktext": shown, "range": [-0.5, len(classes) - 0.5]},
+        [*_cells(networks, order, classes, palette), *_band(parents, [source(parents, i) for i in order], palette)],
+        14 + top + high * (len(networks) + len(band)),
+        "Table of accuracy by class",
+        f"{origins(parents, classes)} {words}".strip(),
+        caption="",
+        margin=(room([SOURCE, *(line for each in lines for line in each)]), 4, top, 10),
+        xaxis={**across, "range": [-0.5, len(classes) - 0.5]},
         yaxis=rows(
             palette,
             autorange=False,
-            range=[len(names) + 0.5, first - 0.5],
-            tickvals=list(range(first, len(names) + 1)),
-            ticktext=[SOURCE, *names][first:],
+            range=[len(heads) - 0.5, -0.5 - len(band)],
+            tickvals=list(range(-len(band), len(heads))),
+            ticktext=[*band, *heads],
         ),
     )
-    words = " ".join(forgotten(network, parents, classes) for network in fused)
-    return Picture(figure, f"Table of accuracy by class. {origins(parents, classes)} {words}".strip())
+
+
+def _cells(networks: Sequence[Network], order: Sequence[int], classes: Sequence[str], palette: Palette) -> list[Trace]:
+    """A cell for each network and class, in this order of the classes; of few classes with its number."""
+    values = [[_value(network, index) for index in order] for network in networks]
+    few = len(classes) <= LETTERED
+    tips = [
+        [
+            f"{escape(network.name)}<br>class {escape(classes[index])}: {_word(_value(network, index), 1)} %"
+            for index in order
+        ]
+        for network in networks
+    ]
+    table = cells(values, scale(palette), 100, tips, **({} if few else {"xgap": 0}))
+    if not few:
+        return [table]
+    shades = inks(np.array(values) / 100, scale(palette), palette)
+    return [table, cell_words([[_word(value, 0) for value in row] for row in values], shades)]
+
+
+def _word(value: float, digits: int) -> str:
+    return "–" if np.isnan(value) else share(value, digits)
 
 
 def source(parents: Sequence[Network], index: int) -> int | None:
@@ -101,7 +114,7 @@ def origins(parents: Sequence[Network], classes: Sequence[str]) -> str:
         for parent in range(len(parents))
     }
     words = [f"{parents[parent].name} knows {_classes(names)} best" for parent, names in by.items() if names]
-    return f"{_first_up(listing(words))}." if words else "The parents know all classes equally well."
+    return f"{first_up(listing(words))}." if words else "The parents know all classes equally well."
 
 
 def forgotten(network: Network, parents: Sequence[Network], classes: Sequence[str]) -> str:
@@ -140,6 +153,17 @@ def apart(first: Network, second: Network, classes: Sequence[str]) -> str:
     return f"Of the two, {first.name} is furthest {' and furthest '.join(words)}."
 
 
+def _weakest(network: Network, classes: Sequence[str]) -> str:
+    """On which classes a network is worst; empty where it was measured on none."""
+    values = [(value, name) for value, name in zip(network.per_class, classes, strict=True) if value is not None]
+    if zeros := [name for value, name in values if value < KNOWN]:
+        return f"{network.name} fails on {listing(zeros)}"
+    if not values:
+        return ""
+    value, name = min(values)
+    return f"{network.name} is weakest on {name} with {share(value, 0)} per cent"
+
+
 def _in_bold(name: str, network: Network) -> str:
     return f"<b>{name}</b>" if network.role == "fused" else name
 
@@ -155,16 +179,14 @@ def _band(parents: Sequence[Network], sources: Sequence[int | None], palette: Pa
         return []
     fills = [palette.parent(best) if best is not None else palette.line for best in sources]
     few = len(sources) <= LETTERED
-    tips = [f"best on this class: {parents[best].name}" if best is not None else "none is ahead" for best in sources]
     band = scatter(
         list(range(len(sources))),
-        [0] * len(sources),
+        [-1] * len(sources),
         "markers+text" if few else "markers",
-        marker={"symbol": "square", "size": 22 if few else 8, "color": fills, "line": {"width": 0}},
+        [f"best on this class: {parents[best].name}" if best is not None else "none is ahead" for best in sources],
+        marker=mark("square", 22 if few else 8, fills, width=0),
         text=[letter(best) if best is not None else "=" for best in sources],
-        textfont={"size": 13, "color": [mixed(fill, fill, 0)[1] for fill in fills]},
-        hovertext=tips,
-        hoverinfo="text",
+        textfont={"size": CELL, "color": [mixed(fill, fill, 0)[1] for fill in fills]},
         cliponaxis=False,
     )
     return [band]
@@ -176,8 +198,4 @@ def _value(network: Network, index: int) -> float:
 
 
 def _classes(names: Sequence[str]) -> str:
-    return f"{listing(names)}" if len(names) <= LETTERED else f"{len(names)} classes"
-
-
-def _first_up(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}"
+    return listing(names) if len(names) <= LETTERED else f"{len(names)} classes"

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .drawing import Trace, axis_of_names, cells, lettering, plot, room
+from .drawing import cell_words, cells, class_axis, drawn, room, rows
 from .palette import Palette, mixed, scale
-from .picture import Picture, number, percent
+from .picture import Picture
+from .words import number, percent, quoted
 
 LETTERED = 20  # classes up to which cells have numbers and axes names
 PALEST = 0.08  # of the full tint: a single mistake is seen
@@ -22,36 +23,32 @@ def confusion_matrix(counts: np.ndarray, classes: Sequence[str], name: str, pale
         counts: (classes, classes) images.
     """
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    right = np.eye(len(classes), dtype=bool)
-    lettered = len(classes) <= LETTERED
-    columns = list(range(len(classes)))
-    places = [(row, column) for row in columns for column in columns]
-    traces: list[Trace] = []
-    for mask, colours in ((right, scale(palette)), (~right, (scale(palette)[0], palette.grouping))):
-        tints = np.maximum(np.where(right, shares, shares**0.5), PALEST)
-        z = np.where(mask & (counts > 0), tints, np.where(mask, 0, np.nan)).tolist()
-        tips = [[_tip(counts, classes, row, column) for column in columns] for row in columns]
-        hover = {"customdata": tips, "hovertemplate": "%{customdata}<extra></extra>"}
-        traces.append(cells(columns, columns, z, colours, 1, 1, **hover))
+    right, lettered = np.eye(len(classes), dtype=bool), len(classes) <= LETTERED
+    tints = np.where(counts > 0, np.maximum(np.where(right, shares, shares**0.5), PALEST), 0)
+    columns = range(len(classes))
+    tips = [[_tip(counts, classes, row, column) for column in columns] for row in columns]
+    empty, shades = scale(palette)[0], {True: scale(palette)[1], False: palette.grouping}
+    traces = [
+        cells(np.where(right, tints, np.nan), (empty, shades[True]), 1, tips, 1),
+        cells(np.where(~right & (counts > 0), tints, np.nan), (empty, shades[False]), 1, tips, 1),
+    ]
     if lettered:
-        text = [str(int(counts[place])) if counts[place] else "" for place in places]
-        inks = [_ink(counts, shares, row, column, palette) for row, column in places]
-        font = {"size": 13, "color": inks}
-        traces.append(lettering([column for _, column in places], [row for row, _ in places], text, textfont=font))
-    upright = lettered and max(map(len, classes)) > 3
-    left, top = (room(classes) + 22 if lettered else 30), ((room(classes) if upright else 26) + 22 if lettered else 30)
-    ticks = {"tickvals": columns if lettered else [], "ticktext": list(classes) if lettered else []}
-    across = {"title": {"text": "class that it names"}, "side": "top", "tickangle": -90 if upright else 0}
-    figure = plot(
+        text = [[str(int(count)) if count else "" for count in row] for row in counts]
+        shade = [[mixed(empty, shades[row == column], tints[row, column])[1] for column in columns] for row in columns]
+        traces.append(cell_words(text, shade))
+    named = list(map(quoted, classes)) if lettered else []
+    top, across = class_axis("class that it names", named, palette)
+    finding = _finding(counts, classes, name)
+    return drawn(
         palette,
         traces,
         top + 10 + 27 * min(len(classes), 16),
-        (left, 4, top, 10),
-        xaxis=axis_of_names(palette, **across, **ticks),
-        yaxis=axis_of_names(palette, title={"text": "true class"}, autorange="reversed", **ticks),
+        "Confusion matrix",
+        finding,
+        margin=(room(named) + 22 if lettered else 30, 4, top, 10),
+        xaxis=across,
+        yaxis=rows(palette, named, title={"text": "true class"}, ticklabelstandoff=0),
     )
-    finding = _finding(counts, classes, name)
-    return Picture(figure, f"Confusion matrix. {finding}", finding)
 
 
 def _finding(counts: np.ndarray, classes: Sequence[str], name: str) -> str:
@@ -72,9 +69,3 @@ def _tip(counts: np.ndarray, classes: Sequence[str], row: int, column: int) -> s
     total = int(counts[row].sum())
     part = f" ({number(100 * counts[row, column] / total)} %)" if total else ""
     return f"{int(counts[row, column])} of {total} images of {classes[row]}{part}<br>are named {classes[column]}"
-
-
-def _ink(counts: np.ndarray, shares: np.ndarray, row: int, column: int, palette: Palette) -> str:
-    low, high = scale(palette)
-    full, share = (high, shares[row, column]) if row == column else (palette.grouping, shares[row, column] ** 0.5)
-    return mixed(low, full, max(float(share), PALEST if counts[row, column] else 0))[1]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .noise import difference
-from .picture import number, percent
+from .words import first_up, number, percent
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ def largest_loss(accuracy: Sequence[float], images: int) -> Loss:
 
 def worst_level(table: Any, accuracy: Sequence[float], images: int) -> int:
     """The level (from 0) that clearly loses most accuracy; where none does, that with the largest error."""
-    if len(accuracy) == len(table) + 1 and (loss := largest_loss(accuracy, images)).clear:
+    if is_measured(table, accuracy) and (loss := largest_loss(accuracy, images)).clear:
         return loss.level
-    return int(np.argmax(_errors(table)))
+    return int(np.argmax(errors_of(table)))
 
 
 def diagnosis(table: Any, accuracy: Sequence[float], images: int) -> str:
@@ -57,7 +57,7 @@ def diagnosis(table: Any, accuracy: Sequence[float], images: int) -> str:
         table: `results.frame(levels)`; accuracy, images: as for `largest_loss`, accuracy empty where it was not measured.
     """
     worst = worst_level(table, accuracy, images)
-    if len(accuracy) != len(table) + 1:
+    if not is_measured(table, accuracy):
         return _error_words(table, worst)
     loss = largest_loss(accuracy, images)
     if loss.points <= 0:
@@ -74,9 +74,33 @@ def diagnosis(table: Any, accuracy: Sequence[float], images: int) -> str:
     part = f"of which level {worst + 2} regains {number(loss.regained)}"
     regained = f", {whole if loss.regained >= loss.points else part}" if loss.regained else ""
     return (
-        f"L{_named(table, worst)[1:]} loses {number(loss.points)}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{number(loss.margin)} "
+        f"{first_up(_named(table, worst))} loses {number(loss.points)}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{number(loss.margin)} "
         f"points of accuracy{regained}; {_cause(table, worst)}"
     )
+
+
+def errors_of(table: Any) -> np.ndarray:
+    """(levels,) errors in per cent of their neurons' energy."""
+    return 100 * (table["grouping share"] + table["approximation share"]).to_numpy(dtype=float)
+
+
+def error_words(errors: Sequence[float], few: bool) -> list[str]:
+    """Errors beside their levels: of few levels with a decimal."""
+    return [number(error, 1 if few or error < 10 else 0) for error in errors]
+
+
+def error_tips(table: Any) -> list[str]:
+    """What each level loses to grouping and, where levels were fitted, to approximation."""
+    both, columns = fitted(table), ("level", "grouping share", "approximation share")
+    return [
+        f"{name}<br>grouping {percent(100 * grouping)}" + (f", approximation {percent(100 * rest)}" if both else "")
+        for name, grouping, rest in zip(*(table[column] for column in columns), strict=True)
+    ]
+
+
+def is_measured(table: Any, accuracy: Sequence[float]) -> bool:
+    """Whether there is an accuracy before the first level and after each."""
+    return len(accuracy) == len(table) + 1
 
 
 def fitted(table: Any) -> bool:
@@ -86,12 +110,12 @@ def fitted(table: Any) -> bool:
 
 def _cause(table: Any, level: int) -> str:
     """Its own errors, unless they are smaller than those of most levels, which lose less."""
-    errors, row = _errors(table), table.iloc[level]
-    own = percent(errors[level])
+    errors, row = errors_of(table), table.iloc[level]
+    error = percent(errors[level])
     if errors[level] < np.median(errors):
         largest = int(np.argmax(errors))
         return (
-            f"its own error, {own} of its neurons' energy, does not explain that: {_named(table, largest)} has "
+            f"its own error, {error} of its neurons' energy, does not explain that: {_named(table, largest)} has "
             f"{percent(errors[largest])}."
         )
     grouped = row["grouping share"] >= row["approximation share"]
@@ -99,21 +123,16 @@ def _cause(table: Any, level: int) -> str:
     cause = (
         "grouping: neurons of a group are not alike" if grouped else "approximation: the fit does not reach its targets"
     )
-    return f"its error is {own} of its neurons' energy, {percent(part, 0)} of that {cause}."
+    return f"its error is {error} of its neurons' energy, {percent(part, 0)} of that {cause}."
 
 
 def _error_words(table: Any, level: int) -> str:
-    row, error = table.iloc[level], _errors(table)[level]
+    row, error = table.iloc[level], errors_of(table)[level]
     how = f"{percent(100 * row['grouping share'] / max(error / 100, 1e-300), 0)} of that by grouping"
     return (
-        f"L{_named(table, level)[1:]} has the largest error: {percent(error)} of its neurons' energy, "
+        f"{first_up(_named(table, level))} has the largest error: {percent(error)} of its neurons' energy, "
         f"{how if fitted(table) else 'by grouping alone'}."
     )
-
-
-def _errors(table: Any) -> np.ndarray:
-    """Of each level, in per cent of its neurons' energy."""
-    return 100 * (table["grouping share"] + table["approximation share"]).to_numpy(dtype=float)
 
 
 def _named(table: Any, level: int) -> str:

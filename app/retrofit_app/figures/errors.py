@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from .drawing import axis, diagonal, edge, plot, scatter
+from .drawing import axis, diagonal, drawn, mark, scatter
 from .palette import Palette
 from .picture import Picture
+from .placing import Box, placed
 
 #: The errors of all levels on the narrowest page: width and height of the axes, a mark's radius, a digit, a line, in px.
 AXES, RADIUS, DIGIT, LINE = (255, 270), 5.5, 8, 13
@@ -33,35 +34,37 @@ def errors_scatter(table: Any, palette: Palette, chosen: int | None = None) -> P
     positions = number_positions(x.to_numpy() / top, y.to_numpy() / top)
     levels = [index == chosen for index in range(len(table))]
     marks = scatter(
-        x.tolist(),
-        y.tolist(),
+        x,
+        y,
         "markers+text",
+        "%{customdata[0]}<br>grouping %{x:.2f} %<br>approximation %{y:.2f} %",
         text=[str(index + 1) if position else "" for index, position in enumerate(positions)],
         textposition=[position or "top center" for position in positions],
         cliponaxis=False,
         customdata=table[["level"]].to_numpy().tolist(),
-        marker={
-            "size": 11,
-            "color": [palette.accent if is_chosen else palette.grey for is_chosen in levels],
-            "line": edge(palette.ink, [2 if is_chosen else 1 for is_chosen in levels]),
-        },
-        hovertemplate="%{customdata[0]}<br>grouping %{x:.2f} %<br>approximation %{y:.2f} %<extra></extra>",
+        marker=mark(
+            "circle",
+            11,
+            [palette.accent if is_chosen else palette.grey for is_chosen in levels],
+            palette.ink,
+            [2 if is_chosen else 1 for is_chosen in levels],
+        ),
     )
+    below, many = int((x >= y).sum()), positions.count(None)
+    finding = f"In {below} of {len(table)} levels grouping loses more than approximation (right of the dotted line)."
+    if many:
+        finding += f" {many} small one{' has' if many == 1 else 's have'} no room for a number: point there."
     span = [-0.02 * top, top]
-    figure = plot(
+    return drawn(
         palette,
         [diagonal([0, top], palette), marks],
         330,
-        (4, 12, 12, 44),
+        "Scatter plot of grouping against approximation error by level",
+        finding,
+        margin=(4, 12, 12, 46),
         xaxis=axis("grouping error, % of energy", range=span, rangemode="tozero"),
         yaxis=axis("approximation error, %", range=span, automargin=True),
     )
-    below = int((x >= y).sum())
-    finding = f"In {below} of {len(table)} levels grouping loses more than approximation (right of the dotted line)."
-    if None in positions:
-        many = positions.count(None)
-        finding += f" {many} small one{' has' if many == 1 else 's have'} no room for a number: point there."
-    return Picture(figure, f"Scatter plot of grouping against approximation error by level. {finding}", finding)
 
 
 def number_positions(x: np.ndarray, y: np.ndarray) -> list[str | None]:
@@ -71,29 +74,19 @@ def number_positions(x: np.ndarray, y: np.ndarray) -> list[str | None]:
         x, y: (levels,) shares of the axes, 0 to 1. The largest errors choose first.
     """
     width, height = AXES
-    marks = np.column_stack([x * width, y * height])
-    taken = [(across - RADIUS, up - RADIUS, across + RADIUS, up + RADIUS) for across, up in marks.tolist()]
-    positions: list[str | None] = [None] * len(marks)
-    for index in np.argsort(-(x + y), kind="stable").tolist():
-        others = taken[:index] + taken[index + 1 :]
-        for position in AROUND:
-            across, up = marks[index].tolist()
-            box = number_box(across, up, len(str(index + 1)), position)
-            free = box[0] >= 0 and box[2] <= width and box[1] >= -LINE / 2  # the axis lies a little below zero
-            if free and not any(_overlap(box, other) for other in others):
-                positions[index] = position
-                taken.append(box)
-                break
-    return positions
+    middles = np.column_stack([x * width, y * height]).tolist()
+    marks = [(across - RADIUS, up - RADIUS, across + RADIUS, up + RADIUS) for across, up in middles]
+    choices = [
+        {position: number_box(across, up, len(str(index)), position) for position in AROUND}
+        for index, (across, up) in enumerate(middles, 1)
+    ]
+    frame = (0, -LINE / 2, width, np.inf)  # the axis lies a little below zero
+    return placed(marks, choices, frame, np.argsort(-(x + y), kind="stable").tolist())
 
 
-def number_box(across: float, up: float, digits: int, position: str) -> tuple[float, float, float, float]:
+def number_box(across: float, up: float, digits: int, position: str) -> Box:
     """Left, bottom, right and top, in pixels, of a number at a mark."""
     right, above = AROUND[position]
     x = across + right * (RADIUS + digits * DIGIT / 2)
     y = up + above * (RADIUS + LINE / 2)
     return x - digits * DIGIT / 2, y - LINE / 2, x + digits * DIGIT / 2, y + LINE / 2
-
-
-def _overlap(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

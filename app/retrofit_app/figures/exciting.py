@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from html import escape
 
 from .palette import Palette
-from .picture import listing
+from .words import listing
 
 GAP = 0.08  # between two images, in multiples of their side
 

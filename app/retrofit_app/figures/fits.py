@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from .drawing import ABOVE, BARE, axis, bars, colour_key, edge, hatched, line, plot, rows, scatter
+from .drawing import BARE, axis, bars, colour_key, drawn, edge, hatched, line, log_ticks, mark, rows, scatter
 from .markdown import escaped
 from .palette import CIVIDIS, HALO, SHAPES, Palette
-from .picture import Picture, lettered, listing, number, percent
+from .picture import Picture
+from .words import lettered, listing, number, percent
 
 GRID = 61
 RIDGE = (
@@ -31,53 +32,35 @@ def loss_curve(curve: Sequence[dict[str, Any]], palette: Palette, *, log: bool =
     """
     epochs = [row["epoch"] for row in curve]
     best = min(range(len(curve)), key=lambda index: float(curve[index]["validation"]))
-    losses = {key: [max(float(row[key]), 1e-12) for row in curve] for key in ("loss", "validation")}
+    trained, aside = ([max(float(row[key]), 1e-12) for row in curve] for key in ("loss", "validation"))
     tip = "epoch %{x}: %{y:.4g}<extra>%{fullData.name}</extra>"
-    traces = [
-        line(epochs, losses["loss"], palette.ink, name="training rows", hovertemplate=tip),
-        line(epochs, losses["validation"], palette.accent, dash="dash", name="rows set aside", hovertemplate=tip),
-        scatter(
-            [epochs[best]],
-            [losses["validation"][best]],
-            "markers",
-            name="kept",
-            marker={"symbol": "circle-open", "size": 13, "color": palette.accent, "line": {"width": 2.5}},
-            hoverinfo="skip",
-        ),
-    ]
-    ticks = _ticks([*losses["loss"], *losses["validation"]]) if log else {}
-    kind = "log" if log else "linear"
-    figure = plot(
+    low, high = (float(np.log10(end)) for end in (min(*trained, *aside), max(*trained, *aside)))
+    return drawn(
         palette,
-        traces,
+        [
+            line(epochs, trained, palette.ink, tip=tip, name="training rows"),
+            line(epochs, aside, palette.accent, dash="dash", tip=tip, name="rows set aside"),
+            scatter(
+                [epochs[best]],
+                [aside[best]],
+                "markers",
+                name="kept",
+                marker={"symbol": "circle-open", "size": 13, "color": palette.accent, "line": {"width": 2.5}},
+            ),
+        ],
         320,
-        (4, 8, 34, 46),
-        legend=ABOVE,
-        xaxis=axis("epoch"),
-        yaxis=axis("loss", type=kind, rangemode="tozero", nticks=5, **ticks, automargin=True),
-    )
-    finding = (
+        f"Lines of the fit's loss over epochs, {'logarithmic' if log else 'linear'}",
         f"{epochs[-1]} epochs of gradient descent: the loss on rows set aside falls from {float(curve[0]['validation']):.3g} "
-        f"to {float(curve[best]['validation']):.3g}; epoch {epochs[best]} is kept."
+        f"to {float(curve[best]['validation']):.3g}; epoch {epochs[best]} is kept.",
+        xaxis=axis("epoch"),
+        yaxis=axis(
+            "loss",
+            type="log" if log else "linear",
+            rangemode="tozero",
+            automargin=True,
+            **(log_ticks(low - 0.1, high + 0.1) if log else {"nticks": 5}),
+        ),
     )
-    scale = "logarithmic" if log else "linear"
-    return Picture(figure, f"Lines of the fit's loss over epochs, {scale}. {finding}", finding)
-
-
-def _ticks(losses: Sequence[float]) -> dict[str, Any]:
-    """Where a logarithmic axis has numbers, all in one size: Plotly's own between powers of ten are too small to read."""
-    low, high = np.log10(min(losses)), np.log10(max(losses))
-    powers = range(int(np.floor(low)), int(np.ceil(high)) + 1)
-    for digits in ((1, 2, 3, 5), (1, 2, 5), (1, 3), (1,)):
-        values = [
-            digit * 10.0**power
-            for power in powers
-            for digit in digits
-            if low - 0.1 <= np.log10(digit) + power <= high + 0.1
-        ]
-        if len(values) <= 6:
-            break
-    return {"tickvals": values, "ticktext": [f"{value:g}" for value in values]}
 
 
 def group_words(level: Any) -> str:
@@ -140,40 +123,37 @@ def residual_bars(level: Any, palette: Palette) -> Picture:
     """
     energy = level.energy or 1.0
     approximation, unavoidable = 100 * level.approximation_error / energy, 100 * level.unavoidable_error / energy
-    is_bounded = not np.isnan(unavoidable)
-    unavoidable = min(unavoidable, approximation) if is_bounded else 0.0
-    parts = [("grouping", 100 * level.grouping_error / energy, palette.grouping, "")]
-    if is_bounded:
-        parts += [
-            ("out of reach for any weights", unavoidable, palette.grey, "x"),
-            ("left by the ridge", approximation - unavoidable, palette.approximation, "/"),
-        ]
+    losses = {"grouping": (100 * level.grouping_error / energy, palette.grouping, "")}
+    if np.isnan(unavoidable):
+        losses["approximation"] = approximation, palette.approximation, "/"
     else:
-        parts += [("approximation", approximation, palette.approximation, "/")]
-    traces = [
-        bars(
-            [value for _, value, *_ in parts],
-            [name for name, *_ in parts],
-            orientation="h",
-            width=0.6,
-            text=[f" {number(value, 2)} %" for _, value, *_ in parts],
-            textposition="outside",
-            cliponaxis=False,
-            marker=hatched(palette, [colour for *_, colour, _ in parts], [shape for *_, shape in parts]),
-            hovertemplate="%{y}: %{x:.3f} % of the energy<extra></extra>",
-        )
-    ]
-    top = max(value for _, value, *_ in parts)
-    figure = plot(
+        unavoidable = min(unavoidable, approximation)
+        losses["out of reach for any weights"] = unavoidable, palette.grey, "x"
+        losses["left by the ridge"] = approximation - unavoidable, palette.approximation, "/"
+    shares, colours, patterns = (list(each) for each in zip(*losses.values(), strict=True))
+    words = listing([f"{name} {percent(value)}" for name, value in zip(losses, shares, strict=True)])
+    return drawn(
         palette,
-        traces,
-        60 + 52 * len(parts),
-        (4, 4, 8, 44),
-        xaxis=axis("% of the neurons' energy", range=[0, max(top * 1.45, 1e-6)]),
+        [
+            bars(
+                shares,
+                list(losses),
+                "%{y}: %{x:.3f} % of the energy",
+                orientation="h",
+                width=0.6,
+                text=[f" {number(value, 2)} %" for value in shares],
+                textposition="outside",
+                cliponaxis=False,
+                marker=hatched(palette, colours, patterns),
+            )
+        ],
+        60 + 52 * len(losses),
+        f"Bars of what this level loses: {words}",
+        caption=f"What this level loses: {words}.",
+        margin=(4, 4, 8, 44),
+        xaxis=axis("% of the neurons' energy", range=[0, max(max(shares) * 1.45, 1e-6)]),
         yaxis=rows(palette, automargin=True, ticklabelstandoff=0),
     )
-    words = listing([f"{name} {percent(value)}" for name, value, *_ in parts])
-    return Picture(figure, f"Bars of what this level loses: {words}.", f"What this level loses: {words}.")
 
 
 def loss_plane(plane: dict[str, Any], palette: Palette, form: str = "primal") -> Picture:
@@ -208,39 +188,36 @@ def loss_plane(plane: dict[str, Any], palette: Palette, form: str = "primal") ->
         "colorbar": colour_key(powers, [f"{10.0**power:g} %" for power in powers], palette),
         "hovertemplate": "loss %{customdata:.3g} % of the energy<extra></extra>",
     }
-    names = [lettered(mark["name"]) for mark in marks]
+    named = [(lettered(each["name"]), _loss(each["loss"])) for each in marks]
+    others = len(marks) - 1
     networks = scatter(
-        xs.tolist(),
-        ys.tolist(),
+        xs,
+        ys,
         "markers+text",
+        "%{text}",
         cliponaxis=False,
-        text=[f"<b>{name}</b> {_loss(mark['loss'])}" for name, mark in zip(names, marks, strict=True)],
-        textposition=["bottom center" if index == 0 else "top center" for index in range(len(marks))],
+        text=[f"<b>{name}</b> {loss}" for name, loss in named],
+        textposition=["bottom center", *["top center"] * others],
         textfont=HALO,
-        marker={
-            "symbol": ["star", *SHAPES[: len(marks) - 1]],
-            "size": [16, *[12] * (len(marks) - 1)],
-            "color": "#FFFFFF",
-            "line": edge("#000000", 1.5),
-        },
-        hovertemplate="%{text}<extra></extra>",
+        marker=mark(["star", *SHAPES[:others]], [16, *[12] * others], "#FFFFFF", "#000000", 1.5),
     )
     titles = [lettered(title).replace("towards ", "fused → ") for title in [*plane.get("axes", []), "", ""][:2]]
-    bare = {**BARE, "showticklabels": False}
-    figure = plot(
-        palette,
-        [contours, networks],
-        340,
-        (4, 4, 8, 46),
-        xaxis=axis(titles[0], **bare),
-        yaxis=axis(titles[1], automargin=True, **bare),
-    )
-    words = listing([f"{name} {_loss(mark['loss'])}" for name, mark in zip(names, marks, strict=True)])
-    finding = f"The level's own loss, in per cent of the neurons' energy: {words}."
+    finding = "The level's own loss, in per cent of the neurons' energy: "
+    finding += f"{listing([f'{name} {loss}' for name, loss in named])}."
     least = float(c + _lowest(plane["quadratic"]))
     if 100 * (c - least) > max(0.005, 0.01 * 100 * c):
         finding += f" The lowest on this plane would be {_loss(max(least, 0.0))}; {SHORT.get(form, RIDGE)}"
-    return Picture(figure, f"Contours of the level's loss on a plane of its weights. {finding}", finding)
+    bare = {**BARE, "showticklabels": False}
+    return drawn(
+        palette,
+        [contours, networks],
+        340,
+        "Contours of the level's loss on a plane of its weights",
+        finding,
+        margin=(4, 4, 8, 46),
+        xaxis=axis(titles[0], **bare),
+        yaxis=axis(titles[1], automargin=True, **bare),
+    )
 
 
 def _lowest(quadratic: Sequence[float]) -> float:

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from .agreement import title
-from .drawing import Trace, axis, bars, edge, note, panels, plot, up_paper
+from .drawing import axis, bars, drawn, edge, note, panels, up_paper
 from .palette import Palette
-from .picture import Picture, listing, percent
+from .picture import Picture
+from .words import listing, percent
 
 #: Below this share of the uniform score a neuron hardly counts.
 FAINT = 0.1
@@ -22,42 +23,36 @@ def kept_histograms(histograms: Mapping[str, Mapping[str, Sequence[float]]], pal
     """
     from retrofit_core.experiments.results import share_below  # brings torch
 
-    words: list[str] = []
-    traces: list[Trace] = []
-    notes, shapes = [], []
-    faint = edge(palette.grouping, 2, "dash")
+    words, traces, notes, shapes = [], [], [], []
     for row, (score, histogram) in enumerate(histograms.items(), 1):
         counts, edges = np.array(histogram["counts"], dtype=float), np.array(histogram["edges"], dtype=float)
-        side = str(row) if row > 1 else ""
+        x, y = (f"{axis}{row if row > 1 else ''}" for axis in "xy")
         traces.append(
             bars(
-                ((edges[1:] + edges[:-1]) / 2).tolist(),
-                counts.tolist(),
+                (edges[1:] + edges[:-1]) / 2,
+                counts,
+                "%{x:.2f} of the uniform score: %{y:.0f} neurons",
                 width=np.diff(edges).tolist(),
                 marker={"color": palette.grey, "line": edge(palette.outline)},
-                hovertemplate="%{x:.2f} of the uniform score: %{y:.0f} neurons<extra></extra>",
-                xaxis=f"x{side}",
-                yaxis=f"y{side}",
+                xaxis=x,
+                yaxis=y,
             )
         )
-        shapes.append(up_paper(FAINT, faint, f"y{side} domain") | {"xref": f"x{side}"})
-        right = {"xref": f"x{side} domain", "xanchor": "right", "yref": f"y{side} domain", "yanchor": "top"}
+        shapes.append(up_paper(FAINT, edge(palette.grouping, 2, "dash"), xref=x, yref=f"{y} domain"))
+        right = {"xref": f"{x} domain", "xanchor": "right", "yref": f"{y} domain", "yanchor": "top"}
         notes.append(note(f"{title(score)}, {counts.sum():.0f} neurons", 1, 1, **right))
         words.append(f"{title(score)} {percent(share_below(histogram, FAINT))}")
-    figure = plot(
+    count = len(histograms)
+    below = axis("score in multiples of the uniform one (dashed: a tenth)")
+    return drawn(
         palette,
         traces,
-        50 + PANEL * len(histograms),
-        (56, 12, 10, 48),
+        50 + PANEL * count,
+        "Histograms of importance scores",
+        f"Neurons below a tenth of the uniform score: {listing(words)}.",
+        margin=(56, 12, 10, 48),
         bargap=0,
         shapes=shapes,
         annotations=notes,
-        **panels(
-            [1 / len(histograms)] * len(histograms),
-            0.12,
-            axis("score in multiples of the uniform one (dashed: a tenth)"),
-            [axis("neurons")] * len(histograms),
-        ),
+        **panels([1 / count] * count, 0.12, below, [axis("neurons")] * count),
     )
-    finding = f"Neurons below a tenth of the uniform score: {listing(words)}."
-    return Picture(figure, f"Histograms of importance scores. {finding}", finding)

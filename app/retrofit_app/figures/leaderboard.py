@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .drawing import across_paper, axis, edge, note, plot, scatter
+from .drawing import CELL, across_paper, axis, drawn, edge, mark, note, scatter
 from .palette import Palette
-from .picture import Picture, number, percent
+from .picture import Picture
+from .placing import Box, placed
+from .words import number, percent
 
 #: The room for marks on a wide page, px, and what a letter and a line take.
 WIDTH, HEIGHT, LETTER, LINE = 760, 380, 6.9, 17
@@ -19,7 +21,6 @@ BESIDE = ((15, 0), (-15, 0), (0, -20), (0, 20))
 FAR = tuple(
     (across, down) for far in (34, 52, 74, 100) for down in (-far, far) for across in (0, 40, -40, 80, -80, 120, -120)
 )
-Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -55,45 +56,45 @@ def accuracy_against_seconds(points: Sequence[Point], best_parent: float, palett
         ]
     )
     exponents = [low + across / WIDTH * (high - low) for across, _ in places]
-    fills = [palette.accent if point.ours else palette.paper for point in points]
+    ours = [point.ours for point in points]
     marks = scatter(
         [10**exponent for exponent in exponents],
         [point.accuracy for point in points],
         "markers+text",
-        marker={
-            "size": MARK,
-            "color": fills,
-            "symbol": ["circle" if point.ours else "square" for point in points],
-            "line": edge([palette.accent if point.ours else palette.muted for point in points], 1.5),
-        },
-        text=[str(point.rank) for point in points],
-        textfont={"size": 13, "color": [palette.paper if point.ours else palette.ink for point in points]},
-        hovertext=[
+        [
             f"{point.rank}. {point.name}<br>{percent(point.accuracy)} in {seconds_words(point.seconds)} s"
             for point in points
         ],
-        hoverinfo="text",
+        marker=mark(
+            ["circle" if is_ours else "square" for is_ours in ours],
+            MARK,
+            [palette.accent if is_ours else palette.paper for is_ours in ours],
+            [palette.accent if is_ours else palette.muted for is_ours in ours],
+            1.5,
+        ),
+        text=[str(point.rank) for point in points],
+        textfont={"size": CELL, "color": [palette.paper if is_ours else palette.ink for is_ours in ours]},
         cliponaxis=False,
     )
-    offsets = _offsets(places, [point.name for point in points])
-    notes = [
-        note(point.name, exponent, point.accuracy, **_beside(offset, palette))
-        for point, exponent, offset in zip(points, exponents, offsets, strict=True)
-        if offset is not None
-    ]
-    figure = plot(
+    words = ", ".join(f"{point.name} {number(point.accuracy)} in {seconds_words(point.seconds)} s" for point in points)
+    return drawn(
         palette,
         [marks],
         HEIGHT + 54,
-        (44, 10, 8, 46),
-        annotations=notes,
+        f"Accuracy in per cent against seconds. {words}",
+        _finding(points),
+        margin=(44, 10, 8, 46),
+        annotations=[
+            note(point.name, exponent, point.accuracy, **_beside(offset, palette))
+            for point, exponent, offset in zip(
+                points, exponents, name_offsets(places, [point.name for point in points]), strict=True
+            )
+            if offset is not None
+        ],
         shapes=[across_paper(best_parent, edge(palette.muted, 1, "dot"))],
         xaxis=axis("seconds of the fusion", type="log", range=[low, high], dtick=1, tickformat="~g"),
         yaxis=axis("accuracy, %", range=[bottom, top], nticks=6),
     )
-    finding = _finding(points)
-    words = ", ".join(f"{point.name} {number(point.accuracy)} in {seconds_words(point.seconds)} s" for point in points)
-    return Picture(figure, f"Accuracy in per cent against seconds. {words}. {finding}", finding)
 
 
 def _finding(points: Sequence[Point]) -> str:
@@ -119,8 +120,8 @@ def _beside(offset: tuple[int, int], palette: Palette) -> dict[str, Any]:
     if offset in BESIDE:
         anchor = "left" if right > 0 else "right" if right < 0 else "center"
         return {"borderpad": 0, "xshift": right, "yshift": -down, "xanchor": anchor, "yanchor": "middle"}
-    line = {"arrowhead": 0, "arrowwidth": 1, "arrowcolor": palette.muted, "standoff": MARK / 2}
-    return {"borderpad": 0, **line, "showarrow": True, "ax": right, "ay": down}
+    line = {"showarrow": True, "arrowhead": 0, "arrowwidth": 1, "arrowcolor": palette.muted, "standoff": MARK / 2}
+    return {"borderpad": 0, **line, "ax": right, "ay": down}
 
 
 def _spread(places: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -133,35 +134,20 @@ def _spread(places: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return taken
 
 
-def _offsets(places: Sequence[tuple[float, float]], names: Sequence[str]) -> list[tuple[int, int] | None]:
+def name_offsets(places: Sequence[tuple[float, float]], names: Sequence[str]) -> list[tuple[int, int] | None]:
     """Where each name stands from its mark, so that no two names or marks touch; None where there is no room."""
     half = MARK / 2 + 1
-    taken: list[Box] = [(x - half, y - half, x + half, y + half) for x, y in places]
-    chosen: list[tuple[int, int] | None] = []
-    for (x, y), name in zip(places, names, strict=True):
-        for offset in (*BESIDE, *FAR):
-            box = box_of(x, y, name, offset)
-            inside = box[0] >= 0 and box[2] <= WIDTH and box[1] >= 0 and box[3] <= HEIGHT
-            if inside and not any(touch(box, other) for other in taken):
-                taken.append(box)
-                chosen.append(offset)
-                break
-        else:
-            chosen.append(None)
-    return chosen
+    marks = [(x - half, y - half, x + half, y + half) for x, y in places]
+    choices = [
+        {offset: box_of(x, y, name, offset) for offset in (*BESIDE, *FAR)}
+        for (x, y), name in zip(places, names, strict=True)
+    ]
+    return placed(marks, choices, (0, 0, WIDTH, HEIGHT))
 
 
 def box_of(x: float, y: float, name: str, offset: tuple[int, int]) -> Box:
     """Left, top, right and bottom of a name, px."""
     width, (right, down) = len(name) * LETTER, offset
-    left = (
-        x + right
-        if offset in BESIDE and right > 0
-        else x + right - (width if offset in BESIDE and right else width / 2)
-    )
+    before = 0.5 if offset not in BESIDE or not right else 0 if right > 0 else 1  # the share left of that place
+    left = x + right - before * width
     return left, y + down - LINE / 2, left + width, y + down + LINE / 2
-
-
-def touch(one: Box, other: Box) -> bool:
-    """Whether two boxes share a point."""
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

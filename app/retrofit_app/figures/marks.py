@@ -7,8 +7,8 @@ import numpy as np
 from .counterparts import NAMED, counterparts
 from .neurons import Neurons
 from .palette import Palette
-from .picture import percent
 from .plane import frame
+from .words import percent
 
 #: Kinds of neurons by their cluster: 0 is the densest, 1 to 5 are those with a hue, and these two.
 OTHER, ALONE = NAMED, NAMED + 1
@@ -25,8 +25,8 @@ class Marks:
     """(2,) of the frame"""
     reach: float
     """Half of the frame's width"""
-    shown: np.ndarray
-    """(m,) x and y, at the border for neurons outside the frame"""
+    points: np.ndarray
+    """(m, 2) x and y, at the border for neurons outside the frame"""
     inside: np.ndarray
     """(m,) whether a neuron is inside the frame"""
     joined: list[int]
@@ -46,8 +46,8 @@ def marks(grouped: Neurons, reference: Neurons | None = None, whole: bool = Fals
     inside: np.ndarray = np.abs(grouped.points - centre).max(axis=1) <= reach * (1 + 1e-9)
     few = len(grouped.labels) <= FEW
     joined = np.flatnonzero(grouped.counts > 1) if few else np.unique(grouped.labels[colours == 0])
-    shown = np.clip(grouped.points, centre - reach, centre + reach)
-    return Marks(kinds, centre, reach, shown, inside, joined.tolist())
+    points = np.clip(grouped.points, centre - reach, centre + reach)
+    return Marks(kinds, centre, reach, points, inside, joined.tolist())
 
 
 def fills(palette: Palette) -> list[str]:
@@ -76,6 +76,6 @@ def cluster_words(grouped: Neurons, off: int) -> tuple[str, str]:
     ] + ([f"{off} off-scale"] if off else [])
     alt = (
         f"Scatter plot of the neurons of level {grouped.name} on two principal components: {', '.join(facts)}. "
-        f"The plane hides {percent(100 * grouped.hidden, 0)} of the variance."
+        f"The plane hides {percent(100 * grouped.hidden, 0)} of the variance"
     )
     return alt, f"{' · '.join(facts)} · PCA hides {percent(100 * grouped.hidden, 0)}"

@@ -4,10 +4,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .diagnosis import fitted
-from .drawing import ABOVE, BARE, Trace, axis, bars, edge, hatched, lettering, note, plot, scatter
+from .diagnosis import error_tips, error_words, errors_of, fitted, is_measured
+from .drawing import (
+    ABOVE,
+    BARE,
+    HEAD,
+    Trace,
+    axis,
+    bars,
+    drawn,
+    edge,
+    hatched,
+    lettering,
+    mark,
+    note,
+    padded,
+    scatter,
+)
 from .palette import Palette
-from .picture import Picture, listing, number, percent
+from .picture import Picture
+from .words import listing, number, percent
 
 MANY = 16  # levels above which bars carry no numbers
 FEW = 6  # levels up to which every error has a decimal
@@ -43,24 +59,28 @@ def matched_levels(first: Strip, second: Strip, palette: Palette) -> Picture:
     """
     names = matched_names(*(list(strip.table["level"]) for strip in (first, second)))
     places = {name: index for index, name in enumerate(names)}
-    measured = [strip for strip in (first, second) if len(strip.accuracy) == len(strip.table) + 1]
-    top = max(float(_errors(strip).max()) for strip in (first, second)) * 1.25 or 1.0
-    traces: list[Trace] = []
-    for strip, side in ((first, "y"), (second, "y2")):
-        traces += _bars(strip, places, palette, side)
-    for index, strip in enumerate(measured):
-        traces.append(_line(strip, places, palette, dashed=strip is second, above=_above(measured, index)))
-    gaps = [(names.index(name), "y") for name in names if name not in set(first.table["level"])]
-    gaps += [(names.index(name), "y2") for name in names if name not in set(second.table["level"])]
+    measured = [strip for strip in (first, second) if is_measured(strip.table, strip.accuracy)]
+    top = max(float(errors_of(strip.table).max()) for strip in (first, second)) * 1.25 or 1.0
+    sides = {"y": first, "y2": second}
+    gaps = [
+        (place, side)
+        for side, strip in sides.items()
+        for name, place in places.items()
+        if name not in set(strip.table["level"])
+    ]
     frame = {"type": "rect", "xref": "x", "y0": 0, "y1": top * 0.7, "line": edge(palette.muted, 1, "dot")}
     domains = ((0.0, 0.29), (0.36, 0.65), (0.74, 1.0)) if measured else ((0.0, 0.45), (0.55, 1.0), (1.0, 1.0))
-    head = {"xref": "paper", "xanchor": "left", "yref": "paper", "yanchor": "bottom"}
     legend = {**ABOVE, "itemclick": False}
-    figure = plot(
+    return drawn(
         palette,
-        traces,
+        [
+            *(trace for side, strip in sides.items() for trace in _bars(strip, places, palette, side)),
+            *(_line(strip, places, palette, strip is second, _above(measured, i)) for i, strip in enumerate(measured)),
+        ],
         470 if measured else 340,
-        (26, 8, 34, 56),
+        f"Grouping and approximation error of {len(names)} levels of {first.name}, above, and {second.name}, below",
+        _finding(first, second),
+        margin=(26, 8, 34, 56),
         barmode="overlay",
         legend={**legend, "y": -0.075, "yanchor": "top"},
         legend2=legend,
@@ -68,23 +88,11 @@ def matched_levels(first: Strip, second: Strip, palette: Palette) -> Picture:
         shapes=[{**frame, "yref": side, "x0": place - 0.28, "x1": place + 0.28} for place, side in gaps],
         annotations=[
             *(note("none", place, top * 0.35, palette.muted, yref=side) for place, side in gaps),
-            *(
-                note(f"<b>{strip.name}</b>", 0, domain[1], **head)
-                for strip, domain in ((first, domains[1]), (second, domains[0]))
-            ),
+            note(f"<b>{first.name}</b>", 0, domains[1][1], **HEAD),
+            note(f"<b>{second.name}</b>", 0, domains[0][1], **HEAD),
         ],
         **_axes(measured, names, top, domains),
     )
-    finding = _finding(first, second)
-    return Picture(
-        figure,
-        f"Grouping and approximation error of {len(names)} levels of {first.name}, above, and {second.name}, below. {finding}",
-        finding,
-    )
-
-
-def _errors(strip: Strip) -> Any:
-    return 100 * (strip.table["grouping share"] + strip.table["approximation share"]).to_numpy(dtype=float)
 
 
 def _bars(strip: Strip, places: dict[str, int], palette: Palette, side: str) -> list[Trace]:
@@ -95,21 +103,21 @@ def _bars(strip: Strip, places: dict[str, int], palette: Palette, side: str) -> 
     """
     x = [places[name] for name in strip.table["level"]]
     grouping, approximation = ((100 * strip.table[f"{kind} share"]).tolist() for kind in ("grouping", "approximation"))
-    tips = [
-        f"{strip.name}<br>{name}: grouping {percent(one)}, approximation {percent(other)}"
-        for name, one, other in zip(strip.table["level"], grouping, approximation, strict=True)
-    ]
-    shared = {"width": 0.56, "yaxis": side, "hovertext": tips, "hoverinfo": "text"}
+    tips = [f"{strip.name}<br>{tip}" for tip in error_tips(strip.table)]
+    kinds = (
+        ("grouping", grouping, None, hatched(palette, palette.grouping, "")),
+        ("approximation", approximation, grouping, hatched(palette, palette.approximation, "/")),
+    )
     traces = [
-        {**bars(x, y, base=base, name=name, legendgroup=name, marker=marker, **shared), "showlegend": side == "y"}
-        for name, y, base, marker in (
-            ("grouping", grouping, None, hatched(palette, palette.grouping, "")),
-            ("approximation", approximation, grouping, hatched(palette, palette.approximation, "/")),
-        )
+        {
+            **bars(x, y, tips, base=base, name=name, legendgroup=name, marker=marker, width=0.56, yaxis=side),
+            "showlegend": side == "y",
+        }
+        for name, y, base, marker in kinds
     ]
     if len(places) <= MANY:
-        errors = _errors(strip).tolist()
-        words = [number(error, 0 if error >= 10 and len(places) > FEW else 1) for error in errors]
+        errors = errors_of(strip.table)
+        words = error_words(errors, len(places) <= FEW)
         traces.append(lettering(x, errors, words, yaxis=side, textposition="top center"))
     return traces
 
@@ -125,16 +133,15 @@ def _line(strip: Strip, places: dict[str, int], palette: Palette, dashed: bool, 
         [-1, *(places[name] for name in strip.table["level"])],
         list(strip.accuracy),
         "lines+markers+text",
+        [f"{strip.name}<br>all networks side by side: {percent(strip.accuracy[0])}", *tips],
         yaxis="y3",
         text=[number(value) if len(places) <= MANY else "" for value in strip.accuracy],
         textposition=["top center" if up else "bottom center" for up in above],
         textfont={"color": colour},
         line=edge(colour, 2, "dash" if dashed else "solid"),
-        marker={"size": 9, "symbol": "diamond" if dashed else "circle", "color": colour, "line": {"width": 0}},
+        marker=mark("diamond" if dashed else "circle", 9, colour, width=0),
         name=strip.name,
         legend="legend2",
-        hovertext=[f"{strip.name}<br>all networks side by side: {percent(strip.accuracy[0])}", *tips],
-        hoverinfo="text",
         cliponaxis=False,
     )
 
@@ -163,7 +170,7 @@ def _axes(
             **bare,
             "showticklabels": True,
             "range": [-1.45 if measured else -0.6, len(names) - 0.4],
-            "tickvals": [*([-1] if measured else []), *range(len(names))],
+            "tickvals": list(range(-len(before), len(names))),
             "ticktext": [*before, *_labels(names)],
             "tickangle": 0,
             "anchor": "y2",
@@ -172,9 +179,7 @@ def _axes(
         "yaxis2": axis("error, %", domain=bottom, range=[0, top], anchor="x", **bare),
     }
     if measured:
-        values = [value for strip in measured for value in strip.accuracy]
-        span = max(max(values) - min(values), 1.0)
-        ends = [min(values) - 0.45 * span, max(values) + 0.45 * span]
+        ends = padded([value for strip in measured for value in strip.accuracy], 0.45, least=1.0)
         axes["yaxis3"] = axis("accuracy", domain=high, range=ends, anchor="x", **bare)
     return axes
 
@@ -186,7 +191,9 @@ def _labels(names: Sequence[str]) -> list[str]:
 
 def _finding(first: Strip, second: Strip) -> str:
     """At which level the errors differ most, and which levels only one of both has."""
-    tables = [dict(zip(strip.table["level"], _errors(strip).tolist(), strict=True)) for strip in (first, second)]
+    tables = [
+        dict(zip(strip.table["level"], errors_of(strip.table).tolist(), strict=True)) for strip in (first, second)
+    ]
     common = [name for name in tables[0] if name in tables[1]]
     words = []
     if common:

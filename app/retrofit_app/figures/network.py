@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from .diagnosis import diagnosis, fitted
-from .drawing import BARE, NOTHING, Trace, axis, bars, edge, hatched, lettering, plot, scatter, targets
+from .diagnosis import diagnosis, error_tips, error_words, errors_of, fitted, is_measured
+from .drawing import BARE, NOTHING, Trace, axis, bars, drawn, edge, hatched, lettering, line, mark, scatter, targets
 from .palette import Palette, mixed
-from .picture import Picture, letter, number, percent
+from .picture import Picture
+from .words import letter, network, number, percent
 
 #: Above so many levels blocks carry no numbers and axes skip names.
 MANY = 16
@@ -35,37 +36,35 @@ def drawn_network(
         chosen: the level with a frame.
         images: on which the accuracy was measured.
     """
-    measured = len(accuracy) == len(table) + 1
+    measured = is_measured(table, accuracy)
     widths = [[int(width) for width in text.split("+")] for text in table["widths"]]
     tallest = max(max(map(max, widths)), int(table["fused"].max()))
     heights = [_height(width, tallest) for width in table["fused"]]
-    traces = [
-        *_flows(widths[0], heights, palette),
-        *_parents(widths, tallest, palette),
-        _blocks(table, heights, palette),
-    ]
-    if measured:
-        traces += _accuracy(table, accuracy, palette)
-    traces += _targets(table, accuracy)
     frame = {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "line": edge(palette.accent, 2), "fillcolor": NOTHING}
-    figure = plot(
+    errors = "grouping and approximation error" if fitted(table) else "grouping error"
+    course = (
+        f", and a line of accuracy after each, from {number(accuracy[0])} (ensemble) to {number(accuracy[-1])} per cent"
+        if measured
+        else ""
+    )
+    return drawn(
         palette,
-        traces,
+        [
+            _flows(widths[0], heights, palette),
+            *_parents(widths, tallest, palette),
+            _blocks(table, heights, palette),
+            *(_accuracy(table, accuracy, palette) if measured else []),
+            *_targets(table, accuracy),
+        ],
         176 if measured else 124,
-        (24, 6, 4, 24),
+        f"The networks drawn with {errors} of {len(table)} levels as the tint of a block each{course}",
+        diagnosis(table, accuracy, images),
+        margin=(24, 6, 4, 24),
         barmode="overlay",
         clickmode="event+select",
         shapes=[] if chosen is None else [{**frame, "x0": chosen - 0.47, "x1": chosen + 0.47}],
         **_axes(table, accuracy, chosen),
     )
-    finding = diagnosis(table, accuracy, images)
-    errors = "grouping and approximation error" if fitted(table) else "grouping error"
-    alt = f"The networks drawn with {errors} of {len(table)} levels as the tint of a block each" + (
-        f", and a line of accuracy after each, from {number(accuracy[0])} (ensemble) to {number(accuracy[-1])} per cent"
-        if measured
-        else ""
-    )
-    return Picture(figure, f"{alt}. {finding}", finding)
 
 
 def _height(width: int, tallest: int) -> float:
@@ -73,33 +72,24 @@ def _height(width: int, tallest: int) -> float:
     return max(LEAST, (width / tallest) ** 0.5)
 
 
-def _errors(table: Any) -> np.ndarray:
-    """Of each level, in per cent of its neurons' energy."""
-    return 100 * (table["grouping share"] + table["approximation share"]).to_numpy(dtype=float)
-
-
 def _blocks(table: Any, heights: Sequence[float], palette: Palette) -> Trace:
-    errors, both = _errors(table), fitted(table)
+    errors, both = errors_of(table), fitted(table)
     top = max(PALEST, float(errors.max()))
-    tints, inks = zip(
-        *[mixed(palette.paper, palette.grouping, 0.06 + 0.94 * error / top) for error in errors], strict=True
-    )
+    looks = [mixed(palette.paper, palette.grouping, 0.06 + 0.94 * error / top) for error in errors]
     mostly = (table["approximation share"] > table["grouping share"]).tolist()
-    words = [number(error, 0 if error >= 10 and len(table) > NAMED else 1) for error in errors]
-    hatch = hatched(palette, list(tints), ["/" if both and most else "" for most in mostly])
+    hatch = hatched(palette, [tint for tint, _ in looks], ["/" if both and most else "" for most in mostly])
     return bars(
         list(range(len(table))),
         list(heights),
         base=[-height / 2 for height in heights],
         width=BLOCK,
         marker={**hatch, "line": edge(palette.muted)},
-        text=words if len(table) <= MANY else None,
+        text=error_words(errors, len(table) <= NAMED) if len(table) <= MANY else None,
         textposition="inside",
         insidetextanchor="middle",
         constraintext="none",
         textangle=0,
-        textfont={"color": list(inks)},
-        hoverinfo="skip",
+        textfont={"color": [ink for _, ink in looks]},
     )
 
 
@@ -116,12 +106,11 @@ def _parents(widths: Sequence[Sequence[int]], tallest: int, palette: Palette) ->
             bars(
                 across,
                 heights,
+                [f"{network(parent)}: {', '.join(str(level[parent]) for level in widths)} neurons"] * levels,
                 base=[middle - height / 2 for height in heights],
                 width=SLICE * room,
                 marker={"color": palette.parent(parent), "line": {"width": 0}},
                 text=[""] * levels,
-                hovertext=f"network {letter(parent)}: {', '.join(str(level[parent]) for level in widths)} neurons",
-                hoverinfo="text",
             )
         )
     letters = [f"<b>{letter(parent)}</b>" for parent in range(parents)]
@@ -134,36 +123,30 @@ def _middle(parent: int, parents: int) -> float:
     return (parents - 1 - 2 * parent) / (2 * parents)
 
 
-def _flows(first: Sequence[int], heights: Sequence[float], palette: Palette) -> list[Trace]:
+def _flows(first: Sequence[int], heights: Sequence[float], palette: Palette) -> Trace:
     """Bands from each parent to the first block, and from block to block."""
     parents = len(first)
+    middles = [_middle(parent, parents) for parent in range(parents)]
+    #: From where, its middle and height there, to where, and both there.
     bands = [
-        (
-            PARENTS + ROOM / 2,
-            _middle(parent, parents),
-            0.5 / parents,
-            -BLOCK / 2,
-            heights[0] * _middle(parent, parents),
-            heights[0] / parents,
-        )
-        for parent in range(parents)
+        ((PARENTS + ROOM / 2, middle, 0.5 / parents), (-BLOCK / 2, heights[0] * middle, heights[0] / parents))
+        for middle in middles
     ]
     bands += [
-        (level + BLOCK / 2, 0.0, left, level + 1 - BLOCK / 2, 0.0, right)
+        ((level + BLOCK / 2, 0.0, left), (level + 1 - BLOCK / 2, 0.0, right))
         for level, (left, right) in enumerate(zip(heights, heights[1:], strict=False))
     ]
     x: list[float | None] = []
     y: list[float | None] = []
     ease = np.linspace(0, 1, 13)
     rise = ease * ease * (3 - 2 * ease)
-    for start, from_middle, from_height, end, to_middle, to_height in bands:
-        across = start + (end - start) * ease
-        middle = from_middle + (to_middle - from_middle) * rise
-        half = (from_height + (to_height - from_height) * rise) / 2
+    for begin, end in bands:
+        across, middle, height = (
+            start + (stop - start) * share for start, stop, share in zip(begin, end, (ease, rise, rise), strict=True)
+        )
         x += [*across.tolist(), *across[::-1].tolist(), None]
-        y += [*(middle + half).tolist(), *(middle - half)[::-1].tolist(), None]
-    filled = {"fill": "toself", "fillcolor": palette.line, "line": edge(palette.line, 0), "opacity": 0.6}
-    return [scatter(x, y, "lines", hoverinfo="skip", **filled)]
+        y += [*(middle + height / 2).tolist(), *(middle - height / 2)[::-1].tolist(), None]
+    return line(x, y, palette.line, 0, fill="toself", fillcolor=palette.line, opacity=0.6)
 
 
 def _accuracy(table: Any, accuracy: Sequence[float], palette: Palette) -> list[Trace]:
@@ -180,19 +163,18 @@ def _accuracy(table: Any, accuracy: Sequence[float], palette: Palette) -> list[T
         [PARENTS, *range(last)],
         list(accuracy),
         "lines+markers+text",
+        [f"all networks side by side: {percent(accuracy[0])}", *tips],
         yaxis="y2",
         text=[percent(accuracy[0]), *words[1:]],
         textposition="top center",
         cliponaxis=False,
         line=edge(palette.ink, 2),
-        marker={"size": 8, "color": [palette.paper, *[palette.ink] * last], "line": edge(palette.ink, 2)},
-        hovertext=[f"all networks side by side: {percent(accuracy[0])}", *tips],
-        hoverinfo="text",
+        marker=mark("circle", 8, [palette.paper, *[palette.ink] * last], palette.ink, 2),
     )
     word = {
         **lettering([PARENTS], [accuracy[0]], ["ensemble"], yaxis="y2", textposition="bottom center"),
         "mode": "markers+text",
-        "marker": {"size": 26, "color": NOTHING, "line": {"width": 0}},  # it keeps the word off the line
+        "marker": mark("circle", 26, NOTHING, width=0),  # it keeps the word off the line
         "textfont": {"color": palette.muted},
     }
     return [course, word] if last <= NAMED else [course]
@@ -201,50 +183,34 @@ def _accuracy(table: Any, accuracy: Sequence[float], palette: Palette) -> list[T
 def _targets(table: Any, accuracy: Sequence[float]) -> list[Trace]:
     """Wide, tall squares: a click anywhere in a level's column counts. (Bars cannot be picked.)"""
     levels = list(range(len(table)))
-    hover = {"text": _tips(table, accuracy), "hovertemplate": "%{text}<br>click: open this level<extra></extra>"}
-    return [
-        targets(levels, [height] * len(levels), 34, customdata=[[index] for index in levels], cliponaxis=False, **hover)
-        for height in (-0.38, 0.0, 0.38)
-    ]
+    tips = [f"level {level + 1}, {tip}" for level, tip in enumerate(error_tips(table))]
+    if is_measured(table, accuracy):
+        steps = zip(tips, accuracy, accuracy[1:], strict=False)
+        tips = [f"{tip}<br>accuracy {percent(before)} → {percent(after)}" for tip, before, after in steps]
+    tips = [f"{tip}<br>click: open this level" for tip in tips]
+    clicks = {"customdata": [[level] for level in levels], "cliponaxis": False}
+    return [targets(levels, [height] * len(levels), 34, tips, **clicks) for height in (-0.38, 0.0, 0.38)]
 
 
 def _axes(table: Any, accuracy: Sequence[float], chosen: int | None) -> dict[str, Any]:
     """The levels' axis, that of their errors, and above it that of the accuracy where it was measured."""
-    levels, measured = len(table), len(accuracy) == len(table) + 1
-    shown = range(0, levels, 1 if levels <= MANY else 5)
+    levels, measured = len(table), is_measured(table, accuracy)
+    ticks = list(range(0, levels, 1 if levels <= MANY else 5))
     names = [
         f"<b>{index + 1} · {table['level'].iloc[index]}</b>" if index == chosen and levels <= NAMED else f"{index + 1}"
-        for index in shown
+        for index in ticks
     ]
     bare = {**BARE, "showline": False}
     row = {**bare, "showticklabels": False}
     span = [PARENTS - 0.62 - 0.02 * levels, levels - 0.5]
     top = 0.54 if measured else 1.0
     axes = {
-        "xaxis": {**bare, "range": span, "tickvals": list(shown), "ticktext": names, "tickangle": 0},
+        "xaxis": {**bare, "range": span, "tickvals": ticks, "ticktext": names, "tickangle": 0},
         "yaxis": axis("error, %", range=[-0.53, 0.53], domain=[0, top], **row),
     }
     if measured:
         low, high = min(accuracy), max(accuracy)
-        room = max(high - low, 1.0)
-        ends = [low - 0.25 * room, high + 0.75 * room]
+        span = max(high - low, 1.0)
+        ends = [low - 0.25 * span, high + 0.75 * span]
         axes["yaxis2"] = axis("accuracy", domain=[top + 0.02, 1], range=ends, anchor="x", **row)
     return axes
-
-
-def _tips(table: Any, accuracy: Sequence[float]) -> list[str]:
-    """What a level's column says when pointed at."""
-    both = fitted(table)
-    tips = [
-        f"level {index + 1}, {name}<br>grouping {percent(100 * grouping)}"
-        + (f", approximation {percent(100 * approximation)}" if both else "")
-        for index, (name, grouping, approximation) in enumerate(
-            zip(table["level"], table["grouping share"], table["approximation share"], strict=True)
-        )
-    ]
-    if len(accuracy) == len(tips) + 1:
-        tips = [
-            f"{tip}<br>accuracy {percent(accuracy[index])} → {percent(accuracy[index + 1])}"
-            for index, tip in enumerate(tips)
-        ]
-    return tips

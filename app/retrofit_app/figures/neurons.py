@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .picture import letter
+from .words import letter
 
 
 @dataclass(frozen=True, eq=False)

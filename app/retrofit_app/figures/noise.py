@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from .picture import number
+from .words import number, signed
 
 #: A share of 0 or 1 of n images has the margin 3/n (the rule of three, Hanley and Lippman-Hand 1983): 1.96^2 v / n = 9 / n^2.
 LEAST_VARIANCE = 9 / 1.96**2
@@ -26,7 +26,7 @@ class Difference:
     def words(self) -> str:
         """ "+2.8 ± 3.4 points"."""
         within = f"\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{number(self.margin)}" if math.isfinite(self.margin) else ""
-        return f"{'+' if self.points > 0 else ''}{number(self.points)}{within} points"
+        return f"{signed(self.points)}{within} points"
 
 
 def margin(*accuracies: float, images: int) -> float:

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from .drawing import Trace, edge, line, note, plot, scatter
-from .palette import SHAPES, TEXT, Palette
-from .picture import Picture, percent
+from .drawing import Trace, drawn, line, mark, note, scatter
+from .palette import SHAPES, Palette
+from .picture import Picture
+from .words import percent
 
 #: Places from the left, in px of a picture 820 px wide: networks and the strips of what neurons put out.
 PARENTS, PARENT_STRIPS, TARGETS, FUSED_STRIPS, FUSED = (12, 158), (190, 300), (392, 502), (552, 662), (690, 808)
@@ -52,39 +53,31 @@ def overview(
     hues = dict.fromkeys(range(level.width), palette.grey)
     hues |= {k: palette.clusters[index % len(palette.clusters)] for index, k in enumerate(several)}
     limit = float(np.abs(np.concatenate([z, of_fused])).max())
-
+    fused_rows = [heights[k] for k in range(level.width)]
+    strips = ((PARENT_STRIPS, rows, z), (TARGETS, fused_rows, targets), (FUSED_STRIPS, fused_rows, of_fused))
     traces: list[Trace] = []
-    starts = np.cumsum([0, *level.widths])
-    for index, network in enumerate(parents):
-        mine = rows[starts[index] : starts[index + 1]]
-        colours = [hues[int(k)] for k in labels[starts[index] : starts[index + 1]]]
-        traces += _network(network, PARENTS, mine, colours, SHAPES[index], palette)
-    traces += _network(fused, FUSED, [heights[k] for k in range(level.width)], list(hues.values()), SHAPES[2], palette)
-    traces += _strips(PARENT_STRIPS, rows, z, limit, columns, palette)
-    traces += _strips(TARGETS, [heights[k] for k in range(level.width)], targets, limit, columns, palette)
-    traces += _strips(FUSED_STRIPS, [heights[k] for k in range(level.width)], of_fused, limit, columns, palette)
+    for index, (network, end) in enumerate(zip(parents, np.cumsum(level.widths), strict=True)):
+        neurons = slice(end - level.widths[index], end)
+        colours = [hues[int(k)] for k in labels[neurons]]
+        traces += _network(network, PARENTS, rows[neurons], colours, SHAPES[index], palette)
+    traces += _network(fused, FUSED, fused_rows, list(hues.values()), SHAPES[2], palette)
+    traces += [each for strip in strips for each in _strips(*strip, limit, columns, palette)]
     for j, k in enumerate(labels.tolist()):
         ends = (PARENT_STRIPS[1] + 4, TARGETS[0] - 4)
         traces.append(_curve(ends, (rows[j], heights[k]), hues[k], 1 + 5 * float(shares[j])))
-    figure = plot(
+    energy = level.energy or 1.0
+    lost, more = (percent(100 * error / energy) for error in (level.grouping_error, level.approximation_error))
+    return drawn(
         palette,
         traces,
         round(bottom + 44),
-        (4, 4, 4, 4),
+        "The method at one level, from left to right: networks, outputs, groups, targets, fit",
+        f"{' and '.join(map(str, level.widths))} neurons in {level.width} groups: the groups' means lose {lost} "
+        f"of what the neurons put out, the fit {more} more.",
+        margin=(4, 4, 4, 4),
         xaxis={"visible": False, "range": [0, WIDTH]},
         yaxis={"visible": False, "range": [bottom + 40, 4]},
         annotations=_words(bottom, places, palette),
-    )
-    energy = level.energy or 1.0
-    lost = (100 * level.grouping_error / energy, 100 * level.approximation_error / energy)
-    finding = (
-        f"{' and '.join(map(str, level.widths))} neurons in {level.width} groups: the groups' means lose {percent(lost[0])} "
-        f"of what the neurons put out, the fit {percent(lost[1])} more."
-    )
-    return Picture(
-        figure,
-        f"The method at one level, from left to right: networks, outputs, groups, targets, fit. {finding}",
-        finding,
     )
 
 
@@ -108,17 +101,12 @@ def _network(
             y = np.stack([ys[index][j], ys[index + 1][i], gaps], 1)
             colour = palette.muted if index == 0 else palette.line
             traces.append(_line(x.ravel(), y.ravel(), colour, 0.4 + 1.6 * low))
-    for index, y in enumerate(ys):
-        is_first = index == 1
-        marker = {
-            "symbol": shape if index else "square",
-            "size": MARK if is_first else 22 if index == 0 else 8,
-            "color": list(colours) if is_first else palette.paper,
-            "line": edge(palette.ink if index < 2 else palette.muted, 1.2),
-        }
+    looks = [("square", 22, palette.paper, palette.ink), (shape, MARK, list(colours), palette.ink)]
+    looks += [(shape, 8, palette.paper, palette.muted)] * (len(ys) - 2)
+    for index, (y, look) in enumerate(zip(ys, looks, strict=True)):
         words = {} if index else {"text": ["8×8"], "textfont": {"size": 10, "color": palette.muted}}
         mode = "markers" if index else "markers+text"
-        traces.append(scatter([float(xs[index])] * len(y), y.tolist(), mode, marker=marker, hoverinfo="skip", **words))
+        traces.append(scatter([float(xs[index])] * len(y), y, mode, marker=mark(*look, 1.2), **words))
     return traces
 
 
@@ -131,25 +119,16 @@ def _strips(
     palette: Palette,
 ) -> list[Trace]:
     """One strip a neuron: a cell for each column, filled from `palette.grouping` (low) over the paper to the accent (high)."""
-    edges = np.linspace(ends[0], ends[1], values.shape[1] + 1)
+    shades = [[0, palette.grouping], [0.5, palette.paper], [1, palette.accent]]
+    look = {"zmin": -limit, "zmax": limit, "colorscale": shades, "showscale": False, "text": [list(columns)]}
+    tip = "class %{text}: %{z:.2f}<extra></extra>"
+    x = np.linspace(ends[0], ends[1], values.shape[1] + 1).tolist()
     traces = []
     for row, strip in zip(rows, values, strict=True):
-        traces.append(
-            {
-                "type": "heatmap",
-                "x": edges.tolist(),
-                "y": [row - STRIP / 2, row + STRIP / 2],
-                "z": [strip.round(3).tolist()],
-                "zmin": -limit,
-                "zmax": limit,
-                "colorscale": [[0, palette.grouping], [0.5, palette.paper], [1, palette.accent]],
-                "showscale": False,
-                "text": [list(columns)],
-                "hovertemplate": "class %{text}: %{z:.2f}<extra></extra>",
-            }
-        )
-        frame = ([ends[0], ends[1], ends[1], ends[0], ends[0]], [row + side * STRIP / 2 for side in (-1, -1, 1, 1, -1)])
-        traces.append(_line(*frame, palette.muted, 1))
+        low, high = row - STRIP / 2, row + STRIP / 2
+        cells = {"type": "heatmap", "x": x, "y": [low, high], "z": [strip.round(3).tolist()], "hovertemplate": tip}
+        frame = ([ends[0], ends[1], ends[1], ends[0], ends[0]], [low, low, high, high, low])
+        traces += [{**cells, **look}, _line(*frame, palette.muted, 1)]
     return traces
 
 
@@ -175,16 +154,8 @@ def _words(bottom: float, places: Sequence[float], palette: Palette) -> list[dic
         FUSED_STRIPS: "<b>4</b> outputs<br>after the fit",
         FUSED: "fused network",
     }
-    said: list[tuple[float, float, str]] = [((ends[0] + ends[1]) / 2, TOP - 30, words) for ends, words in heads.items()]
-    said.append(((PARENT_STRIPS[1] + TARGETS[0]) / 2, TOP - 30, "<b>2</b> groups"))
-    said.append(((TARGETS[1] + FUSED_STRIPS[0]) / 2, float(np.mean(places)), "≈"))
-    said.append((WIDTH / 2, bottom + 22, "then the next level, on the outputs of the fused network"))
-    return [
-        note(
-            words,
-            x,
-            y,
-            font={"size": 26 if words == "≈" else TEXT, "color": palette.muted if y > bottom else palette.ink},
-        )
-        for x, y, words in said
-    ]
+    notes = [note(words, (ends[0] + ends[1]) / 2, TOP - 30) for ends, words in heads.items()]
+    notes.append(note("<b>2</b> groups", (PARENT_STRIPS[1] + TARGETS[0]) / 2, TOP - 30))
+    notes.append(note("≈", (TARGETS[1] + FUSED_STRIPS[0]) / 2, float(np.mean(places)), font={"size": 26}))
+    then = "then the next level, on the outputs of the fused network"
+    return [*notes, note(then, WIDTH / 2, bottom + 22, palette.muted)]

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from .drawing import BELOW, Trace, edge, note, plot, room, rows, scatter
+from .drawing import BELOW, HEAD, Trace, drawn, edge, mark, note, room, rows, scatter, spread
 from .palette import Palette
-from .picture import Picture, listing, number
+from .picture import Picture
+from .words import listing, number, signed
 
 #: Height of a row, of the panels' titles, of the axis' numbers and title, and of the legend; room for numbers, in px.
 ROW, TOP, AXIS, LEGEND, NUMBERS = 24, 48, 34, 50, 44
@@ -15,14 +16,14 @@ ROW, TOP, AXIS, LEGEND, NUMBERS = 24, 48, 34, 50, 44
 BETWEEN = 0.03
 #: How far the axis reaches, in points, if nobody says so; what lies beyond stands at its end, with its number.
 FARTHEST = (-12.0, 5.0)
-#: What a change comes to: name, symbol.
-KINDS = {"worse": "circle", "better": "diamond", "undecided": "circle-open"}
-BEYOND = ("triangle-left", "triangle-right")
-WORDS = {
-    "worse": "worse than the whole",
-    "better": "better",
-    "undecided": "undecided: the 95 % interval contains 0",
+EDGE = 0.5  # points between the farthest dot and the axis' end; at the left, where names stand, twice as many
+#: What a change comes to: symbol, and words of the legend.
+KINDS = {
+    "worse": ("circle", "worse than the whole"),
+    "better": ("diamond", "better"),
+    "undecided": ("circle-open", "undecided: the 95 % interval contains 0"),
 }
+BEYOND = ("triangle-left", "triangle-right")
 
 
 def parts(
@@ -40,144 +41,118 @@ def parts(
         ValueError: none of the changes is measured.
     """
     gaps = [{change: _gap(column, change) for change in changes} for column in columns]
-    shown = [change for change in changes if any(of_column[change] for of_column in gaps)]
-    panels = [pair for pair in zip(columns, gaps, strict=True) if any(pair[1].values())]
-    if not shown:
+    measured = [change for change in changes if any(of_column[change] for of_column in gaps)]
+    if not measured:
         raise ValueError("none of these changes is measured: there is nothing to draw.")
-    places = _places(shown)
-    low, high = _range([gap for _, of_column in panels for gap in of_column.values() if gap], farthest)
-    colours = {"worse": palette.grouping, "better": palette.accent, "undecided": palette.ink}
-    traces = _legend(colours)
-    shapes: list[dict[str, Any]] = []
-    notes: list[dict[str, Any]] = []
+    known = [
+        (column, {change: gap for change, gap in of_column.items() if gap})
+        for column, of_column in zip(columns, gaps, strict=True)
+        if any(of_column.values())
+    ]
+    places, heads = _places(measured)
     lowest = max(places.values()) + 0.6
-    settings: dict[str, Any] = {}
-    width = (1 - BETWEEN * (len(panels) - 1)) / len(panels)
-    scale = _Scale(places, low, high, lowest, colours, palette)
-    for index, (column, of_column) in enumerate(panels):
-        known = {change: gap for change, gap in of_column.items() if gap and change in places}
-        panel = _Panel(column, known, f"x{index + 1 if index else ''}", index * (width + BETWEEN), width)
-        traces += [*(_dots(panel, scale, kind, symbol) for kind, symbol in KINDS.items()), _seeds(panel, scale)]
-        zero = {"type": "line", "xref": panel.side, "yref": "y", "x0": 0, "x1": 0, "y0": -0.6, "y1": scale.lowest}
+    scale = _Scale(places, _range([gap for _, of in known for gap in of.values()], farthest), palette)
+    width = (1 - BETWEEN * (len(known) - 1)) / len(known)
+    inner = width * (1 - NUMBERS / _panel_px(len(known), measured))  # without the numbers
+    one_whole = measured[0].whole if len({change.whole for change in measured}) == 1 else None
+    traces, shapes, notes, axes = scale.legend(), [], [], {}
+    for index, (column, of_column) in enumerate(known):
+        left, side = index * (width + BETWEEN), f"x{index + 1 if index else ''}"
+        traces += [*(scale.dots(column, of_column, kind, side) for kind in KINDS), scale.seeds(of_column, side)]
+        zero = {"type": "line", "xref": side, "yref": "y", "x0": 0, "x1": 0, "y0": -0.6, "y1": lowest}
         shapes.append({**zero, "line": edge(palette.muted)})
-        settings[f"xaxis{panel.side[1:]}"] = {
-            "domain": [panel.left, panel.left + width * (1 - NUMBERS / _panel_px(len(panels), shown))],
-            "anchor": "y",
-            "range": [low - 0.5, high],
-            "zeroline": False,
-            "nticks": 4,
-        }
-        one_whole = len({change.whole for change in shown}) == 1
-        notes += [_head(panel, shown[0].whole if one_whole else None), *_numbers(panel, scale)]
-    names = {places[change]: escape(change.words, quote=False) for change in shown}
-    heads = {line: f"<b>{escape(part)}</b>" for part, line in _heads(shown).items()}
-    ticks = dict(sorted((names | heads).items()))
-    figure = plot(
+        axes[f"xaxis{side[1:]}"] = {"domain": [left, left + inner], "anchor": "y", "range": scale.range, "nticks": 4}
+        whole = f"<br>the whole: {number(column.number(one_whole))}\N{NO-BREAK SPACE}%" if one_whole else ""
+        notes.append(note(f"<b>{escape(column.name)}</b>{whole}", left, 1, **HEAD, yshift=4, align="left"))
+        notes += scale.numbers(of_column, left + width)
+    ticks = {places[change]: escape(change.words, quote=False) for change in measured}
+    ticks = dict(sorted((ticks | {line: f"<b>{escape(part)}</b>" for part, line in heads.items()}).items()))
+    badges = listing(list(dict.fromkeys(column.badge for column, _ in known)))
+    return drawn(
         palette,
         traces,
         TOP + AXIS + LEGEND + round(ROW * (lowest + 0.6)),
-        (room(list(ticks.values())), 4, TOP, AXIS + LEGEND),
-        **settings,
+        f"Dot plot of changes in accuracy ({badges}), one panel each for {listing([column.name for column, _ in known])}",
+        _finding(known),
+        margin=(room(list(ticks.values())), 4, TOP, AXIS + LEGEND),
+        **axes,
         shapes=shapes,
         annotations=notes,
         legend={**BELOW, "orientation": "h", "xref": "container"},
-        yaxis=rows(
-            palette,
-            autorange=False,
-            range=[lowest, -0.6],
-            tickvals=list(ticks),
-            ticktext=list(ticks.values()),
-        ),
+        yaxis=rows(palette, autorange=False, range=[lowest, -0.6], tickvals=list(ticks), ticktext=list(ticks.values())),
     )
-    badges = listing(list(dict.fromkeys(column.badge for column, _ in panels)))
-    finding = _finding(panels, shown)
-    alt = f"Dot plot of changes in accuracy ({badges}), one panel each for {listing([c.name for c, _ in panels])}. {finding}"
-    return Picture(figure, alt, finding)
-
-
-@dataclass(frozen=True)
-class _Panel:
-    """The changes of one kind of parents, and where they are drawn."""
-
-    column: Any
-    gaps: dict[Any, Any]
-    """What each change comes to"""
-    side: str
-    """Name of its axis"""
-    left: float
-    width: float
-    """Shares of the picture's width"""
 
 
 @dataclass(frozen=True)
 class _Scale:
-    """What all panels share: the row of each change, the ends of the axis, the lowest row, and colours."""
+    """What all panels share, and what they draw."""
 
     rows: dict[Any, float]
-    low: float
-    high: float
-    lowest: float
-    colours: dict[str, str]
+    """Of each change"""
+    range: tuple[float, float]
+    """The ends of the axis; what lies beyond is a triangle there"""
     palette: Palette
 
+    def legend(self) -> list[Trace]:
+        """What the dots' colours and shapes say."""
+        return [
+            scatter([None], [None], "markers", name=words, marker=self._mark(kind, symbol, 8))
+            for kind, (symbol, words) in KINDS.items()
+        ]
 
-def _seeds(panel: _Panel, scale: _Scale) -> Trace:
-    """The ticks of single seeds, where there are several."""
-    seeds = [
-        (points, scale.rows[change])
-        for change, gap in panel.gaps.items()
-        if len(gap.seeds) > 1
-        for points in gap.seeds
-        if scale.low <= points <= scale.high
-    ]
-    tick = {"symbol": "line-ns", "size": 9, "line": edge(scale.palette.muted)}
-    x, y = [points for points, _ in seeds], [row for _, row in seeds]
-    return scatter(x, y, "markers", xaxis=panel.side, marker=tick, hoverinfo="skip")
-
-
-def _dots(panel: _Panel, scale: _Scale, kind: str, symbol: str) -> Trace:
-    """The changes of one kind; what lies beyond the axis is a triangle at its end, without an interval."""
-    gaps = {change: gap for change, gap in panel.gaps.items() if _kind(gap) == kind}
-    within = [scale.low <= gap.points <= scale.high for gap in gaps.values()]
-    marks = list(zip(gaps.values(), within, strict=True))
-    colour = scale.colours[kind]
-    return scatter(
-        [min(max(gap.points, scale.low), scale.high) for gap in gaps.values()],
-        [scale.rows[change] for change in gaps],
-        "markers",
-        xaxis=panel.side,
-        error_x={
-            "array": [gap.interval[1] - gap.points if inside else 0.0 for gap, inside in marks],
-            "arrayminus": [gap.points - gap.interval[0] if inside else 0.0 for gap, inside in marks],
-            "color": colour,
-            "thickness": 1.5,
-            "width": 3,
-        },
-        marker={
-            "symbol": [symbol if inside else BEYOND[gap.points > 0] for gap, inside in marks],
-            "opacity": 1,  # marks of different sizes would be pale
-            "size": [7 if inside else 10 for inside in within],
-            "color": colour,
-            "line": edge(colour, 2 if kind == "undecided" else 1),
-        },
-        text=[_hover(panel.column, change, gap) for change, gap in gaps.items()],
-        hoverinfo="text",
-    )
-
-
-def _numbers(panel: _Panel, scale: _Scale) -> list[dict[str, Any]]:
-    """What each change comes to, at the right."""
-    right = {"xref": "paper", "xanchor": "right", "yref": "y"}
-    return [
-        note(
-            _signed(gap.points),
-            panel.left + panel.width,
-            scale.rows[change],
-            scale.palette.muted if _kind(gap) == "undecided" else None,
-            **right,
+    def dots(self, column: Any, gaps: dict[Any, Any], kind: str, side: str) -> Trace:
+        """The changes of one kind; what lies beyond the axis has no interval."""
+        low, high = self.range[0] + EDGE, self.range[1]
+        gaps = {change: gap for change, gap in gaps.items() if _kind(gap) == kind}
+        inside = [low <= gap.points <= high for gap in gaps.values()]
+        ends = [
+            (gap.interval[0], gap.points, gap.interval[1]) if ok else (0.0,) * 3
+            for gap, ok in zip(gaps.values(), inside, strict=True)
+        ]
+        symbols = [
+            KINDS[kind][0] if ok else BEYOND[gap.points > 0] for gap, ok in zip(gaps.values(), inside, strict=True)
+        ]
+        marker = self._mark(kind, symbols, [7 if ok else 10 for ok in inside])
+        return scatter(
+            [min(max(gap.points, low), high) for gap in gaps.values()],
+            [self.rows[change] for change in gaps],
+            "markers",
+            [_tip(column, change, gap) for change, gap in gaps.items()],
+            xaxis=side,
+            error_x=spread(
+                [top - middle for _, middle, top in ends],
+                marker["color"],
+                3,
+                arrayminus=[middle - bottom for bottom, middle, _ in ends],
+            ),
+            marker=marker,
         )
-        for change, gap in panel.gaps.items()
-    ]
+
+    def seeds(self, gaps: dict[Any, Any], side: str) -> Trace:
+        """The ticks of single seeds, where there are several."""
+        places = [
+            (points, self.rows[change])
+            for change, gap in gaps.items()
+            if len(gap.seeds) > 1
+            for points in gap.seeds
+            if self.range[0] + EDGE <= points <= self.range[1]
+        ]
+        x, y = [points for points, _ in places], [row for _, row in places]
+        tick = {"symbol": "line-ns", "size": 9, "line": edge(self.palette.muted)}
+        return scatter(x, y, "markers", xaxis=side, marker=tick)
+
+    def numbers(self, gaps: dict[Any, Any], right: float) -> list[dict[str, Any]]:
+        """What each change comes to, at the right of a panel."""
+        at = {"xref": "paper", "xanchor": "right", "yref": "y"}
+        pale = {"undecided": self.palette.muted}
+        return [
+            note(signed(gap.points), right, self.rows[change], pale.get(_kind(gap)), **at)
+            for change, gap in gaps.items()
+        ]
+
+    def _mark(self, kind: str, symbol: Any, size: Any) -> dict[str, Any]:
+        colours = {"worse": self.palette.grouping, "better": self.palette.accent, "undecided": self.palette.ink}
+        return mark(symbol, size, colours[kind], colours[kind], 2 if kind == "undecided" else 1)
 
 
 def _gap(column: Any, change: Any) -> Any:
@@ -186,24 +161,19 @@ def _gap(column: Any, change: Any) -> Any:
     return column.gap(change.row, change.whole) if has else None
 
 
-def _places(changes: Sequence[Any]) -> dict[Any, float]:
-    """The row of each change, from the top; each part begins with a line of its own."""
-    heads = _heads(changes)
-    return {change: index + 1 + list(heads).index(change.part) for index, change in enumerate(changes)}
-
-
-def _heads(changes: Sequence[Any]) -> dict[str, int]:
-    """The line of each part's name; changes of one part follow each other."""
-    order = list(dict.fromkeys(change.part for change in changes))
-    before = [sum(order.index(change.part) < rank for change in changes) for rank in range(len(order))]
-    return {part: rank + count for rank, (part, count) in enumerate(zip(order, before, strict=True))}
+def _places(changes: Sequence[Any]) -> tuple[dict[Any, float], dict[str, int]]:
+    """The row of each change, from the top, and the row of each part's name, before the changes of that part."""
+    parts = list(dict.fromkeys(change.part for change in changes))
+    before = [sum(parts.index(change.part) < rank for change in changes) for rank in range(len(parts))]
+    places = {change: index + 1 + parts.index(change.part) for index, change in enumerate(changes)}
+    return places, {part: rank + count for rank, (part, count) in enumerate(zip(parts, before, strict=True))}
 
 
 def _range(gaps: Sequence[Any], farthest: tuple[float, float]) -> tuple[float, float]:
     """As far as dots and intervals reach, within the farthest, with 0 and a little room."""
     ends = [end for gap in gaps for end in gap.interval]
     low, high = max(farthest[0], min(0.0, *ends)), min(farthest[1], max(0.0, *ends))
-    return low - 0.5, high + 0.5
+    return low - 2 * EDGE, high + EDGE
 
 
 def _panel_px(panels: int, changes: Sequence[Any]) -> float:
@@ -217,55 +187,18 @@ def _kind(gap: Any) -> str:
     return "better" if gap.points > 0 else "worse"
 
 
-def _signed(points: float) -> str:
-    shown = round(points, 1) or 0.0  # no minus before a zero
-    return f"{'+' if shown > 0 else ''}{number(shown)}"
-
-
-def _whole(column: Any, row: str) -> str:
-    """The accuracy of the whole method."""
-    return f"the whole: {number(column.number(row))}\N{NO-BREAK SPACE}%"
-
-
-def _hover(column: Any, change: Any, gap: Any) -> str:
+def _tip(column: Any, change: Any, gap: Any) -> str:
     seeds = f", {len(gap.seeds)} seeds" if len(gap.seeds) > 1 else ""
     return (
-        f"{escape(change.part)}: {escape(change.words)}<br>{_signed(gap.points)} points "
-        f"({_signed(gap.interval[0])} to {_signed(gap.interval[1])}{seeds})<br>{escape(column.name)}, {escape(column.badge)}"
+        f"{escape(change.part)}: {escape(change.words)}<br>{signed(gap.points)} points "
+        f"({signed(gap.interval[0])} to {signed(gap.interval[1])}{seeds})<br>{escape(column.name)}, {escape(column.badge)}"
     )
 
 
-def _legend(colours: dict[str, str]) -> list[Trace]:
-    """What the dots' colours and shapes say."""
-    return [
-        scatter(
-            [None],
-            [None],
-            "markers",
-            name=WORDS[kind],
-            marker={
-                "symbol": symbol,
-                "size": 8,
-                "color": colours[kind],
-                "line": edge(colours[kind], 2 if kind == "undecided" else 1),
-            },
-        )
-        for kind, symbol in KINDS.items()
-    ]
-
-
-def _head(panel: _Panel, whole: str | None) -> dict[str, Any]:
-    """A panel's name, and the accuracy of the whole method where all changes are of one."""
-    said = f"<br>{_whole(panel.column, whole)}" if whole else ""
-    top = {"xref": "paper", "xanchor": "left", "yref": "paper", "yanchor": "bottom", "yshift": 4, "align": "left"}
-    return note(f"<b>{escape(panel.column.name)}</b>{said}", panel.left, 1, **top)
-
-
-def _finding(panels: Sequence[Any], changes: Sequence[Any]) -> str:
+def _finding(panels: Sequence[tuple[Any, dict[Any, Any]]]) -> str:
     """Of each kind of parents the change that costs or brings most."""
     words = []
-    for column, of_column in panels:
-        known = {change: gap for change, gap in of_column.items() if gap and change in changes}
-        most = max(known, key=lambda change: abs(known[change].points))
-        words.append(f"{column.name}: {most.part}, {most.words} ({_signed(known[most].points)} points)")
+    for column, gaps in panels:
+        most = max(gaps, key=lambda change: abs(gaps[change].points))
+        words.append(f"{column.name}: {most.part}, {most.words} ({signed(gaps[most].points)} points)")
     return f"What changes most: {'; '.join(words)}."

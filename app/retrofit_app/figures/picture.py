@@ -1,7 +1,6 @@
-"""A figure with its words, and numbers as text."""
+"""A figure with its words: in a notebook, signed for a file, enlarged for a projector."""
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,10 +10,6 @@ from plotly.utils import PlotlyJSONEncoder
 
 from .markdown import escaped
 from .palette import CONFIG, TEXT, Palette
-
-#: Digits after the point of a share that is nearly nothing or everything, and how near to that counts as being it.
-FINEST, EXACT = 2, 1e-9
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @dataclass(frozen=True)
@@ -103,46 +98,3 @@ def _stretch(part: dict[str, Any], name: str, ratio: float) -> None:
         part[name] = round(size * ratio, 1)
     elif isinstance(size, list | tuple):
         part[name] = [round(each * ratio, 1) for each in size]
-
-
-def number(value: float, digits: int = 1) -> str:
-    """A number with a true minus sign."""
-    return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
-
-
-def share(value: float, digits: int = 1) -> str:
-    """A number of per cent, which reads 0 or 100 only if it is that: near them it has more digits, up to FINEST."""
-    whole = next((end for end in (0, 100) if abs(value - end) < 10**-digits), None)
-    if whole is None or abs(value - whole) < EXACT:
-        return number(value, digits)
-    while digits < FINEST and round(value, digits) == whole:
-        digits += 1
-    if round(value, digits) != whole:
-        return number(value, digits)
-    least = 10**-FINEST
-    return f"over {number(whole - least, FINEST)}" if value < whole == 100 else f"under {number(whole + least, FINEST)}"
-
-
-def percent(value: float, digits: int = 1) -> str:
-    """`share` with a sign that does not slip to the next line."""
-    return f"{share(value, digits)}\N{NO-BREAK SPACE}%"
-
-
-def letter(parent: int) -> str:
-    """What the workbench calls a parent: A, B, ... (after Z it begins again)."""
-    return LETTERS[parent % len(LETTERS)]
-
-
-def lettered(text: str) -> str:
-    """The library's "parent 0" as the workbench calls it: "network A"."""
-    return re.sub(r"\bparent (\d+)", lambda match: f"network {letter(int(match[1]))}", text)
-
-
-def quoted(name: str) -> str:
-    """The name of a class as an axis shows it: in quotes where it is no words, as "?"."""
-    return name if name.replace(" ", "").isalnum() else f"“{name}”"
-
-
-def listing(words: Sequence[str]) -> str:
-    """ "a, b and c"."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else list(words))

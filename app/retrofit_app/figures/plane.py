@@ -3,12 +3,12 @@
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
-from .drawing import ABOVE, BARE, NOTHING, Trace, axis, edge, plot, scatter
+from .drawing import BARE, Trace, axis, drawn, mark, scatter
 from .neurons import Neurons, neurons
 from .palette import SHAPES, Palette
-from .picture import Picture, letter, number, percent
+from .picture import Picture
+from .words import network, number, percent
 
 QUANTILE, MARGIN = 0.94, 1.15  # the frame of a picture: a few outliers must not squeeze the rest
 
@@ -17,68 +17,66 @@ def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
     """The same plane before any grouping: one hue and shape per parent."""
     grouped = level if isinstance(level, Neurons) else neurons(level)
     centre, reach = frame(grouped.points)
-    shown = np.clip(grouped.points, centre - reach, centre + reach)
+    points = np.clip(grouped.points, centre - reach, centre + reach)
+    inside = np.abs(grouped.points - centre).max(axis=1) <= reach
     traces = []
     for parent in range(len(grouped.widths)):
-        rows = np.flatnonzero(grouped.parents == parent)
-        inside: list[bool] = (np.abs(grouped.points[rows] - centre).max(axis=1) <= reach).tolist()
+        rows = grouped.parents == parent
         shape, colour = SHAPES[parent % len(SHAPES)], palette.parent(parent)
-        traces.append(
-            scatter(
-                shown[rows, 0].tolist(),
-                shown[rows, 1].tolist(),
-                "markers",
-                name=f"network {letter(parent)}",
-                customdata=grouped.numbers[rows].tolist(),
-                hovertemplate="neuron %{customdata}<extra>%{fullData.name}</extra>",
-                marker={
-                    "symbol": [shape if is_inside else f"{shape}-open" for is_inside in inside],
-                    "size": mark_size(len(grouped.labels)) * 1.15,
-                    "color": colour,
-                    "line": edge([palette.outline if is_inside else colour for is_inside in inside]),
-                },
-            )
+        marker = mark(
+            [shape if is_inside else f"{shape}-open" for is_inside in inside[rows]],
+            mark_size(len(grouped.labels)) * 1.15,
+            colour,
+            [palette.outline if is_inside else colour for is_inside in inside[rows]],
         )
-    off = int((np.abs(grouped.points - centre) > reach).any(1).sum())
-    legend = {**ABOVE, "y": 1.0, "bgcolor": NOTHING}
-    figure = square(traces, grouped, centre, reach, palette, height, top=34, showlegend=True, legend=legend)
+        tip = "neuron %{customdata}<extra>%{fullData.name}</extra>"
+        numbers = grouped.numbers[rows].tolist()
+        traces.append(scatter(*points[rows].T, "markers", tip, name=network(parent), customdata=numbers, marker=marker))
+    off = int((~inside).sum())
     facts = f"{' + '.join(map(str, grouped.widths))} neurons" + (f" · {off} off-scale" if off else "")
     middles = [grouped.points[grouped.parents == parent].mean(0) for parent in range(len(grouped.widths))]
     apart = float(np.linalg.norm(middles[0] - middles[-1])) / max(float(grouped.points.std()), 1e-300)
     alt = (
         f"Scatter plot of the neurons of level {grouped.name} on two principal components, by network: {facts}. The first and "
-        f"the last network's centres are {number(apart)} standard deviations apart."
+        f"the last network's centres are {number(apart)} standard deviations apart"
     )
-    return Picture(figure, alt, f"{facts} · PCA hides {percent(100 * grouped.hidden, 0)}")
+    caption = f"{facts} · PCA hides {percent(100 * grouped.hidden, 0)}"
+    legend = {"showlegend": True, "legend": {"y": 1.0}}
+    return square(traces, grouped, (centre, reach), palette, height, alt, caption, top=34, **legend)
 
 
 def square(
     traces: list[Trace],
     grouped: Neurons,
-    centre: np.ndarray,
-    reach: float,
+    square: tuple[np.ndarray, float],
     palette: Palette,
     height: int,
+    alt: str,
+    caption: str,
+    *,
     top: int = 8,
     **layout: Any,
-) -> go.Figure:
-    """Neurons in a square frame, titled with the shares of the variance that its sides show.
+) -> Picture:
+    """Neurons in a square, titled with the shares of the variance that its sides show.
 
     Args:
-        top: px above the frame.
+        square: its centre (2,), and half of its width, of which a little room is left around.
+        top: px above it.
+        layout: as for `drawn`.
     """
     bare = {**BARE, "showticklabels": False, "mirror": True, "showline": True, "constrain": "domain"}
-    padding = reach * 1.06
-    (left, low), (right, high) = centre - padding, centre + padding
-    return plot(
+    centre, reach = square
+    (left, low), (right, high) = centre - reach * 1.06, centre + reach * 1.06
+    x, y = (axis_words(side, share) for side, share in enumerate(grouped.explained[:2], 1))
+    return drawn(
         palette,
         traces,
         height,
-        (28, 8, top, 28),
-        xaxis=axis(axis_words(1, grouped.explained[0]), range=[left, right], constraintoward="center", **bare),
-        yaxis=axis(
-            axis_words(2, grouped.explained[1]), range=[low, high], scaleanchor="x", constraintoward="top", **bare
-        ),
+        alt,
+        caption=caption,
+        margin=(28, 8, top, 28),
+        xaxis=axis(x, range=[left, right], constraintoward="center", **bare),
+        yaxis=axis(y, range=[low, high], scaleanchor="x", constraintoward="top", **bare),
         **layout,
     )
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .picture import number
+from .drawing import log_ticks
+from .words import number
 
 
 @dataclass(frozen=True)
@@ -34,28 +35,17 @@ class Quantity:
 
     def axis(self, values: Sequence[float]) -> dict[str, Any]:
         """Plotly's settings of an axis on which these numbers lie."""
-        plain = {"ticksuffix": self.unit, "zeroline": False}
+        plain = {"ticksuffix": self.unit}
         if self.is_log:
             powers = [math.log10(value) for value in values if value > 0] or [0.0]
             ends = [min(powers) - 0.15, max(powers) + 0.15]
-            return {
-                **plain,
-                "type": "log",
-                "range": ends,
-                **({"dtick": 1} if ends[1] - ends[0] > 1 else self._ticks(ends)),
-            }
+            ticks = {"dtick": 1} if ends[1] - ends[0] > 1 else log_ticks(*ends, unit=self.unit)
+            return {**plain, "type": "log", "range": ends, **ticks}
         if self.whole is not None:
             return {**plain, "range": list(self.whole)}
         reach = [min(0.0, *values), max(0.0, *values)]
         room = 0.06 * ((reach[1] - reach[0]) or 1.0)
         return {**plain, "range": [reach[0] - (room if reach[0] < 0 else 0), reach[1] + room]}
-
-    def _ticks(self, ends: Sequence[float]) -> dict[str, Any]:
-        """Of a logarithmic axis within a power of ten: 1, 2 and 5 in full, where Plotly writes small digits alone."""
-        powers = range(math.floor(ends[0]), math.ceil(ends[1]) + 1)
-        steps = [step * 10.0**power for power in powers for step in (1, 2, 5)]
-        shown = [step for step in steps if ends[0] <= math.log10(step) <= ends[1]]
-        return {"tickmode": "array", "tickvals": shown, "ticktext": [f"{step:g}{self.unit}" for step in shown]}
 
 
 PERCENT = "\N{NO-BREAK SPACE}%"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 from .palette import Palette
-from .picture import listing
+from .words import listing
 
 MOST_CLASSES = 12  # columns of a sheet
 ROWS = 3  # images of the class that was seen most

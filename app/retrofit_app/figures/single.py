@@ -1,45 +1,55 @@
 """Numbers of single neurons: activity, importance, what is kept of them, and one neuron in detail."""
 
-from collections.abc import Sequence
-
 import numpy as np
-import plotly.graph_objects as go
 
-from .drawing import ABOVE, axis, bars, diagonal, edge, hatched, plot, scatter
+from .drawing import axis, bars, diagonal, drawn, hatched, mark, padded, scatter
 from .neurons import Neurons
 from .palette import Palette
-from .picture import Picture, letter, listing, number, percent
+from .picture import Picture
+from .words import listing, network, number, percent
 
 #: Below this share of the mean a neuron counts as not used.
 FAINT = 0.01
+#: Octaves of the mean, each named by its lower end: ranges do not fit side by side. The first holds all that lies below.
+OCTAVES = {"≈0": 0.0, "<⅛": FAINT, "⅛": 0.125, "¼": 0.25, "½": 0.5, "1": 1, "2": 2, "4": 4, ">8": 8}
+TENTHS = {"0": 0.0, **{f".{low}": low / 10 for low in range(1, 10)}}
+HATCHES = ("", "/", "x", "-", ".", "+")
 
 
-def _by_parent(
-    values: np.ndarray, parents: np.ndarray, edges: np.ndarray, names: Sequence[str], palette: Palette, axis_title: str
-) -> go.Figure:
-    """Neurons per bin, bars of the parents side by side; the first bin holds everything below it."""
-    traces = []
-    hatches = ("", "/", "x", "-", ".", "+")
-    for parent in range(int(parents.max()) + 1):
-        of_parent = values[parents == parent]
-        bins = np.clip(np.searchsorted(edges, of_parent, side="right") - 1, 0, len(edges) - 2)
-        traces.append(
-            bars(
-                list(names),
-                np.bincount(bins, minlength=len(edges) - 1).tolist(),
-                name=f"network {letter(parent)}",
-                marker=hatched(palette, palette.parent(parent), hatches[parent % len(hatches)]),
-                hovertemplate="%{x}: %{y} neurons<extra>%{fullData.name}</extra>",
-            )
+def _histogram(
+    values: np.ndarray,
+    parents: np.ndarray,
+    bins: dict[str, float],
+    palette: Palette,
+    axis_title: str,
+    what: str,
+    finding: str,
+) -> Picture:
+    """Neurons in each bin, bars of the parents side by side.
+
+    Args:
+        bins: by name, their lower ends; the first one holds everything below it, the last one everything above.
+    """
+    place = np.clip(np.searchsorted(list(bins.values()), values, side="right") - 1, 0, None)
+    traces = [
+        bars(
+            list(bins),
+            np.bincount(place[parents == parent], minlength=len(bins)),
+            "%{x}: %{y} neurons<extra>%{fullData.name}</extra>",
+            name=network(parent),
+            marker=hatched(palette, palette.parent(parent), HATCHES[parent % len(HATCHES)]),
         )
-    return plot(
+        for parent in range(int(parents.max()) + 1)
+    ]
+    return drawn(
         palette,
         traces,
         280,
-        (4, 4, 34, 48),
+        f"Histogram of {what} by network",
+        finding,
+        margin=(4, 4, 10, 48),
         barmode="group",
         bargap=0.12,
-        legend=ABOVE,
         xaxis=axis(axis_title, type="category", showgrid=False, tickangle=0),
         yaxis=axis("neurons", automargin=True),
     )
@@ -47,20 +57,8 @@ def _by_parent(
 
 def multiples(values: np.ndarray, parents: np.ndarray, palette: Palette, what: str, finding: str) -> Picture:
     """Values in multiples of their mean, in octaves: a histogram that shows both the faint and the strong."""
-    edges = np.array([0.0, FAINT, 0.125, 0.25, 0.5, 1, 2, 4, 8, np.inf])
-    names = [
-        "≈0",
-        "<⅛",
-        "⅛",
-        "¼",
-        "½",
-        "1",
-        "2",
-        "4",
-        ">8",
-    ]  # each bin by its lower end: ranges do not fit side by side
-    figure = _by_parent(values, parents, edges, names, palette, f"{what} ÷ mean (1: from 1 to 2)")
-    return Picture(figure, f"Histogram of {what} in multiples of its mean, by network. {finding}", finding)
+    titles = f"{what} ÷ mean (1: from 1 to 2)", f"{what} in multiples of its mean,"
+    return _histogram(values, parents, OCTAVES, palette, *titles, finding)
 
 
 def score_histogram(grouped: Neurons, score: str, palette: Palette) -> Picture:
@@ -99,17 +97,14 @@ def activity_histogram(energy: np.ndarray, parents: np.ndarray, palette: Palette
 
 def r2_histogram(kept: np.ndarray, parents: np.ndarray, palette: Palette) -> Picture:
     """What each parent's neurons keep: share of their variance that the fused neuron explains."""
-    edges = np.append(np.arange(10) / 10, 1.0001)
-    names = ["0", *(f".{low}" for low in range(1, 10))]
-    figure = _by_parent(kept, parents, edges, names, palette, "R² from the fused neuron (.9: from .9 to 1)")
     means = [float(kept[parents == parent].mean()) for parent in range(int(parents.max()) + 1)]
-    words = listing([f"network {letter(parent)} {percent(100 * mean)}" for parent, mean in enumerate(means)])
+    words = listing([f"{network(parent)} {percent(100 * mean)}" for parent, mean in enumerate(means)])
     lost = int((kept < 0.1).sum())
     finding = (
         f"On average this much of a neuron's variance is kept: {words}. "
         f"{f'{lost} of {len(kept)} neurons keep' if lost else 'No neuron keeps'} less than a tenth."
     )
-    return Picture(figure, f"Histogram of R² by network. {finding}", finding)
+    return _histogram(kept, parents, TENTHS, palette, "R² from the fused neuron (.9: from .9 to 1)", "R²", finding)
 
 
 def fit_scatter(targets: np.ndarray, outputs: np.ndarray, name: str, palette: Palette) -> Picture:
@@ -118,28 +113,26 @@ def fit_scatter(targets: np.ndarray, outputs: np.ndarray, name: str, palette: Pa
     Args:
         targets, outputs: (r,) over the same rows.
     """
-    low, high = float(min(targets.min(), outputs.min())), float(max(targets.max(), outputs.max()))
-    pad = max(high - low, 1e-9) * 0.06
-    span = [low - pad, high + pad]
-    marks = scatter(
-        targets.tolist(),
-        outputs.tolist(),
-        "markers",
-        marker={"size": 7, "color": palette.accent, "line": edge(palette.outline)},
-        hovertemplate="target %{x:.3g}<br>output %{y:.3g}<extra></extra>",
-    )
-    figure = plot(
+    span, r2 = padded([targets, outputs], 0.06), explained(targets, outputs)
+    fit = "its target never changes, so there is no R²" if r2 is None else f"R² {number(r2, 2)}"
+    return drawn(
         palette,
-        [diagonal(span, palette), marks],
+        [
+            diagonal(span, palette),
+            scatter(
+                targets,
+                outputs,
+                "markers",
+                "target %{x:.3g}<br>output %{y:.3g}",
+                marker=mark("circle", 7, palette.accent, palette.outline),
+            ),
+        ],
         320,
-        (4, 8, 10, 46),
+        "Scatter plot",
+        f"{name}, target against output on {len(targets)} sampled rows: {fit}; the dotted line is a perfect fit.",
         xaxis=axis("target: the cluster's weighted mean", range=span),
         yaxis=axis("output of the fused neuron", range=span, automargin=True),
     )
-    r2 = explained(targets, outputs)
-    said = "its target never changes, so there is no R²" if r2 is None else f"R² {number(r2, 2)}"
-    finding = f"{name}, target against output on {len(targets)} sampled rows: {said}; the dotted line is a perfect fit."
-    return Picture(figure, f"Scatter plot. {finding}", finding)
 
 
 def explained(targets: np.ndarray, outputs: np.ndarray) -> float | None:
@@ -150,14 +143,8 @@ def explained(targets: np.ndarray, outputs: np.ndarray) -> float | None:
 
 def members_words(grouped: Neurons, cluster: int) -> str:
     """Who is in a cluster."""
-    rows = np.flatnonzero(grouped.labels == cluster)
-    shares = listing(
-        [
-            f"{int((grouped.parents[rows] == parent).sum())} of network {letter(parent)}"
-            for parent in range(len(grouped.widths))
-            if (grouped.parents[rows] == parent).any()
-        ]
-    )
-    if not len(rows):
+    counts = np.bincount(grouped.parents[grouped.labels == cluster])
+    members = [f"{count} of {network(parent)}" for parent, count in enumerate(counts.tolist()) if count]
+    if not members:
         return f"Cluster {cluster} is empty."
-    return f"Cluster {cluster} has {len(rows)} member{'s' if len(rows) > 1 else ''}: {shares}."
+    return f"Cluster {cluster} has {counts.sum()} member{'s' if counts.sum() > 1 else ''}: {listing(members)}."

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 from .palette import Palette, shade
-from .picture import listing, percent
+from .words import listing, percent
 
 NUMBERED = 20  # classes up to which every cell has its number
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from html import escape
 
 from .palette import Palette
-from .picture import percent
+from .words import percent
 
 LABELLED = 20  # classes up to which every column may have its name
 KNOWN = 5.0  # per cent of a class right, from which on a network counts as knowing it

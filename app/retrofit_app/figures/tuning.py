@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .drawing import axis, edge, lettering, line, plot, scatter
+from .drawing import axis, drawn, edge, lettering, line, mark, scatter
 from .palette import Palette
-from .picture import Picture, letter, listing, percent
+from .picture import Picture
+from .words import letter, lettered, listing, percent
 
 HEIGHT = 330  # px
 #: Marks of single epochs up to so many; more would touch each other.
@@ -29,40 +30,47 @@ def tuning_curve(
     low, high = max(low - max(0.06 * (100 - low), 1.0), -2.0), 100 + 0.05 * (100 - low) + 0.2
     labels = _labels(networks, APART * (high - low))
     looks = {"fused": (palette.accent, 2, "dot"), "ensemble": (palette.muted, 1.5, "dash")}
-    traces = []
-    for name, value in _lines(networks):
-        look = looks.get(name, (palette.muted, 1.5, "longdashdot"))
-        tip = f"{_who(name)}: {percent(value)}<extra></extra>"
-        traces.append(line([0, epochs], [value, value], *look, hovertemplate=tip))
-    ends = [value for value, _ in labels]
-    words = [f" {each}" for _, each in labels]
-    look = {"textposition": "middle right", "textfont": {"color": palette.muted}}
+    traces = [
+        line(
+            [0, epochs],
+            [value, value],
+            *looks.get(name, (palette.muted, 1.5, "longdashdot")),
+            f"{_who(name)}: {percent(value)}",
+        )
+        for name, value in _lines(networks)
+    ]
     traces += [
-        lettering([epochs] * len(labels), ends, words, **look),
+        lettering(
+            [epochs] * len(labels),
+            [value for value, _ in labels],
+            [f" {words}" for _, words in labels],
+            textposition="middle right",
+            textfont={"color": palette.muted},
+        ),
         scatter(
             [entry["epoch"] for entry in seen],
             [entry["accuracy"] for entry in seen],
             "lines+markers" if len(seen) <= MARKED else "lines",
+            "epoch %{x}: %{y:.1f} %",
             line=edge(palette.ink, 2),
             marker={"size": 6, "color": palette.ink},
-            hovertemplate="epoch %{x}: %{y:.1f} %<extra></extra>",
         ),
     ]
     if (best := _best(seen)) is not None:
-        star = {"symbol": "star", "size": 15, "color": palette.accent, "line": edge(palette.ink, 1.5)}
-        tip = "best so far: epoch %{x}, %{y:.1f} %<extra></extra>"
-        traces.append(scatter([best["epoch"]], [best["accuracy"]], "markers", marker=star, hovertemplate=tip))
-    figure = plot(
+        star = mark("star", 15, palette.accent, palette.ink, 1.5)
+        tip = "best so far: epoch %{x}, %{y:.1f} %"
+        traces.append(scatter([best["epoch"]], [best["accuracy"]], "markers", tip, marker=star))
+    return drawn(
         palette,
         traces,
         HEIGHT,
-        (4, 104, 10, 46),
+        "Line of accuracy over epochs, with other networks as lines",
+        _finding(seen, networks, epochs),
+        margin=(4, 104, 10, 46),
         uirevision="tuning",
-        xaxis=axis("epoch", range=[-0.02 * epochs, epochs], zeroline=False),
-        yaxis=axis("accuracy %", range=[low, high], nticks=6, zeroline=False, automargin=True),
+        xaxis=axis("epoch", range=[-0.02 * epochs, epochs]),
+        yaxis=axis("accuracy %", range=[low, high], nticks=6, automargin=True),
     )
-    finding = _finding(seen, networks, epochs)
-    return Picture(figure, f"Line of accuracy over epochs, with other networks as lines. {finding}", finding)
 
 
 def _best(seen: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
@@ -75,9 +83,7 @@ def _lines(networks: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, float]]
 
 def _who(name: str) -> str:
     """A line's network."""
-    if name.startswith("parent "):
-        return f"network {letter(int(name.removeprefix('parent ')))}"
-    return {"fused": "the fused network"}.get(name, name)
+    return "the fused network" if name == "fused" else lettered(name)
 
 
 def _labels(networks: Mapping[str, Mapping[str, Any]], apart: float) -> list[tuple[float, str]]:

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import Trace, axis, edge, lettering, line, panels, plot, scatter
+from ..drawing import Trace, axis, drawn, edge, lettering, line, panels, scatter
 from ..palette import Palette
-from ..picture import Picture, percent
+from ..picture import Picture
+from ..words import lettered, percent
 from .grid import capped
-from .words import loss_words, short, who
+from .words import loss_words, short
 
 
 def paths_of(survey: Any) -> list[tuple[str, str]]:
@@ -36,55 +37,52 @@ def loss_path(path: Any, palette: Palette) -> Picture:
     Args:
         path: a `landscape.Path`.
     """
-    t, first, last = list(path.t), who(path.first), who(path.last)
+    t, first, last = list(path.t), lettered(path.first), lettered(path.last)
     loss = capped(np.array(path.loss))
+    curves = (
+        (loss, palette.ink, "circle", "loss %{y:.3f}", ""),
+        (np.array(path.accuracy), palette.accent, "diamond", "accuracy %{y:.1f} %", "2"),
+    )
     traces = [
         line([0, 1], [float(loss[0]), float(loss[-1])], palette.muted, 1.5, "dot"),
         *_barrier(path, loss, palette),
-    ]
-    for values, colour, symbol, words, side in (
-        (loss, palette.ink, "circle", "loss %{y:.3f}", ""),
-        (np.array(path.accuracy), palette.accent, "diamond", "accuracy %{y:.1f} %", "2"),
-    ):
-        traces.append(
+        *(
             scatter(
                 t,
-                values.tolist(),
+                values,
                 "lines+markers",
+                f"%{{x:.0%}} of the way to {last}: {words}",
                 line=edge(colour, 2),
                 marker={"size": 7, "symbol": symbol, "color": colour},
-                hovertemplate=f"%{{x:.0%}} of the way to {last}: {words}<extra></extra>",
                 xaxis=f"x{side}",
                 yaxis=f"y{side}",
             )
-        )
+            for values, colour, symbol, words, side in curves
+        ),
+    ]
     room = 0.15 * max(float(loss.max() - loss.min()), 1e-3)
-    bare: dict[str, Any] = {"automargin": True, "nticks": 5, "zeroline": False}
-    ends = {"tickvals": [0, 0.5, 1], "ticktext": [short(path.first), "half way", short(path.last)], "zeroline": False}
+    bare: dict[str, Any] = {"automargin": True, "nticks": 5}
+    ends = {"tickvals": [0, 0.5, 1], "ticktext": [short(path.first), "half way", short(path.last)]}
     sides = [
         axis("loss", range=[float(loss.min()) - room, float(loss.max()) + 2.6 * room], **bare),
         axis("accuracy %", range=[-4, 104], tickvals=[0, 50, 100], **bare),
     ]
-    figure = plot(
-        palette,
-        traces,
-        360,
-        (4, 10, 10, 34),
-        showlegend=False,
-        **panels([0.62, 0.38], 0.08, ends, sides, range=[-0.03, 1.03]),
-    )
-    lowest = min(path.accuracy)
     rise = (
         f"the loss rises by up to {loss_words(path.barrier)} above the line between its ends, "
         f"{percent(100 * path.top).replace('.0', '')} of the way"
         if path.barrier >= 0.005
         else "no barrier: the loss nowhere rises above the line between its ends"
     )
-    finding = (
+    return drawn(
+        palette,
+        traces,
+        360,
+        "Lines of loss and accuracy between two networks",
         f"From {first} to {last}: {rise}. Loss {loss_words(path.loss[0])} at one end and {loss_words(path.loss[-1])} at the "
-        f"other; the accuracy falls to {percent(lowest)} at its lowest."
+        f"other; the accuracy falls to {percent(min(path.accuracy))} at its lowest.",
+        margin=(4, 10, 10, 34),
+        **panels([0.62, 0.38], 0.08, ends, sides, range=[-0.03, 1.03]),
     )
-    return Picture(figure, f"Lines of loss and accuracy between two networks. {finding}", finding)
 
 
 def _barrier(path: Any, loss: np.ndarray, palette: Palette) -> list[Trace]:

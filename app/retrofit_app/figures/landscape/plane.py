@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import NOTHING, Trace, axis, edge, line, plot, scatter, targets
+from ..drawing import NOTHING, Trace, axis, drawn, edge, line, mark, scatter, targets
 from ..palette import CIVIDIS, Palette
-from ..picture import Picture, listing, percent
+from ..picture import Picture
+from ..words import lettered, percent
 from .grid import capped, interpolated
 from .marks import networks
 from .scale import Scale, frame, key_of
-from .words import loss_words, place_words, plane_words, who
+from .words import loss_words, place_words, plane_words
 
 #: Points a side of what is drawn, interpolated between those that were measured.
 FINE, FINER = 61, 121
@@ -42,31 +43,27 @@ def landscape_plane(
     """
     scale = scale or Scale()
     is_whole = bool(survey.finished.all())
-    traces = [
-        *(_contours if is_whole else _cells)(survey, kind, scale, palette),
-        *([] if path is None else _line(survey, path)),
-        _targets(survey),
-        *([] if point is None else [_ring(survey, point)]),
-        *networks(survey, kind, scale),
-    ]
-    first, second, third = survey.through
-    bare: dict[str, Any] = {"showgrid": False, "zeroline": False, "nticks": 6}
+    first, second, third = map(lettered, survey.through)
+    bare: dict[str, Any] = {"showgrid": False, "nticks": 6}
     left, right, bottom, top = frame(survey, scale)
-    figure = plot(
+    return drawn(
         palette,
-        traces,
+        [
+            *(_contours if is_whole else _cells)(survey, kind, scale, palette),
+            *([] if path is None else _line(survey, path)),
+            _targets(survey),
+            *([] if point is None else [_ring(survey, point)]),
+            *networks(survey, kind, scale),
+        ],
         HEIGHT,
-        (4, 4, 8, 46),
+        f"{'Contours' if is_whole else 'Unfinished picture'} of the {kind} on the plane through {first}, {second} and {third}",
+        plane_words(survey, kind, scale),
+        margin=(4, 4, 8, 46),
         clickmode="event+select",
         hoverdistance=-1,  # the nearest point answers, however coarse the grid is
-        showlegend=False,
-        xaxis=axis(f"{who(first)} → {who(second)}", range=[left, right], **bare),
-        yaxis=axis(f"towards {who(third)} →", range=[bottom, top], automargin=True, **bare),
+        xaxis=axis(f"{first} → {second}", range=[left, right], **bare),
+        yaxis=axis(f"towards {third} →", range=[bottom, top], automargin=True, **bare),
     )
-    finding = plane_words(survey, kind, scale)
-    form = "Contours" if is_whole else "Unfinished picture"
-    names = listing([who(name) for name in survey.through])
-    return Picture(figure, f"{form} of the {kind} on the plane through {names}. {finding}", finding)
 
 
 def _contours(survey: Any, kind: str, scale: Scale, palette: Palette) -> list[Trace]:
@@ -131,8 +128,7 @@ def _hatch(xs: np.ndarray, ys: np.ndarray, mask: np.ndarray, shape: str, colour:
             x += [left, right, right, left, left, None]
             y += [bottom, bottom, top, top, bottom, None]
     pattern = {"shape": shape, "fgcolor": colour, "bgcolor": NOTHING, "size": 9, "solidity": 0.15}
-    filled = {"fill": "toself", "fillcolor": NOTHING, "fillpattern": pattern}
-    return [scatter(x[:-1], y[:-1], "none", hoverinfo="skip", **filled)]
+    return [scatter(x[:-1], y[:-1], "none", fill="toself", fillcolor=NOTHING, fillpattern=pattern)]
 
 
 def _edges(centres: np.ndarray) -> np.ndarray:
@@ -153,26 +149,21 @@ def _line(survey: Any, path: tuple[str, str]) -> list[Trace]:
 def _targets(survey: Any) -> Trace:
     """Over the grid: contours can neither be clicked nor say two values at once."""
     step = -(-len(survey.xs) // MARKS)
-    cells = [
+    points = [
         (row, column) for row, column in survey.finished.nonzero().tolist() if not row % step and not column % step
     ]
-    texts = []
-    for row, column in cells:
+    tips = []
+    for row, column in points:
         loss, accuracy = float(survey.loss[row, column]), float(survey.accuracy[row, column])
         where = place_words(survey, float(survey.xs[column]), float(survey.ys[row]))
-        texts.append(f"loss {loss_words(loss)}, accuracy {percent(accuracy)}<br>{where}")
-    return targets(
-        [float(survey.xs[column]) for _, column in cells],
-        [float(survey.ys[row]) for row, _ in cells],
-        16,
-        customdata=[list(cell) for cell in cells],
-        text=texts,
-        hovertemplate="%{text}<extra></extra>",
-    )
+        tips.append(f"loss {loss_words(loss)}, accuracy {percent(accuracy)}<br>{where}")
+    x, y = [float(survey.xs[column]) for _, column in points], [float(survey.ys[row]) for row, _ in points]
+    return targets(x, y, 16, tips, customdata=[list(point) for point in points])
 
 
 def _ring(survey: Any, point: tuple[int, int]) -> Trace:
     row, column = point
-    ring = {"symbol": "circle", "size": 16, "color": NOTHING, "line": edge("#FFFFFF", 3)}
-    place = [float(survey.xs[column])], [float(survey.ys[row])]
-    return scatter(*place, "markers", marker=ring, unselected={"marker": {"opacity": 1}}, hoverinfo="skip")
+    x, y = [float(survey.xs[column])], [float(survey.ys[row])]
+    return scatter(
+        x, y, "markers", marker=mark("circle", 16, NOTHING, "#FFFFFF", 3), unselected={"marker": {"opacity": 1}}
+    )

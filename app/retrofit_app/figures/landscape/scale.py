@@ -9,7 +9,7 @@ import numpy as np
 
 from ..drawing import colour_key
 from ..palette import Palette
-from ..picture import number
+from ..words import number
 
 #: Loss at which the paper clips its landscape, and the scale on which landscapes are compared.
 PAPER = 4.6

@@ -4,13 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import Trace, edge, plot
+from ..drawing import Trace, drawn, mark
 from ..palette import CIVIDIS, DARK, FONT, TEXT, Palette
-from ..picture import Picture, listing
+from ..picture import Picture
+from ..words import lettered, listing
 from .grid import interpolated
 from .marks import shape
 from .scale import Scale, key_of
-from .words import plane_words, short, values_words, who
+from .words import plane_words, short, values_words
 
 #: Points a side, interpolated between those that were measured.
 POINTS = 61
@@ -38,12 +39,11 @@ def landscape_surface(
     scale = scale or Scale()
     low, high = getattr(scale, kind)
     xs, ys, values = interpolated(survey, kind, POINTS)
-    heights = np.clip(values, low, high)
     grid = {"type": "surface", "x": xs.tolist(), "y": ys.tolist(), "hoverinfo": "skip"}
     lines = {"show": True, "start": low, "end": high, "size": (high - low) / 10, "color": "rgba(255,255,255,.45)"}
     relief = {
         **grid,
-        "z": heights.tolist(),
+        "z": np.clip(values, low, high).tolist(),
         "cmin": low,
         "cmax": high,
         "colorscale": CIVIDIS,
@@ -55,36 +55,28 @@ def landscape_surface(
     traces = [relief]
     above = values > scale.clip if kind == "loss" and scale.clip is not None else np.zeros_like(values, dtype=bool)
     if above.any():
-        cut = CUT[palette is DARK]
-        traces.append(
-            {
-                **grid,
-                # A little above the colours, so that the two do not show through each other.
-                "z": np.where(above, high + 0.004 * (high - low), np.nan).tolist(),
-                "colorscale": [[0, cut], [1, cut]],
-                "showscale": False,
-                "lighting": {"ambient": 0.9, "diffuse": 0.2, "specular": 0},
-            }
-        )
-    tops = _heights(survey, kind, (low, high))
-    traces.append(_networks(survey, tops, palette))
+        cut = {
+            **grid,
+            # A little above the colours, so that the two do not show through each other.
+            "z": np.where(above, high + 0.004 * (high - low), np.nan).tolist(),
+            "colorscale": [[end, CUT[palette is DARK]] for end in (0, 1)],
+            "showscale": False,
+            "lighting": {"ambient": 0.9, "diffuse": 0.2, "specular": 0},
+        }
+        traces.append(cut)
+    # Each network stands at its own value, a little above the relief, which would hide half of the mark.
+    tops = [min(max(getattr(marker, kind), low), high) + 0.015 * (high - low) for marker in survey.markers]
     # Neither numbers nor words at the axes: heights are in the colour key and at the networks, distances in the flat picture.
-    bare = {
-        "showbackground": False,
-        "gridcolor": palette.line,
-        "zeroline": False,
-        "showticklabels": False,
-        "nticks": 5,
-        "title": {"text": ""},
-        "showspikes": False,
-    }
-    figure = plot(
+    bare = {"showbackground": False, "gridcolor": palette.line, "zeroline": False, "showticklabels": False, "nticks": 5}
+    bare |= {"title": {"text": ""}, "showspikes": False}
+    return drawn(
         palette,
-        traces,
+        [*traces, _networks(survey, tops, palette)],
         HEIGHT,
-        (0, 0, 0, 8),
+        f"Relief of the {kind} on the plane through {listing([lettered(name) for name in survey.through])}",
+        plane_words(survey, kind, scale).replace("Hatched: ", "Cut off flat and grey: "),
+        margin=(0, 0, 0, 8),
         dragmode="turntable",
-        showlegend=False,
         uirevision="surface",
         scene={
             "xaxis": bare,
@@ -96,21 +88,12 @@ def landscape_surface(
             "annotations": _names(survey, kind, tops, palette, ratio),
         },
     )
-    finding = plane_words(survey, kind, scale).replace("Hatched: ", "Cut off flat and grey: ")
-    names = listing([who(name) for name in survey.through])
-    return Picture(figure, f"Relief of the {kind} on the plane through {names}. {finding}", finding)
 
 
 def _ratio(survey: Any) -> float:
     """Of the plane's height to its width, as far as it can be drawn."""
     width, height = (float(ends[-1] - ends[0]) for ends in (survey.xs, survey.ys))
     return min(max(height / width, 0.5), 2.0)
-
-
-def _heights(survey: Any, kind: str, ends: tuple[float, float]) -> list[float]:
-    """Where each network stands: at its own value, a little above the relief, which would hide half of the mark."""
-    low, high = ends
-    return [min(max(getattr(marker, kind), low), high) + 0.015 * (high - low) for marker in survey.markers]
 
 
 def _networks(survey: Any, heights: list[float], palette: Palette) -> Trace:
@@ -122,12 +105,14 @@ def _networks(survey: Any, heights: list[float], palette: Palette) -> Trace:
         "z": heights,
         "mode": "markers",
         "hoverinfo": "skip",
-        "marker": {
-            "symbol": [IN_SPACE.get(shape(marker.name), shape(marker.name)) for marker in survey.markers],
-            "size": 6,
-            "color": ["#FFFFFF" if survey.is_on_plane(marker) else palette.grey for marker in survey.markers],
-            "line": edge("#000000", 2),
-        },
+        "showlegend": False,
+        "marker": mark(
+            [IN_SPACE.get(shape(marker.name), shape(marker.name)) for marker in survey.markers],
+            6,
+            ["#FFFFFF" if survey.is_on_plane(marker) else palette.grey for marker in survey.markers],
+            "#000000",
+            2,
+        ),
     }
 
 

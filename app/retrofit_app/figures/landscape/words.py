@@ -1,29 +1,23 @@
 """A landscape in words: networks, losses, places, and the finding of one."""
 
-import re
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from ..picture import letter, listing, number, percent
+from ..words import lettered, listing, number, percent
 from .scale import Scale
 
 
-def who(name: str) -> str:
-    """A network of a landscape as pages name it: "network A", "aligned network B", "average"."""
-    return re.sub(r"parent (\d+)", lambda match: f"network {letter(int(match[1]))}", name)
-
-
 def short(name: str) -> str:
-    """The same, for a marker: "A"."""
-    return who(name).replace("network ", "")
+    """A network of a landscape as a marker has it: "A", "aligned B", "average"."""
+    return lettered(name).replace("network ", "")
 
 
 def caption(survey: Any) -> str:
     """Networks, resolution, images, seed, BatchNorm: how the landscape was measured."""
     none = " No BatchNorm in these networks." if survey.facts["norms"] == "none" else ""
-    return who(survey.caption()).replace(" x ", " × ") + none
+    return lettered(survey.caption()).replace(" x ", " × ") + none
 
 
 def headline(survey: Any) -> str:
@@ -32,12 +26,12 @@ def headline(survey: Any) -> str:
         return ""
     worst = max(survey.paths, key=lambda path: path.barrier)
     least = min(survey.paths, key=lambda path: path.barrier)
-    between = f"{who(worst.first)} and {who(worst.last)}"
+    between = f"{lettered(worst.first)} and {lettered(worst.last)}"
     if worst.barrier < 0.01:
         return "No barrier between the networks: on the straight lines the loss nowhere rises above its ends."
     text = f"The highest barrier lies between {between}: the loss rises by {loss_words(worst.barrier)} on the straight line."
     if least is not worst:
-        text += f" The lowest, {loss_words(least.barrier)}, lies between {who(least.first)} and {who(least.last)}."
+        text += f" The lowest, {loss_words(least.barrier)}, lies between {lettered(least.first)} and {lettered(least.last)}."
     return text
 
 
@@ -75,7 +69,7 @@ def shares(survey: Any, x: float, y: float) -> tuple[float, float, float]:
 
 def plane_words(survey: Any, kind: str, scale: Scale) -> str:
     """The networks' values, the extremes of the grid, how much is hatched."""
-    at = [f"{who(marker.name)} {values_words(kind, getattr(marker, kind))}" for marker in survey.markers]
+    at = [f"{lettered(marker.name)} {values_words(kind, getattr(marker, kind))}" for marker in survey.markers]
     text = f"{kind.capitalize()} of the networks themselves: {listing(at)}." if at else ""
     finished = survey.finished.numpy()
     values = getattr(survey, kind).numpy()[finished]

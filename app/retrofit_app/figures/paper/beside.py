@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from html import escape
+from itertools import pairwise
 from typing import Any
 
-from ..drawing import BELOW, Trace, across_paper, axis, edge, note, plot, room, up_paper
+from ..drawing import BELOW, TOP, across_paper, axis, drawn, edge, mark, note, room, spread, up_paper
 from ..noise import margin
 from ..palette import Palette
-from ..picture import Picture, number
+from ..picture import Picture
 from ..quantities import Quantity, quantity
+from ..words import first_up, number, signed
 from .rows import (
     BEST,
     ENTRY,
@@ -22,7 +24,7 @@ from .rows import (
     is_repeated,
     listed,
     mean,
-    spread,
+    paper_mark,
 )
 
 
@@ -42,9 +44,9 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
     if not lines:
         raise ValueError(f"nothing is measured of {column.table}, {column.name}: there is nothing to draw.")
     kind = quantity(column.block.metric)
-    names = [escape(line.row) for line in lines]
-    printed = [(name, line) for name, line in zip(names, lines, strict=True) if _is_drawn(line.paper, kind)]
-    known = [(name, line) for name, line in zip(names, lines, strict=True) if _is_drawn(line, kind)]
+    names = {line.row: escape(line.row) for line in lines}
+    printed = [line for line in lines if _is_drawn(line.paper, kind)]
+    known = [line for line in lines if _is_drawn(line, kind)]
     best, ensemble = _standards(lines) if kind.is_accuracy else (None, None)
     # Their words stand on one side or on the other, so that two near each other can be read.
     uprights = [
@@ -52,76 +54,54 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
         for line, word, shift in ((best, "best parent", 2), (ensemble, "ensemble", 20))
         if line is not None
     ]
-    top = {"yref": "paper", "yanchor": "bottom"}
+    papers = dots(
+        [(line.paper.mean, names[line.row]) for line in printed],
+        "paper, ± deviation over seeds" if any(line.paper.deviation for line in printed) else "paper",
+        "%{y}, paper: %{customdata}",
+        paper_mark(palette),
+        error_x=spread([line.paper.deviation or 0 for line in printed], palette.muted),
+        customdata=[kind.words(line.paper.mean) for line in printed],
+    )
+    colours = [palette.accent if line.row.startswith(OURS) else palette.grey for line in known]
+    ours = dots(
+        [(line.mean, names[line.row]) for line in known],
+        f"ours ({column.badge}){_interval_words(lines, kind)}",
+        "%{y}, ours: %{customdata}",
+        mark("circle", 10, colours, palette.ink),
+        error_x=spread([_reach(column, line, kind) for line in known], palette.ink),
+        customdata=[_words(line, kind) for line in known],
+        cliponaxis=False,  # a mark at 0 is whole
+    )
     title = 0 if kind.is_accuracy else TITLE
     above, bottom = 44 if kind.is_accuracy else 12, NUMBERS + title + (2 if printed else 1) * ENTRY + 8
-    values = [*(line.mean for _, line in known), *(line.paper.mean for _, line in printed)]
-    figure = plot(
+    values = [*(line.mean for line in known), *(line.paper.mean for line in printed)]
+    words = ", ".join(
+        f"{line.row} {kind.plain(line.mean)}" + (f" (paper {kind.plain(line.paper.mean)})" if line.paper else "")
+        for line in known
+    )
+    return drawn(
         palette,
-        [
-            _papers(printed, kind, palette),
-            _ours(known, column, f"ours ({column.badge}){_interval_words(lines, kind)}", kind, palette),
-        ],
+        [papers, {**ours, "showlegend": True}],  # also where there is nothing of the paper
         above + bottom + ROW * len(lines),
-        (room(names), 12, above, bottom),
+        f"Dot plot of {kind.name}, ours ({column.badge}) and the paper's: {words}",
+        caption=_finding(column, best, ensemble) if kind.is_accuracy else _extremes(column, known, kind),
+        margin=(room(list(names.values())), 12, above, bottom),
         legend=BELOW,
-        showlegend=True,  # also where there is nothing of the paper
+        showlegend=True,
         shapes=[
             *(up_paper(value, edge(palette.muted, 1, "dot")) for value, *_ in uprights),
             *(across_paper(end + 0.5, edge(palette.line)) for end in _group_ends(lines)),
         ],
-        annotations=[note(words, x, 1, palette.muted, yshift=shift, **top) for x, words, shift in uprights],
+        annotations=[note(words, x, 1, palette.muted, yshift=shift, **TOP) for x, words, shift in uprights],
         xaxis=axis("" if kind.is_accuracy else kind.name, side="bottom", **kind.axis(values)),
-        yaxis=listed(names, palette, range=[len(lines) - 0.4, -0.6]),
-    )
-    words = ", ".join(
-        f"{line.row} {kind.plain(line.mean)}" + (f" (paper {kind.plain(line.paper.mean)})" if line.paper else "")
-        for _, line in known
-    )
-    return Picture(
-        figure,
-        f"Dot plot of {kind.name}, ours ({column.badge}) and the paper's: {words}.",
-        _finding(column, best, ensemble) if kind.is_accuracy else _extremes(column, [line for _, line in known], kind),
+        yaxis=listed(list(names.values()), palette, range=[len(lines) - 0.4, -0.6]),
     )
 
 
-def _papers(lines: Sequence[tuple[str, Any]], kind: Quantity, palette: Palette) -> Trace:
-    """The paper's numbers, each with its deviation over seeds where it prints one.
-
-    Args:
-        lines: (name, line).
-    """
-    marks = dots(
-        [line.paper.mean for _, line in lines],
-        [name for name, _ in lines],
-        "paper, ± deviation over seeds" if any(line.paper.deviation for _, line in lines) else "paper",
-        "diamond-open",
-        {"color": palette.muted, "line": {"width": 2}},
-        error_x=spread([line.paper.deviation or 0 for _, line in lines], palette.muted),
-        customdata=[kind.words(line.paper.mean) for _, line in lines],
-        hovertemplate="%{y}, paper: %{customdata}<extra></extra>",
-    )
-    return {**marks, "showlegend": bool(lines)}
-
-
-def _ours(lines: Sequence[tuple[str, Any]], column: Any, title: str, kind: Quantity, palette: Palette) -> Trace:
-    """Our numbers, each with its interval.
-
-    Args:
-        lines: (name, line).
-    """
-    colours = [palette.accent if line.row.startswith(OURS) else palette.grey for _, line in lines]
-    return dots(
-        [line.mean for _, line in lines],
-        [name for name, _ in lines],
-        title,
-        "circle",
-        {"color": colours, "line": edge(palette.ink)},
-        error_x=spread([_reach(column, line, kind) for _, line in lines], palette.ink),
-        customdata=[_words(line, kind) for _, line in lines],
-        hovertemplate="%{y}, ours: %{customdata}<extra></extra>",
-        cliponaxis=False,  # a mark at 0 is whole
-    )
+def _kind(line: Any) -> int:
+    """Parents and references, the paper's methods, rows that it lacks."""
+    is_first = line.row in REFERENCES or line.row.startswith(PARENT)
+    return 0 if is_first else 1 if line.paper is not None else 2
 
 
 def _in_order(column: Any) -> list[Any]:
@@ -129,17 +109,13 @@ def _in_order(column: Any) -> list[Any]:
     lines = [line for line in column.lines if not is_repeated(column, line)]
     best = {line.stands_for for line in lines if line.row.endswith(BEST)}
     lines = [line for line in lines if line.row not in best]
-    first = [line for line in lines if line.row in REFERENCES or line.row.startswith(PARENT)]
-    printed = [line for line in lines if line not in first and line.paper is not None]
-    others = [line for line in lines if line not in first and line.paper is None]
-    printed.sort(key=lambda line: -line.paper.mean)
-    return [*first, *printed, *sorted(others, key=lambda line: -line.mean)]
+    by = (lambda line: 0.0), (lambda line: -line.paper.mean), (lambda line: -line.mean)
+    return sorted(lines, key=lambda line: (_kind(line), by[_kind(line)](line)))
 
 
 def _group_ends(lines: Sequence[Any]) -> list[int]:
-    """After which lines another kind begins: parents and references, the paper's methods, rows that it lacks."""
-    kinds = [0 if line.row in REFERENCES or line.row.startswith(PARENT) else 1 + (line.paper is None) for line in lines]
-    return [index for index, pair in enumerate(zip(kinds, kinds[1:], strict=False)) if pair[0] != pair[1]]
+    """After which lines another kind begins."""
+    return [index for index, (one, next_) in enumerate(pairwise(lines)) if _kind(one) != _kind(next_)]
 
 
 def _finding(column: Any, best: Any, ensemble: Any) -> str:
@@ -151,14 +127,10 @@ def _finding(column: Any, best: Any, ensemble: Any) -> str:
     top = max(methods, key=mean)
     words = f"{top.row} has {number(top.mean)} %"
     if best is not None:
-        words += f", {_signed(top.mean - best.mean)} against the best parent"
+        words += f", {signed(top.mean - best.mean)} against the best parent"
     if ensemble is not None:
-        words += f" and {_signed(top.mean - ensemble.mean)} against the ensemble"
+        words += f" and {signed(top.mean - ensemble.mean)} against the ensemble"
     return f"{words} (scale {column.badge})."
-
-
-def _signed(value: float) -> str:
-    return f"{'+' if value > 0 else ''}{number(value)}"
 
 
 def _words(line: Any, kind: Quantity) -> str:
@@ -204,4 +176,4 @@ def _extremes(column: Any, lines: Sequence[Any], kind: Quantity) -> str:
     least, most = min(lines, key=mean), max(lines, key=mean)
     ends = [f"{line.row} {kind.words(line.mean)}{_paper_words(line, kind)}" for line in (least, most)]
     words = f"From {ends[0]} to {ends[1]}" if least is not most else ends[0]
-    return f"{words[0].upper()}{words[1:]} (scale {column.badge})."
+    return f"{first_up(words)} (scale {column.badge})."

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from ..drawing import edge, note, plot, room, scatter
+from ..drawing import TOP, drawn, edge, note, room, scatter
 from ..palette import Palette
-from ..picture import Picture, number
+from ..picture import Picture
+from ..words import number
 from .rows import OURS, PARENT, ROW, is_repeated, mean
 
 
@@ -32,52 +33,47 @@ def rank_against_rank(column: Any, palette: Palette) -> Picture:
         )
     left, right = _ranks(both, lambda line: line.paper.mean), _ranks(both, mean)
     traces, notes = [], []
-    sides = {"right": -10, "left": 10}
+    # The headings stand over the names, not over the ends of the lines: long names leave little room between them.
+    sides = [
+        (0, {"xanchor": "right", "xshift": -10}, "paper"),
+        (1, {"xanchor": "left", "xshift": 10}, f"ours ({escape(column.badge)})"),
+    ]
     for line in both:
-        ours = line.row.startswith(OURS)
+        ours, name = line.row.startswith(OURS), escape(line.row)
         colour = palette.accent if ours else palette.grey
-        ranks = left[line.row], right[line.row]
+        ends = [(left[line.row], number(line.paper.mean)), (right[line.row], number(line.mean))]
+        (paper_rank, paper_value), (rank, value) = ends
         traces.append(
             scatter(
                 [0, 1],
-                list(ranks),
+                [paper_rank, rank],
                 "lines+markers",
+                f"{name}<br>paper: {paper_value} %, rank {paper_rank}<br>ours: {value} %, rank {rank}",
                 line=edge(colour, 3 if ours else 1.5),
                 marker={"size": 8, "color": colour, "symbol": "circle" if ours else "square"},
-                hovertemplate=f"{escape(line.row)}<br>paper: {number(line.paper.mean)} %, rank {ranks[0]}<br>"
-                f"ours: {number(line.mean)} %, rank {ranks[1]}<extra></extra>",
                 cliponaxis=False,
             )
         )
-        ends = zip(ranks, (line.paper.mean, line.mean), sides.items(), strict=True)
-        for x, (rank, value, (anchor, shift)) in enumerate(ends):
-            notes.append(note(f"{escape(line.row)} {number(value)}", x, rank, xanchor=anchor, xshift=shift))
-    # The headings stand over the names, not over the ends of the lines: long names leave little room between them.
-    heads = zip(("paper", f"ours ({escape(column.badge)})"), sides.items(), strict=True)
-    for x, (words, (anchor, shift)) in enumerate(heads):
-        top = {"yref": "paper", "yanchor": "bottom"}
-        notes.append(note(words, x, 1, palette.muted, xanchor=anchor, xshift=shift, **top))
+        notes += [
+            note(f"{name} {words}", x, place, **at) for (x, at, _), (place, words) in zip(sides, ends, strict=True)
+        ]
+    notes += [note(head, x, 1, palette.muted, **at, **TOP) for x, at, head in sides]
+    moves = {line.row: abs(left[line.row] - right[line.row]) for line in both}
+    moved = max(moves, key=moves.__getitem__)
+    correlation = f", rank correlation {number(column.block.ranked[1], 2)}" if column.block.ranked else ""
+    steps = moves[moved]
+    order = f"{moved} moves most, by {steps} place{'' if steps == 1 else 's'}" if steps else "the order is the same"
     widest = room([f"{line.row} 00.0" for line in both])
-    figure = plot(
+    return drawn(
         palette,
         traces,
         60 + ROW * len(both),
-        (widest, widest, 40, 8),
+        "Two columns of methods in the order of their accuracy, joined by lines",
+        f"{len(both)} methods{correlation}; {order}.",
+        margin=(widest, widest, 40, 8),
         annotations=notes,
         xaxis={"visible": False, "range": [-0.02, 1.02]},
         yaxis={"visible": False, "range": [len(both) + 0.6, 0.4]},
-    )
-    moved = max(both, key=lambda line: abs(left[line.row] - right[line.row]))
-    correlation = column.block.ranked[1] if column.block.ranked else None
-    finding = f"{len(both)} methods" + ("" if correlation is None else f", rank correlation {number(correlation, 2)}")
-    steps = abs(left[moved.row] - right[moved.row])
-    finding += (
-        f"; {moved.row} moves most, by {steps} place{'' if steps == 1 else 's'}."
-        if steps
-        else "; the order is the same."
-    )
-    return Picture(
-        figure, f"Two columns of methods in the order of their accuracy, joined by lines. {finding}", finding
     )
 
 

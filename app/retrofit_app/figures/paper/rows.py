@@ -29,11 +29,18 @@ def listed(names: Sequence[str], palette: Palette, **settings: Any) -> dict[str,
     return rows(palette, ticklabelstandoff=9, **order, **settings)
 
 
-def dots(x: Sequence[Any], y: Sequence[Any], name: str, symbol: str, marker: dict[str, Any], **settings: Any) -> Trace:
-    """Marks in rows, with one entry of the legend."""
-    return scatter(x, y, "markers", name=name, marker={"symbol": symbol, "size": 10, **marker}, **settings)
+def dots(places: Sequence[tuple[float, str]], name: str, tip: str, marker: dict[str, Any], **settings: Any) -> Trace:
+    """Marks in rows, with one entry of the legend if there are any.
+
+    Args:
+        places: a number and its row.
+    """
+    marks = scatter(
+        [x for x, _ in places], [y for _, y in places], "markers", tip, name=name, marker=marker, **settings
+    )
+    return {**marks, "showlegend": bool(places)}
 
 
-def spread(array: Sequence[float], colour: str, **settings: Any) -> dict[str, Any]:
-    """Intervals or deviations around marks."""
-    return {"array": list(array), "color": colour, "thickness": 1.5, "width": 4, **settings}
+def paper_mark(palette: Palette) -> dict[str, Any]:
+    """The mark of the paper's numbers."""
+    return {"symbol": "diamond-open", "size": 10, "color": palette.muted, "line": {"width": 2}}

@@ -6,8 +6,7 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.figures import escaped
-from retrofit_app.figures.landscape import who
+from retrofit_app.figures import escaped, lettered
 from retrofit_app.runs import followups
 from retrofit_app.runs.words import duration
 from retrofit_app.widgets import works
@@ -60,7 +59,7 @@ def controls(names: list[str], tunings: Mapping[str, Work]) -> None:
         ("third", "and through", "It lies above that axis."),
     )
     for column, (name, label, help_text) in zip(columns, places, strict=False):
-        column.selectbox(label, names, **LANDSCAPE.control(name), format_func=who, help=help_text)
+        column.selectbox(label, names, **LANDSCAPE.control(name), format_func=lettered, help=help_text)
     columns[3].selectbox(
         "Aligned parents by",
         parameters.ALIGNMENTS,

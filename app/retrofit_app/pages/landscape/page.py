@@ -8,7 +8,7 @@ import streamlit as st
 
 from retrofit_app import runs, widgets
 from retrofit_app.figures import DARK, LIGHT, Palette, landscape_plane
-from retrofit_app.figures.landscape import KINDS, who
+from retrofit_app.figures.landscape import KINDS, short
 from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import works
@@ -90,7 +90,7 @@ def title(work: Work) -> str:
     """A landscape in the list."""
     settings = work.settings
     facts = settings["landscape"]
-    spanning = ", ".join(who(name).replace("network ", "") for name in settings["through"])
+    spanning = ", ".join(short(name) for name in settings["through"])
     tuned = ", fine-tuned" if settings.get("tuned") and "fine-tuned" not in spanning else ""
     return f"{spanning}{tuned} · {facts['resolution']}² points, {facts['images']} images, seed {facts['seed']}"
 

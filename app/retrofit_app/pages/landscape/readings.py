@@ -9,7 +9,8 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.figures.landscape import PAPER, Scale, extent_of, own_scale, who
+from retrofit_app.figures import lettered
+from retrofit_app.figures.landscape import PAPER, Scale, extent_of, own_scale
 from retrofit_app.runs import followups
 from retrofit_app.shell import picker
 from retrofit_core.runs.store import FINETUNING, LANDSCAPE, Work
@@ -161,7 +162,9 @@ def _seconds(
 
 def grid_table(survey: Any) -> pd.DataFrame:
     """A row for each point that is measured, after the networks themselves."""
-    at = [{"what": who(m.name), "x": m.x, "y": m.y, "loss": m.loss, "accuracy %": m.accuracy} for m in survey.markers]
+    at = [
+        {"what": lettered(m.name), "x": m.x, "y": m.y, "loss": m.loss, "accuracy %": m.accuracy} for m in survey.markers
+    ]
     cells = [
         {
             "what": "grid",
@@ -179,7 +182,7 @@ def path_table(path: Any) -> pd.DataFrame:
     """A row for each point of a line."""
     return pd.DataFrame(
         {
-            f"share of {who(path.last)}": path.t,
+            f"share of {lettered(path.last)}": path.t,
             "loss": path.loss,
             "accuracy %": path.accuracy,
             "rise above the line": path.rises,
@@ -194,7 +197,7 @@ def network_table(survey: Any) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "network": who(marker.name),
+                "network": lettered(marker.name),
                 "loss": marker.loss,
                 "accuracy %": marker.accuracy,
                 "off the plane": 0.0 if survey.is_on_plane(marker) else marker.distance,

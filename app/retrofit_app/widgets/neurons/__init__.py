@@ -163,7 +163,7 @@ def _plane(folder: str, updated: float, sealed: str, level: int, whole: bool, *,
     """What all groupings of a level share: where the neurons stand."""
     grouped = readings.grouping(_entry, level)
     drawn = figures.marks(grouped, whole=whole)
-    x, y = drawn.shown.round(digits(float(np.ptp(drawn.shown)))).T.tolist()
+    x, y = drawn.points.round(digits(float(np.ptp(drawn.points)))).T.tolist()
     return _object(
         name=grouped.name,
         widths=grouped.widths,
@@ -188,7 +188,7 @@ def _marks(
     grouped = readings.grouping(_entry, level, score, seed)
     drawn = figures.marks(grouped, readings.grouping(_entry, level), whole)
     return _object(
-        alt=figures.cluster_words(grouped, int((~drawn.inside).sum()))[0],
+        alt=figures.cluster_words(grouped, int((~drawn.inside).sum()))[0] + ".",
         labels=grouped.labels.tolist(),
         kinds=drawn.kinds.tolist(),
         joined=drawn.joined,

@@ -1,0 +1,67 @@
+"""Numbers, networks and lists as text."""
+
+import re
+from collections.abc import Sequence
+
+#: Digits after the point of a share that is nearly nothing or everything, and how near to that counts as being it.
+FINEST, EXACT = 2, 1e-9
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def number(value: float, digits: int = 1) -> str:
+    """A number with a true minus sign."""
+    return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def signed(value: float, digits: int = 1) -> str:
+    """A difference with its sign; what rounds to nothing has none."""
+    rounded = round(value, digits) or 0.0
+    return f"{'+' if rounded > 0 else ''}{number(rounded, digits)}"
+
+
+def share(value: float, digits: int = 1) -> str:
+    """A number of per cent, which reads 0 or 100 only if it is that: near them it has more digits, up to FINEST."""
+    whole = next((end for end in (0, 100) if abs(value - end) < 10**-digits), None)
+    if whole is None or abs(value - whole) < EXACT:
+        return number(value, digits)
+    while digits < FINEST and round(value, digits) == whole:
+        digits += 1
+    if round(value, digits) != whole:
+        return number(value, digits)
+    least = 10**-FINEST
+    return f"over {number(whole - least, FINEST)}" if value < whole == 100 else f"under {number(whole + least, FINEST)}"
+
+
+def percent(value: float, digits: int = 1) -> str:
+    """`share` with a sign that does not slip to the next line."""
+    return f"{share(value, digits)}\N{NO-BREAK SPACE}%"
+
+
+def letter(parent: int) -> str:
+    """What the workbench calls a parent: A, B, ... (after Z it begins again)."""
+    return LETTERS[parent % len(LETTERS)]
+
+
+def network(parent: int) -> str:
+    """A parent in a sentence: "network A"."""
+    return f"network {letter(parent)}"
+
+
+def lettered(text: str) -> str:
+    """The library's "parent 0" as the workbench calls it: "network A"."""
+    return re.sub(r"\bparent (\d+)", lambda match: network(int(match[1])), text)
+
+
+def quoted(name: str) -> str:
+    """The name of a class as an axis shows it: in quotes where it is no words, as "?"."""
+    return name if name.replace(" ", "").isalnum() else f"“{name}”"
+
+
+def listing(words: Sequence[str]) -> str:
+    """ "a, b and c"."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else list(words))
+
+
+def first_up(text: str) -> str:
+    """A text as the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
