@@ -1,5 +1,6 @@
 """Fixtures for the workbench: a runs folder of its own, the shipped runs, a worker that only sleeps, a real browser."""
 
+import functools
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
@@ -8,12 +9,22 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from streamlit.components.v2 import manifest_scanner
 
 from retrofit_app import bundle, runs
 from retrofit_core.runs import Run, RunConfig, read_run
 from retrofit_core.runs.worker import CHILDREN
 
 from .browsing import PATIENCE, end_workers
+
+
+@pytest.fixture(scope="session", autouse=True)
+def components_are_looked_for_once() -> Iterator[None]:
+    """At each run, AppTest asks every installed package whether it brings a component. That takes longer than a page does."""
+    with pytest.MonkeyPatch.context() as patch:
+        once = functools.cache(manifest_scanner.scan_component_manifests)
+        patch.setattr(manifest_scanner, "scan_component_manifests", once)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -33,6 +33,8 @@ from .pages import form_of, to_page
 
 pytestmark = pytest.mark.slow
 
+#: A method of each kind that the form treats apart.
+FORMS = ("KF-Linear", "Same-Index-Linear", "SLERP", "TIES", "Ensemble", "Git-Re-Basin", "KD", "LP")
 MAIN = str(runs.BUNDLED.parent / "shell" / "main.py")
 
 
@@ -150,8 +152,11 @@ def test_a_methods_options_are_asked_and_travel_in_the_address():
     assert "fuse-importance" not in [box.key for box in page.selectbox]  # KD weighs no neurons
 
 
-def test_every_method_can_be_chosen_and_says_what_it_does():
-    for method in METHODS:
+@pytest.mark.parametrize(
+    "methods", [FORMS, pytest.param([name for name in METHODS if name not in FORMS], marks=pytest.mark.long)]
+)
+def test_methods_can_be_chosen_and_say_what_they_do(methods):
+    for method in methods:
         page = open_form(method=method)
         assert METHODS[method].sentence in words(page)
         if METHODS[method].takes.base:  # the presets' networks have no common ancestor
