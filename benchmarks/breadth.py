@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from retrofit_core.fusion.fit import Ridge
 from retrofit_core.fusion.spaces import Levels
 from retrofit_core.methods import METHODS
-from retrofit_core.networks.levels import is_branched, partition, single_level
+from retrofit_core.networks.levels import cut_trace, is_branched, partition, single_level, trace_classifier
 from retrofit_core.networks.streams import with_spaces
 from retrofit_core.networks.symmetry import neuron_groups, shuffled
 from retrofit_core.system.registry import first_line
@@ -252,9 +252,10 @@ def aligned(model: nn.Module, x: Tensor) -> dict[str, Any]:
 
 def closed_form(model: nn.Module, x: Tensor) -> dict[str, Any]:
     """Levels of the closed form, and whether they lie inside of blocks."""
-    levels = partition(model, x, Ridge.levels)
+    trace = trace_classifier(model, x)
+    levels = cut_trace(trace, Ridge.levels)
     Ridge().check(Levels([levels], levels), x)
-    levels = with_spaces(model, levels, x, "the network")
+    levels = with_spaces(trace, levels, "the network")
     Ridge().check(Levels([levels], levels), x)
     return {"levels": len(levels), "inside": is_branched(levels)}
 

@@ -19,7 +19,7 @@ from retrofit_core.inspection.analysis.accuracy import readings, stopped
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.attention import attention_maps, of_heads
-from retrofit_core.networks.levels import compose, partition
+from retrofit_core.networks.levels import compose, cut_trace, trace_classifier
 from retrofit_core.networks.streams import with_spaces
 from retrofit_core.networks.symmetry import shuffled, tensors
 from tests.flat import Kept, fuse
@@ -49,7 +49,8 @@ def network(name, seed=1):
 
 
 def levels_of(model, x):
-    return with_spaces(model, partition(model, x[:2], "layers"), x[:2], "it")
+    trace = trace_classifier(model, x[:2])
+    return with_spaces(trace, cut_trace(trace, "layers"), "it")
 
 
 def split_rows(model, name, block):

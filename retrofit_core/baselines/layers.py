@@ -60,7 +60,7 @@ def _read_outside(model: nn.Module, example: Tensor) -> list[str]:
     """Names of parameters of layers that run, which the network's code reads beside them (`F.linear(h, layer.weight.t())`)."""
     try:
         with evaluating(model):
-            graph, _, _ = trace(model, (), example.to(devices.of(model)), fold=False, whole=True)
+            graph = trace(model, (), example.to(devices.of(model)), whole=True).graph
     except ValueError:  # its code cannot be followed
         return []
     run = {node.target for node in graph.nodes if node.op == "call_module"}

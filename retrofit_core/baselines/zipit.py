@@ -20,7 +20,7 @@ from ..fusion.task import Cost, Takes, Task
 from ..networks.composites import PartialZip
 from ..networks.levels import Level, partition
 from ..networks.levels.cuts import choose_cuts
-from ..networks.levels.tracing import trace
+from ..networks.levels.tracing import folded, trace
 from ..networks.outputs import check_class_scores
 from ..networks.symmetry import Group, mapped, tensors
 from ..networks.symmetry.rules import Rules
@@ -363,11 +363,11 @@ def neurons_at(
     model: nn.Module, example: Tensor, count: int, groups: Sequence[Group], leaves: Sequence[str]
 ) -> list[tuple[int, int]]:
     """(group, neuron) of each channel at the end of the first `count` levels."""
-    graph, modules, _ = trace(model.eval(), leaves, example)
-    cut = choose_cuts(graph, modules, "preactivations", model)[count - 1].name
-    graph, modules, _ = trace(model, leaves, example[:1], fold=False)
-    rules = Rules(model, graph, modules)
-    node = next(node for node in graph.nodes if node.name == cut)
+    traced = trace(model.eval(), leaves, example)
+    without_norms, _ = folded(traced)
+    cut = choose_cuts(without_norms.graph, without_norms.modules, "preactivations", model)[count - 1].name
+    rules = Rules(traced.of_one())
+    node = next(node for node in rules.values if node.name == cut)
     ids = rules.ids.of(rules.values[node])
     axis = next(axis for axis in range(ids.ndim) if not torch.equal(ids.narrow(axis, 0, 1).expand_as(ids), ids))
     numbers = ids.movedim(axis, 0).flatten(1)[:, 0].tolist()

@@ -132,7 +132,7 @@ def levels_command(
     from ..networks.checkpoints import load_model, read_metadata
     from ..networks.classnames import stored
     from ..networks.composites import COMPOSITES
-    from ..networks.levels import Heads, is_branched, partition, single_level
+    from ..networks.levels import Heads, cut_trace, is_branched, single_level, trace_classifier
     from ..networks.outputs import as_classifier
     from ..networks.streams import with_spaces
     from ..runs.config import read_boundaries
@@ -146,10 +146,9 @@ def levels_command(
             f"{model} holds several networks ({kind}), which have levels one by one. Name the checkpoint of one of them."
         )
     example = torch.zeros(1, *(images.shape if images else input_shape(metadata["architecture"])))
-    network = as_classifier(network, example)
+    trace = trace_classifier(as_classifier(network, example), example)
     cut = read_boundaries(boundaries)
-    levels = partition(network, example, cut)
-    levels = with_spaces(network, levels, example, str(model), inside=cut == "layers")
+    levels = with_spaces(trace, cut_trace(trace, cut), str(model), inside=cut == "layers")
     if as_json:
         return print_json({"levels": [_describe(levels, index) for index in range(len(levels))]})
     shown = {

@@ -9,7 +9,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..networks.levels import Level, Lookup, Parts, Space, Written, is_branched, merged, partition
+from ..networks.levels import (
+    Level,
+    Lookup,
+    Parts,
+    Space,
+    Trace,
+    Written,
+    cut_trace,
+    is_branched,
+    merged,
+    trace_classifier,
+)
 from ..networks.streams import numbered, stream, with_spaces
 from ..system.device import on_device
 from .grouping import Grouper, SameIndex
@@ -42,10 +53,11 @@ def cut_into_levels(
     model = copy.deepcopy(target if target is not None else models[0]).to(device)
     networks = {f"parent {index}": on_device(parent, device) for index, parent in enumerate(models)}
     networks["the target"] = model
-    cut = [_levels(network, example, name, boundaries, leaves) for name, network in networks.items()]
+    traces = [_traced(network, example, name, leaves) for name, network in networks.items()]
+    cut = [_cut(trace, boundaries, name) for name, trace in zip(networks, traces, strict=True)]
     *parents, fused = [
-        with_spaces(network, levels, example, name, leaves, inside=boundaries == "layers")
-        for (name, network), levels in zip(networks.items(), _aligned(cut), strict=True)
+        with_spaces(trace, levels, name, inside=boundaries == "layers")
+        for name, trace, levels in zip(networks, traces, _aligned(cut), strict=True)
     ]
     _check_shapes(parents, fused)
     _check_folds(fused)
@@ -80,12 +92,16 @@ def check_groupings(levels: Levels, grouping: Any) -> None:
             raise ValueError(f"level {level.name!r}: {error}") from error
 
 
-def _levels(
-    model: nn.Module, example: Tensor, network: str, boundaries: str | int | Sequence[str], leaves: Sequence[str]
-) -> list[Level]:
-    dtype = next(model.parameters()).dtype
+def _traced(model: nn.Module, example: Tensor, network: str, leaves: Sequence[str]) -> Trace:
     try:
-        return partition(model, example.to(dtype), boundaries, leaves=leaves)
+        return trace_classifier(model, example.to(next(model.parameters()).dtype), leaves)
+    except ValueError as error:
+        raise ValueError(f"{network}: {error}") from error
+
+
+def _cut(trace: Trace, boundaries: str | int | Sequence[str], network: str) -> list[Level]:
+    try:
+        return cut_trace(trace, boundaries)
     except ValueError as error:
         raise ValueError(f"{network}: {error}") from error
 

@@ -170,8 +170,8 @@ def stepwise(
     """
     device = devices.of(model)
     with evaluating(model):
-        graph, modules, _ = trace(model, leaves, inputs[:1].to(device), fold=False)
-        root = fx.GraphModule(modules, graph)
+        traced = trace(model, leaves, inputs[:1].to(device))
+        root = fx.GraphModule(traced.modules, traced.graph)
         interpreter = fx.Interpreter(root)
         nodes = list(root.graph.nodes)
         calls = [node.target for node in nodes if node.op == "call_module"]

@@ -14,6 +14,7 @@ from .levels import Carried, Heads, Level, Parts, Space, Written, compose, is_br
 from .levels.forms import Lookup, Opaque, Tied
 from .levels.kinds import TRANSPOSED
 from .levels.opening import rows_of
+from .levels.tracing import Trace
 from .symmetry import IN_PLACE, Group, NeuronTrace
 
 #: The way out where neurons at a level's end cannot be grouped, in levels that are not cut there.
@@ -24,19 +25,13 @@ ELSEWHERE = (
 INSTEAD = "Use KF-Gradient; if you named boundaries, leave them out."
 
 
-def with_spaces(
-    model: nn.Module,
-    levels: list[Level],
-    example: Tensor,
-    network: str,
-    leaves: Sequence[str] = (),
-    *,
-    inside: bool = True,
-) -> list[Level]:
+def with_spaces(trace: Trace, levels: list[Level], network: str, *, inside: bool = True) -> list[Level]:
     """The levels, each knowing the spaces of its neurons and what it holds for neurons before; those inside of blocks that no
     closed form can fit as they are.
 
     Args:
+        trace: of which the levels were cut.
+        network: its name, for messages.
         inside: whether levels end behind every layer (boundaries="layers").
     Raises:
         ValueError: the network's neurons cannot be followed, or a level makes neurons of several spaces that cannot be grouped.
@@ -46,19 +41,19 @@ def with_spaces(
     closed = all(level.form.closed for level in levels)
     if bound and not closed:
         return _apart(levels)
-    example = example.to(next(model.parameters()).dtype)
+    model, example = trace.model, trace.example
     if not bound and not (closed and (joined or inside)):
-        return _chained(model, levels, example, network, leaves)
+        return _chained(trace, levels, network)
     parts: dict[int, Parts] = {}
     try:
-        trace = NeuronTrace(model, example, leaves)
-        groups, seen = trace.groups, [_seen(trace, level) for level in levels]
+        neurons = NeuronTrace(trace)
+        groups, seen = neurons.groups, [_seen(neurons, level) for level in levels]
         if any(level.form.parts and not level.form.channelwise for level in levels):
             classes = {number for number, group in enumerate(groups) if group.fixed}
             levels, parts = _with_parts(levels, [_made_by(level, groups, model) for level in levels], classes)
             if not all(level.form.closed for level in levels):
                 return _apart(levels)
-            groups = trace.within()
+            groups = neurons.within()
     except Exception as error:  # whatever a rule meets that is unknown to it
         if bound and isinstance(error, ValueError):
             raise ValueError(f"{network}: {error}") from error
@@ -99,17 +94,16 @@ def with_spaces(
     return numbered(found if joined else _telling(found))
 
 
-def _chained(
-    model: nn.Module, levels: list[Level], example: Tensor, network: str, leaves: Sequence[str]
-) -> list[Level]:
+def _chained(trace: Trace, levels: list[Level], network: str) -> list[Level]:
     """The levels of a chain that need not be affine, with the spaces of their neurons where these are not all of one.
 
     Raises:
         ValueError: see `_unfollowed`, `_not_followed`.
     """
+    example = trace.example
     try:
-        trace = NeuronTrace(model, example, leaves)
-        groups, seen = trace.groups, [_seen(trace, level) for level in levels]
+        neurons = NeuronTrace(trace)
+        groups, seen = neurons.groups, [_seen(neurons, level) for level in levels]
     except Exception as error:  # whatever a rule meets that is unknown to it
         return _not_followed(levels, example, network, error)
     spaces, found = dict[int, Space](), list[Level]()
@@ -186,9 +180,9 @@ def stream(levels: Sequence[Level], index: int) -> list[int]:
     return [number for number, level in enumerate(levels) if level.plain and level.writes[0].space is space]
 
 
-def _seen(trace: NeuronTrace, level: Level) -> dict[int, Tensor] | None:
+def _seen(neurons: NeuronTrace, level: Level) -> dict[int, Tensor] | None:
     """Where each group's neurons lie in a level's output, see `NeuronTrace.places`."""
-    return trace.places(
+    return neurons.places(
         level.output.node, min(level.axis, 1)
     )  # of several frames the trace has channels in the first axis
 

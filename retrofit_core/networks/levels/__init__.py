@@ -16,8 +16,9 @@ from .level import (
     merged,
     rows,
 )
-from .partition import partition, single_level
+from .partition import cut_trace, partition, single_level, trace_classifier
 from .reading import places_read, reads_one_by_one
+from .tracing import Trace
 
 __all__ = [
     "BOUNDARIES",
@@ -34,9 +35,11 @@ __all__ = [
     "Partwise",
     "Parts",
     "Space",
+    "Trace",
     "Written",
     "Tied",
     "compose",
+    "cut_trace",
     "each",
     "is_branched",
     "merged",
@@ -45,5 +48,6 @@ __all__ = [
     "reads_one_by_one",
     "rows",
     "single_level",
+    "trace_classifier",
     "unfolded",
 ]

@@ -19,7 +19,7 @@ from .kinds import operation
 from .layouts import Layout, layouts
 from .level import Level, compose
 from .segments import cut_into_segments, names_of
-from .tracing import trace
+from .tracing import Trace, folded, trace
 from .weights import batch_statistics, refuse_batch_statistics
 
 #: What is to be said of a network that is one level, which is not affine.
@@ -57,11 +57,27 @@ def partition(
             lie in two levels, a BatchNorm keeps no running statistics, or a level ends where the first axis counts
             neither samples nor samples and their tokens.
     """
+    return cut_trace(trace_classifier(model, example, leaves), boundaries, neuron_axis=neuron_axis)
+
+
+def trace_classifier(model: nn.Module, example: Tensor, leaves: Sequence[str] = ()) -> Trace:
+    """The trace of a model, of which `cut_trace` makes levels; see `partition`.
+
+    Raises:
+        ValueError: the model cannot be traced.
+    """
     model = unwrapped(model)
     refuse_archived(model, class_name(model))
-    model = as_classifier(model.eval(), example)
-    inside = boundaries == "layers"
-    graph, modules, folds = trace(model, leaves, example, whole=True, layers=inside, opened=inside)
+    return trace(as_classifier(model.eval(), example), leaves, example, whole=True)
+
+
+def cut_trace(
+    trace: Trace, boundaries: str | int | Sequence[str] = "preactivations", *, neuron_axis: int | None = None
+) -> list[Level]:
+    """The levels of a traced model; see `partition`."""
+    model, example, inside = trace.model, trace.example, boundaries == "layers"
+    of_levels, folds = folded(trace, layers=inside)
+    graph, modules = of_levels.graph, of_levels.modules
     _refuse_batch_statistics(graph, modules)
     axes = NeuronAxes(graph, modules, example)
     cuts = choose_cuts(graph, modules, boundaries, model)
@@ -89,9 +105,8 @@ def partition(
     ]
     _refuse_tied_weights(levels)
     opened = inside and any(isinstance(module, nn.MultiheadAttention) for module in model.modules())
-    facts = next(iter(graph.nodes)).meta
-    _check_composition(model, levels, example, exact=not folds and not opened and not facts["spelled"])
-    if facts["sizes"] or any(parts.get(node) != Layout() for segment in segments for node in segment.alive):
+    _check_composition(model, levels, example, exact=not folds and not opened and not trace.respelled)
+    if trace.sizes or any(parts.get(node) != Layout() for segment in segments for node in segment.alive):
         _check_samples(levels, example, opposite=wrapper_of(model, TakingPacked) is None)
     return levels
 

@@ -305,8 +305,8 @@ def inputs_of(model: nn.Module) -> list[str]:
     return several or [p.name for p in inputs[:1]]
 
 
-def traced(model: nn.Module, leaves: list[str], example: Tensor, *, whole: bool) -> fx.Graph:
-    """The graph of a model; the meta of its first node tells whether its code asks for "sizes".
+def traced(model: nn.Module, leaves: list[str], example: Tensor, *, whole: bool) -> tuple[fx.Graph, bool]:
+    """The graph of a model, and whether its code asks for sizes.
 
     Args:
         whole: modules inside of the model whose code cannot be followed are taken whole, and added to `leaves`.
@@ -319,8 +319,7 @@ def traced(model: nn.Module, leaves: list[str], example: Tensor, *, whole: bool)
         try:
             with torch.no_grad(), _noting_factories(tracer):
                 graph = tracer.trace(model)
-            next(iter(graph.nodes)).meta["sizes"] = tracer.sizes
-            return graph
+            return graph, tracer.sizes
         except Exception as error:
             if isinstance(error, Unregistered) or not (whole and tracer.stuck and tracer.stuck not in leaves):
                 raise

@@ -1,9 +1,11 @@
 """torch.fx traces of a model: without in-place operations and foldable BatchNorms, shapes recorded."""
 
+import copy
 import inspect
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -45,29 +47,44 @@ STAYS_RANDOM = (
 )
 
 
-def trace(
-    model: nn.Module,
-    leaves: Sequence[str],
-    example: Tensor,
-    *,
-    fold: bool = True,
-    whole: bool = False,
-    layers: bool = False,
-    opened: bool = False,
-) -> tuple[fx.Graph, dict[Any, Any], dict[str, tuple[tuple, ...]]]:
-    """The traced graph without in-place operations and foldable BatchNorms, the objects behind its targets, the folds
-    of each layer, those that are to be put back first before the others.
+@dataclass(eq=False)
+class Trace:
+    """A model's operations on an example, followed once: levels are cut from it, neurons are followed in it.
 
-    The nodes hold the shapes of their values on the example, see `record_values`; the meta of the first one tells whether sums
-    were "spelled" anew, which rounds otherwise.
+    Nothing is written in place. The nodes hold the shapes of their values on the example, see `record_values`.
+    """
+
+    model: nn.Module
+    graph: fx.Graph
+    modules: dict[Any, Any]
+    """The objects behind the graph's targets"""
+    example: Tensor
+    """(B, ...)"""
+    sizes: bool
+    """Whether the model's code asks for sizes"""
+    respelled: bool
+    """Whether sums were spelled anew, which rounds otherwise"""
+
+    def copy(self) -> "Trace":
+        """One whose graph may be changed; its nodes keep their names."""
+        return replace(self, graph=copy.deepcopy(self.graph), modules=dict(self.modules))
+
+    @torch.no_grad()
+    def of_one(self) -> "Trace":
+        """One with the shapes of the first sample alone."""
+        if len(self.example) == 1:
+            return self
+        one = replace(self.copy(), example=self.example[:1])
+        record_values(one.graph, one.modules, one.example, self.model)
+        return one
+
+
+def trace(model: nn.Module, leaves: Sequence[str], example: Tensor, *, whole: bool = False) -> Trace:
+    """A model followed on an example.
+
     Args:
         example: (B, ...) input; control flow may ask for shapes, which are taken from it.
-        fold: False keeps every BatchNorm where it is. A BatchNorm behind a Linear is folded only where it reads flat tensors,
-            not tokens.
         whole: take modules whole whose code cannot be followed, as if `leaves` named them.
-        layers: for levels behind every layer. Layer scales are folded, too; what is left of BatchNorms of maps becomes
-            convolutions that work channel by channel, noted as folds.
-        opened: take attention modules apart, see `open_attention`.
     Raises:
         ValueError: `leaves` names no submodule, the model cannot be traced, does not run on the example, or takes more than
             one input.
@@ -75,14 +92,12 @@ def trace(
     unknown = set(leaves) - {name for name, _ in model.named_modules()}
     if unknown:
         raise ValueError(f"leaves={sorted(unknown)} are not submodules of {class_name(model)}.")
-    graph = _traced(model, list(leaves), example, whole)
+    graph, sizes = _traced(model, list(leaves), example, whole)
     modules = _targets(model, graph)
     _name_no_tensors(graph, modules)
     in_place = remove_inplace(graph, modules)
     _remove_dropout(graph, class_name(model))
-    next(iter(graph.nodes)).meta["spelled"] = spell_sums(graph)
-    if opened:
-        open_attention(graph, modules)
+    respelled = spell_sums(graph)
     with torch.no_grad():
         output, writing = record_values(graph, modules, example, model)
         if writing:
@@ -90,24 +105,47 @@ def trace(
             output, _ = record_values(graph, modules, example, model)
         if in_place or writing:
             _check_views(model, example, output)
-    for node in reversed(list(graph.nodes)):  # what the code asked for, and the graph does not need
-        asked = node.op == "get_attr" or not node.meta["holds_tensors"]
-        if not node.users and node.op not in ("placeholder", "output") and asked:
-            graph.erase_node(node)
-    next(iter(graph.nodes)).meta["spelled"] |= call_layers(graph, modules)
+    _erase_unused(graph)
+    respelled |= call_layers(graph, modules)
+    return Trace(model, graph, modules, example, sizes, respelled)
+
+
+def folded(trace: Trace, *, layers: bool = False) -> tuple[Trace, dict[str, tuple[tuple, ...]]]:
+    """The trace with BatchNorms in the layers before them, and the folds of each layer in the order in which to put them back.
+
+    A BatchNorm behind a Linear is folded only where it reads flat tensors, not tokens.
+
+    Args:
+        layers: for levels behind every layer. Attention modules are taken apart, layer scales are folded, transposed
+            convolutions and bilinear layers become layers that levels know, and what is left of BatchNorms of maps becomes
+            convolutions that work channel by channel.
+    """
+    trace = trace.copy()
+    graph, modules = trace.graph, trace.modules
+    if layers and open_attention(graph, modules):
+        with torch.no_grad():
+            record_values(graph, modules, trace.example, trace.model)
+        _erase_unused(graph)
     folds = [call_convolutions(graph, modules), call_products(graph, modules)] if layers else []
-    folds += [_fold_batchnorms(graph, modules)] if fold else []
+    folds.append(_fold_batchnorms(graph, modules))
     if layers:
         folds += [fold_scales(graph, modules), _norms_by_channel(graph, modules)]
     names = dict.fromkeys(name for of_step in folds for name in of_step)
     return (
-        graph,
-        modules,
+        trace,
         {name: tuple(of_step[name] for of_step in reversed(folds) if name in of_step) for name in names},
     )
 
 
-def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -> fx.Graph:
+def _erase_unused(graph: fx.Graph) -> None:
+    """Erase what the model's code asked for and the graph does not need: sizes, and tensors that nothing reads."""
+    for node in reversed(list(graph.nodes)):
+        asked = node.op == "get_attr" or not node.meta["holds_tensors"]
+        if not node.users and node.op not in ("placeholder", "output") and asked:
+            graph.erase_node(node)
+
+
+def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -> tuple[fx.Graph, bool]:
     name = class_name(model)
     inputs = inputs_of(model)
     if len(inputs) != 1:

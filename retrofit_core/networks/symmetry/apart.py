@@ -12,9 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from ..levels.tracing import Trace, trace
+from ..levels.weights import refuse_computed_weights
 from ..training_flags import evaluating
+from ..wrappers import class_name
 from .group import Group, Junction, Point
-from .groups import assembled, recorded
+from .groups import assembled
 from .rules import Rules, axis_of, function_name, on_axis, varying_axes
 
 
@@ -34,20 +37,21 @@ def groups_apart(
         ValueError: as `neuron_groups`, or a side of a sum that is made of more than one group.
     """
     with evaluating(model):
-        graph, modules = recorded(model, example, leaves)
-        rules = _Apart(model, graph, modules, Rules(model, graph, modules), joint_qk)
-        groups = assembled(rules, model)
+        refuse_computed_weights(model, class_name(model))
+        of_one = trace(model, leaves, example[:1])
+        rules = _Apart(of_one, Rules(of_one), joint_qk)
+        groups = assembled(rules)
         return [replace(group, junction=rules.junction_of(group, groups)) for group in groups]
 
 
 class _Apart(Rules):
     """The same pass, in which a sum makes new neurons."""
 
-    def __init__(self, model: nn.Module, graph: fx.Graph, modules: dict[Any, Any], joined: Rules, joint_qk: bool):
+    def __init__(self, trace: Trace, joined: Rules, joint_qk: bool):
         self.joined, self.joint_qk = joined, joint_qk
         self.depths: dict[fx.Node, int] = {}  # operations on the longest way from the input
         self.sums: list[tuple[Tensor, list[Tensor], tuple[Point, Point]]] = []  # what is made, both sides
-        super().__init__(model, graph, modules)
+        super().__init__(trace)
 
     def _follow(self, node: fx.Node) -> Any:
         self.depths[node] = max((1 + self.depths.get(other, 0) for other in node.all_input_nodes), default=0)

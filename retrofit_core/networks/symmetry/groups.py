@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from ..levels.kinds import TRANSPARENT, is_activation, is_sum
-from ..levels.tracing import trace
+from ..levels.tracing import Trace, trace
 from ..levels.weights import refuse_computed_weights
 from ..training_flags import evaluating
 from ..wrappers import class_name
@@ -34,41 +34,40 @@ IN_PLACE = -1
 
 def neuron_groups(model: nn.Module, example: Tensor, *, leaves: Sequence[str] = ()) -> list[Group]:
     """The groups of a network in the order in which they are computed; the classes come last. See `NeuronTrace`."""
-    return NeuronTrace(model, example, leaves).groups
+    with evaluating(model):
+        return NeuronTrace(trace(model, leaves, example[:1])).groups
 
 
 class NeuronTrace:
-    """The neuron groups of a network, all read off one torch.fx trace by rules for operations.
+    """The neuron groups of a network, all read off its trace by rules for operations.
 
     Any network will do whose operations have a rule. The groups are checked: a random reordering must leave the outputs alone.
 
     Args:
-        example: (B, ...) input; its first sample is used.
-        leaves: see `partition`.
+        trace: of the network in evaluation mode; the first sample of its example is used.
     Raises:
-        ValueError: the network cannot be traced, computes a weight from other tensors, or has an operation without a rule
-            (it is named).
+        ValueError: the network computes a weight from other tensors, or has an operation without a rule (it is named).
     """
 
-    def __init__(self, model: nn.Module, example: Tensor, leaves: Sequence[str] = ()) -> None:
-        with evaluating(model):
-            self.model, (self.graph, self.modules) = model, recorded(model, example, leaves)
-            # what is taken out of a tensor goes with its others where it can (a shuffle of channels)
-            for pieces in (False, True):  # and by itself where other functions follow
-                self.rules = Rules(model, self.graph, self.modules, pieces=pieces)
-                self.groups = assembled(self.rules, model)
-                try:
-                    _check(model, self.groups, example[:1])
-                    break
-                except ValueError:
-                    if pieces:
-                        raise
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace.of_one()
+        refuse_computed_weights(trace.model, class_name(trace.model))
+        # what is taken out of a tensor goes with its others where it can (a shuffle of channels)
+        for pieces in (False, True):  # and by itself where other functions follow
+            self.rules = Rules(self.trace, pieces=pieces)
+            self.groups = assembled(self.rules)
+            try:
+                _check(trace.model, self.groups, self.trace.example)
+                break
+            except ValueError:
+                if pieces:
+                    raise
         self.tensors = {node.name: ids for node, ids in self.rules.values.items() if isinstance(ids, Tensor)}
 
     def within(self) -> list[Group]:
         """The groups where grouped convolutions make neurons of their own, which are free within their parts as long as the parts
         stay together. No order of these groups alone keeps the function, so they are not checked."""
-        return assembled(Rules(self.model, self.graph, self.modules, within=True), self.model)
+        return assembled(Rules(self.trace, within=True))
 
     def places(self, node: str, axis: int) -> dict[int, Tensor] | None:
         """Where each group's neurons lie in a tensor of the trace.
@@ -107,14 +106,7 @@ class NeuronTrace:
         return numbers | {IN_PLACE: torch.tensor([FIXED])}
 
 
-def recorded(model: nn.Module, example: Tensor, leaves: Sequence[str]) -> tuple[fx.Graph, dict[Any, Any]]:
-    """The trace of a network in evaluation mode, with the shapes of the first sample's values, and its modules."""
-    refuse_computed_weights(model, class_name(model))
-    graph, modules, _ = trace(model, leaves, example[:1], fold=False)
-    return graph, modules
-
-
-def assembled(rules: Rules, model: nn.Module) -> list[Group]:
+def assembled(rules: Rules) -> list[Group]:
     """The groups: neurons that occur in the same tensors, equally often and under the same labels; not what buffers alone hold
     (coordinates), which are no network's own."""
     axes = list(_axes(rules))
@@ -130,10 +122,10 @@ def assembled(rules: Rules, model: nn.Module) -> list[Group]:
         signature = tuple((number, len(same_positions)) for number, same_positions in positions.items())
         alike[signature, tuple(labels[neuron]), neuron in head].append(neuron)
     groups = [
-        _group(rules, model, axes, {neuron: where[neuron] for neuron in neurons}, fixed)
+        _group(rules, axes, {neuron: where[neuron] for neuron in neurons}, fixed)
         for (_, _, fixed), neurons in alike.items()  # type: ignore[misc]
     ]
-    buffers = {name for name, _ in model.named_buffers()}
+    buffers = {name for name, _ in rules.model.named_buffers()}
     makers = [{part.name for part in group.parts if part.kind != "in"} for _, group in groups]  # none: behind a sum
     trained = [pair for pair, names in zip(groups, makers, strict=True) if not names or names - buffers]
     return _named_apart([group for _, group in sorted(trained, key=lambda pair: pair[0])])
@@ -153,7 +145,6 @@ def _labels(rules: Rules) -> dict[int, list[object]]:
 
 def _group(
     rules: Rules,
-    model: nn.Module,
     axes: list[tuple[str, int, Tensor, str]],
     where: dict[int, dict[int, list[int]]],
     fixed: bool,
@@ -169,7 +160,7 @@ def _group(
         for number, (name, axis, _, kind) in ((number, axes[number]) for number in numbers)
     ]
     name = axes[first][0].rpartition(".")[0]
-    kind = type(model.get_submodule(name)).__name__
+    kind = type(rules.model.get_submodule(name)).__name__
     points = tuple(_points(rules, neurons))
     if axes[first][3] == "in":  # made by a sum (`groups_apart`), which has no name
         name = f"{name} (inputs)"

@@ -26,6 +26,7 @@ from ..levels.kinds import (
     is_sum,
     words,
 )
+from ..levels.tracing import Trace
 from .ids import FIXED, Ids
 
 POOLS = [f"{kind}Pool{d}d" for kind in ("Max", "Avg", "AdaptiveAvg", "AdaptiveMax") for d in (1, 2, 3)]
@@ -69,33 +70,32 @@ class Seen:
 
 
 class Rules:
-    """One pass over a traced graph whose shapes are recorded.
+    """One pass over the trace of a network.
 
     Args:
+        trace: of one sample.
         within: grouped convolutions make neurons of their own, so that neurons within their parts are told apart.
         pieces: neurons that are taken out of a tensor are told apart from its others, whatever becomes of both.
     """
 
     def __init__(
         self,
-        model: nn.Module,
-        graph: fx.Graph,
-        modules: dict[Any, Any],
+        trace: Trace,
         *,
         within: bool = False,
         pieces: bool = False,
     ) -> None:
-        self.ids, self.modules, self.within, self.pieces = Ids(), modules, within, pieces
-        self.names = {
-            id(tensor): name for name, tensor in reversed([*model.named_parameters(), *model.named_buffers()])
-        }
+        self.model, self.modules, self.ids = trace.model, trace.modules, Ids()
+        self.within, self.pieces = within, pieces
+        named = [*self.model.named_parameters(), *self.model.named_buffers()]
+        self.names = {id(tensor): name for name, tensor in reversed(named)}
         self.axes: dict[tuple[str, int], tuple[Tensor, str]] = {}  # (tensor, axis) -> numbers along it, kind
         self.tied: set[tuple[str, int]] = set()  # (tensor, axis) whose neurons are both made and read there
         self.entries: dict[str, Tensor] = {}  # tensors that take part entry by entry (positions, class tokens)
         self.splits: list[dict[int, Any]] = []  # neurons of different labels are not exchanged
         self.seen: list[Seen] = []
         self.values: dict[fx.Node, Any] = {}
-        for node in graph.nodes:
+        for node in trace.graph.nodes:
             if node.op == "output":
                 self.head = self.values[node.args[0]]
             elif node.meta["holds_tensors"]:

@@ -56,9 +56,9 @@ class Watched(fx.Interpreter):
         window: int | None = None,
         leaves: Sequence[str] = (),
     ):
-        graph, modules, _ = trace(model.eval(), leaves, example, fold=False)
-        super().__init__(fx.GraphModule(modules, graph))
-        self.graph, self.after, self.window = graph, after, window
+        traced = trace(model.eval(), leaves, example)
+        super().__init__(fx.GraphModule(traced.modules, traced.graph))
+        self.graph, self.after, self.window = traced.graph, after, window
         self.points = {self._key(point): point for group in groups for point in group.points}
         self.watched: dict[tuple[str, str], Tensor] = {}
 
