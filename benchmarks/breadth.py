@@ -34,10 +34,10 @@ from machine import read, write
 from torch import Tensor, nn
 
 from retrofit_core.fusion.fit import Ridge
-from retrofit_core.fusion.spaces import Levels
+from retrofit_core.fusion.joint_spaces import Levels
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import cut_trace, is_branched, partition, single_level, trace_classifier
-from retrofit_core.networks.streams import with_spaces
+from retrofit_core.networks.spaces import with_spaces
 from retrofit_core.networks.symmetry import neuron_groups, shuffled
 from retrofit_core.system.registry import first_line
 

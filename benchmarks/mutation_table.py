@@ -575,7 +575,7 @@ MUTATIONS = [
     ),
     Mutation(
         "blocks: the scores of a stream are those of one level",
-        "retrofit_core/fusion/spaces.py",
+        "retrofit_core/fusion/joint_spaces.py",
         "own[written.places] = torch.stack(made[written.space.number]).mean(0)[:, None]",
         "pass",
         "tests/test_blocks.py::test_streams_get_one_grouping_and_the_mean_of_their_scores",
@@ -757,7 +757,7 @@ MUTATIONS = [
     ),
     Mutation(
         "channels: neurons side by side in the order of their levels",
-        "retrofit_core/fusion/spaces.py",
+        "retrofit_core/fusion/joint_spaces.py",
         "known[theirs] = ours[space.labels(space.first, labels(space.first))]",
         "known[theirs] = space.labels(space.first, labels(space.first))[:, None]",
         "tests/test_channelwise.py::test_neurons_of_several_levels_side_by_side_keep_their_groups",

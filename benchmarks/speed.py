@@ -30,9 +30,9 @@ from sklearn import cluster
 from retrofit_core import METHODS, importance_scores, partition
 from retrofit_core.fusion.grouping import KMeans
 from retrofit_core.fusion.importance import Conductance
+from retrofit_core.fusion.joint_spaces import Levels
 from retrofit_core.fusion.moments import lags, solve
 from retrofit_core.fusion.results import LevelReport
-from retrofit_core.fusion.spaces import Levels
 from retrofit_core.fusion.walk import Walk
 from retrofit_core.networks.architectures import build, parse
 from retrofit_core.networks.levels import Level

@@ -20,7 +20,7 @@ from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.attention import attention_maps, of_heads
 from retrofit_core.networks.levels import compose, cut_trace, trace_classifier
-from retrofit_core.networks.streams import with_spaces
+from retrofit_core.networks.spaces import with_spaces
 from retrofit_core.networks.symmetry import shuffled, tensors
 from tests.flat import Kept, fuse
 from tests.marks import each_case

@@ -10,7 +10,7 @@ from torch import nn
 
 from retrofit_core.fusion import walk
 from retrofit_core.fusion.grouping import Grouping, ordered_like
-from retrofit_core.fusion.spaces import Levels
+from retrofit_core.fusion.joint_spaces import Levels
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.batchnorm import BatchNorm
 from retrofit_core.networks.levels import merged, partition

@@ -12,9 +12,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from retrofit_core.fusion import walk as walks
 from retrofit_core.fusion.contributors import Alone, Parties, Processes
+from retrofit_core.fusion.joint_spaces import Levels
 from retrofit_core.fusion.moments import Moments, Rows, layersums
 from retrofit_core.fusion.samples import as_tensors
-from retrofit_core.fusion.spaces import Levels
 from retrofit_core.fusion.walk import Walk
 from retrofit_core.networks.levels import compose, each, partition, rows
 from retrofit_core.system.runtime import Runtime

@@ -134,7 +134,7 @@ def levels_command(
     from ..networks.composites import COMPOSITES
     from ..networks.levels import Heads, cut_trace, is_branched, single_level, trace_classifier
     from ..networks.outputs import as_classifier
-    from ..networks.streams import with_spaces
+    from ..networks.spaces import with_spaces
     from ..runs.config import read_boundaries
 
     config = config_of(context)
@@ -176,7 +176,7 @@ def levels_command(
 
 def _describe(levels: "Sequence[Level]", index: int) -> dict[str, Any]:
     from ..networks.levels import Heads
-    from ..networks.streams import stream
+    from ..networks.spaces import stream
 
     level, alike = levels[index], stream(levels, index)
     return {

@@ -20,10 +20,10 @@ from .grouping import GROUPINGS, Grouper, Grouping, KMeans
 from .importance import Importance, as_importance, check_covered, importance_name
 from .importance.base import Scores
 from .importance.parents import check_parents_data, parents_scores
+from .joint_spaces import JointSpace, Levels
 from .network_levels import check_groupings, cut_into_levels
 from .results import FusionResult, level_report
 from .search import Search
-from .spaces import JointSpace, Levels
 from .task import Algorithm, Cost, Takes, Task, carry_out
 from .walk import Walk
 

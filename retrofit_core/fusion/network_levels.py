@@ -21,10 +21,10 @@ from ..networks.levels import (
     merged,
     trace_classifier,
 )
-from ..networks.streams import numbered, stream, with_spaces
+from ..networks.spaces import numbered, stream, with_spaces
 from ..system.device import on_device
 from .grouping import Grouper, SameIndex
-from .spaces import Levels
+from .joint_spaces import Levels
 
 #: The way out of levels inside of blocks.
 INSTEAD = "Use fit='gradient' (HF-Gradient, KF-Gradient); if you named boundaries, leave them out."

@@ -13,8 +13,8 @@ from torch import Tensor
 from ..networks.levels import Heads, Parts
 from .fit.heads import head_groupings, read_back
 from .grouping import Grouping, SameIndex, alike, among, grouped, grouped_cost, grouped_within, part_gram
+from .joint_spaces import JointSpace, Levels
 from .moments import Moments, Rows
-from .spaces import JointSpace, Levels
 from .walk import Step
 
 

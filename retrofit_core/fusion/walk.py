@@ -25,11 +25,11 @@ from ..system.device import Stopwatch, check_sums, rows_per_batch, sum_dtype
 from ..system.runtime import Journal, Runtime
 from .budget import boundary_bytes, dual_bytes, working_bytes
 from .contributors import Alone, Contributors
+from .joint_spaces import Levels
 from .mapping import Groups, groups_read, mapped_weights
 from .moments import Moments, MomentSums, Rows, dual_is_cheaper
 from .moments.layersums import LayerRows, LayerSums, PartwiseSums
 from .results import LevelReport
-from .spaces import Levels
 
 #: Most samples per forward pass: large enough for full-speed convolutions and long sums.
 BATCH = 400

@@ -10,10 +10,10 @@ from ...networks.levels import each
 from ...system.runtime import Runtime
 from ...system.settings import Value
 from ..grouping import Grouping
+from ..joint_spaces import Levels
 from ..mapping import Groups, mapped_weights
 from ..moments import Moments, Rows, Solution
 from ..results import Fitted
-from ..spaces import Levels
 from ..walk import Step, Walk
 
 

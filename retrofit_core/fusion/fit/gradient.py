@@ -13,9 +13,9 @@ from ...system.monitor import Monitor
 from ...system.settings import FRACTION, setting
 from ...training.descent import Descent, descend, renew
 from ..grouping import Grouping
+from ..joint_spaces import Levels
 from ..moments import Moments, Rows, Solution, cross_of
 from ..results import Fitted
-from ..spaces import Levels
 from ..targets import Targets, excess
 from ..walk import Step
 from .base import Fit

@@ -11,9 +11,9 @@ from torch import Tensor
 from ...networks.levels import Heads, Level, compose, places_read, reads_one_by_one
 from ...system.settings import setting
 from ..grouping import Grouping
+from ..joint_spaces import Levels
 from ..moments import Moments, Rows, Solution, product_dtype, ridge_strength, solve, squared_misses
 from ..results import Fitted
-from ..spaces import Levels
 from ..walk import Step
 from .base import Fit, check_mapped
 from .forms import SOLVERS

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from ...data import Images
 from ...fusion.fit.heads import read_back
+from ...fusion.joint_spaces import Levels
 from ...fusion.results import LevelReport
-from ...fusion.spaces import Levels
 from ...networks.composites import mean_of_softmax
 from ...networks.levels import Boundary, Level, compose
 from ...system.device import rows_per_batch

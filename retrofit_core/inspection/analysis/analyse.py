@@ -16,9 +16,9 @@ from ...fusion.fit import missing_targets
 from ...fusion.grouping import SameIndex, alike
 from ...fusion.importance import IMPORTANCE, as_importance
 from ...fusion.importance.parents import parents_scores
+from ...fusion.joint_spaces import Levels
 from ...fusion.results import FusionResult, LevelReport
 from ...fusion.samples import parents_data
-from ...fusion.spaces import Levels
 from ...fusion.targets import Targets, weighted_means
 from ...fusion.task import Task
 from ...fusion.walk import Step, Walk

@@ -11,7 +11,7 @@ from ...fusion.algorithm import FusionPlan
 from ...fusion.budget import boundary_bytes, columns, working_bytes
 from ...fusion.fit import Fit
 from ...fusion.importance import IMPORTANCE
-from ...fusion.spaces import Levels
+from ...fusion.joint_spaces import Levels
 from ...inspection.analysis import ROWS, SEEDS
 from ...networks.levels import Level
 from ...system import device as devices

@@ -14,8 +14,8 @@ from ...fusion.budget import columns
 from ...fusion.fit import Fit, Ridge
 from ...fusion.grouping import Grouper
 from ...fusion.importance import IMPORTANCE, Importance
+from ...fusion.joint_spaces import Levels
 from ...fusion.moments import dual_is_cheaper, lags
-from ...fusion.spaces import Levels
 from ...fusion.task import Cost
 from ...inspection.analysis import SEEDS, TEST_IMAGES
 from ...networks.levels import Heads

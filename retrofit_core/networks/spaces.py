@@ -36,85 +36,69 @@ def with_spaces(trace: Trace, levels: list[Level], network: str, *, inside: bool
     Raises:
         ValueError: the network's neurons cannot be followed, or a level makes neurons of several spaces that cannot be grouped.
     """
-    bound = is_branched(levels) or any(level.form.adds for level in levels)
-    joined = bound or any(level.form.parts or _vectors(level) for level in levels)
-    closed = all(level.form.closed for level in levels)
-    if bound and not closed:
+    branched = is_branched(levels) or any(level.form.adds for level in levels)
+    joined = branched or any(level.form.parts or _vectors(level) for level in levels)
+    closed = all(level.form.closed for level in levels) and (joined or inside)  # else a chain that gradient fits take
+    if branched and not closed:
         return _apart(levels)
-    model, example = trace.model, trace.example
-    if not bound and not (closed and (joined or inside)):
-        return _chained(trace, levels, network)
     parts: dict[int, Parts] = {}
     try:
-        neurons = NeuronTrace(trace)
-        groups, seen = neurons.groups, [_seen(neurons, level) for level in levels]
-        if any(level.form.parts and not level.form.channelwise for level in levels):
+        traced = NeuronTrace(trace)
+        groups, seen = traced.groups, [_places(traced, level) for level in levels]
+        if closed and any(level.form.parts and not level.form.channelwise for level in levels):
             classes = {number for number, group in enumerate(groups) if group.fixed}
-            levels, parts = _with_parts(levels, [_made_by(level, groups, model) for level in levels], classes)
+            levels, parts = _with_parts(levels, [_made_by(level, groups, trace.model) for level in levels], classes)
             if not all(level.form.closed for level in levels):
                 return _apart(levels)
-            groups = neurons.within()
+            groups = traced.within()
     except Exception as error:  # whatever a rule meets that is unknown to it
-        if bound and isinstance(error, ValueError):
+        if branched and isinstance(error, ValueError):
             raise ValueError(f"{network}: {error}") from error
-        if bound:
+        if branched:
             raise
-        unknown = [level.form.parts > 0 or bool(_vectors(level)) for level in levels]
+        unknown = [closed and (level.form.parts > 0 or bool(_vectors(level))) for level in levels]
         levels = [
             _not_affine(level, _reason(error)) if no else level for level, no in zip(levels, unknown, strict=True)
         ]
-        return _not_followed(levels, example, network, error)
+        return _not_followed(levels, trace.example, network, error)
     try:
-        rows = [_made_by(level, groups, model) for level in levels]
-        made = _makers(groups, rows)
-        heads = {level: attention for attention in attentions(levels, made, example) for level in attention.levels}
+        makes = [
+            _made_by(level, groups, trace.model) if level.form.closed else _movable(seen[index])
+            for index, level in enumerate(levels)
+        ]
+        found = attentions(levels, _makers(groups, makes), trace.example) if closed else []
     except ValueError as error:
         raise ValueError(f"{network}: {error}") from error
-    spaces, found = dict[int, Space](), list[Level]()
-    for index, (level, own) in enumerate(zip(levels, rows, strict=True)):
+    heads = {level: attention for attention in found for level in attention.levels}
+    spaces, writing = dict[int, Space](), list[Level]()
+    for index, (level, places) in enumerate(zip(levels, makes, strict=True)):
         if index in heads:
-            found.append(replace(level, writes=_whole(level, index, blocks=heads[index])))
+            writing.append(replace(level, writes=_whole(level, index, blocks=heads[index])))
             continue
-        if level.form.channelwise and not (_followed(level, own) and all(number in spaces for number in own)):
+        if closed and level.form.channelwise and not (_followed(level, places) and places.keys() <= spaces.keys()):
             why = (
                 "it works channel by channel, on channels that no level before it makes, so their groups are not known"
             )
             return _apart([*levels[:index], _not_affine(level, why), *levels[index + 1 :]])
-        if not bound and not _followed(level, own):
-            found.append(replace(level, writes=_unfollowed(levels, index, seen[index], example, network)))
+        if not branched and not _followed(level, places):
+            unknown = _unfollowed(levels, index, seen[index], trace.example, network)
+            writing.append(replace(level, writes=unknown))
             continue
-        if not _followed(level, own) and (fixed := _in_place(seen[index])) is not None:
-            own = {**own, IN_PLACE: fixed}  # heads, pixels: what stays where it is in every network
-        if why := _why_not_grouped(level, own, in_parts=index in parts):
+        if not _followed(level, places) and (fixed := _in_place(seen[index])) is not None:
+            places = {**places, IN_PLACE: fixed}  # heads, pixels: what stays where it is in every network
+        if why := _why_not_grouped(level, places, in_parts=index in parts):
             raise ValueError(f"{network}: the neurons of level {level.name!r} {why}. {INSTEAD}")
-        found.append(replace(level, writes=_written(index, own, groups, spaces, parts.get(index))))
-    found = [
-        replace(level, carried=_carried_by(level, groups, rows[:index], network)) for index, level in enumerate(found)
+        writing.append(replace(level, writes=_written(index, places, groups, spaces, parts.get(index))))
+    writing = [
+        replace(level, carried=_carried_by(level, groups, makes[:index], network if closed else ""))
+        for index, level in enumerate(writing)
     ]
-    return numbered(found if joined else _telling(found))
+    return numbered(writing if joined and closed else _telling(writing, streams=closed))
 
 
-def _chained(trace: Trace, levels: list[Level], network: str) -> list[Level]:
-    """The levels of a chain that need not be affine, with the spaces of their neurons where these are not all of one.
-
-    Raises:
-        ValueError: see `_unfollowed`, `_not_followed`.
-    """
-    example = trace.example
-    try:
-        neurons = NeuronTrace(trace)
-        groups, seen = neurons.groups, [_seen(neurons, level) for level in levels]
-    except Exception as error:  # whatever a rule meets that is unknown to it
-        return _not_followed(levels, example, network, error)
-    spaces, found = dict[int, Space](), list[Level]()
-    for index, (level, own) in enumerate(zip(levels, seen, strict=True)):
-        carried = _carried_by(level, groups, [before or {} for before in seen[:index]])
-        if own is None or not _followed(level, own) or IN_PLACE in own:
-            writes = _unfollowed(levels, index, own, example, network)
-        else:
-            writes = _written(index, own, groups, spaces)
-        found.append(replace(level, writes=writes, carried=carried))
-    return numbered(_telling(found, streams=False))
+def _movable(places: Mapping[int, Tensor] | None) -> dict[int, Tensor]:
+    """Of the places of a level's neurons those of groups: what stays where it is in every network is no group."""
+    return {number: positions for number, positions in (places or {}).items() if number != IN_PLACE}
 
 
 def _makers(groups: Sequence[Group], rows: Sequence[Mapping[int, Tensor]]) -> dict[Group, dict[int, Tensor]]:
@@ -180,7 +164,7 @@ def stream(levels: Sequence[Level], index: int) -> list[int]:
     return [number for number, level in enumerate(levels) if level.plain and level.writes[0].space is space]
 
 
-def _seen(neurons: NeuronTrace, level: Level) -> dict[int, Tensor] | None:
+def _places(neurons: NeuronTrace, level: Level) -> dict[int, Tensor] | None:
     """Where each group's neurons lie in a level's output, see `NeuronTrace.places`."""
     return neurons.places(
         level.output.node, min(level.axis, 1)
@@ -375,7 +359,7 @@ def _carried(
             f"not known what it is in the fused network. {INSTEAD}"
         )
     if whole:  # as they lie in that level
-        every = torch.arange(sum(index.numel() for index in own.values()))
+        every = torch.cat([index.flatten() for index in own.values()])
         return Carried(name, axes.pop(), ((whole[0], every, every[:, None]),))
     return Carried(
         name,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.levels import Heads, Level, Parts, is_branched
-from ..networks.streams import stream
+from ..networks.spaces import stream
 
 #: Gives the groups (m,) of an earlier level's neurons.
 Labels = Callable[[int], Tensor]
