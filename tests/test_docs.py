@@ -14,7 +14,7 @@ import pytest
 import typer.main
 
 from retrofit_core.cli import main
-from retrofit_core.cli.terminal import app
+from retrofit_core.cli.application import app
 from retrofit_core.data import load
 from retrofit_core.networks.architectures import build
 from retrofit_core.system.monitor import Monitor

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from retrofit_core.cli import terminal
+from retrofit_core.cli import application
 from retrofit_core.cli.words import words
 
 ROOT = Path(__file__).parents[1]
@@ -95,14 +95,14 @@ def test_the_help_of_a_command_imports_torch_once(tmp_path):
 def test_kept_words_of_a_help_are_found_again_where_they_do_not_hold(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     expected = dict(words())
-    assert terminal._words() == expected
+    assert application._words() == expected
     (kept,) = (tmp_path / "retrofit-workbench").iterdir()
     content = json.loads(kept.read_text())
     for state, broken in ((content["state"], False), (content["state"][1:], True), (None, True)):
         kept.write_text(json.dumps({"state": state, "words": {"methods": "old"}}) if state else "[")
-        assert (terminal._words() == expected) is broken
+        assert (application._words() == expected) is broken
     monkeypatch.setenv("XDG_CACHE_HOME", str(kept))  # a file: nothing can be kept there
-    assert terminal._words() == expected
+    assert application._words() == expected
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ import pytest
 import typer.main
 
 from retrofit_core.cli import documentation, main
-from retrofit_core.cli.terminal import app
+from retrofit_core.cli.application import app
 from retrofit_core.methods import METHODS
 from retrofit_core.system.settings import settings_of
 from tests.marks import each_case

@@ -6,7 +6,7 @@ import typer.cli
 import typer.main
 
 from retrofit_core.cli import main  # noqa: F401 - registers the commands
-from retrofit_core.cli.terminal import app
+from retrofit_core.cli.application import app
 from retrofit_core.cli.words import words
 
 

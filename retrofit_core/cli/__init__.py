@@ -14,7 +14,7 @@ from . import landscape  # noqa: F401  # isort: skip
 from . import experiments  # noqa: F401  # isort: skip
 from . import commands  # noqa: F401  # isort: skip
 from . import documentation  # noqa: F401  # isort: skip
-from .terminal import app
+from .application import app
 
 __all__ = ["main"]
 

@@ -1,85 +1,62 @@
 """retrofit compare"""
 
-from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.measure import Measurement
 from rich.table import Table
 
 from ..runs.config import SHARED_OPTIONS, OptionFlags, RunConfig
-from .fields import config_of, options_of
-from .progress import progress
-from .terminal import (
-    Json,
-    Logits,
-    Parents,
-    advised,
-    check_checkpoints,
-    check_folder,
-    command,
-    new_table,
-    out,
-    print_json,
-)
+from ..system.settings import AT_LEAST_ONE, same_as, setting
+from .application import command
+from .checks import check_checkpoints, check_folder
+from .fields import Shared, argument, config_of, options_of
+from .progress import advised, progress
+from .terminal import new_table, out, print_json, say
 
 if TYPE_CHECKING:
     from ..runs.leaderboard import Leaderboard
 
 NOTHING_FUSED = 1  # exit code of a comparison in which no method gave a network
 WIDE = 10_000  # characters: more than any table
-
-
 #: What differs from run to run, and what all methods have at its default.
 NOT_SHARED = ("method", "augment", "auto_augment")
 
 
+@dataclass(frozen=True, kw_only=True)
+class CompareRequest:
+    """What is asked of `retrofit compare`, beside the config that all runs share."""
+
+    models: tuple[Path, ...] = argument((), "Parents; the first one gives the architecture.")
+    methods: str = setting(
+        "all",
+        "all, or names separated by commas, each with its options behind plus signs: all,zipit+repair=true. Another grouping "
+        "and options of a score stand there too: kf-linear+grouping=local_search+max_swaps=50+steps=20.",
+    )
+    importance: str = setting("uniform", "Names separated by commas: {scores}.")
+    images: int | None = setting(None, "Test images, balanced over the classes. Default: all.", AT_LEAST_ONE)
+    records: Path | None = setting(
+        None,
+        "Keep each run's record in this folder; a finished run is not repeated, so an interrupted comparison goes on.",
+    )
+    also: tuple[Path, ...] = setting(
+        (), "A finished record, of any name, which takes the place of a new run of the same work; repeatable."
+    )
+    evaluate: bool = setting(False, "Measure each run's networks into its record, as `retrofit fuse --evaluate` does.")
+    analyse: bool = setting(False, "Analyse the levels into each record, as `retrofit fuse --analyse` does.")
+    out: Path | None = setting(
+        None,
+        "Write leaderboard.csv and leaderboard.json into this folder, again after each row; a file `cancel` there stops the "
+        "work.",
+    )
+    logits: str | None = same_as(Shared, "logits")
+    json: bool = same_as(Shared, "json")
+
+
 @command("compare", *options_of(RunConfig, without=NOT_SHARED), *options_of(OptionFlags, *SHARED_OPTIONS))
-def compare_command(
-    context: typer.Context,
-    models: Parents = None,
-    methods: Annotated[
-        str,
-        typer.Option(
-            help="all, or names separated by commas, each with options behind plus signs: all,zipit+repair=true. Another "
-            "grouping and options of a score stand there too: kf-linear+grouping=local_search+max_swaps=50+steps=20."
-        ),
-    ] = "all",
-    importance: Annotated[str, typer.Option(help="Names separated by commas: {scores}.")] = "uniform",
-    images: Annotated[
-        int | None, typer.Option(min=1, help="Test images, balanced over the classes. Default: all.")
-    ] = None,
-    records: Annotated[
-        Path | None,
-        typer.Option(
-            help="Keep each run's record in this folder; a finished one is not run "
-            "again, so an interrupted comparison goes on."
-        ),
-    ] = None,
-    also: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="A finished record, of any name: it is taken in place of a new run of the same work. Repeat it."
-        ),
-    ] = None,
-    evaluate: Annotated[
-        bool, typer.Option(help="Measure each run's networks into its record, as `retrofit fuse --evaluate` does.")
-    ] = False,
-    analyse: Annotated[
-        bool, typer.Option(help="Analyse the levels into each record, as `retrofit fuse --analyse` does.")
-    ] = False,
-    out_folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            help="Write leaderboard.csv and leaderboard.json into this folder, again after each row; a file `cancel` there "
-            "stops the work.",
-        ),
-    ] = None,
-    logits: Logits = None,
-    as_json: Json = False,
-) -> None:
+def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     """Run many methods on the same parents and rank what comes out, with intervals and costs.
 
     A method that does not apply is a row with its reason.
@@ -87,35 +64,29 @@ def compare_command(
     Example: `retrofit compare a.safetensors b.safetensors --data cifar10 --splits splits.json --methods all
     --importance uniform,conductance --out leaderboard`
     """
-    if not models:
+    if not asked.models:
         raise ValueError("name at least one checkpoint.")
-    if analyse and records is None:
+    if asked.analyse and asked.records is None:
         raise ValueError(
             "an analysis is kept in a run's record: name their folder (--records), or leave --analyse out."
         )
-    for folder, flag in ((out_folder, "--out"), (records, "--records")):
-        if folder is not None:
-            check_folder(folder, flag)
-    check_checkpoints([*models, *filter(None, [context.params["base"]])])
+    for name in ("out", "records"):
+        check_folder(getattr(asked, name), f"--{name}")
+    check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
     from ..runs.comparison import compare_runs, configurations
-    from ..runs.store import noted
 
     shared = config_of(context, importance=RunConfig.importance)  # a list of names here
-    configs = configurations(shared, methods, importance)
-    again = "Run the same command again"
-    advice = (
-        f"{again}: finished runs in {records} are kept." if records else f"{again} with --records FOLDER to keep runs."
-    )
-    with (
-        advised(advice),
-        progress(as_json) as bar,
-        noted(out_folder, bar) if out_folder else nullcontext(bar) as monitor,
-    ):
-        board = compare_runs(configs, images=images, records=records, also=also or (), out=out_folder, monitor=monitor)
-    if as_json:
+    configs = configurations(shared, asked.methods, asked.importance)
+    again, records = "Run the same command again", asked.records
+    advice = f": finished runs in {records} are kept." if records else " with --records FOLDER to keep runs."
+    with advised(f"{again}{advice}"), progress(asked.json, asked.out) as monitor:
+        board = compare_runs(
+            configs, images=asked.images, records=records, also=asked.also, out=asked.out, monitor=monitor
+        )
+    if asked.json:
         print_json(board.to_json())
     else:
-        _print_board(board, out_folder)
+        _print_board(board, asked.out)
     if not board.fused:
         raise typer.Exit(NOTHING_FUSED)
 
@@ -130,24 +101,15 @@ def _print_board(board: "Leaderboard", out_folder: Path | None) -> None:
         out.print("Accuracies class by class need a wider terminal, or --out.")
     for row in board.rows:
         if row["reason"] is not None:
-            out.print(f"{row['name']}: {row['reason']}", soft_wrap=True, markup=False)
+            say(f"{row['name']}: {row['reason']}")
     if out_folder is not None:
-        out.print(f"Every class and cost: {out_folder / 'leaderboard.csv'}", soft_wrap=True)
+        say(f"Every class and cost: {out_folder / 'leaderboard.csv'}")
 
 
 def leaderboard_table(board: "Leaderboard") -> Table:
     """Accuracy and cost of all networks, best first."""
-    table = new_table(
-        "network",
-        "acc. %",
-        "to best",
-        "loss",
-        "ECE",
-        "sec.",
-        "M ops",
-        title=f"{board.samples} test images of {board.data}",
-        figures=True,
-    )
+    columns = ("network", "acc. %", "to best", "loss", "ECE", "sec.", "M ops")
+    table = new_table(*columns, title=f"{board.samples} test images of {board.data}", figures=True)
     table.caption = (
         "to best: points of accuracy to the first row, 95 % interval (paired bootstrap over images); ECE: expected "
         "calibration error; sec.: of the fusion; M ops: million multiply-adds for an image"

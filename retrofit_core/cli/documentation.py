@@ -5,16 +5,18 @@ import shutil
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from ..system.extras import require
 from ..system.registry import known_name
-from .commands import LAST_PORT
-from .terminal import command, new_table, out
+from ..system.settings import Range, setting
+from .application import command
+from .commands import LAST_PORT, free_port
+from .fields import argument
+from .terminal import new_table, out, say
 
 #: What the pages are made from, beside mkdocs.yml.
 SOURCES = (
@@ -30,26 +32,23 @@ SOURCES = (
 
 #: A file of every built site, by which it is known.
 MARK = "search/search_index.json"
-
-
 #: Where the pages lie in an installation, beside the programs.
 INSTALLED = "share/retrofit-workbench/docs"
 
 
+@dataclass(frozen=True, kw_only=True)
+class DocsRequest:
+    """What is asked of `retrofit docs`."""
+
+    page: str | None = argument(None, "A page to print here instead, such as start or own_networks.")
+    port: int = setting(8510, "Port on this machine; if it is taken, the next free one.", Range(1, LAST_PORT))
+    browser: bool = setting(True, "Open the default browser.")
+    build: bool = setting(False, "Build the site and end; nothing is opened.")
+    out: Path | None = setting(None, "Folder of the built site. Default: build/site of the repository.")
+
+
 @command("docs")
-def docs_command(
-    page: Annotated[
-        str | None, typer.Argument(help="A page to print here instead, such as start or own_networks.")
-    ] = None,
-    port: Annotated[
-        int, typer.Option(min=1, max=LAST_PORT, help="Port on this machine; the next free one if it is taken.")
-    ] = 8510,
-    browser: Annotated[bool, typer.Option(help="Open the default browser.")] = True,
-    build: Annotated[bool, typer.Option("--build", help="Build the site and end; nothing is opened.")] = False,
-    folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder of the built site. Default: build/site of the repository.")
-    ] = None,
-) -> None:
+def docs_command(asked: DocsRequest) -> None:
     """Build the documentation and open it in the browser. It fetches nothing from elsewhere.
 
     It is built from the repository, where it has changed since it was built last. An installed wheel has the pages as text:
@@ -58,9 +57,9 @@ def docs_command(
     Example: `retrofit docs own_networks`
     """
     repository = _repository()
-    if page is not None:
-        return _print(known_name(pages := _pages(repository), page.removesuffix(".md"), "page"), pages)
-    if repository is None and not build and (pages := _pages(None)):
+    if asked.page is not None:
+        return _print(known_name(pages := _pages(repository), asked.page.removesuffix(".md"), "page"), pages)
+    if repository is None and not asked.build and (pages := _pages(None)):
         return _list(pages)
     if repository is None:
         raise ValueError(
@@ -68,11 +67,11 @@ def docs_command(
             "repository, or read what is installed: `retrofit docs`, `retrofit --help`, `retrofit methods NAME`, and in Python "
             "`help(retrofit_core.fuse)`."
         )
-    site = (folder or repository / "build" / "site").absolute()
-    if build or _is_stale(site, repository):
+    site = (asked.out or repository / "build" / "site").absolute()
+    if asked.build or _is_stale(site, repository):
         _build(site, repository)
-    out.print(f"The pages are in {site}.", soft_wrap=True, markup=False, highlight=False)
-    return None if build else _serve(site, port, browser)
+    say(f"The pages are in {site}.")
+    return None if asked.build else _serve(site, asked.port, asked.browser)
 
 
 def _pages(repository: Path | None) -> dict[str, Path]:
@@ -139,7 +138,7 @@ def _build(site: Path, repository: Path) -> None:
         raise ValueError(f"{site} holds something else than a site, which would be lost. Choose a new folder.")
     for package in ("mkdocs", "material", "mkdocstrings", "latex2mathml"):
         require(package, "docs")
-    out.print("Building the pages, which takes half a minute.", highlight=False)
+    say("Building the pages, which takes half a minute.")
     unfinished = site.with_name(f"{site.name}.tmp")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(unfinished)]
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # of the theme, which speaks of another product
@@ -152,11 +151,7 @@ def _build(site: Path, repository: Path) -> None:
 
 
 def _serve(site: Path, port: int, browser: bool) -> None:
-    """Show the pages to browsers of this machine until the command is interrupted.
-
-    Raises:
-        ValueError: fifty ports are taken.
-    """
+    """Show the pages to browsers of this machine until the command is interrupted."""
     import webbrowser
     from functools import partial
     from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -165,13 +160,7 @@ def _serve(site: Path, port: int, browser: bool) -> None:
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing of each file."""
 
-    ports = range(port, min(port + 50, LAST_PORT + 1))
-    for candidate in ports:
-        with suppress(OSError):  # somebody listens there
-            server = ThreadingHTTPServer(("127.0.0.1", candidate), partial(Quiet, directory=site))
-            break
-    else:
-        raise ValueError(f"ports {ports[0]} to {ports[-1]} are all taken. Choose one with --port.")
+    server = ThreadingHTTPServer(("127.0.0.1", free_port(port)), partial(Quiet, directory=site))
     address = f"http://127.0.0.1:{server.server_port}"
     out.print(f"They are at [bold]{address}[/bold] (Ctrl-C stops it).")
     if browser and sys.stdout.isatty():

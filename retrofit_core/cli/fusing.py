@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 import typer
 from rich.markup import escape
@@ -12,140 +13,124 @@ from rich.table import Table
 from ..catalogue import CATALOGUE
 from ..runs.config import OptionFlags, RunConfig
 from ..system.registry import known_name
-from .fields import config_of, options_of
-from .progress import progress
-from .terminal import (
-    Json,
-    Logits,
-    Parents,
-    advised,
-    arch_words,
-    check_checkpoints,
-    check_output,
-    command,
-    networks_table,
-    new_table,
-    out,
-    pixel_words,
-    print_json,
-    shell,
-)
+from ..system.settings import same_as, setting
+from .application import command
+from .checks import check_alone_with_resume, check_checkpoints, check_output
+from .fields import Shared, argument, config_of, options_of
+from .progress import advised, progress
+from .terminal import arch_words, networks_table, new_table, out, pixel_words, print_json, say_next, shell
 
 if TYPE_CHECKING:
+    from ..fusion.results import LevelReport
     from ..inspection.analysis import Analysis
 
-#: Parameters that may be given with --resume: where the result goes, and in which form.
-BESIDE_RESUME = ("resume", "out_file", "as_json")
+#: What may be given with --resume: where the result goes, and in which form.
+BESIDE_RESUME = ("resume", "out", "json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodsRequest:
+    """What is asked of `retrofit methods`."""
+
+    name: str | None = argument(None, "One method, to list its options. Without a name: all methods.")
+    grouping: str | None = setting(None, "With this grouping in place of the method's own: {groupings}.")
+    json: bool = same_as(Shared, "json")
 
 
 @command("methods")
-def methods_command(
-    name: Annotated[
-        str | None, typer.Argument(help="One method, to list its options. Without a name: all methods.")
-    ] = None,
-    grouping: Annotated[
-        str | None, typer.Option(help="With this grouping in place of the method's own: {groupings}.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
+def methods_command(asked: MethodsRequest) -> None:
     """List the methods, or the options of one.
 
     Example: `retrofit methods otfusion`
     """
-    if name is None:
-        if grouping is not None:
+    if asked.name is None:
+        if asked.grouping is not None:
             raise ValueError(
                 "--grouping shows the options of one method with another grouping: name the method too, as in `retrofit "
                 "methods kf-linear --grouping local_search`."
             )
-        if as_json:
-            return print_json({method_name: line.description for method_name, line in CATALOGUE.items()})
+        if asked.json:
+            return print_json({method: line.description for method, line in CATALOGUE.items()})
         table = new_table("method", "what it does")
         table.caption = "`retrofit methods NAME` lists what a method can be told with --option"
-        for method_name, line in CATALOGUE.items():
-            table.add_row(method_name, escape(line.description))
-        out.print(table)
-        return None
-    name = known_name(CATALOGUE, name, "method")
+        for method, line in CATALOGUE.items():
+            table.add_row(method, escape(line.description))
+        return out.print(table)
+    name = known_name(CATALOGUE, asked.name, "method")
     from ..methods import METHODS, methods_with
     from ..runs.options import options_of as method_options
     from .words import of_importance
 
-    if grouping is not None and "grouping" not in METHODS[name].parts:
+    if asked.grouping is not None and "grouping" not in METHODS[name].parts:
         raise ValueError(
             f"{METHODS[name].name} takes no grouping. Leave --grouping out, or name one of "
             f"{', '.join(methods_with('grouping'))}."
         )
-    options = method_options(name, grouping=grouping)
-    if as_json:
-        facts = {key: (value.default, value.description, value.help) for key, value in options.items()}
-        return print_json(
-            {key: dict(zip(("default", "takes", "help"), fact, strict=True)) for key, fact in facts.items()}
-        )
+    options = method_options(name, grouping=asked.grouping)
+    if asked.json:
+        facts = {
+            key: {"default": entry.default, "takes": entry.description, "help": entry.help}
+            for key, entry in options.items()
+        }
+        return print_json(facts)
     table = new_table("option", "default", "takes", "what it does", title=METHODS[name].name)
-    for key, value in options.items():
-        default = "none" if value.default in (None, ()) else json.dumps(value.default)
-        cells = (default, value.description, value.help + of_importance(key))
+    for key, entry in options.items():
+        default = "none" if entry.default in (None, ()) else json.dumps(entry.default)
+        cells = (default, entry.description, entry.help + of_importance(key))
         table.add_row(key, *map(escape, cells))  # a pair of brackets is no markup
-    out.print(table)
-    return None
+    return out.print(table)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FuseRequest:
+    """What is asked of `retrofit fuse`, beside the run's config."""
+
+    models: tuple[Path, ...] = argument((), "Parents; the first one gives the architecture.")
+    out: Path | None = setting(None, "Fused checkpoint (.safetensors).")
+    record: Path | None = setting(None, "Also write a run record into this folder; the workbench shows it.")
+    option: tuple[str, ...] = setting(
+        (), "NAME=VALUE, repeatable: what this method alone can be told; `retrofit methods NAME` lists it."
+    )
+    resume: Path | None = setting(None, "Go on with the run in this record folder, with its settings.")
+    logits: str | None = same_as(Shared, "logits")
+    json: bool = same_as(Shared, "json")
 
 
 @command("fuse", *options_of(RunConfig), *options_of(OptionFlags))
-def fuse_command(
-    context: typer.Context,
-    models: Parents = None,
-    out_file: Annotated[Path | None, typer.Option("--out", help="Fused checkpoint (.safetensors).")] = None,
-    record: Annotated[
-        Path | None, typer.Option(help="Also write a run record into this folder; the workbench shows it.")
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="NAME=VALUE, repeatable: what this method alone can be told; `retrofit methods NAME` lists it."
-        ),
-    ] = None,
-    resume: Annotated[
-        Path | None, typer.Option(help="Go on with the run in this record folder; takes its settings.")
-    ] = None,
-    logits: Logits = None,
-    as_json: Json = False,
-) -> None:
+def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     """Fuse parents into one network.
 
     Example: `retrofit fuse a.safetensors b.safetensors --data cifar10 --splits splits.json --method kf-linear
     --importance conductance --samples 400 --out fused.safetensors`
     """
-    if resume is not None:
-        _check_alone_with_resume(context)
-    elif not models:
+    if asked.resume is not None:
+        check_alone_with_resume(context, BESIDE_RESUME)
+    elif not asked.models:
         raise ValueError("name at least one checkpoint, or a record folder with --resume.")
     else:
         known_name(CATALOGUE, context.params["method"], "method")
-    folder = record or resume
-    check_output(out_file, folder)
-    check_checkpoints([*(models or ()), *filter(None, [context.params["base"]])])
+    folder = asked.record or asked.resume
+    check_output(asked.out, folder)
+    check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
     from ..networks.checkpoints import save_model
     from ..runs import checkpoint_metadata, execute, read_config, with_options
     from ..runs.comparison import title
     from ..runs.images import read_images
 
-    config = read_config(resume) if resume is not None else with_options(config_of(context), {})
-    with advised(_going_on(folder, out_file)), progress(as_json) as monitor:
+    config = read_config(asked.resume) if asked.resume is not None else with_options(config_of(context), {})
+    with advised(_going_on(folder, asked.out)), progress(asked.json) as monitor:
         result, metrics = execute(config, folder, monitor)
-    if out_file is not None:
-        images = read_images(config, "train")
-        save_model(result.model, out_file, **checkpoint_metadata(config, images))
+    if asked.out is not None:
+        save_model(result.model, asked.out, **checkpoint_metadata(config, read_images(config, "train")))
     networks = metrics.get("networks", {})
-    if as_json:
-        frame = result.to_frame()
+    if asked.json:
         return print_json(
             {
-                "out": str(out_file) if out_file else None,
+                "out": str(asked.out) if asked.out else None,
                 "record": str(folder) if folder else None,
                 "seconds": result.seconds,
                 "config": config.to_json(),
-                "levels": json.loads(frame.to_json(orient="records") or "[]"),
+                "levels": json.loads(result.to_frame().to_json(orient="records") or "[]"),
                 "note": result.note,
                 "importance": result.importance,
                 "networks": networks,
@@ -158,34 +143,16 @@ def fuse_command(
         out.print(result.note, soft_wrap=True)
     for index, report in enumerate(result.importance):
         if gaps := report.get("completeness_gap"):
-            out.print(
-                f"completeness gap of parent {index}'s {config.importance} per level: "
-                + " ".join(f"{gap:.1%}" for gap in gaps)
-            )
+            percents = " ".join(f"{gap:.1%}" for gap in gaps)
+            out.print(f"completeness gap of parent {index}'s {config.importance} per level: {percents}")
     if networks:
         out.print(networks_table(networks))
-    where = f", written to {out_file}" if out_file else ""
+    where = f", written to {asked.out}" if asked.out else ""
     out.print(f"Fused {len(config.models)} parents in {result.seconds:.1f} s{where}.")
-    if out_file and not networks:
-        next_words = ["retrofit", "evaluate", out_file, "--data", config.data, *pixel_words(config)]
-        next_words += arch_words([config.arch, config.target])
-        out.print("Next:", shell(*next_words), soft_wrap=True, markup=False, highlight=False)
+    if asked.out and not networks:
+        reading = [*pixel_words(config), *arch_words([config.arch, config.target])]
+        say_next("retrofit", "evaluate", asked.out, "--data", config.data, *reading)
     return None
-
-
-def _check_alone_with_resume(context: typer.Context) -> None:
-    """Refuse settings beside --resume: a resumed run has its record's, and others would be ignored."""
-    sources = {parameter: context.get_parameter_source(parameter.name or "") for parameter in context.command.params}
-    refused = [
-        parameter.opts[0] if parameter.param_type_name == "option" else "the checkpoints"
-        for parameter, source in sources.items()
-        if parameter.name not in BESIDE_RESUME and source is not None and source.name == "COMMANDLINE"
-    ]
-    if refused:
-        raise ValueError(
-            f"--resume takes the settings of its record, beside which {', '.join(refused)} would do nothing: leave that out, "
-            "or start a new run without --resume."
-        )
 
 
 def _going_on(folder: Path | None, out_file: Path | None) -> str:
@@ -194,11 +161,16 @@ def _going_on(folder: Path | None, out_file: Path | None) -> str:
     return f"Go on with: {shell('retrofit', 'fuse', '--resume', folder, *(['--out', out_file] if out_file else []))}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class AnalyseRequest:
+    """What is asked of `retrofit analyse`."""
+
+    records: tuple[Path, ...] = argument(MISSING, "Folders of finished runs, as written by fuse --record.")
+    json: bool = same_as(Shared, "json")
+
+
 @command("analyse")
-def analyse_command(
-    records: Annotated[list[Path], typer.Argument(help="Folders of finished runs, as written by fuse --record.")],
-    as_json: Json = False,
-) -> None:
+def analyse_command(asked: AnalyseRequest) -> None:
     """Add to finished runs what the workbench's pictures of the levels need, as `fuse --analyse` does.
 
     Checkpoints and data that a run names without a full path are looked for in the current folder.
@@ -207,25 +179,20 @@ def analyse_command(
     """
     from ..runs import analyse_record
 
-    analyses = {}
-    with progress(as_json) as monitor:
-        for record in records:
-            analyses[str(record)] = analyse_record(record, monitor)
-    if as_json:
-        return print_json(
-            {
-                "records": {
-                    name: {
-                        "levels": [level.name for level in analysis.levels],
-                        "accuracy": analysis.accuracy,
-                        "samples": analysis.samples,
-                        "missing": analysis.missing,
-                        "seconds": analysis.seconds,
-                    }
-                    for name, analysis in analyses.items()
-                }
+    with progress(asked.json) as monitor:
+        analyses = {str(record): analyse_record(record, monitor) for record in asked.records}
+    if asked.json:
+        facts = {
+            name: {
+                "levels": [level.name for level in analysis.levels],
+                "accuracy": analysis.accuracy,
+                "samples": analysis.samples,
+                "missing": analysis.missing,
+                "seconds": analysis.seconds,
             }
-        )
+            for name, analysis in analyses.items()
+        }
+        return print_json({"records": facts})
     for name, analysis in analyses.items():
         out.print(_analysis_table(analysis, name))
         for what, why in analysis.missing.items():
@@ -246,7 +213,7 @@ def _analysis_table(analysis: "Analysis", title: str) -> Table:
     return table
 
 
-def _levels_table(levels: Sequence[Any], title: str) -> Table:
+def _levels_table(levels: "Sequence[LevelReport]", title: str) -> Table:
     table = new_table("level", "kind", "parents", "fused", "grouping", "approx.", "form", "seconds", title=title)
     table.caption = "grouping and approximation error in % of the parents' importance-weighted energy"
     for level in levels:

@@ -2,35 +2,28 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 import typer
 
+from ..inspection.settings import LandscapeSettings
 from ..networks import user_code
 from ..runs.config import RunConfig
 from ..system.monitor import Monitor
-from .fields import READING, config_of, options_of
+from ..system.settings import same_as, setting
+from .application import command
+from .checks import check_alone_with_record, check_checkpoints, check_folder
+from .fields import READING, Shared, argument, config_of, options_of, value_of
 from .progress import progress
-from .terminal import (
-    Json,
-    Logits,
-    check_alone_with_record,
-    check_checkpoints,
-    check_folder,
-    command,
-    new_table,
-    out,
-    print_json,
-)
+from .terminal import new_table, out, print_json, say
 
 if TYPE_CHECKING:
     from torch import nn
 
     from ..data import Images
     from ..inspection.landscape import Landscape, Plan, Survey
-    from ..runs.landscapes import LandscapeConfig
 
 #: Networks that span the plane where nothing else is said, the first three that are there.
 FIRST = ("parent 0", "parent 1", "fused", "fine-tuned", "aligned parent 1", "parent 2")
@@ -38,114 +31,73 @@ FIRST = ("parent 0", "parent 1", "fused", "fine-tuned", "aligned parent 1", "par
 OF_RECORD = ("models", "fused", "data", "arch", "logits", "weights", "mean", "std", "size")
 
 
-@command("landscape", *options_of(RunConfig, *READING, "seed"))
-def landscape_command(
-    context: typer.Context,
-    models: Annotated[list[Path] | None, typer.Argument(help="Parents, all of one architecture.")] = None,
-    record: Annotated[
-        Path | None, typer.Option(help="A finished run: its parents, its fused network and its data.")
-    ] = None,
-    fused: Annotated[Path | None, typer.Option(help="Checkpoint of the fused network.")] = None,
-    tuned: Annotated[
-        Path | None,
-        typer.Option(
-            help="The fine-tuned network: a checkpoint, or the folder that retrofit finetune --record has written."
-        ),
-    ] = None,
-    align: Annotated[
-        str | None,
-        typer.Option(help="Also the other parents aligned to parent 0, by {alignments}."),
-    ] = None,
-    through: Annotated[
-        str | None,
-        typer.Option(
-            help='The three networks that span the plane, as "parent 0, parent 1, fused". Others: "aligned parent 1", '
-            "average, fine-tuned. Default: the first three of "
-            f"{', '.join(FIRST)} that are there."
-        ),
-    ] = None,
-    split: Annotated[str, typer.Option(help="Split on which the loss is measured: train, val or test.")] = "test",
-    resolution: Annotated[int | None, typer.Option(help="{landscape_resolution}")] = None,
-    images: Annotated[int | None, typer.Option(help="{landscape_images}")] = None,
-    margin: Annotated[float | None, typer.Option(help="{landscape_margin}")] = None,
-    norms: Annotated[str | None, typer.Option(help="{landscape_norms}")] = None,
-    precision: Annotated[str | None, typer.Option(help="{landscape_precision}")] = None,
-    path_points: Annotated[int | None, typer.Option(help="{landscape_path_points}")] = None,
-    radius: Annotated[float | None, typer.Option(help="{landscape_radius}")] = None,
-    directions: Annotated[int | None, typer.Option(help="{landscape_directions}")] = None,
-    clip: Annotated[float | None, typer.Option(help="{landscape_clip}")] = None,
-    logits: Logits = None,
-    out_folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            help="Write landscape.json and landscape.csv into this folder, again and again while they grow; a file `cancel` "
-            "there stops the work.",
-        ),
-    ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Go on with what lies in --out: no point that is measured is measured again."),
-    ] = False,
-    plan_only: Annotated[
-        bool, typer.Option("--plan", help="Say how many points are measured and how long it takes, and do nothing.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class LandscapeRequest:
+    """What is asked of `retrofit landscape`, beside its settings and how files are read."""
+
+    models: tuple[Path, ...] = argument((), "Parents, all of one architecture.")
+    record: Path | None = setting(None, "A finished run: its parents, its fused network and its data.")
+    fused: Path | None = setting(None, "Checkpoint of the fused network.")
+    tuned: Path | None = setting(
+        None, "The fine-tuned network: a checkpoint, or the folder that `retrofit finetune --record` has written."
+    )
+    align: str | None = setting(None, "Also the other parents aligned to parent 0, by {alignments}.")
+    through: str | None = setting(
+        None,
+        'The three networks that span the plane, as "parent 0, parent 1, fused". Others: "aligned parent 1", average, '
+        f"fine-tuned. Default: the first three of {', '.join(FIRST)} that are there.",
+    )
+    split: str = setting("test", "Split on which the loss is measured: train, val or test.")
+    logits: str | None = same_as(Shared, "logits")
+    out: Path | None = setting(
+        None,
+        "Write landscape.json and landscape.csv into this folder, again and again while they grow; a file `cancel` there "
+        "stops the work.",
+    )
+    resume: bool = setting(False, "Go on with what lies in --out: no point that is measured is measured again.")
+    plan: bool = setting(False, "Say how many points would be measured and how long it would take, and do nothing.")
+    json: bool = same_as(Shared, "json")
+
+
+@command("landscape", *options_of(RunConfig, *READING), *options_of(LandscapeSettings))
+def landscape_command(context: typer.Context, asked: LandscapeRequest) -> None:
     """Measure loss and accuracy on the plane through three networks, barriers between them, and how flat they lie.
 
     Example: `retrofit landscape --record runs/3f2a --align git-re-basin --clip 4.6 --out landscape`
     """
-    device = context.params["device"]
-    check_checkpoints(models or ())
+    check_checkpoints(asked.models)
     from ..inspection.landscape import Landscape, Survey, keep
     from ..inspection.landscape.survey import JSON
-    from ..runs import read_config
     from ..runs.images import read_images
-    from ..runs.landscapes import material_of
-    from ..runs.store import noted
-    from ..system.settings import settings_of
 
-    chosen = {name: context.params[name] for name in settings_of(Landscape)}
-    landscape = Landscape(**{name: value for name, value in chosen.items() if value is not None})
-    if out_folder is not None:
-        check_folder(out_folder, "--out")
-    if record is not None:
+    settings = value_of(context, Landscape)
+    check_folder(asked.out, "--out")
+    if asked.record is not None:
         check_alone_with_record(context, OF_RECORD)
-    kept = None if plan_only else out_folder
-    if resume and out_folder is None:
+    if asked.resume and asked.out is None:
         raise ValueError("--resume goes on with the landscape in a folder: name it with --out.")
-    with progress(as_json) as bar, noted(kept, bar) if kept else nullcontext(bar) as monitor:
-        if record is not None:
-            if kept and through is not None:  # before anything can fail: whoever looks on knows what was asked for
-                _note(_config(spanning({}, through), align, landscape, tuned), kept, record, resume)
-            user_code.allow(read_config(record).arch)  # a fine-tuned network is read first
-            asked = dataclasses.replace(read_config(record), weights=RunConfig.weights, arch=None)
-            other = _network(tuned, asked, read_images(asked, split)) if tuned else None
-            material = material_of(record, other, align=align, device=device, monitor=monitor)
-            config, networks = material.config, material.networks
-            measured_on = read_images(config, split)
+    folder = None if asked.plan else asked.out
+    with progress(asked.json, folder) as monitor:
+        if asked.record is not None:
+            config, networks = _of_record(asked, asked.record, settings, folder, context.params["device"], monitor)
         else:
             config = config_of(context)
             if not config.models:
                 raise ValueError("name the parents' checkpoints, or a record folder with --record.")
-            measured_on = read_images(config, split)
-            networks = _named(config, measured_on, fused, tuned, align, device, monitor)
-        names = spanning(networks, through)
-        if record is not None and kept and through is None:
-            _note(_config(names, align, landscape, tuned), kept, record, resume)
-        plan = landscape.plan(networks, names, measured_on, device=device)
-        if plan_only:
-            return _say_plan(plan, as_json)
-        known = Survey.load(kept) if resume and kept and (kept / JSON).exists() else None
-        surveys = landscape.run(plan, monitor, known)
-        if kept:
-            survey = keep(surveys, kept)
+            networks = _of_checkpoints(asked, config, monitor)
+        images = read_images(config, asked.split)
+        plan = settings.plan(networks, spanning(networks, asked.through), images, device=context.params["device"])
+        if asked.plan:
+            return _say_plan(plan, asked.json)
+        known = Survey.load(folder) if asked.resume and folder and (folder / JSON).exists() else None
+        surveys = settings.run(plan, monitor, known)
+        if folder:
+            survey = keep(surveys, folder)
         else:
             *_, survey = surveys
-    if as_json:
+    if asked.json:
         return print_json(survey.to_json())
-    _print_survey(survey, out_folder)
+    _print_survey(survey, asked.out)
     return None
 
 
@@ -166,50 +118,59 @@ def spanning(networks: "Mapping[str, nn.Module]", text: str | None) -> Sequence[
     return chosen
 
 
-def _config(names: Sequence[str], align: str | None, landscape: "Landscape", tuned: Path | None) -> "LandscapeConfig":
-    from ..runs.landscapes import LandscapeConfig
+def _of_record(
+    asked: LandscapeRequest, record: Path, settings: "Landscape", folder: Path | None, device: str, monitor: Monitor
+) -> "tuple[RunConfig, dict[str, nn.Module]]":
+    """The config and the networks of a finished run; what is asked for is noted in the folder, before anything can fail."""
+    from ..runs import read_config
+    from ..runs.images import read_images
+    from ..runs.landscapes import LandscapeConfig, material_of
     from ..system.files import digest
 
-    if len(names) != 3:
-        raise ValueError(f"a plane goes through three different networks. Found {', '.join(names) or 'none'}.")
-    known_by = None if tuned is None else digest(tuned)[:10] if tuned.is_file() else tuned.absolute().name
-    return LandscapeConfig((names[0], names[1], names[2]), align, landscape, known_by)
+    def note(names: Sequence[str]) -> None:
+        if folder is None:
+            return
+        if len(names) != 3:
+            raise ValueError(f"a plane goes through three different networks. Found {', '.join(names) or 'none'}.")
+        tuned = asked.tuned
+        known_by = None if tuned is None else digest(tuned)[:10] if tuned.is_file() else tuned.absolute().name
+        config = LandscapeConfig((names[0], names[1], names[2]), asked.align, settings, known_by)
+        if asked.resume:
+            config.check_same(folder, record)
+        config.save(folder, record)
+
+    if asked.through is not None:
+        note(spanning({}, asked.through))
+    config = read_config(record)
+    user_code.allow(config.arch)  # a fine-tuned network is read first
+    reading = dataclasses.replace(config, weights=RunConfig.weights, arch=None)
+    tuned = _network(asked.tuned, reading, read_images(reading, asked.split)) if asked.tuned else None
+    material = material_of(record, tuned, align=asked.align, device=device, monitor=monitor)
+    if asked.through is None:
+        note(spanning(material.networks, None))
+    return material.config, material.networks
 
 
-def _note(config: "LandscapeConfig", folder: Path, record: Path, resume: bool) -> None:
-    """Write down what is measured in a folder; what is gone on with there has to be the same."""
-    if resume:
-        config.check_same(folder, record)
-    config.save(folder, record)
-
-
-def _named(
-    config: "RunConfig",
-    images: "Images",
-    fused: Path | None,
-    tuned: Path | None,
-    align: str | None,
-    device: str,
-    monitor: Monitor,
-) -> "dict[str, nn.Module]":
+def _of_checkpoints(asked: LandscapeRequest, config: RunConfig, monitor: Monitor) -> "dict[str, nn.Module]":
     """The networks of checkpoints, their classes in one order."""
     from ..data.sampling import balanced
     from ..inspection.landscape import networks_of
     from ..runs.images import read_images
     from ..runs.inputs import read_parents
 
+    images = read_images(config, asked.split)
     parents = read_parents(config, images)
-    samples: Any = None
-    if align is not None:
+    samples = None
+    if asked.align is not None:
         train = read_images(config, "train")
         rows = balanced(train.labels, min(RunConfig.samples, len(train)))
         samples = train.inputs(rows), train.labels[rows]
-    others = (_network(path, config, images) for path in (fused, tuned))
-    return networks_of(parents, *others, align=align, data=samples, device=device, monitor=monitor)
+    others = [_network(path, config, images) for path in (asked.fused, asked.tuned)]
+    return networks_of(parents, *others, align=asked.align, data=samples, device=config.device, monitor=monitor)
 
 
-def _network(path: Path | None, config: "RunConfig", images: "Images") -> "nn.Module | None":
-    """Of a checkpoint, or of a fine-tuning's folder."""
+def _network(path: Path | None, config: RunConfig, images: "Images") -> "nn.Module | None":
+    """The network of a checkpoint, or of a fine-tuning's folder."""
     from ..runs.finetunings import read_tuned
     from ..runs.inputs import read_network
 
@@ -224,8 +185,7 @@ def _say_plan(plan: "Plan", as_json: bool) -> None:
     if as_json:
         return print_json({"evaluations": counts, "seconds": seconds})
     words = ", ".join(f"{count} of {name}" for name, count in counts.items())
-    sentence = f"{sum(counts.values())} points of weight space ({words}), about {seconds:.0f} s on this machine."
-    out.print(sentence, soft_wrap=True, highlight=False)
+    say(f"{sum(counts.values())} points of weight space ({words}), about {seconds:.0f} s on this machine.")
     return None
 
 
@@ -254,11 +214,10 @@ def _print_survey(survey: "Survey", out_folder: Path | None) -> None:
         paths.add_row(f"{path.first} to {path.last}", f"{path.barrier:.3f}", f"{path.top:.0%}", ends)
     paths.caption = "barrier: how far the loss rises above the line between the ends, at most"
     out.print(paths)
-    out.print(survey.caption(), soft_wrap=True, markup=False, highlight=False)
+    say(survey.caption())
     if survey.facts["clip"] is not None:
         above = int(survey.clipped.sum())
-        text = f"{above} of {survey.loss.numel()} points lie above the clip of {survey.facts['clip']:g}."
-        out.print(text, soft_wrap=True, markup=False, highlight=False)
-    out.print(SCALING, soft_wrap=True, markup=False, highlight=False)
+        say(f"{above} of {survey.loss.numel()} points lie above the clip of {survey.facts['clip']:g}.")
+    say(SCALING)
     written = f" Written to {out_folder}." if out_folder else ""
-    out.print(f"{survey.total} points in {survey.seconds:.1f} s.{written}", soft_wrap=True, highlight=False)
+    say(f"{survey.total} points in {survey.seconds:.1f} s.{written}")

@@ -9,7 +9,7 @@ from ..experiments.results import all_results
 from ..experiments.scales import BEST_FIRST, SCALES, UNMEASURED, Scale, scale_of
 from ..experiments.setting import Setting, settings
 from ..experiments.tables import TABLES
-from .terminal import err, new_table, out
+from .terminal import err, new_table, out, say
 
 #: Results that come with the project, where a command is given in its folder.
 SHIPPED = Path("benchmarks/results/experiments")
@@ -29,10 +29,10 @@ def results_of(paths: Sequence[Path]) -> Bundle:
 
 def measured(folder: Path, results: Sequence[Path]) -> Bundle:
     """The results of a runs folder and of what is named beside it; those of the project where neither holds any."""
-    own = Bundle(all_results(folder))
-    if own.results or results or not SHIPPED.is_dir():
-        return merged([own, results_of(results)])
-    err.print(f"Nothing is measured in {folder}. Results that come with the project: {SHIPPED}.", soft_wrap=True)
+    here = Bundle(all_results(folder))
+    if here.results or results or not SHIPPED.is_dir():
+        return merged([here, results_of(results)])
+    say(f"Nothing is measured in {folder}. Results that come with the project: {SHIPPED}.", to=err)
     return results_of([SHIPPED])
 
 

@@ -2,13 +2,15 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ..system.monitor import Event, Monitor
+from ..runs.store import noted
+from ..system.monitor import Cancelled, Event, Monitor
 from ..system.position import Position
-from .terminal import err
+from .terminal import err, say
 
 #: Seconds between two lines.
 EVERY = 60.0
@@ -25,14 +27,31 @@ class Log:
         self.position.take(event)
         if time.monotonic() - self.said >= EVERY:
             self.said = time.monotonic()
-            line = ": ".join(filter(None, (self.position.unit, self.position.words)))
-            err.print(f"{time.strftime('%H:%M')} {line}", markup=False, highlight=False, soft_wrap=True)
+            place = ": ".join(filter(None, (self.position.unit, self.position.words)))
+            say(time.strftime("%H:%M"), place, to=err)
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Monitor]:
-    """Where the work is, loss and accuracy, and the time left of its stage; nothing if `quiet`."""
-    with units_progress(0, quiet) as (monitor, _):
+def advised(advice: str) -> Iterator[None]:
+    """If the work inside is interrupted, let the command say how to go on."""
+    try:
+        yield
+    except (KeyboardInterrupt, Cancelled) as stopped:
+        stopped.add_note(advice)
+        raise
+
+
+@contextmanager
+def progress(quiet: bool, folder: Path | None = None) -> Iterator[Monitor]:
+    """Where the work is, loss and accuracy, and the time left of its stage; nothing if `quiet`.
+
+    Args:
+        folder: in which the work is noted for whoever looks on, and which can ask it to stop, see `store.noted`.
+    """
+    with (
+        units_progress(0, quiet) as (bar, _),
+        nullcontext(bar) if folder is None else noted(folder, bar) as monitor,
+    ):
         yield monitor
 
 

@@ -1,7 +1,7 @@
 """The work of `retrofit reproduce` and `retrofit report`."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,10 @@ from ..experiments.work import parents_title, short_title, title
 from ..system.device import pick
 from ..system.files import write
 from ..system.registry import find, known_name
-from ..system.texts import path
 from .measured import measured, results_of, scales_of
-from .progress import units_progress
-from .questions import Question, Reproduction, Request
-from .terminal import advised, err, new_table, out
+from .progress import advised, units_progress
+from .requests import ReportRequest, ReproduceRequest, TablesRequest
+from .terminal import err, new_table, out, say
 
 SOME_FAILED = 1
 SCALE = "small"
@@ -36,13 +35,13 @@ FORMATS = {"markdown": MARKDOWN.report, "latex": LATEX.report, "csv": spreadshee
 LARGE = 1_000_000
 
 
-def chosen_tables(names: Sequence[str]) -> list[Table]:
-    """The tables of some names, "all" for all."""
-    known = [name if name == "all" else find(TABLES, name, "table").name for name in names]
-    return list(TABLES.values()) if "all" in known else [TABLES[name] for name in dict.fromkeys(known)]
+def _chosen(known: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """The names of tables that are meant, each once; "all" stands for all that are known."""
+    chosen = {name if name == "all" else known_name(known, name, "table"): None for name in names}
+    return list(known if "all" in chosen else chosen)
 
 
-def chosen_cells(tables: Sequence[Table], asked: Reproduction) -> list[Cell]:
+def chosen_cells(tables: Sequence[Table], asked: ReproduceRequest) -> list[Cell]:
     """The cells of tables whose columns and rows are asked for."""
     scale, given = scale_of(asked.scale or SCALE), given_source(asked)
     cells = [cell for table in tables for cell in table.cells(scale, asked.seeds, given)]
@@ -56,13 +55,13 @@ def chosen_cells(tables: Sequence[Table], asked: Reproduction) -> list[Cell]:
     return cells
 
 
-def reproduce(asked: Reproduction) -> None:
+def reproduce(asked: ReproduceRequest) -> None:
     """Measure tables, and print what comes out as it comes."""
     if asked.backend == "loky":
         pick(asked.device)  # refused once, not by every unit
     scale = asked.scale or SCALE
-    chosen = chosen_tables(asked.tables)
-    planned = plan(chosen_cells(chosen, asked), asked.folder, results_of(list(map(Path, asked.results))).results)
+    chosen = [TABLES[name] for name in _chosen(TABLES, asked.tables)]
+    planned = plan(chosen_cells(chosen, asked), asked.folder, results_of(asked.results).results)
     _say_substitutes(chosen, scale)
     missing = [one for one in planned if one.result is None]
     known = sum(one.seconds or 0 for one in missing)
@@ -81,7 +80,7 @@ def reproduce(asked: Reproduction) -> None:
         advised("What is measured is kept: the same command goes on."),
         units_progress(len(missing)) as (monitor, count),
     ):
-        ways: dict[str, Any] = {"device": asked.device, "deadline": deadline, "on_result": _printed(count)}
+        ways: dict[str, Any] = {"device": asked.device, "deadline": deadline, "on_result": _counting(count)}
         if asked.backend == "loky" and asked.jobs == 1 and asked.scheduler is None:
             outcome = run(planned, asked.folder, monitor=monitor, **ways)
         else:
@@ -90,20 +89,18 @@ def reproduce(asked: Reproduction) -> None:
     _close(outcome, asked.folder)
 
 
-def print_report(asked: Request) -> None:
+def print_report(asked: ReportRequest) -> None:
     """Print or write the tables, or the bundles of their results."""
     write_as = find(FORMATS, asked.format, "format")
-    names = dict.fromkeys(all_tables())
-    chosen = [name if name == "all" else known_name(names, name, "table") for name in asked.tables or ["all"]]
-    chosen = list(names) if "all" in chosen else list(dict.fromkeys(chosen))
+    chosen = _chosen(dict.fromkeys(all_tables()), asked.tables or ["all"])
     wanted = _columns_of(chosen, asked.columns)
     of_tables = _given_for(chosen if asked.tables else [], wanted, given_source(asked))
     if asked.bundle is not None:
-        known = merged([Bundle(all_results(asked.folder), of_tables), results_of(list(map(Path, asked.results)))])
+        known = merged([Bundle(all_results(asked.folder), of_tables), results_of(asked.results)])
         of_results = [TABLES[name] for name in chosen if name in TABLES]
         _write_bundles(asked.bundle, known, of_results if asked.tables else None, asked.with_images)
         return
-    known = merged([Bundle({}, of_tables), measured(asked.folder, list(map(Path, asked.results)))])
+    known = merged([Bundle({}, of_tables), measured(asked.folder, asked.results)])
     root, scales = str(asked.folder), scales_of(asked.scale)
     text = write_as(
         report(known, chosen, scales, seeds=asked.seeds, columns=wanted, root=root, only_measured=asked.only_measured)
@@ -112,7 +109,7 @@ def print_report(asked: Request) -> None:
         print(text, end="")
     else:
         write(asked.out, text)
-        out.print(f"The report is in {asked.out}.", soft_wrap=True)
+        say(f"The report is in {asked.out}.")
 
 
 def _write_bundles(path: Path, known: Bundle, tables: Sequence[Table] | None, with_images: bool) -> None:
@@ -123,11 +120,11 @@ def _write_bundles(path: Path, known: Bundle, tables: Sequence[Table] | None, wi
     else:
         files = update_folder(path, known, list(TABLES.values()) if tables is None else tables, with_images)
     for file in files:
-        out.print(f"{file.results} results are in {file.path}, {file.bytes / 1000:,.0f} kB.", soft_wrap=True)
+        say(f"{file.results} results are in {file.path}, {file.bytes / 1000:,.0f} kB.")
         if file.bytes > LARGE:
-            err.print("That is much for a file beside code: leave out --with-images, or name fewer tables.")
+            say("That is large for a file beside code: leave out --with-images, or name fewer tables.", to=err)
     if not files:
-        err.print(f"Nothing is written into {path}: no result belongs to these tables.")
+        say(f"Nothing is written into {path}: no result belongs to these tables.", to=err)
 
 
 def _columns_of(tables: Sequence[str], columns: str | None) -> set[str] | None:
@@ -163,7 +160,7 @@ def _given_for(
     return (GivenParents(stands_for, source.models, source.to_json(), source.given_splits),)
 
 
-def given_source(asked: Question) -> ParentSource | None:
+def given_source(asked: TablesRequest) -> ParentSource | None:
     """Checkpoints in place of trained parents.
 
     Raises:
@@ -171,12 +168,12 @@ def given_source(asked: Question) -> ParentSource | None:
     """
     if not asked.model:
         return None
-    files = [*map(Path, asked.model), *([asked.splits] if asked.splits else [])]
+    files = [*asked.model, *([asked.splits] if asked.splits else [])]
     if missing := [file for file in files if not file.is_file()]:
         raise ValueError(
             f"there is no file {missing[0]}: name checkpoints with --model, and their splits with --splits."
         )
-    return ParentSource(None, tuple(map(path, asked.model)), str(asked.splits) if asked.splits else None, asked.data)
+    return ParentSource(None, tuple(map(str, asked.model)), str(asked.splits) if asked.splits else None, asked.data)
 
 
 def _say_substitutes(tables: Sequence[Table], scale: str) -> None:
@@ -187,14 +184,14 @@ def _say_substitutes(tables: Sequence[Table], scale: str) -> None:
                 out.print(f"{table.name}: {other} in place of {name}, which is not on disk or not of this scale.")
 
 
-def _printed(count: Callable[[], None]) -> OnResult:
+def _counting(count: Callable[[], None]) -> OnResult:
     """Counts the units that are done, and prints what came of each."""
 
     def on_result(unit: Unit, result: Result | str) -> None:
         count()
         words = result if isinstance(result, str) else result.refusal or _accuracy(result)
         seconds = "" if isinstance(result, str) else f"  ({result.metrics['all_seconds']:.1f} s)"
-        out.print(f"{title(unit)}: {words}{seconds}", markup=False, highlight=False, soft_wrap=True)
+        say(f"{title(unit)}: {words}{seconds}")
 
     return on_result
 
@@ -210,7 +207,7 @@ def _close(outcome: Outcome, folder: Path) -> None:
         + f". Results are in {folder}; `retrofit report` prints the tables."
     )
     for unit, why in outcome.failed:
-        err.print(f"Failed: {title(unit)}: {why}", markup=False, highlight=False, soft_wrap=True)
+        say(f"Failed: {title(unit)}: {why}", to=err)
     if outcome.failed:
         raise typer.Exit(SOME_FAILED)
 

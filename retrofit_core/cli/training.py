@@ -1,136 +1,136 @@
 """retrofit train | finetune"""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import typer
 
 from ..runs.config import RunConfig
-from ..system.monitor import Cancelled
+from ..system.settings import COUNT, same_as, setting
 from ..training.config import TrainConfig
-from .fields import READING, config_of, options_of, value_of
-from .progress import progress
-from .terminal import (
-    INTERRUPTED,
-    Json,
-    Logits,
-    arch_words,
-    check_alone_with_record,
-    check_checkpoints,
-    check_folder,
-    check_output,
-    command,
-    err,
-    networks_table,
-    new_table,
-    out,
-    pixel_words,
-    print_json,
-    shell,
-    with_logits,
-)
-
-if TYPE_CHECKING:
-    from ..runs.finetunings import FinetuneConfig
+from .application import command
+from .checks import check_alone_with_record, check_checkpoints, check_folder, check_output
+from .fields import READING, Shared, argument, config_of, options_of, value_of, with_logits
+from .progress import advised, progress
+from .terminal import arch_words, networks_table, new_table, out, pixel_words, print_json, say_next
 
 #: What training and fine-tuning have in common.
 LOOP = ("epochs", "batch", "learning_rate", "precision", "augment", "seed")
-Resume = Annotated[bool, typer.Option("--resume", help="Go on where the same command was stopped.")]
+#: Parameters that a record decides.
+OF_RECORD = ("model", "data", "arch", "logits", "weights", "mean", "std", "size")
+#: What was fine-tuned, the checkpoint, what `evaluate` says of the networks before and after, and the best epoch.
+Tuned = tuple[str, Path, dict[str, dict[str, Any]], int | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainRequest:
+    """What is asked of `retrofit train`, beside the training's config."""
+
+    only: int | None = setting(None, "Train this parent alone (from 0), the others elsewhere.", COUNT)
+    out: Path = setting(Path("parents"), "Folder for the checkpoints and splits.json.")
+    resume: bool = same_as(Shared, "resume")
+    logits: str | None = same_as(Shared, "logits")
+    json: bool = same_as(Shared, "json")
 
 
 @command("train", *options_of(TrainConfig))
-def train_command(
-    context: typer.Context,
-    only: Annotated[int | None, typer.Option(min=0, help="Train this parent alone (from 0); others elsewhere.")] = None,
-    out_folder: Annotated[Path, typer.Option("--out", help="Folder for the checkpoints and splits.json.")] = Path(
-        "parents"
-    ),
-    resume: Resume = False,
-    logits: Logits = None,
-    as_json: Json = False,
-) -> None:
+def train_command(context: typer.Context, asked: TrainRequest) -> None:
     """Train parents on the parts of a split, ready to be fused.
 
     Example: `retrofit train --data digits --split sharded --parts 2 --out parents`
     """
+    from ..training.files import AGAIN
     from ..training.parents import train_parents
 
     archs = context.params["arch"] or TrainConfig.arch
-    config = value_of(context, TrainConfig, arch=tuple(with_logits(arch, logits) or "" for arch in archs))
-    check_folder(out_folder, "--out")
-    with progress(as_json) as monitor, _interruption_explained():
-        parents = train_parents(config, out_folder, only=only, resume=resume, monitor=monitor)
-    splits = config.splits(out_folder)
-    if as_json:
+    config = value_of(context, TrainConfig, arch=tuple(with_logits(arch, asked.logits) or "" for arch in archs))
+    check_folder(asked.out, "--out")
+    with advised(AGAIN), progress(asked.json) as monitor:
+        parents = train_parents(config, asked.out, only=asked.only, resume=asked.resume, monitor=monitor)
+    splits = config.splits(asked.out)
+    if asked.json:
         return print_json({"parents": parents, "splits": splits})
-    table = new_table(
-        "parent", "test accuracy %", "training images per class", title=f"{Path(config.data).name}, {config.split}"
-    )
+    title = f"{Path(config.data).name}, {config.split}"
+    table = new_table("parent", "test accuracy %", "training images per class", title=title)
     for row in parents:
         percent = f"{row['accuracy']:.2f}" if "accuracy" in row else "- (no test split)"
         table.add_row(Path(row["model"]).name, percent, " ".join(map(str, row["class_counts"])))
     out.print(table)
-    next_words = ["retrofit", "fuse", *config.files(out_folder), "--data", config.data, *pixel_words(config)]
-    next_words += ["--splits", splits, "--importance", "conductance", "--out", "fused.safetensors"]
-    next_words += arch_words(config.arch)
-    out.print("Next:", shell(*next_words), soft_wrap=True, markup=False, highlight=False)
-    return None
+    words = ["--data", config.data, *pixel_words(config), "--splits", splits, "--importance", "conductance"]
+    words += ["--out", "fused.safetensors", *arch_words(config.arch)]
+    return say_next("retrofit", "fuse", *config.files(asked.out), *words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuneRequest:
+    """What is asked of `retrofit finetune`, beside the training's settings and how files are read."""
+
+    model: Path | None = argument(None, "The checkpoint to train on.")
+    record: Path | None = setting(None, "A finished run: its fused network, on its whole training set.")
+    out: Path | None = setting(
+        None,
+        "Checkpoint to write (.safetensors). With --record a folder, by default where the workbench looks for it "
+        "(RECORD/finetunings/KEY); it shows the curve as it grows, and a file `cancel` there stops the work.",
+    )
+    resume: bool = same_as(Shared, "resume")
+    logits: str | None = same_as(Shared, "logits")
+    json: bool = same_as(Shared, "json")
 
 
 @command("finetune", *options_of(TrainConfig, *LOOP), *options_of(RunConfig, *READING))
-def finetune_command(
-    context: typer.Context,
-    model: Annotated[Path | None, typer.Argument(help="The checkpoint to train on.")] = None,
-    record: Annotated[
-        Path | None, typer.Option(help="A finished run: its fused network, on its whole training set.")
-    ] = None,
-    out_path: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            help="Checkpoint to write (.safetensors). With --record a folder, by default where the workbench looks for it "
-            "(RECORD/finetunings/KEY); it shows the curve as it grows, and a file `cancel` there stops the work.",
-        ),
-    ] = None,
-    resume: Resume = False,
-    logits: Logits = None,
-    as_json: Json = False,
-) -> None:
+def finetune_command(context: typer.Context, asked: FinetuneRequest) -> None:
     """Train a network on with the paper's schedule: warm restarts, learning rate 3e-4, 200 epochs.
 
     Of the epochs and the network as it came, the one that is best on held-out training images is written.
 
     Example: `retrofit finetune fused.safetensors --data cifar10 --out tuned.safetensors`
     """
-    if record is not None:
-        check_alone_with_record(context, ("model", "data", "arch", "logits", "weights", "mean", "std", "size"))
-    elif model is None or out_path is None:
+    if asked.record is not None:
+        check_alone_with_record(context, OF_RECORD)
+    elif asked.model is None or asked.out is None:
         raise ValueError("name a checkpoint and --out FILE.safetensors, or a finished run with --record FOLDER.")
     else:
-        check_output(out_path, None)
-        check_checkpoints([model])
+        check_output(asked.out, None)
+        check_checkpoints([asked.model])
+    training, reading = value_of(context, TrainConfig, arch=TrainConfig.arch), config_of(context, models=())
+    if asked.record is not None:
+        name, file, networks, best = _finetune_record(asked, asked.record, training)
+    else:
+        assert asked.model is not None and asked.out is not None
+        name, file, networks, best = _finetune_checkpoint(asked, asked.model, asked.out, training, reading)
+    if asked.json:
+        accuracy = networks.get("after", {}).get("accuracy")
+        return print_json({"out": str(file), "accuracy": accuracy, "best_epoch": best, "networks": networks})
+    if networks:
+        out.print(networks_table(networks))
+    if best == 0:
+        out.print(
+            f"No epoch was better than {name} on held-out training images, so {file} holds its weights as they were. Try a "
+            "lower --learning-rate or --augment none."
+        )
+    else:
+        out.print(f"Fine-tuned {name}, written to {file}.")
+    return None
+
+
+def _finetune_checkpoint(
+    asked: FinetuneRequest, model: Path, file: Path, training: TrainConfig, reading: RunConfig
+) -> Tuned:
+    """Fine-tune the network of a checkpoint into another one."""
     import torch
 
     from ..data import has_split, load
     from ..networks.checkpoints import load_model, read_metadata
-    from ..runs.finetunings import FinetuneConfig
     from ..training.evaluation import evaluate
-    from ..training.files import check_data, check_unfinished, facts_of, settings_of, trained
+    from ..training.files import AGAIN, check_data, check_unfinished, facts_of, settings_of, trained
     from ..training.loop import check_settings
     from ..training.recipes import augmentation
     from ..training.state import digest
 
-    training, reading = value_of(context, TrainConfig, arch=TrainConfig.arch), config_of(context, models=())
-    chosen = {name: getattr(training, name) for name in ("epochs", "batch", "learning_rate", "precision")}
-    given = {name: value for name, value in chosen.items() if value is not None}
-    if record is not None:
-        config = FinetuneConfig(**given, augment=training.augment, seed=training.seed)
-        return _finetune_record(record, config, out_path, resume, training.device, as_json)
-    assert model is not None and out_path is not None
+    chosen = _chosen(training)
     # Before any file is read.
-    check_settings(given)
+    check_settings(chosen)
     if training.augment != TrainConfig.augment:
         augmentation(training.augment)
     facts = read_metadata(model)
@@ -138,32 +138,31 @@ def finetune_command(
     images = load(reading.data, "train", *pixels)
     test = load(reading.data, "test", *pixels) if has_split(reading.data, "test") else None
     network, metadata = load_model(model, reading.arch, like=images, weights=reading.weights)
-    spec = metadata["architecture"]
-    settings = settings_of("finetune", images, spec["architecture"], 1, chosen, training.augment)
-    check_unfinished(out_path, resume)
+    architecture = metadata["architecture"]["architecture"]
+    settings = settings_of("finetune", images, architecture, 1, chosen, training.augment)
+    check_unfinished(file, asked.resume)
     origin = {"from": model.name, "from_weights": digest(network.state_dict())}
     rows = torch.arange(len(images))
     facts = facts_of(images, rows, {"name": "finetune", **settings, "seed": training.seed, **origin}, pixels[2])
-    with progress(as_json) as monitor, _interruption_explained():
+    with advised(AGAIN), progress(asked.json) as monitor:
         check_data(images, rows, test, monitor)
         networks = {"before": evaluate(network, test)} if test else {}
         monitor.emit("phase", name=model.name)
         run = {**settings, "seed": training.seed, "device": training.device, "monitor": monitor}
-        network, best = trained(out_path, network, images, rows, run, facts, resume)
+        network, best = trained(file, network, images, rows, run, facts, asked.resume)
         networks |= {"after": evaluate(network, test)} if test else {}
-    return _say_tuned(model.name, out_path, networks, best, as_json)
+    return model.name, file, networks, best
 
 
-def _finetune_record(
-    record: Path, config: "FinetuneConfig", out_folder: Path | None, resume: bool, device: str, as_json: bool
-) -> None:
+def _finetune_record(asked: FinetuneRequest, record: Path, training: TrainConfig) -> Tuned:
     """Fine-tune the fused network of a finished run, in a folder that shows how far it is."""
     from ..networks.checkpoints import load_model
     from ..runs import read_run
-    from ..runs.finetunings import TUNED, finetune_run, plan_finetuning, read_run_to_tune
-    from ..runs.store import noted
+    from ..runs.finetunings import TUNED, FinetuneConfig, finetune_run, plan_finetuning, read_run_to_tune
+    from ..training.files import AGAIN
 
-    folder = out_folder or record / config.kind.folder / config.key(record)
+    config = FinetuneConfig(**_chosen(training), augment=training.augment, seed=training.seed)
+    folder = asked.out or record / config.kind.folder / config.key(record)
     if folder.suffix == ".safetensors":
         raise ValueError(
             f"--out {folder}: a run's fine-tuning is kept in a folder, with its network as {TUNED}. Name a folder, or omit --out."
@@ -171,42 +170,16 @@ def _finetune_record(
     check_folder(folder, "--out")
     config.check_same(folder, record)
     config.save(folder, record)  # before anything can fail: whoever looks on knows what was asked for
-    with progress(as_json) as bar, _interruption_explained(), noted(folder, bar) as monitor:
+    with advised(AGAIN), progress(asked.json, folder) as monitor:
         plan = plan_finetuning(config, *read_run_to_tune(record))
-        after = finetune_run(plan, folder, resume=resume, device=device, monitor=monitor)
+        after = finetune_run(plan, folder, resume=asked.resume, device=training.device, monitor=monitor)
     best = load_model(folder / TUNED)[1].get("best_epoch")
     before = read_run(record).metrics.get("networks", {}).get("fused")
-    networks = {"before": before, "after": after}
-    measured = {name: network for name, network in networks.items() if network}
-    _say_tuned(f"the fused network of {record.name}", folder / TUNED, measured, best, as_json)
+    networks = {name: facts for name, facts in (("before", before), ("after", after)) if facts}
+    return f"the fused network of {record.name}", folder / TUNED, networks, best
 
 
-def _say_tuned(name: str, file: Path, networks: dict[str, Any], best: int | None, as_json: bool) -> None:
-    if as_json:
-        accuracy = networks.get("after", {}).get("accuracy")
-        return print_json({"out": str(file), "accuracy": accuracy, "best_epoch": best, "networks": networks})
-    if networks:
-        out.print(networks_table(networks))
-    if best == 0:
-        out.print(
-            f"No epoch was better than {name} on held-out training images, so {file} holds its weights as they "
-            "were. Try a lower --learning-rate or --augment none."
-        )
-    else:
-        out.print(f"Fine-tuned {name}, written to {file}.")
-    return None
-
-
-@contextmanager
-def _interruption_explained() -> Iterator[None]:
-    """If a training is interrupted, print which checkpoint is not written yet and how to go on."""
-    try:
-        yield
-    except (KeyboardInterrupt, Cancelled) as stopped:
-        notes = getattr(stopped, "__notes__", [])
-        if not notes:  # not in a training
-            raise
-        from ..training.files import AGAIN
-
-        err.print("Interrupted;", *notes, AGAIN, highlight=False, soft_wrap=True)
-        raise typer.Exit(INTERRUPTED) from None
+def _chosen(training: TrainConfig) -> dict[str, Any]:
+    """The settings that were asked for in place of the recipe's."""
+    settings = {name: getattr(training, name) for name in ("epochs", "batch", "learning_rate", "precision")}
+    return {name: value for name, value in settings.items() if value is not None}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from ..catalogue import CATALOGUE
 from ..data import DATASETS
 from ..data.augment import POLICIES
 from ..data.splits import SPLITS
@@ -11,22 +12,22 @@ from ..fusion.algorithm import Retrofit
 from ..fusion.fit import FITS
 from ..fusion.grouping import GROUPINGS, Grouper
 from ..fusion.importance import IMPORTANCE, Importance
-from ..inspection.landscape import ALIGNMENTS, Landscape
-from ..methods import METHODS
+from ..inspection.landscape import ALIGNMENTS
 from ..networks.architectures import PRESETS
 from ..networks.levels import BOUNDARIES
 from ..system.settings import Value, settings_of
 from ..training import RECIPES
+from .fields import sentence
 
 
 def words() -> Mapping[str, str]:
     """What stands in the place of each `{name}` of a help text."""
-    ridge, landscape = settings_of(FITS["ridge"]), settings_of(Landscape)
+    ridge = settings_of(FITS["ridge"])
     tables = {
         "boundaries": BOUNDARIES,
         "data_sets": DATASETS,
         "groupings": GROUPINGS,
-        "methods": METHODS,
+        "methods": CATALOGUE,
         "policies": POLICIES,
         "presets": list(PRESETS)[:3],
         "recipes": RECIPES,
@@ -38,15 +39,11 @@ def words() -> Mapping[str, str]:
         **{name: ", ".join(table) for name, table in tables.items()},
         "alignments": " or ".join(ALIGNMENTS),
         "groupings_with_options": _with_options(GROUPINGS, Grouper),
-        "head": _sentence(settings_of(Retrofit)["head"].help),
-        "ridge": _sentence(ridge["ridge"].help),
+        "head": sentence(settings_of(Retrofit)["head"].help),
+        "ridge": sentence(ridge["ridge"].help),
         "scales": "; ".join(f"{scale.name}: {scale.sentence}" for scale in SCALES.values()),
         "scores_with_options": _with_options(IMPORTANCE, Importance),
-        "toward": _sentence(ridge["toward"].help),
-        **{
-            f"landscape_{name}": f"{_sentence(entry.help)}{_default(entry.default)}"
-            for name, entry in landscape.items()
-        },
+        "toward": sentence(ridge["toward"].help),
     }
 
 
@@ -54,14 +51,6 @@ def of_importance(option: str) -> str:
     """The scores whose option it is, where not all of them have it."""
     owners = [name for name, cls in IMPORTANCE.items() if option in settings_of(cls)]
     return f" (of {', '.join(owners)})" if 0 < len(owners) < len(IMPORTANCE) else ""
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
-
-
-def _default(value: object) -> str:
-    return "" if value is None else f" Default: {value}."
 
 
 def _with_options(table: Mapping[str, type[Value]], shared: type[Value]) -> str:

@@ -27,7 +27,7 @@ class TrainConfig:
     )
     arch: tuple[str, ...] = setting(
         ("cnn",),
-        "cnn (default), mlp, a preset such as vgg11-half, timm:NAME, torchvision:NAME, a JSON spec, or a function of "
+        "cnn, mlp, a preset such as vgg11-half, timm:NAME, torchvision:NAME, a JSON spec, or a function of "
         "your own, package.module:function or FILE.py:function (importing it runs code: name only what you trust); once for "
         "all parents, or once for each.",
     )

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,10 +13,10 @@ from ...networks.batchnorm import BatchNorm
 from ...networks.norm_statistics import has_statistics
 from ...system import device as devices
 from ...system.monitor import Monitor
+from ..settings import Norms
 from .pooling import with_sliced_pools
 from .weights import Layout, layout, parameters, statistics
 
-Norms = Literal["estimated", "interpolated"]
 #: Bytes of a layer's outputs that one pass may hold: what a processor's caches keep, and what keeps a GPU at work.
 PASS_BYTES = {"cpu": 8 * 2**20, "cuda": 256 * 2**20}
 #: So many points at most in one pass, and bytes of their weights.

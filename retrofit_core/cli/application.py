@@ -1,0 +1,127 @@
+"""The application: commands are registered here, and errors and interruptions become sentences.
+
+Nothing that is imported with the commands imports torch, which takes seconds: a command imports what it works with when it
+works, and `{names}` in a help text are filled in from `words` when the help is asked for.
+"""
+
+import inspect
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+import typer
+from typer.core import TyperCommand
+
+from ..system.files import write
+from ..system.monitor import Cancelled
+from ..system.notices import Notice
+from .fields import parameters_of, value_of
+from .terminal import err, say
+
+T = TypeVar("T", bound=Callable[..., None])
+INTERRUPTED = 130  # what shells report for Ctrl-C
+app = typer.Typer(
+    name="retrofit",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help="Fuse trained neural networks into one by retrofitting, level by level, with a few hundred samples.",
+    epilog="Start with `retrofit train --out parents` (two digits networks that know five classes each), then "
+    "`retrofit fuse parents/*.safetensors --splits parents/splits.json --out fused.safetensors --evaluate`.",
+)
+
+
+def _words() -> dict[str, str]:
+    """What the names in help texts stand for. They are kept in the user's cache, for finding them imports torch, which takes
+    seconds; where a file of the core has changed, they are found again."""
+    core = Path(__file__).parents[1]
+    stats = [(path.relative_to(core).as_posix(), path.stat()) for path in sorted(core.rglob("*.py"))]
+    state = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retrofit-workbench"
+    file = cache / f"help-{sha256(str(core).encode()).hexdigest()[:12]}.json"
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        if content["state"] == state:
+            return content["words"]
+    from .words import words
+
+    known = dict(words())
+    with suppress(OSError):  # a folder that cannot be written: found again the next time
+        cache.mkdir(parents=True, exist_ok=True)
+        write(file, json.dumps({"state": state, "words": known}))
+    return known
+
+
+class Explained(TyperCommand):
+    """A command whose help names what tables and values say of themselves."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Fill in the names, then print the help."""
+        known = _words()
+        for parameter in self.params:
+            if text := getattr(parameter, "help", None):
+                parameter.help = text.format_map(known)  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
+
+
+def command(name: str, *options: inspect.Parameter) -> Callable[[T], T]:
+    """Register a function of `asked`, a value whose fields are the command's own arguments and options.
+
+    Errors are printed as one sentence on standard error; an interruption prints no traceback.
+
+    Args:
+        options: further ones, see `fields.options_of`, which the function reads from a parameter `context`.
+    """
+
+    def register(function: T) -> T:
+        hints = get_type_hints(function)
+        value = hints["asked"]
+        parameters = parameters_of(value)
+        overridden = {parameter.name for parameter in parameters}
+
+        @wraps(function)
+        def guarded(context: typer.Context, **_: Any) -> None:
+            try:
+                with _notices_printed():
+                    beside = {"context": context} if "context" in hints else {}
+                    function(asked=value_of(context, value), **beside)
+            except ValueError as error:
+                say("Error:", error, to=err)
+                raise typer.Exit(2) from None
+            except (KeyboardInterrupt, Cancelled) as stopped:
+                say("Interrupted. Nothing half-written was left.", *getattr(stopped, "__notes__", ()), to=err)
+                raise typer.Exit(INTERRUPTED) from None
+
+        first = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        inherited = [option for option in options if option.name not in overridden]
+        guarded.__signature__ = inspect.Signature([first, *inherited, *parameters])  # type: ignore[attr-defined]
+        app.command(name, cls=Explained)(guarded)
+        return function
+
+    return register
+
+
+@contextmanager
+def _notices_printed() -> Iterator[None]:
+    """Print each `Notice` once, as a sentence on standard error; other warnings as usual."""
+    said: set[str] = set()
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Any, category: Any, *rest: Any, **options: Any) -> None:
+            if not issubclass(category, Notice):
+                usual(message, category, *rest, **options)
+            elif str(message) not in said:
+                said.add(str(message))
+                say("Note:", message, to=err)
+
+        warnings.simplefilter("always", Notice)
+        warnings.showwarning = show
+        yield
