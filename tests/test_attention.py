@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from retrofit_core.data import Images
-from retrofit_core.data.images import held
+from retrofit_core.data.images import in_memory
 from retrofit_core.fusion.fit.heads import joint_basis, value_basis
 from retrofit_core.fusion.network_levels import cut_into_levels
 from retrofit_core.fusion.results import load_levels, save_levels
@@ -283,7 +283,7 @@ def test_the_analysis_knows_heads_and_streams():
     parents, x = [network("vit")[0].float(), network("vit", 2)[0].float()], network("vit")[1].float()
     y, pixels = labels(60, 4), (normal(50, *VGG_SHAPE) * 40 + 128).clamp(0, 255).to(torch.uint8)
     test = Images(
-        *held(pixels, labels(50, 4)), classes=tuple("abcd"), name="noise", split="test", mean=(0.5,), std=(0.2,)
+        *in_memory(pixels, labels(50, 4)), classes=tuple("abcd"), name="noise", split="test", mean=(0.5,), std=(0.2,)
     )
     result = METHODS["KF-Linear"](parents, (x, y), device="cpu", importance="conductance", importance_data="fusion")
     analysis = analyse(parents, result, (x, y), test=test)

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from retrofit_core.data import Images
-from retrofit_core.data.images import held
+from retrofit_core.data.images import in_memory
 from retrofit_core.fusion.network_levels import cut_into_levels
 from retrofit_core.fusion.walk import Walk
 from retrofit_core.inspection.analysis import analyse
@@ -305,7 +305,7 @@ def analysed():
     parents = [make().float(), initialised(make(), 7).float()]
     x, y = normal(40, *VGG_SHAPE).float(), labels(40, 4)
     pixels = (normal(50, *VGG_SHAPE) * 40 + 128).clamp(0, 255).to(torch.uint8)
-    content = held(pixels, labels(50, 4))
+    content = in_memory(pixels, labels(50, 4))
     test = Images(*content, classes=tuple("abcd"), name="noise", split="test", mean=(0.5,), std=(0.2,))
     result = METHODS["KF-Linear"](parents, (x, y), device="cpu")
     return result, analyse(parents, result, (x, y), test=test)

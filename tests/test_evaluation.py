@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from retrofit_core.data import Images, load
-from retrofit_core.data.images import held
+from retrofit_core.data.images import in_memory
 from retrofit_core.networks.checkpoints import load_model
 from retrofit_core.training.evaluation import calibration_error, ensemble, evaluate, scores
 from tests.marks import each_case
@@ -28,7 +28,7 @@ def images():
     """Five 1x1 images with grey values 0..4 and labels 0, 1, 1, 0, 0; class 2 has no images."""
     pixels = torch.arange(5, dtype=torch.uint8).view(5, 1, 1, 1)
     labels = torch.tensor([0, 1, 1, 0, 0])
-    return Images(*held(pixels, labels), ("a", "b", "c"), "toy", (0.0,), (1 / 255,))
+    return Images(*in_memory(pixels, labels), ("a", "b", "c"), "toy", (0.0,), (1 / 255,))
 
 
 def by_grey_value(x):

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from retrofit_core.data import Images
-from retrofit_core.data.images import held
+from retrofit_core.data.images import in_memory
 from retrofit_core.inspection.landscape import Landscape, Mixtures, Path, Survey, networks_of
 from retrofit_core.inspection.landscape import mixtures as mixtures_module
 from retrofit_core.inspection.landscape.landscape import path_between, pictures, rise_around
@@ -41,7 +41,7 @@ VIT = {
 def images_of(shape, classes=3, count=40, seed=0) -> Images:
     generator = torch.Generator().manual_seed(seed)
     pixels = torch.randint(256, (count, *shape), generator=generator, dtype=torch.uint8)
-    read, held_labels, held_shape = held(pixels, labels(count, classes, seed))
+    read, held_labels, held_shape = in_memory(pixels, labels(count, classes, seed))
     names = tuple(f"class {index}" for index in range(classes))
     return Images(read, held_labels, held_shape, names, "noise", (0.5,), (0.3,), split="test")
 

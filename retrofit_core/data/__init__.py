@@ -3,10 +3,9 @@
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
@@ -22,6 +21,8 @@ __all__ = ["DATASETS", "DataSet", "Images", "check_images", "data_folders", "dig
 
 #: Folders with data sets, besides ./data; separated as in PATH.
 VARIABLE = "RETROFIT_DATA"
+#: Splits that stand for another one, in the order in which they are looked for.
+STAND_INS = {"test": ("test", "val")}
 #: Functions that look for a split in a folder: (folder, split) -> its files, or None.
 FORMATS: dict[str, Callable[[Path, str], SplitFiles | None]] = {
     "parquet files": parquet.find,
@@ -79,7 +80,7 @@ def load(
     _check_labels(name, split, labels, classes)
     constants = constants or _measured(name, str(source), size)
     mirrors = dataset.mirrors if dataset else True
-    return Images(reader, labels, shape, classes, name, *constants, split, mirrors, _files(notes, split_files))
+    return Images(reader, labels, shape, classes, name, *constants, split, mirrors, split_files.files)
 
 
 def has_split(source: str | Path, split: str) -> bool:
@@ -91,8 +92,7 @@ def has_split(source: str | Path, split: str) -> bool:
     split = _known(split)
     if str(source) == "digits":
         return split != "val"
-    folder = _folder(str(source))
-    return any(_files_of(folder, name) for name in (("test", "val") if split == "test" else (split,)))
+    return _files_of(_folder(str(source)), *STAND_INS.get(split, (split,))) is not None
 
 
 def digest(source: str | Path, split: str = "train") -> str:
@@ -103,11 +103,11 @@ def digest(source: str | Path, split: str = "train") -> str:
     Raises:
         ValueError: as `load`.
     """
-    name, notes, split_files = _find(str(source), _known(split))
+    name, _, split_files = _find(str(source), _known(split))
     if not split_files.files:
         return "built in"
     try:
-        return f"{name} {digest_of(_files(notes, split_files))}"
+        return f"{name} {digest_of(split_files.files)}"
     except OSError as error:
         raise ValueError(f"{error.filename} cannot be read: {error.strerror}.") from error
 
@@ -120,19 +120,31 @@ def _known(split: str) -> str:
     return known
 
 
-def _find(source: str, split: str) -> tuple[str, dict[str, Any], SplitFiles]:
-    """A source's name, the content of its classes.json, and the split's files.
+@dataclass(frozen=True)
+class Notes:
+    """What a folder's classes.json says of a data set; nothing where there is none."""
+
+    classes: tuple[str, ...] = ()
+    """In label order"""
+    mean: object = None
+    std: object = None
+    path: Path | None = None
+
+
+def _find(source: str, split: str) -> tuple[str, Notes, SplitFiles]:
+    """A source's name, its notes, and the split's files, classes.json among them; none for built-in data.
 
     Raises:
         ValueError: no such data set or split; or as those who look for it.
     """
     if source == "digits":
-        return "digits", {}, SplitFiles(lambda channels, fit: digits.read(split))
+        return "digits", Notes(), SplitFiles(lambda channels, fit: digits.read(split))
     folder = _folder(source)
-    notes = next((notes for place in folders.wrapped(folder) if (notes := _notes(place / "classes.json"))), {})
-    for name in ("test", "val") if split == "test" else (split,):
-        if split_files := _files_of(folder, name):
-            return recognise(folder.name, *split_files.names) or folder.name, notes, split_files
+    files = [place / "classes.json" for place in folders.wrapped(folder)]
+    notes = next((_notes(path) for path in files if path.is_file()), Notes())
+    if split_files := _files_of(folder, *STAND_INS.get(split, (split,))):
+        name = recognise(folder.name, *split_files.names) or folder.name
+        return name, notes, replace(split_files, files=(*([notes.path] if notes.path else []), *split_files.files))
     name = recognise(folder.name)
     others = [other for other in NAMES if other != split and _files_of(folder, other)]
     if others and not name:
@@ -147,14 +159,16 @@ def _find(source: str, split: str) -> tuple[str, dict[str, Any], SplitFiles]:
     )
 
 
-def _files_of(folder: Path, split: str) -> SplitFiles | None:
-    """The files of a split in a folder, or in one that it wraps."""
-    for place in folders.wrapped(folder):
-        found = _in_format(place, split)
-        # Last, because a folder of images may be anything; it looks into wrapped folders itself.
-        found = found or (folders.find(folder, split) if place == folder else None)
-        if found:
-            return found if place == folder else replace(found, names=(place.name, *found.names))
+def _files_of(folder: Path, *splits: str) -> SplitFiles | None:
+    """The files of the first of these splits that a folder has, or one that it wraps."""
+    places = folders.wrapped(folder)
+    for split in splits:
+        # Folders of images come last, because such a folder may be anything.
+        if files := _in_format(folder, split) or folders.find(places, split):
+            return files
+        for place in places[1:]:
+            if files := _in_format(place, split):
+                return replace(files, names=(place.name, *files.names))
     return None
 
 
@@ -165,11 +179,6 @@ def _in_format(folder: Path, split: str) -> SplitFiles | None:
             f"{folder} holds several data sets ({', '.join(by_format)}): give the folder of one, or move it into its own."
         )
     return next(iter(by_format.values()), None)
-
-
-def _files(notes: dict[str, Any], split_files: SplitFiles) -> tuple[Path, ...]:
-    """All files of a split, classes.json included; none for built-in data."""
-    return (*([notes["path"]] if notes and split_files.files else []), *split_files.files)
 
 
 def data_folders() -> list[Path]:
@@ -192,38 +201,37 @@ def _folder(source: str) -> Path:
     raise ValueError(f"data set {name!r} is not at {source}: {DATASETS[name].advice}.")
 
 
-def _notes(path: Path) -> dict[str, Any]:
+def _notes(path: Path) -> Notes:
     """classes.json: a list of class names, or {"classes" or "names": [...], "mean": [...], "std": [...]}."""
-    if not path.is_file():
-        return {}
     try:
-        notes = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} is not readable JSON: {error}") from error
-    notes = {"classes": notes} if isinstance(notes, list) else notes
-    if not isinstance(notes, dict):
+    content = {"classes": content} if isinstance(content, list) else content
+    if not isinstance(content, dict):
         raise ValueError(f'{path} must be a list of class names or an object with "classes", "mean" and "std".')
-    names = notes.get("classes", notes.get("names"))
+    names = content.get("classes", content.get("names"))
     if names is not None and not (isinstance(names, list) and names and all(isinstance(n, str) for n in names)):
         raise ValueError(f"{path}: the class names must be a list of strings in label order.")
-    return {"classes": names, "mean": notes.get("mean"), "std": notes.get("std"), "path": path}
+    return Notes(tuple(names or ()), content.get("mean"), content.get("std"), path)
 
 
 def _constants(
-    dataset: DataSet | None, notes: dict[str, Any], mean: Any, std: Any, stored: Callable[[], Constants | None] | None
+    dataset: DataSet | None,
+    notes: Notes,
+    mean: float | Sequence[float] | None,
+    std: float | Sequence[float] | None,
+    stored: Callable[[], Constants | None] | None,
 ) -> Constants | None:
     """Mean and standard deviation, from the first source that has them; None where they are to be measured."""
     if (mean is None) != (std is None):
         raise ValueError(f"--mean and --std belong together, only {'--std' if mean is None else '--mean'} was given.")
-    if mean is None:
-        mean, std = notes.get("mean"), notes.get("std")
-        if (mean is None) != (std is None):
-            raise ValueError(f'{notes["path"]} has only one of "mean" and "std": give both.')
-    if mean is None and dataset:
-        mean, std = dataset.mean, dataset.std
-    if mean is None and stored is not None:
-        mean, std = stored() or (None, None)
-    return None if mean is None else (_floats(mean, "mean"), _floats(std, "std"))
+    if (notes.mean is None) != (notes.std is None) and mean is None:
+        raise ValueError(f'{notes.path} has only one of "mean" and "std": give both.')
+    pairs: list[tuple[object, object]] = [(mean, std), (notes.mean, notes.std)]
+    pairs += [(dataset.mean, dataset.std)] if dataset else []
+    first = next((pair for pair in pairs if pair[0] is not None), None) or (stored() if stored else None)
+    return (_floats(first[0], "mean"), _floats(first[1], "std")) if first else None
 
 
 def _measured(name: str, source: str, size: int | None) -> Constants:
@@ -241,29 +249,27 @@ def _measured(name: str, source: str, size: int | None) -> Constants:
 
 @lru_cache(maxsize=16)
 def _of_training_images(source: str, content: str, size: int | None) -> Constants:
-    channels = 3  # of a data set without a name
     fit = fit_to(size, None, 1.0)
-    reader, labels, (channels, _, _) = fitting(_find(source, "train")[2].read(channels, fit), fit)
+    # 3: a data set without a name has colours.
+    reader, labels, (channels, _, _) = fitting(_find(source, "train")[2].read(3, fit), fit)
     return normalisation(reader, len(labels), channels)
 
 
-def _floats(values: Any, what: str) -> tuple[float, ...]:
+def _floats(values: object, what: str) -> tuple[float, ...]:
     values = values if isinstance(values, Sequence) and not isinstance(values, str) else [values]
     if not values or not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         raise ValueError(f"{what} must be numbers, one for each channel. Found {list(values)}.")
     return tuple(float(value) for value in values)
 
 
-def _class_names(
-    name: str, dataset: DataSet | None, notes: dict[str, Any], in_files: tuple[str, ...]
-) -> tuple[str, ...]:
+def _class_names(name: str, dataset: DataSet | None, notes: Notes, in_files: tuple[str, ...]) -> tuple[str, ...]:
     """Names in label order: from classes.json, the files or DATASETS; () where none tells them."""
     known = dataset.classes if dataset else ()
     if in_files and [*map(plain, in_files)] == [*map(plain, known)]:
         in_files = known  # files of one data set differ in blanks and case ("T - shirt / top")
-    names = tuple(notes.get("classes") or in_files or known)
+    names = notes.classes or in_files or known
     if in_files and len(names) != len(in_files):
-        raise ValueError(f"{notes['path']} names {len(names)} classes, but the data set has {len(in_files)}.")
+        raise ValueError(f"{notes.path} names {len(names)} classes, but the data set has {len(in_files)}.")
     return names
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..system.registry import first_line
-from .images import Content, held
+from .images import Content, in_memory
 from .sizes import Fit
 from .splitfiles import SplitFiles
 
@@ -39,12 +39,9 @@ def find_100(folder: Path, split: str) -> SplitFiles | None:
 def _find(folder: Path, inner: str, files: Sequence[str], labels: str, name: str) -> SplitFiles | None:
     for candidate in (folder, folder / inner):
         paths = [candidate / file for file in files]
+        is_named = candidate.name == inner or (candidate / "meta").is_file()
         # All files: data sets of strangers may have a file `train`.
-        if (
-            paths
-            and all(path.is_file() for path in paths)
-            and (candidate.name == inner or (candidate / "meta").is_file())
-        ):
+        if paths and is_named and all(path.is_file() for path in paths):
             return SplitFiles(partial(read, paths, labels), names=(name,), files=tuple(paths))
     return None
 
@@ -57,7 +54,7 @@ def read(files: Sequence[Path], labels: str, channels: int = 3, fit: Fit | None 
     """
     parts = [_batch(path, labels) for path in files]
     pixels = torch.from_numpy(np.concatenate([part for part, _ in parts])).view(-1, *SHAPE)
-    return held(pixels, torch.cat([part for _, part in parts]))
+    return in_memory(pixels, torch.cat([part for _, part in parts]))
 
 
 def _batch(path: Path, labels_key: str) -> tuple[np.ndarray, Tensor]:

@@ -3,9 +3,8 @@
 import numpy as np
 import torch
 
-from .images import Content, held
-
-SEED = 0  # of the train/test split, which is the same on every machine
+from .images import Content, in_memory
+from .sampling import drawn_fifths
 
 
 def read(split: str) -> Content:
@@ -23,11 +22,9 @@ def read(split: str) -> Content:
     from sklearn.datasets import load_digits  # half a second to import: only where it is used
 
     images, labels = load_digits(return_X_y=True)  # (1797, 64), (1797,)
-    draw = np.random.default_rng(SEED)
     in_test = np.zeros(len(labels), dtype=bool)
-    for label in range(10):
-        rows = np.flatnonzero(labels == label)
-        in_test[draw.permutation(rows)[: round(len(rows) / 5)]] = True
+    for label, fifth in enumerate(drawn_fifths(np.bincount(labels).tolist())):
+        in_test[labels == label] = fifth
     rows = np.flatnonzero(in_test == (split == "test"))
     pixels = np.rint(images[rows].reshape(-1, 8, 8) * (255 / 16)).astype(np.uint8)  # (N, 8, 8)
-    return held(torch.from_numpy(pixels).unsqueeze(1), torch.from_numpy(labels[rows].astype(np.int64)))
+    return in_memory(torch.from_numpy(pixels).unsqueeze(1), torch.from_numpy(labels[rows].astype(np.int64)))

@@ -6,7 +6,7 @@ class's. What `files.is_hidden` is no data, at any depth.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +17,7 @@ import torch
 from ..system.files import is_hidden, walk
 from .decoding import Encoded, lazily, shape_of
 from .images import Content
+from .sampling import drawn_fifths
 from .sizes import Fit
 from .splitfiles import SplitFiles
 from .splitnames import by_split, split_of
@@ -25,38 +26,35 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
 # Images, but not decoded here.
 OTHER_SUFFIXES = (".tif", ".tiff", ".gif", ".ppm", ".pgm", ".heic", ".jp2", ".jfif", ".avif", ".tga")
 MOST_WRAPPERS = 8  # folders within each other, in which a data set is looked for
-SEED = 0  # of the split of a folder that has none, which is the same on every machine
 
 
-def find(folder: Path, split: str) -> SplitFiles | None:
+def find(places: Sequence[Path], split: str) -> SplitFiles | None:
     """A split's class folders.
 
     A folder without splits is divided here: one fifth of every class, drawn with a fixed seed, is the test split.
 
+    Args:
+        places: the data set's folder, and those that it wraps (`wrapped`), in which splits may lie.
     Raises:
         ValueError: folders that are no classes, that may be splits or classes, or cannot be read.
     """
-    if splits := next((splits for place in wrapped(folder) if (splits := _splits_in(place))), {}):
-        class_folders = _classes_in(splits, split)
-        names = _classes(_classes_in(splits, "train") or class_folders) if class_folders else ()
-        if not class_folders:
-            return None
-        unknown = sorted({path.name for path in class_folders} - set(names))
-        if unknown:
+    if splits := next((splits for place in places if (splits := _splits_in(place))), {}):
+        classes, part = _classes_in(splits, split), None
+        names = _classes(_classes_in(splits, "train") or classes) if classes else ()
+        if unknown := sorted({path.name for path in classes} - set(names)):
             raise ValueError(
-                f"{class_folders[0].parent} has the class folder {unknown[0]!r}, but {splits['train'][0]} has not."
+                f"{classes[0].parent} has the class folder {unknown[0]!r}, but {splits['train'][0]} has not."
             )
-        return SplitFiles(partial(_read, class_folders, names, None), classes=names, files=tuple(class_folders))
-    classes = subfolders_of(folder)
-    with_images = [path for path in classes if _has_image(path)]
-    if not with_images:
+    else:
+        classes, part = subfolders_of(places[0]), split
+        with_images = [path for path in classes if _has_image(path)]
+        if not with_images:
+            return None
+        _check_are_classes(places[0], with_images)
+        names = _classes(classes) if split != "val" else ()
+    if not names:
         return None
-    _check_are_classes(folder, with_images)
-    if split == "val":
-        return None
-    return SplitFiles(
-        partial(_read, classes, _classes(classes), split), classes=_classes(classes), files=tuple(classes)
-    )
+    return SplitFiles(partial(_read, classes, names, part), classes=names, files=tuple(classes))
 
 
 def wrapped(folder: Path) -> list[Path]:
@@ -79,17 +77,16 @@ def _splits_in(folder: Path) -> dict[str, list[Path]]:
     """
     subfolders = subfolders_of(folder)
     paths = {path.name: path for path in subfolders if subfolders_of(path)}
-    found = {split: [paths[name] for name in names] for split, names in by_split(paths).items()}
-    if len(found) == 1:
-        others = [path.name for path in subfolders if not split_of(path.name) and _has_image(path)]
-        others = [name for name in others if all(name != path.name for path in next(iter(found.values())))]
-        if others:
-            name = next(iter(found.values()))[0].name
+    splits = {split: [paths[name] for name in names] for split, names in by_split(paths).items()}
+    if len(splits) == 1:
+        (of_split,) = splits.values()
+        others = [path for path in subfolders if path not in of_split and not split_of(path.name)]
+        if other := next((path.name for path in others if _has_image(path)), None):
             raise ValueError(
-                f"{folder} has the folder {name!r}, which may be a split, or a class beside {others[0]!r}: put class "
-                f"folders into a folder 'train', or take {others[0]!r} out."
+                f"{folder} has the folder {of_split[0].name!r}, which may be a split, or a class beside {other!r}: put class "
+                f"folders into a folder 'train', or take {other!r} out."
             )
-    return found
+    return splits
 
 
 def _classes_in(splits: dict[str, list[Path]], split: str) -> list[Path]:
@@ -176,17 +173,14 @@ def _read(folders: list[Path], names: tuple[str, ...], part: str | None, channel
     """All images of these class folders, or the part of them that belongs to "train" or "test"."""
     files = [images_in(folder) for folder in folders]
     if part is not None:
-        draw = np.random.default_rng(SEED)
-        files = [_part(group, part, draw) for group in files]
+        fifths = drawn_fifths(map(len, files))
+        files = [
+            [path for path, is_test in zip(group, fifth, strict=True) if is_test == (part == "test")]
+            for group, fifth in zip(files, fifths, strict=True)
+        ]
     if not any(files):
         raise ValueError(f"{folders[0].parent} has too few images for a {part} split: five of a class give one.")
     return read(files, [names.index(folder.name) for folder in folders], channels, fit)
-
-
-def _part(files: list[str], part: str, draw: np.random.Generator) -> list[str]:
-    in_test = np.zeros(len(files), dtype=bool)
-    in_test[draw.permutation(len(files))[: round(len(files) / 5)]] = True
-    return [path for path, test in zip(files, in_test, strict=True) if test == (part == "test")]
 
 
 def subfolders_of(folder: Path) -> list[Path]:
@@ -199,11 +193,11 @@ def subfolders_of(folder: Path) -> list[Path]:
         if not folder.is_dir():
             return []
         with os.scandir(str(folder)) as entries:  # tells folders from files without a look at each of a million files
-            found = sorted((entry for entry in entries if not is_hidden(entry.name)), key=lambda entry: entry.name)
-        for entry in found:
+            visible = sorted((entry for entry in entries if not is_hidden(entry.name)), key=lambda entry: entry.name)
+        for entry in visible:
             if entry.is_symlink() and not os.path.exists(entry.path):
                 raise ValueError(f"{entry.path} is a link that leads nowhere, or to itself: take it out.")
-        return [folder / entry.name for entry in found if entry.is_dir()]
+        return [folder / entry.name for entry in visible if entry.is_dir()]
     except OSError as error:
         _refuse(error)
         raise

@@ -21,7 +21,7 @@ Constants = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard dev
 Content = tuple[Read, Tensor, tuple[int, int, int]]  # reader, labels (N,) int64, shape (C, H, W)
 
 
-def held(pixels: Tensor, labels: Tensor) -> Content:
+def in_memory(pixels: Tensor, labels: Tensor) -> Content:
     """Reader, labels and shape of pixels that are in memory already, (N, C, H, W) uint8."""
     _, channels, height, width = pixels.shape
     return pixels.__getitem__, labels, (channels, height, width)
@@ -174,10 +174,10 @@ def check_images(images: Images, rows: Tensor | None = None, monitor: Monitor | 
 
 
 def _faults(images: Images, rows: Tensor) -> list[str]:
-    found = []
+    faults = []
     for row in rows.tolist():
         try:
             images.pixels([row])
         except ValueError as error:
-            found.append(str(error).rstrip(".") + ".")
-    return found
+            faults.append(str(error).rstrip(".") + ".")
+    return faults

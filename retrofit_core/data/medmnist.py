@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -85,16 +85,13 @@ def _choose(files: Sequence[Path], fit: Fit | None) -> Path:
 
 
 def _reader(path: Path, name: str, channels: int) -> Read:
-    held: list[Tensor] = []  # (N, C, H, W); a packed array has no rows that could be read alone
+    @cache
+    def whole() -> Tensor:  # (N, C, H, W); a packed array has no rows that could be read alone
+        pixels = torch.from_numpy(_array(path, name))
+        pixels = pixels.unsqueeze(3) if pixels.ndim == 3 else pixels  # (N, H, W, 1 or 3)
+        return pixels.permute(0, 3, 1, 2)
 
-    def read(rows: Tensor) -> Tensor:
-        if not held:
-            pixels = torch.from_numpy(_array(path, name))
-            pixels = pixels.unsqueeze(3) if pixels.ndim == 3 else pixels  # (N, H, W, 1 or 3)
-            held.append(pixels.permute(0, 3, 1, 2))
-        return held[0][rows].expand(-1, channels, -1, -1).contiguous()
-
-    return read
+    return lambda rows: whole()[rows].expand(-1, channels, -1, -1).contiguous()
 
 
 def _labels(path: Path, name: str) -> Tensor:

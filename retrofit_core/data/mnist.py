@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from .images import Content, held
+from .images import Content, in_memory
 from .sizes import Fit
 from .splitfiles import SplitFiles
 
@@ -57,7 +57,7 @@ def read(images: Path, labels: Path, channels: int = 1, fit: Fit | None = None) 
             f"{images.name} holds {len(pixels)} images but {labels.name} holds {len(classes)} labels: "
             f"the two files do not belong together."
         )
-    return held(pixels.unsqueeze(1), classes.to(torch.int64))
+    return in_memory(pixels.unsqueeze(1), classes.to(torch.int64))
 
 
 def _idx(path: Path, dimensions: int) -> Tensor:

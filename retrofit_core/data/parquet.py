@@ -192,10 +192,8 @@ class _Table:
             names = facts["info"]["features"][self.label_column]["names"]
         except (KeyError, TypeError, ValueError):
             return ()
-        right = (
-            isinstance(names, list) and all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
-        )
-        return tuple(names) if right and not self.in_words else ()
+        are_words = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        return tuple(names) if are_words and len(set(names)) == len(names) and not self.in_words else ()
 
     @property
     def in_words(self) -> bool:
@@ -259,14 +257,15 @@ class _Table:
     def _column(self, names: tuple[str, ...], others: tuple[str, ...] = ()) -> str:
         """The column of one of these names, first come first; else the only one of `others`."""
         here = {name.casefold(): name for name in reversed(self._schema.names)}
-        found = [here[name] for name in names if name in here][:1] or [here[name] for name in others if name in here]
-        if len(found) > 1:
+        columns = [here[name] for name in names if name in here][:1]
+        columns = columns or [here[name] for name in others if name in here]
+        if len(columns) > 1:
             raise ValueError(
-                f"{self.path} has several columns that may be labels ({', '.join(found)}): call the right one {names[0]!r}."
+                f"{self.path} has several columns that may be labels ({', '.join(columns)}): call the right one {names[0]!r}."
             )
-        if not found:
+        if not columns:
             raise ValueError(f"{self.path} has no column {names[0]!r}, only: {', '.join(self._schema.names)}.")
-        return found[0]
+        return columns[0]
 
     def _read(self, column: str) -> Any:
         import pyarrow as pa

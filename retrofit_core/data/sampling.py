@@ -1,5 +1,8 @@
-"""Drawing balanced samples."""
+"""Drawing balanced samples, and test splits of data that have none."""
 
+from collections.abc import Iterable
+
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -34,3 +37,15 @@ def balanced(labels: Tensor, n: int, *, rows: Tensor | None = None, generator: t
         members = (classes == label).nonzero().flatten()
         turn[members] = torch.arange(len(members))
     return rows[turn.argsort(stable=True)[:n]]
+
+
+def drawn_fifths(counts: Iterable[int]) -> list[np.ndarray]:
+    """For classes of so many rows, which rows are the test split: (count,) bool each, one fifth true, the same on every
+    machine."""
+    draw = np.random.default_rng(0)
+    fifths = []
+    for count in counts:
+        fifth = np.zeros(count, dtype=bool)
+        fifth[draw.permutation(count)[: round(count / 5)]] = True
+        fifths.append(fifth)
+    return fifths

@@ -30,16 +30,16 @@ def by_split(names: Iterable[str], lone: bool = False) -> dict[str, list[str]]:
         lone: the other words may be any.
     """
     read = {name: _read(name) for name in names}
-    found: dict[str, list[str]] = {}
+    named: dict[str, list[str]] = {}
     for name, (split, rest) in read.items():
         if split and not rest:
-            found.setdefault(split, []).append(name)
-    plain = set(found)
+            named.setdefault(split, []).append(name)
+    plain = set(named)
     for name, (split, rest) in read.items():
         others = {other for other, its_rest in read.values() if other and its_rest == rest}
         if split and rest and split not in plain and (lone or len(others) > 1):
-            found.setdefault(split, []).append(name)
-    return found
+            named.setdefault(split, []).append(name)
+    return named
 
 
 def _read(name: str) -> tuple[str | None, tuple[str, ...]]:

@@ -7,12 +7,12 @@ import torch
 
 from retrofit_core.data import DATASETS, Images, load
 from retrofit_core.data.datasets import recognise
-from retrofit_core.data.images import held
+from retrofit_core.data.images import in_memory
 
 
 def images(pixels, **fields):
     defaults = {"classes": ("a", "b"), "name": "test", "mean": (0.5,), "std": (0.25,)}
-    return Images(*held(pixels, torch.zeros(len(pixels), dtype=torch.int64)), **{**defaults, **fields})
+    return Images(*in_memory(pixels, torch.zeros(len(pixels), dtype=torch.int64)), **{**defaults, **fields})
 
 
 def test_digits_split_is_stratified_fixed_and_complete():
