@@ -106,7 +106,7 @@ def images(shape, count=50) -> Images:
     """Random pixels and labels."""
     generator = torch.Generator().manual_seed(3)
     pixels = torch.randint(256, (count, *shape), generator=generator, dtype=torch.uint8)
-    return Images(*held(pixels, labels(count, 3, 4)), ("a", "b", "c"), "random", (0.5,), (0.3,), "test")
+    return Images(*in_memory(pixels, labels(count, 3, 4)), ("a", "b", "c"), "random", (0.5,), (0.3,), "test")
 
 
 @pytest.fixture(scope="module")

@@ -256,10 +256,11 @@ def _of_training_images(source: str, content: str, size: int | None) -> Constant
 
 
 def _floats(values: object, what: str) -> tuple[float, ...]:
-    values = values if isinstance(values, Sequence) and not isinstance(values, str) else [values]
-    if not values or not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        raise ValueError(f"{what} must be numbers, one for each channel. Found {list(values)}.")
-    return tuple(float(value) for value in values)
+    listed = values if isinstance(values, Sequence) and not isinstance(values, str) else [values]
+    floats = [float(value) for value in listed if isinstance(value, int | float) and not isinstance(value, bool)]
+    if not floats or len(floats) < len(listed):
+        raise ValueError(f"{what} must be numbers, one for each channel. Found {list(listed)}.")
+    return tuple(floats)
 
 
 def _class_names(name: str, dataset: DataSet | None, notes: Notes, in_files: tuple[str, ...]) -> tuple[str, ...]:
