@@ -10,7 +10,7 @@ import torch
 from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
-from retrofit_core.data.images import Images, held
+from retrofit_core.data.images import Images, in_memory
 from retrofit_core.fusion.grouping import KMeans
 from retrofit_core.fusion.results import FusionResult
 from retrofit_core.fusion.task import Task
