@@ -85,7 +85,7 @@ def test_fuse_then_evaluate(parents):
     assert 75 < measured["accuracy"] <= 100  # per cent; no parent can pass 55
     assert len(measured["per_class"]) == 10
     words = ("evaluate", "fused.safetensors", "parents/parent-0.safetensors", "--ensemble")
-    shown = in_a_process(*words, cwd=parents).stdout
+    shown = retrofit(*words, cwd=parents).stdout
     both = [load_model(parents / name)[0] for name in words[1:3]]
     together = evaluate(ensemble(both), load("digits", "test"))["accuracy"]
     assert f"{measured['accuracy']:.2f}" in shown and f"{together:.2f}" in row_of("ensemble", shown)

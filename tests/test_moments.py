@@ -511,7 +511,7 @@ def test_weights_of_a_centroid_are_the_mean_of_the_neurons_own():
     assert_close(solution.weights(A), weights @ A, 1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_all_reduce_gives_every_process_the_whole(tmp_path):
     """Two processes with half of the rows each, over gloo."""
     command = "import sys; from tests.test_moments import reduce; reduce(int(sys.argv[1]), sys.argv[2])"

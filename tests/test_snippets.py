@@ -3,15 +3,13 @@
 import ast
 import contextlib
 import dataclasses
-import os
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from retrofit_core.cli import main
 from retrofit_core.runs import RunConfig, execute, read_config, read_run, snippets
 from retrofit_core.training.parents import TrainConfig, train_parents
 from tests.marks import each_case
@@ -73,26 +71,16 @@ def test_shipped_parents_are_trained_into_the_folder_itself():
 @pytest.mark.slow
 def test_command_script_and_cell_give_the_same_key_and_numbers(tmp_path, monkeypatch, capsys):
     """Each in an empty folder; the numbers to compare with come from the library called directly."""
-    for name in ("direct", "command", "script", "cell", "bin"):
+    for name in ("direct", "command", "script", "cell"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "direct")
     train_parents(TRAINING, TRAINING.folder)
     result, metrics = execute(CONFIG)
     expected = {name: network["accuracy"] for name, network in metrics["networks"].items()}
-    tool = tmp_path / "bin" / "retrofit"
-    tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m retrofit_core "$@"\n')
-    tool.chmod(0o755)
-    surroundings = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "PATH": f"{tool.parent}:{os.environ['PATH']}",
-        "OMP_NUM_THREADS": "1",
-    }
-    words = ["sh", "-ec", snippets.command(CONFIG, TRAINING)]
-    done = subprocess.run(
-        words, cwd=tmp_path / "command", env=surroundings, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    monkeypatch.chdir(tmp_path / "command")
+    for line in snippets.command(CONFIG, TRAINING).splitlines():
+        tool, *words = shlex.split(line)
+        assert (tool, main(words)) == ("retrofit", 0)
     monkeypatch.chdir(tmp_path / "script")
     exec(snippets.python(CONFIG, TRAINING), {})  # noqa: S102 - our own text
     assert f"{expected['fused']:.2f} %" in capsys.readouterr().out

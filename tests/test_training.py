@@ -680,7 +680,7 @@ train(model, load("digits"), torch.arange(200), epochs=2)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_narrow_resnets_are_trained_by_one_thread_of_a_processor_without_avx_512():
     """Strided 1 x 1 convolutions of few channels, channels last: oneDNN writes outside of its memory there."""
     flags = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1"}

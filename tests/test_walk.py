@@ -215,7 +215,7 @@ def test_the_form_follows_the_rows_of_all_contributors(device):
         assert isinstance(totals_of(walk)[2], form)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_processes_walk_together(tmp_path):
     """Two processes with some of the samples each, over gloo, in both forms."""
     command = "import sys; from tests.test_walk import walk_together; walk_together(int(sys.argv[1]), sys.argv[2])"

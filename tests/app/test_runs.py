@@ -528,7 +528,7 @@ def test_any_kind_of_work_starts_once_and_holds_up_other_work(runs_folder, confi
         runs.begin(job)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_worker_trains_parents_by_their_configuration(runs_folder, training):
     training = dataclasses.replace(training, epochs=1)
     job = training_job(training, runs_folder)

@@ -27,7 +27,9 @@ def answers(port: int) -> bool:
         return not probe.connect_ex(("127.0.0.1", port))
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+@pytest.mark.parametrize(
+    "name", ["SIGTERM", *(pytest.param(name, marks=pytest.mark.long) for name in ("SIGINT", "SIGHUP"))]
+)
 def test_ending_the_command_ends_its_server(tmp_path, name):
     port = free_port()
     command = [sys.executable, "-m", "retrofit_core", "app", "--port", str(port), "--no-browser"]

@@ -233,6 +233,7 @@ def test_what_is_done_is_not_done_again(record):
     assert kept.folder == folder and kept.state == "done"
 
 
+@pytest.mark.long
 def test_the_whole_of_it_by_a_worker(record):
     kept = followups.begin(runs.read_entry(record), FinetuneConfig(epochs=1))
     worker.CHILDREN[worker_of(kept.folder)["pid"]].wait(300)

@@ -49,7 +49,7 @@ def damaged(root):
 # --- killed -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wanted", [8, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize("wanted", [4, pytest.param(100, marks=pytest.mark.long)])
 def test_a_runner_killed_at_any_moment_ends_with_the_same_results(straight, tmp_path, wanted):
     """So many kills at random moments, over as many folders as that takes."""
     expected, draw, kills, folders = some(straight, UNITS), random.Random(0), 0, 0
@@ -139,6 +139,7 @@ def remote_but_one_is_killed(index, one, setting):
     return _remote(index, one, setting)
 
 
+@pytest.mark.long
 def test_processes_that_die_again_and_again_end_the_run_in_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(parallel, "_remote", die)
     monkeypatch.setattr(parallel, "LOSSES", 1)
@@ -252,6 +253,7 @@ def test_a_cluster_loses_a_worker_and_no_result(scheduler, workers, straight, tm
     assert sorted(worker.poll() is None for worker in workers) == [False, True]
 
 
+@pytest.mark.long
 def test_a_cluster_of_one_worker_is_worked_with(scheduler, straight, tmp_path, monkeypatch):
     """Told of a single process, joblib works in the one that asks."""
     monkeypatch.setattr(parallel, "attempt", None)  # of this process; the worker has its own
