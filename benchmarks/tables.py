@@ -1,4 +1,4 @@
-"""Print the records in results/ as the Markdown tables of README and docs: `python benchmarks/tables.py`."""
+"""Print the records in results/ as the tables of docs/measurements.md: `python benchmarks/tables.py`."""
 
 from typing import Any
 

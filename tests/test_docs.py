@@ -6,12 +6,15 @@ README has its own tests (test_readme.py), and so have the classes of architectu
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 import typer.main
+from torch.utils.data import DataLoader, TensorDataset
 
 from retrofit_core.cli import main
 from retrofit_core.cli.application import app
@@ -32,6 +35,24 @@ QUICKER = {
     "training.md": [("epochs=30", "epochs=1")],
     "landscape.md": [("resolution=15, images=256", "resolution=3, images=32")],
 }
+#: Pages to look things up in, which may be long: those of numbers, tables and formulas.
+REFERENCE = {
+    "architecture.md",
+    "baselines.md",
+    "breadth.md",
+    "defaults.md",
+    "findings.md",
+    "findings_beyond.md",
+    "formats.md",
+    "formulas.md",
+    "inputs.md",
+    "licences.md",
+    "measurements.md",
+    "method.md",
+    "methods.md",
+    "notebooks.md",
+    "troubleshooting.md",
+}
 #: Page -> what has to stand in what it prints.
 SAID = {"own_networks.md": ["ZipIt", "Ensemble", "accuracy"], "start.md": ["KF-Linear"], "your_own.md": ["activity"]}
 
@@ -50,6 +71,8 @@ def granted(page: str, folder: Path) -> dict[str, object]:
         bundled = ROOT / "app" / "retrofit_app" / "bundled"
         shutil.copytree(bundled, folder, dirs_exist_ok=True)
         shutil.copytree(bundled / "kf-linear", folder / "runs" / "3f2a")
+    if page == "own_networks.md":
+        return {"loader": DataLoader(TensorDataset(torch.randn(16, 3, 32, 32)), batch_size=8)}
     if page not in ("landscape.md", "architecture.md"):
         return {}
     images = load("digits", "test")
@@ -91,6 +114,37 @@ def test_every_block_runs(page, tmp_path, monkeypatch, nobody_trusts, capsys):
         sys.modules.pop(name, None)
     said = capsys.readouterr().out
     assert all(words in said for words in SAID.get(page, ()))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_that_one_reads_is_short(page):
+    assert page in REFERENCE or len(PAGES[page].split()) < 900
+
+
+def test_the_site_shows_every_page():
+    listed = re.findall(r"[\w/]+\.md", (ROOT / "mkdocs.yml").read_text())
+    generated = {"commands.md", "measured.md", "changelog.md"}
+    assert {page for page in listed if "/" not in page} - generated == PAGES.keys() - {"notebooks.md", "formulas.md"}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    for link in re.findall(r"\]\(([\w./-]+\.\w+)(?:#[\w-]+)?\)", PAGES[page]):
+        assert (ROOT / "docs" / link).exists(), link
+
+
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{page}" for page in PAGES)])
+def test_files_of_the_code_exist(page):
+    for path in re.findall(r"`((?:retrofit_core|app|tests|benchmarks|docs)/[\w./]+)`", (ROOT / page).read_text()):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_measurements_are_the_records():
+    done = subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "tables.py"], capture_output=True, text=True, check=True
+    )
+    tables = re.split(r" *\n+(?=\*\*)", done.stdout.strip())
+    assert len(tables) == 7 and all(table in PAGES["measurements.md"] for table in tables)
 
 
 def test_words_in_place_of_others_stand_on_their_pages():

@@ -26,7 +26,7 @@ from tests.test_cli import HEARING
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-MODULES = ("commands", "gallery", "grids", "links", "measured", "methods", "tables", "machine")
+MODULES = ("commands", "gallery", "grids", "links", "measured", "methods")
 
 
 #: One of each kind.
@@ -39,6 +39,7 @@ KINDS = (
     "methods/kf-linear",
     "methods/values",
     "measured",
+    "measurements",
     "commands",
     "notebooks",
     "notebooks/00_method",

@@ -1,27 +1,22 @@
-"""What was measured, where and how: a page from the records in benchmarks/results, by the functions of README's tables."""
+"""What was measured, where and how: a page that lists the records in benchmarks/results."""
 
 import ast
 import json
-import sys
 from pathlib import Path
 
-from grids import RESULTS, ROOT, grid, record
+from grids import RESULTS, ROOT, grid
 
 BENCHMARKS = ROOT / "benchmarks"
-sys.path.append(str(BENCHMARKS))
-
-import tables  # noqa: E402 - benchmarks are scripts, not a package
-
-#: Record, by the beginning of its name -> the script that writes it, and its table on this page; others have no table.
+#: Record, by the beginning of its name -> the script that writes it, and the section of measurements.md that shows it, if any.
 RECORDS: dict[str, tuple[str, str]] = {
     "accuracy-": ("accuracy.py", "accuracy"),
-    "methods": ("methods.py", "every-method"),
-    "leaderboard-": ("", "leaderboard"),
+    "methods": ("methods.py", "every-method-on-one-pair"),
+    "leaderboard-": ("", ""),
     "speed": ("speed.py", "time"),
     "side-by-side": ("speed.py", ""),
-    "training": ("training.py", "training"),
+    "training": ("training.py", "training-time"),
     "memory": ("memory.py", "memory"),
-    "landscape-": ("landscape.py", ""),
+    "landscape-": ("landscape.py", "the-loss-landscape"),
     "experiments": ("", ""),
 }
 #: Records that commands write, not scripts.
@@ -31,22 +26,16 @@ COMMANDS = {
     "in: `retrofit report --bundle`. [What it shows](findings.md); [how it is measured](experiments.md).",
     "side-by-side": "HF-Linear and KF-Linear before and after the core's second build, on one idle machine.",
 }
-PAIRS = ("cifar10-vgg11-noniid2", "cifar10-vgg11half-sharded2", "mnist-mlp-noniid2")
 
 
 def pages() -> dict[str, str]:
     """The one page."""
-    named = {"Every method": "methods", "Time": "speed", "Training": "training", "Memory": "memory"}
-    pairs = [[record(f"accuracy-{pair}-{fit}") for fit in ("linear", "gradient")] for pair in PAIRS]
     lines = [
-        "# What is measured, and where",
-        "Each number of this site comes from one of these records, which hold the machine's facts beside it. Nothing was "
+        "# All records",
+        "Each number of this site comes from one of these records, which also hold the facts of the machine. Nothing was "
         "measured on CUDA yet: [how it will be](files/benchmarks/README.md.txt).",
         grid(["record", "what", "measured on", "measured by"], map(_row, sorted(RESULTS.iterdir()))),
-        "The last column names files of `benchmarks`; `python benchmarks/tables.py` prints the tables below.",
-        "## Accuracy",
-        *(tables.accuracy([facts for facts in records if facts]) for records in pairs),
-        *(f"## {title}\n\n{getattr(tables, name)(record(name))}" for title, name in named.items()),
+        "The last column names files of `benchmarks`.",
     ]
     return {"measured.md": "\n\n".join(lines)}
 
@@ -58,7 +47,7 @@ def _row(path: Path) -> tuple[str, str, str, str]:
     script, anchor = RECORDS.get(beginning, (f"{path.stem}.py", ""))
     exists = bool(script) and (BENCHMARKS / script).exists()
     what = COMMANDS.get(beginning) or (_first_sentence(BENCHMARKS / script) if exists else "")
-    shown = f" [Table](#{anchor})." if anchor and anchor != "leaderboard" else ""
+    shown = f" [Table](measurements.md#{anchor})." if anchor else ""
     again = f"`{script}`" if exists and beginning != "side-by-side" else ""
     return _links(path), f"{what}{shown}", _machine(path), again
 

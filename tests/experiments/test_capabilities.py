@@ -196,4 +196,4 @@ def test_a_closed_form_fits_no_levels_that_are_joined(name):
 
 
 def test_the_page_shows_this_table():
-    assert capabilities_markdown() in (DOCS / "baselines.md").read_text()
+    assert capabilities_markdown() in (DOCS / "methods.md").read_text()

@@ -1,0 +1,196 @@
+"""Each entry of docs/troubleshooting.md is a refusal of the code: provoked here, word for word."""
+
+import contextlib
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from retrofit_core import METHODS, build, save_model
+from retrofit_core.cli import main
+from retrofit_core.data import load, splits
+
+PAGE = (Path(__file__).parents[1] / "docs" / "troubleshooting.md").read_text()
+#: Title -> its message.
+ENTRIES = dict(re.findall(r"^### (.*?)\n\n```text\n(.*?)\n```$", PAGE, re.MULTILINE | re.DOTALL))
+A, B = "parents/parent-0.safetensors", "parents/parent-1.safetensors"
+pytestmark = pytest.mark.slow
+
+
+class Decides(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(64, 8), nn.Linear(8, 10)
+
+    def forward(self, x):
+        h = self.a(x.flatten(1))
+        return self.b(h.relu() if h.sum() > 0 else h)
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(64, 64), nn.Linear(64, 10)
+
+    def forward(self, x):
+        return self.b(self.a(self.a(x.flatten(1)).relu()).relu())
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.head = nn.LSTM(8, 16, batch_first=True), nn.Linear(16, 10)
+
+    def forward(self, x):
+        return self.head(self.rnn(x.flatten(1, 2))[0][:, -1])
+
+
+class Mixer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.tokens, self.head = nn.Conv2d(1, 8, 3, padding=1), nn.Linear(64, 64), nn.Linear(8, 10)
+
+    def forward(self, x):
+        h = self.conv(x).relu().flatten(2)
+        return self.head((h + self.tokens(h)).mean(2))
+
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(64, 8), nn.Linear(8, 10)
+
+    def forward(self, x):
+        h = self.a(x.flatten(1)).relu()
+        return self.b(h), h
+
+
+def mlp(width=16, classes=10):
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, width), nn.ReLU(), nn.Linear(width, classes))
+
+
+def residual(seed):
+    return build({"architecture": "resnet", "width": 8, "channels": 1}, seed=seed)
+
+
+def broken():
+    network = mlp()
+    network[1].weight.data[0, 0] = torch.nan
+    return network
+
+
+def embedding():
+    return nn.Sequential(nn.Embedding(50, 16), nn.Flatten(), nn.Linear(64, 10))
+
+
+@pytest.fixture(scope="module")
+def digits():
+    images = load("digits", "train")
+    return images.inputs(range(60)), images.labels[:60]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """What the commands read: two checkpoints with their splits, files and image folders that are at fault."""
+    from PIL import Image
+
+    path = tmp_path_factory.mktemp("trouble")
+    images = load("digits", "train")
+    (path / "parents").mkdir()
+    for name, seed in ((A, 0), (B, 1)):
+        save_model(build({"architecture": "cnn"}, seed=seed), path / name, architecture={"architecture": "cnn"})
+    parts = splits.sharded(images.labels, 2, seed=0)
+    files = [Path(A).name, Path(B).name]
+    splits.write_splits(
+        path / "parents/splits.json", parts, images.labels, model_files=files, training_set="digits", split="sharded"
+    )
+    torch.save(mlp(), path / "network.pt")
+    torch.save(mlp().state_dict(), path / "tensors.pt")
+    save_model(Mixer(), path / "own.safetensors", architecture={"architecture": "mynet:make"})
+    for name in ("photos/train/cat", "photos/train/dog", "mixed/train/cat", "mixed/dog/one"):
+        (path / name).mkdir(parents=True)
+        for k in range(4):
+            Image.new("L", (8, 8)).save(path / name / f"{k}.png")
+    (path / "photos/train/dog/1.png").write_bytes(b"")
+    return path
+
+
+def fusing(method: str, *models: Callable[[], nn.Module], data=None, **keywords) -> Callable:
+    def provoke(digits):
+        given = digits if data is None else data(*digits)
+        METHODS[method]([make() for make in models], given, **keywords)
+
+    return provoke
+
+
+#: Title -> a command, or what is called with the data.
+PROVOKED: dict[str, str | Callable] = {
+    "The command asks for a splits file": f"fuse {A} {B} --out fused.safetensors",
+    "The splits file has another number of parts": f"fuse {A} {B} {A} --splits parents/splits.json --out f.safetensors",
+    "A file holds a pickled network": "evaluate network.pt",
+    "A file does not say what it is": "levels tensors.pt",
+    "A checkpoint names code of yours": "evaluate own.safetensors",
+    "Your module is not found": "train --arch mynet:make --out trained",
+    "An option does not exist": f"fuse {A} {B} --splits parents/splits.json --option restart=20 --out f.safetensors",
+    "A folder holds another run": f"fuse {A} {B} --splits parents/splits.json --method zipit --record run",
+    "A data set is not there": "train --data cifar10 --out trained",
+    "A folder could be a split or a class": "train --data mixed --out trained",
+    "An image is damaged": "train --data photos --arch cnn --out trained",
+    "The data have another shape": fusing("KF-Linear", mlp, mlp, data=lambda x, y: x.expand(-1, 3, -1, -1)),
+    "The data are bytes": fusing("KF-Linear", mlp, mlp, data=lambda x, y: (255 * x).to(torch.uint8)),
+    "Token ids are large": fusing("KF-Linear", embedding, embedding, data=lambda x, y: torch.full((20, 4), 2**25)),
+    "A parent has NaN": fusing("KF-Linear", mlp, broken),
+    "HF with three parents, or with other widths": fusing("HF-Linear", mlp, lambda: mlp(24)),
+    "An average of networks of other shapes": fusing("Average", mlp, lambda: mlp(24)),
+    "The parents have different classes": fusing("KF-Linear", mlp, lambda: mlp(classes=9)),
+    "A common ancestor is missing": fusing("Task-Arithmetic", mlp, mlp),
+    "A score needs data": fusing("KF-Linear", mlp, mlp, importance="conductance"),
+    "A score needs labels": fusing(
+        "KF-Linear", mlp, mlp, data=lambda x, y: x, importance="conductance", importance_data="fusion"
+    ),
+    "DeepLIFT on a residual network": fusing(
+        "HF-Linear", lambda: residual(0), lambda: residual(1), importance="deeplift", importance_data="fusion"
+    ),
+    "The memory budget is too small": fusing("KF-Linear", mlp, mlp, memory=10),
+    "The network cannot be traced": fusing("KF-Linear", Decides, Decides),
+    "Two layers share their weights": fusing("KF-Linear", Tied, Tied),
+    "A level is not affine": fusing("KF-Linear", Recurrent, Recurrent),
+    "A layer mixes positions": fusing("KF-Linear", Mixer, Mixer),
+    "Neurons cannot be followed": fusing("Git-Re-Basin", Recurrent, Recurrent),
+    "The network returns several tensors": fusing("KF-Linear", Two, Two),
+    "The network returns one number": fusing("Ensemble", lambda: mlp(classes=1), lambda: mlp(classes=1)),
+}
+
+
+def test_every_entry_is_provoked():
+    assert list(ENTRIES) == list(PROVOKED) and len(ENTRIES) >= 20
+
+
+@pytest.mark.parametrize("title", PROVOKED)
+def test_the_code_says_what_the_page_says(title, digits, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("RETROFIT_DATA", raising=False)
+    provoke = PROVOKED[title]
+    if "another run" in title:
+        assert said_by(f"fuse {A} {B} --splits parents/splits.json --method average --record run") == (0, "")
+    if isinstance(provoke, str):
+        code, said = said_by(provoke)
+        assert code == 2
+        said = said.removeprefix("Error: ")
+    else:
+        with pytest.raises(ValueError) as refusal:
+            provoke(digits)
+        said = str(refusal.value)
+    assert ENTRIES[title] == re.sub(r"0x[0-9a-f]+", "0x...", said.replace(f"{folder}/", ""))
+
+
+def said_by(words: str) -> tuple[int, str]:
+    """The exit code of a command, and what it says of errors."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(words.split())
+    return code, err.getvalue().strip()
