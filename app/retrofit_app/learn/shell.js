@@ -1,0 +1,267 @@
+// The tour: steps, their state in the address, the controls and questions that steps are made of, keys, lecture mode, handout.
+const Tour = (() => {
+  const steps = [];
+  const root = document.documentElement;
+  const byId = (id) => document.getElementById(id);
+  let number = 0;       // the step on screen, from 0
+  let page = null;      // what is mounted
+  let isRefreshing = false;
+  let theme = "";       // that of the screen, while a handout is printed
+
+  // What each symbol of the formulas means. A symbol has one colour in formulas, pictures and text.
+  const SYMBOLS = {
+    z: ["z", "a neuron's answers: one number for each sample, before the activation function"],
+    s: ["s", "importance: how much a neuron matters to its own network's decisions"],
+    R: ["R<sub>k</sub>", "a group: the parents' neurons that fused neuron k stands for"],
+    T: ["T<sub>k</sub>", "the target of fused neuron k: the importance-weighted mean of its group"],
+    f: ["f<sub>k</sub>", "the answers of fused neuron k"],
+    J: ["J", "the cost of a level: how far the parents' neurons are from the fused neuron of their group"],
+  };
+  const symbol = (name) => `<span class="symbol ${name}" tabindex="0" data-symbol="${name}">${SYMBOLS[name][0]}</span>`;
+  /** Text with {z}, {s}, {R}, {T}, {f}, {J} as coloured symbols that explain themselves. */
+  const rich = (text) => text.replace(/\{([zsRTfJ])\}/g, (_, name) => symbol(name));
+
+  // ---- state and address ----------------------------------------------------------------------------------------------
+  const encode = (value) => (typeof value === "number" ? String(Number(value.toFixed(4))) : String(value));
+  function parse(text, example) {
+    if (typeof example === "number") return Number.isFinite(Number(text)) && text !== "" ? Number(text) : example;
+    if (typeof example === "boolean") return text === "true";
+    return text;
+  }
+  /** The step's state: its defaults, changed by what the address says. Values that the step does not know are ignored. */
+  function stateFrom(step, parameters) {
+    const state = { ...step.state };
+    for (const [key, value] of parameters) if (key in state) state[key] = parse(value, state[key]);
+    return step.check ? step.check(state) : state;
+  }
+  /** What the address says, or what the page around this one says (`data-state`). */
+  const readAddress = () => new URLSearchParams(location.hash.slice(1) || root.dataset.state || "");
+  function writeAddress() {
+    const changed = Object.entries(page.state).filter(([key, value]) => value !== steps[number].state[key]);
+    const words = [["step", number + 1], ...(root.classList.contains("lecture") ? [["lecture", 1]] : []), ...changed.map(([key, value]) => [key, encode(value)])];
+    const hash = `#${words.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&")}`;
+    if (hash !== location.hash) history.replaceState(null, "", hash);
+  }
+
+  // ---- what a step is built from --------------------------------------------------------------------------------------
+  /** A step's place on screen. `live` is false in the handout, where nothing changes and questions show their answers. */
+  function build(step, state, live) {
+    const words = el("section", { class: "words" });
+    const figure = el("section", { class: "figure" });
+    const updates = [];   // called after each change, first to last
+    const self = {
+      state, figure, live,
+      set(changes) { Object.assign(state, changes); if (live) requestRefresh(); },
+      onUpdate(update) { updates.push(update); },
+      /** A paragraph; text may be a function of the state, then it is kept up to date. */
+      say(text, className = "") {
+        const paragraph = el("p", { class: className });
+        words.append(paragraph);
+        fill(paragraph, text);
+        return paragraph;
+      },
+      formula(text) { return self.say(text, "formula"); },
+      slider({ key, label, min, max, step: stride = 1, format = String, into = words,
+        read = () => state[key], write = (value) => self.set({ [key]: value }) }) {
+        const output = el("output");
+        const input = el("input", { type: "range", min, max, step: stride, "aria-label": label });
+        input.addEventListener("input", () => write(Number(input.value)));
+        updates.push(() => { input.value = read(); output.textContent = format(read()); });
+        const line = el("label", { class: "slider" }, el("span", {}, label), output, input);
+        into.append(line);
+        return line;
+      },
+      /** Mutually exclusive options: [[value, label, reason why it cannot be chosen now (state => text or "")], ...]. */
+      choice({ key, label, options, into = words }) {
+        const group = el("fieldset", { class: "choice" }, el("legend", {}, label));
+        const row = el("div");
+        const name = `${key}-${Math.random().toString(36).slice(2)}`;
+        for (const [value, text, obstacle] of options) {
+          const input = el("input", { type: "radio", name });
+          input.addEventListener("change", () => self.set({ [key]: value }));
+          const option = el("label", {}, input, el("span", {}, text));
+          updates.push(() => {
+            const reason = obstacle ? obstacle(state) : "";
+            input.checked = state[key] === value;
+            input.disabled = Boolean(reason);
+            option.title = reason;
+          });
+          row.append(option);
+        }
+        group.append(row);
+        into.append(group);
+        return group;
+      },
+      button(label, action, into = words) {
+        const node = el("button", { type: "button", class: "action" }, label);
+        node.addEventListener("click", action);
+        into.append(node);
+        return node;
+      },
+      buttons(...pairs) {
+        const row = el("p", { class: "row" });
+        words.append(row);
+        for (const [label, action] of pairs) self.button(label, action, row);
+        return row;
+      },
+      /** Commit first, then see. `options(state)` -> [[label, reason, is it right], ...]; the answer is kept in state[key] (0: none). */
+      ask({ key, question, options, into = words }) {
+        const box = el("div", { class: "question" });
+        const ask = el("p", {});
+        const answers = el("div", { class: "answers" });
+        const verdict = el("p", { class: "verdict", "aria-live": "polite" });
+        box.append(ask, answers, verdict);
+        into.append(box);
+        let drawn = "";
+        updates.push(() => {
+          const choices = options(state);
+          const chosen = live ? state[key] : choices.findIndex((choice) => choice[2]) + 1;
+          const answered = chosen > 0 && chosen <= choices.length;
+          const signature = JSON.stringify([choices, chosen]);
+          if (signature === drawn) return;
+          drawn = signature;
+          ask.innerHTML = rich(typeof question === "function" ? question(state) : question);
+          const focused = answers.contains(document.activeElement);
+          answers.replaceChildren(...choices.map(([label, , isRight], index) => {
+            const mark = !answered ? "" : isRight ? "right" : index + 1 === chosen ? "wrong" : "other";
+            const button = el("button", { type: "button", class: mark, "aria-pressed": String(index + 1 === chosen) });
+            button.innerHTML = `${mark === "right" ? "✓ " : mark === "wrong" ? "✗ " : ""}${rich(label)}`;
+            button.addEventListener("click", () => self.set({ [key]: index + 1 }));
+            return button;
+          }));
+          if (focused) answers.children[Math.max(0, chosen - 1)]?.focus();
+          verdict.innerHTML = answered ? rich(choices[chosen - 1][1]) : "";
+          if (answered && live) {
+            const again = el("button", { type: "button", class: "quiet" }, "Ask again");
+            again.addEventListener("click", () => self.set({ [key]: 0 }));
+            verdict.append(" ", again);
+          }
+        });
+        return box;
+      },
+      answered: (key) => !live || state[key] > 0,
+    };
+    const fill = (node, text) => {
+      if (typeof text !== "function") { node.innerHTML = rich(text); return; }
+      let last = null;
+      updates.push(() => {
+        const next = rich(text(state));
+        if (next !== last) { last = next; node.innerHTML = next; }
+      });
+    };
+    self.fill = fill;
+    words.append(el("h1", {}, step.title));
+    step.mount(self);
+    return { words, figure, state, refresh: () => { for (const update of updates) update(); } };
+  }
+
+  function requestRefresh() {
+    if (isRefreshing) return;
+    isRefreshing = true;
+    requestAnimationFrame(() => { isRefreshing = false; page.refresh(); writeAddress(); });
+  }
+
+  // ---- moving about ---------------------------------------------------------------------------------------------------
+  function show(next, parameters = new URLSearchParams()) {
+    number = Math.min(Math.max(next, 0), steps.length - 1);
+    const step = steps[number];
+    page = build(step, stateFrom(step, parameters), true);
+    const stage = byId("stage");
+    stage.replaceChildren(page.words, page.figure);
+    stage.scrollTop = 0;
+    stage.className = step.layout || "";
+    page.refresh();
+    writeAddress();
+    for (const [index, link] of [...byId("rail").children].entries()) {
+      link.setAttribute("aria-current", index === number ? "step" : "false");
+    }
+    byId("place").textContent = `${number + 1} of ${steps.length}`;
+    for (const [name, shift] of [["previous", -1], ["next", 1]]) {
+      const button = document.querySelector(`[data-do=${name}]`);
+      const neighbour = steps[number + shift];
+      button.disabled = !neighbour;
+      button.querySelector("span").textContent = neighbour ? neighbour.title : name === "next" ? "The end" : "The beginning";
+    }
+    document.title = `${number + 1}. ${step.title} · Retrofit`;
+    if (parent !== window) parent.postMessage({ retrofitStep: number + 1 }, "*");
+  }
+
+  const actions = {
+    next: () => show(number + 1),
+    previous: () => show(number - 1),
+    lecture(isOn = !root.classList.contains("lecture")) {
+      root.classList.toggle("lecture", isOn);
+      document.querySelector("[data-do=lecture]").setAttribute("aria-pressed", String(isOn));
+      requestRefresh();
+    },
+    theme() {
+      root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
+      page.refresh();
+    },
+    print: () => window.print(),
+  };
+
+  /** All steps under each other, questions answered, for paper. */
+  function fillHandout() {
+    theme = root.dataset.theme;
+    root.dataset.theme = "light"; // paper is white
+    byId("handout").replaceChildren(...steps.map((step, index) => {
+      const sheet = build(step, index === number ? { ...page.state } : stateFrom(step, []), false);
+      sheet.refresh();
+      return el("article", {}, sheet.words, sheet.figure);
+    }));
+  }
+  function clearHandout() {
+    byId("handout").replaceChildren();
+    root.dataset.theme = theme;
+    page.refresh();
+  }
+
+  function onKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const inControl = event.target.closest?.("input, select, textarea, [data-keys]");
+    const moves = { PageDown: "next", PageUp: "previous", j: "next", k: "previous", l: "lecture", d: "theme", p: "print" };
+    if (!inControl) Object.assign(moves, { ArrowRight: "next", ArrowLeft: "previous" });
+    if (event.key === "Escape") { byId("tip").hidden = true; if (root.classList.contains("lecture")) actions.lecture(false); return; }
+    const name = moves[event.key] ?? moves[event.key.toLowerCase()];
+    if (name) { event.preventDefault(); actions[name](); }
+  }
+
+  function onPoint(event) {
+    const target = event.target.closest?.("[data-symbol], [data-tip]");
+    const tip = byId("tip");
+    if (!target) { tip.hidden = true; return; }
+    tip.innerHTML = target.dataset.symbol ? `${symbol(target.dataset.symbol)}: ${SYMBOLS[target.dataset.symbol][1]}` : target.dataset.tip;
+    tip.hidden = false;
+    const place = target.getBoundingClientRect();
+    const left = Math.min(Math.max(8, place.left), innerWidth - tip.offsetWidth - 8);
+    const below = place.bottom + 6 + tip.offsetHeight < innerHeight;
+    tip.style.left = `${left}px`;
+    tip.style.top = `${below ? place.bottom + 6 : place.top - tip.offsetHeight - 6}px`;
+  }
+
+  function start() {
+    byId("rail").append(...steps.map((step, index) => {
+      const link = el("a", { href: `#step=${index + 1}`, title: step.title }, el("b", {}, String(index + 1)), el("span", {}, step.short));
+      link.addEventListener("click", (event) => { event.preventDefault(); show(index); });
+      return link;
+    }));
+    document.addEventListener("click", (event) => {
+      const name = event.target.closest("[data-do]")?.dataset.do;
+      if (name) actions[name]();
+    });
+    document.addEventListener("keydown", onKey);
+    document.addEventListener("mouseover", onPoint);
+    document.addEventListener("focusin", onPoint);
+    const go = () => { const words = readAddress(); show(Number(words.get("step") || 1) - 1, words); };
+    addEventListener("hashchange", go);
+    addEventListener("resize", () => page.refresh());
+    addEventListener("beforeprint", fillHandout);
+    addEventListener("afterprint", clearHandout);
+    const isLecture = readAddress().has("lecture");
+    go();
+    if (isLecture) actions.lecture(true);
+  }
+
+  return { step: (step) => steps.push(step), start, rich, show, get page() { return page; }, get steps() { return steps; } };
+})();

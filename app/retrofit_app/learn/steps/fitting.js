@@ -1,0 +1,203 @@
+// Steps 6 to 8: targets and the two errors, the fit on the fused network's own inputs, the choice of samples.
+{
+  const [A, B] = World.pair;
+  const PAIR = World.pair;
+  const HIDDEN = [["1", "first layer"], ["2", "second layer"]];
+  const number = (value) => (value >= 100 ? value.toFixed(0) : value >= 1 ? value.toFixed(2) : value === 0 ? "0" : value.toPrecision(2));
+
+  Tour.step({
+    title: "Targets, and the two errors", short: "Two errors",
+    state: { level: "2", width: 5, score: "uniform", group: -1, guess: 0 },
+    check: (state) => ({ ...state, level: state.level === "1" ? "1" : "2", width: Math.min(16, Math.max(3, Math.round(state.width))) }),
+    mount(page) {
+      const fused = (width) => World.fuse(PAIR, { score: page.state.score, widths: page.state.level === "1" ? [width, 8] : [8, width] });
+      const current = () => fused(page.state.width);
+      const level = () => current().levels[Number(page.state.level) - 1];
+      page.say("A level's cost {J} compares each parent's neuron with the fused neuron of its group. It falls apart into two errors, exactly:");
+      const formula = page.figure.appendChild(el("p", { class: "formula" }));
+      page.fill(formula, () => {
+        const { J, grouping, approximation, energy } = level();
+        const share = (value) => `${(100 * value / energy).toFixed(2)} %`;
+        return `{J} = Σ {s}<sub>j</sub> ‖{f} − {z}<sub>j</sub>‖² = <b class="grouping">grouping</b> + <b class="approximation">approximation</b>
+          <span class="numbers">${share(J)} = ${share(grouping)} + ${share(approximation)} of the neurons' energy; counted apart, they differ by
+          ${Math.abs(J - grouping - approximation) < 1e-9 * energy ? "nothing but rounding" : number(Math.abs(J - grouping - approximation))}</span>`;
+      });
+      page.say(`<b class="grouping">Grouping error</b>: members of a group are not alike; their mean {T} is none of them.<br>
+        <b class="approximation">Approximation error</b>: the fused layer cannot reach {T} from the inputs it gets.`);
+      page.choice({ key: "level", label: "Level", options: HIDDEN });
+      page.slider({ key: "width", label: "Fused neurons in this layer", min: 3, max: 16 });
+      page.ask({
+        key: "guess", question: "Give the layer 16 fused neurons, as many as both parents have together. The grouping error?",
+        options: () => {
+          const { grouping, energy } = fused(16).levels[Number(page.state.level) - 1];
+          const fact = `Each neuron gets a group of its own, so it is its own target: <b>${(100 * grouping / energy).toFixed(2)} %</b>. But the layer is twice as wide.`;
+          return [["half of that with 8 neurons", `No. ${fact}`, false], ["zero", `Right. ${fact}`, true], ["the same as with 8 neurons", `No. ${fact}`, false]];
+        },
+      });
+      page.say((state) => state.level === "1"
+        ? "In the first layer both networks read the same points, so every mean of neurons can be reached: only the ridge leaves a little."
+        : "The second layer reads what the fused first layer hands on, no longer what its parents read. So targets are missed.", "small");
+
+      const most = Math.max(...["1", "2"].map((name) => {
+        const { J, energy } = World.fuse(PAIR, { score: page.state.score, widths: name === "1" ? [3, 8] : [8, 3] }).levels[name - 1];
+        return 100 * J / energy;
+      }));
+      const stride = [1, 2, 3, 4, 5, 6, 8, 10, 20].find((one) => 4 * one >= most) || 25;
+      const top = page.figure.appendChild(el("div", { class: "beside narrow" }));
+      const chart = Draw.chart({ width: 460, height: 300, xs: [3, 16], ys: [0, 4 * stride], xLabel: "fused neurons in this layer", yLabel: "error, % of energy",
+        xTicks: [4, 6, 8, 10, 12, 14, 16], yTicks: [0, 1, 2, 3, 4].map((k) => k * stride) });
+      const region = Draw.plane("Fused network", { className: "fused medium" });
+      top.append(chart.node, region.node);
+      const strip = page.figure.appendChild(el("div", { class: "members" }));
+      page.onUpdate(() => {
+        const at = Number(page.state.level) - 1;
+        const lines = { grouping: [], J: [] };
+        for (let width = 3; width <= 16; width++) {
+          const { grouping, J, energy } = fused(width).levels[at];
+          lines.grouping.push([width, 100 * grouping / energy]);
+          lines.J.push([width, 100 * J / energy]);
+        }
+        const { grouping, J, energy, labels, widths } = level();
+        region.regions(current().network);
+        region.points(World.test.points, World.test.labels);
+        region.value(Draw.percent(current().accuracy, 1));
+        chart.show([{ points: lines.J, colour: "J" }, { points: lines.grouping, colour: "grouping", dashed: true }], [
+          { at: [page.state.width, 100 * J / energy], colour: "J", label: `J ${(100 * J / energy).toFixed(1)}`, shift: [10, -9], anchor: "start" },
+          { at: [page.state.width, 100 * grouping / energy], colour: "grouping", label: `of it grouping ${(100 * grouping / energy).toFixed(1)}`, shift: [10, 9], anchor: "start" }]);
+        // first the largest group that has neurons of both networks, on request the next ones
+        const width = level().width;
+        const count = (k) => (labels.some((label, j) => label === k && j < widths[0]) && labels.some((label, j) => label === k && j >= widths[0])
+          ? labels.filter((label) => label === k).length : 0);
+        const largest = Array.from({ length: width }, (_, k) => k).reduce((best, k) => (count(k) > count(best) ? k : best), 0);
+        const group = page.state.group < 0 ? largest : page.state.group % width;
+        const members = labels.map((k, j) => j).filter((j) => labels[j] === group);
+        const parentOf = (j) => (j < widths[0] ? 0 : 1);
+        const mapOf = (j) => Draw.maps(PAIR[parentOf(j)])[at][parentOf(j) ? j - widths[0] : j];
+        const A_ = level().A;
+        const target = Float64Array.from(mapOf(members[0]), (_, n) => members.reduce((total, j) => total + A_[j][group] * mapOf(j)[n], 0));
+        const tile = (name, colour, values) => { const one = Draw.tile(name, colour); one.show(values); one.node.disabled = true; return one.node; };
+        const following = el("button", { type: "button", class: "action" }, "Next group");
+        following.addEventListener("click", () => page.set({ group: (group + 1) % width }));
+        const result = (text, node) => {
+          const words = el("span", {});
+          words.innerHTML = Tour.rich(text);
+          return el("span", { class: "result" }, words, node);
+        };
+        strip.replaceChildren(el("span", {}, `Group ${group + 1} of ${width}:`),
+          ...members.map((j) => tile(`${"AB"[parentOf(j)]}${(parentOf(j) ? j - widths[0] : j) + 1}`, `parent-${parentOf(j)}`, mapOf(j))),
+          result("mean {T}", tile("target", "T", target)), result("reached {f}", tile("fused", "fused", Draw.maps(current().network)[at][group])), following);
+      });
+    },
+  });
+
+  Tour.step({
+    title: "The fit repairs", short: "The fit",
+    state: { inputs: "fused", groups: "random", ridge: -2, neuron: 0, guess: 0 },
+    check: (state) => ({ ...state, groups: state.groups === "KF" ? "KF" : "random", ridge: Math.min(1, Math.max(-6, state.ridge)), neuron: Math.abs(Math.round(state.neuron)) % 8 }),
+    mount(page) {
+      const fused = (inputs, method = page.state.groups) => World.fuse(PAIR, { score: "conductance", inputs, method, ridge: `${10 ** page.state.ridge}x` });
+      page.say(`Each fused layer is fitted to its targets, <b>on the fused network's own inputs</b>, earlier errors included. So a layer
+        sees what went wrong before it, and repairs what it can. For a linear layer this is least squares, solved in one step:`);
+      page.formula("minimise Σ<sub>samples</sub> ({f} − {T})² + λ ‖weights‖²");
+      page.ask({
+        key: "guess", question: `Even with groups drawn at random, the fit reaches ${Draw.percent(fused("fused", "random").accuracy)}. Fit each layer on the parents' inputs instead, as if nothing had gone wrong before it?`,
+        options: () => {
+          const [fit, other] = [fused("fused", "random").accuracy, fused("parents", "random").accuracy];
+          const none = World.fuse(PAIR, { score: "conductance", method: "random", fit: false }).accuracy;
+          const fact = `<b>${Draw.percent(other, 1)}</b> instead of ${Draw.percent(fit, 1)}. Averaging weights within the groups, without any fit, has ${Draw.percent(none, 1)}.`;
+          const drop = fit - other;
+          return [["better: those inputs are cleaner", `No: each layer is fitted to inputs that it never gets. ${fact}`, drop < -0.01],
+            ["about the same", `${Math.abs(drop) <= 0.01 ? "Right" : "No"}: ${fact}`, Math.abs(drop) <= 0.01],
+            ["worse", `${drop > 0.01 ? "Right: errors pile up, since no layer sees them" : "No"}. ${fact}`, drop > 0.01]];
+        },
+      });
+      page.say("The line shows the repair: accuracy falls where groups are bad, and rises again as later layers, which see the damage, are fitted.");
+      page.say("Importance has done its work in {T}: at the fit all targets count alike (plain squared error). A large λ keeps weights small and misses targets.", "small");
+      const top = page.figure.appendChild(el("div", { class: "beside narrow" }));
+      const scatter = Draw.scatter();
+      const caption = el("figcaption");
+      const next = el("button", { type: "button", class: "quiet" }, "next neuron");
+      next.addEventListener("click", () => page.set({ neuron: (page.state.neuron + 1) % 8 }));
+      top.append(el("figure", {}, caption, scatter.node));
+      const region = Draw.plane("Fused network", { className: "fused medium" });
+      top.append(region.node);
+      const chart = Draw.chart({ width: 720, height: 165, xs: [0, 3], ys: [0, 1], xLabel: "levels fused so far", yLabel: "accuracy",
+        xTicks: [0, 1, 2, 3], yTicks: [0, 0.5, 1], formatX: (x) => ["none: ensemble", "1", "2", "all"][x], formatY: (share) => Draw.percent(share) });
+      const into = el("div", { class: "controls" });
+      page.figure.append(chart.node, into);
+      page.choice({ key: "inputs", label: "Fit each layer on", options: [["fused", "its own inputs"], ["parents", "the parents' inputs"]], into });
+      page.choice({ key: "groups", label: "Groups", options: [["random", "at random"], ["KF", "by k-means"]], into });
+      page.slider({ key: "ridge", label: "Ridge λ (times the inputs' energy)", min: -6, max: 1, step: 0.25, format: (value) => (10 ** value).toPrecision(2), into });
+      page.onUpdate(() => {
+        const isShown = page.answered("guess");
+        const inputs = isShown ? page.state.inputs : "fused";
+        const fusion = fused(inputs);
+        const { targets, outputs } = fusion.levels[1];
+        const k = page.state.neuron % fusion.levels[1].width;
+        const column = (rows) => rows.map((row) => row[k]);
+        scatter.show(column(targets), column(outputs), World.samples().labels, "target", "fused neuron");
+        caption.innerHTML = `${Tour.rich("Second layer, neuron")} ${k + 1}: a dot for each sample `;
+        caption.append(next);
+        region.regions(fusion.network);
+        region.points(World.test.points, World.test.labels);
+        region.value(Draw.percent(fusion.accuracy, 1));
+        region.note(inputs === "fused" ? "each layer fitted on its own inputs" : "each layer fitted on the parents' inputs");
+        const lines = [["fused", "fused"], ...(isShown ? [["parents", "J"]] : [])].map(([name, colour]) => ({
+          name, colour, dashed: name !== inputs, points: World.once(`way ${name} ${page.state.groups} ${page.state.ridge}`, () => World.accuracies(PAIR, fused(name)).map((value, x) => [x, value])) }));
+        chart.show(lines, lines.map(({ name, colour, points }) => ({ at: points[3], colour, anchor: "end", shift: [-14, name === "fused" ? -9 : 24],
+          label: `${name === "fused" ? "own inputs" : "parents' inputs"} ${Draw.percent(points[3][1], 1)}` })));
+      });
+    },
+  });
+
+  Tour.step({
+    title: "Which samples?", short: "Samples",
+    state: { count: 200, score: "conductance", guess: 0 },
+    check: (state) => ({ ...state, count: Math.min(400, Math.max(8, Math.round(state.count))) }),
+    mount(page) {
+      const SETS = [["A's classes only", [0, 1]], ["B's classes only", [2, 3]], ["all four classes", [0, 1, 2, 3]]];
+      const fused = (classes) => World.fuse(PAIR, { score: page.state.score }, World.samples(classes, page.state.count));
+      page.say(`Samples only make neurons answer; the fit needs no labels. So they may all come from one network's data, if the other's are private or gone:
+        B's neurons answer A's points, too, and that is all that grouping and fit ask for.`);
+      page.ask({
+        key: "guess", question: "Samples of A's two classes only: no blue or pink point is ever shown. The fused network's accuracy on all four classes?",
+        options: () => {
+          const [one, all] = [fused([0, 1]).accuracy, fused([0, 1, 2, 3]).accuracy];
+          const bins = [["about 50 %: A's half", 0.5], ["about 75 %", 0.75], ["over 90 %", 0.95]];
+          const nearest = bins.reduce((best, bin) => (Math.abs(bin[1] - one) < Math.abs(best[1] - one) ? bin : best));
+          return bins.map((bin) => [bin[0], `${bin === nearest ? "Right" : "No"}: <b>${Draw.percent(one, 1)}</b>; with samples of all classes ${Draw.percent(all, 1)}. B's knowledge
+            comes over through B's answers, not through B's data.`, bin === nearest]);
+        },
+      });
+      page.slider({ key: "count", label: "Samples", min: 8, max: 400, step: 4 });
+      page.choice({ key: "score", label: "Importance", options: [["uniform", "uniform"], ["conductance", "conductance"]] });
+      page.say("<b>When it fails:</b> where A's samples never go, nothing is known. Neurons of B that are silent on all of them, or all answer alike, cannot be told apart.");
+      page.say("Conductance needs labelled points of each network's own data, once, where it was trained.", "small");
+      const row = page.figure.appendChild(el("div", { class: "planes three" }));
+      const planes = SETS.map(([name]) => Draw.plane(name, { className: "fused" }));
+      row.append(...planes.map((plane) => plane.node));
+      const chart = Draw.chart({ width: 720, height: 170, xs: [0, 400], ys: [0.5, 1], xLabel: "samples", yLabel: "accuracy", xTicks: [8, 100, 200, 300, 400], yTicks: [0.5, 0.75, 1],
+        formatY: (share) => Draw.percent(share) });
+      page.figure.append(chart.node);
+      const counts = [8, 16, 32, 60, 100, 200, 300, 400];
+      page.onUpdate(() => {
+        const isShown = page.answered("guess");
+        SETS.forEach(([, classes], index) => {
+          const isCovered = !isShown && index < 2;
+          const data = World.samples(classes, page.state.count);
+          planes[index].cover(isCovered);
+          if (!isCovered) planes[index].regions(fused(classes).network);
+          planes[index].points(data.points, data.labels);
+          planes[index].value(isCovered ? "?" : Draw.percent(fused(classes).accuracy, 1));
+          planes[index].note(`dots: the ${data.points.length} samples`);
+        });
+        const ensemble = World.accuracy(PAIR);
+        const lines = SETS.map(([, classes], index) => ({ colour: ["parent-0", "parent-1", "fused"][index],
+          points: World.once(`counts ${classes} ${page.state.score}`, () => counts.map((count) => [count, World.fuse(PAIR, { score: page.state.score }, World.samples(classes, count)).accuracy])) }));
+        chart.show([{ points: [[0, ensemble], [400, ensemble]], colour: "ensemble", dashed: true }, ...lines.filter((_, index) => isShown || index === 2)],
+          [{ at: [60, ensemble], colour: "ensemble", label: "ensemble", shift: [0, -5], r: 0 },
+            ...SETS.map(([name, classes], index) => ({ at: [page.state.count, fused(classes).accuracy], colour: lines[index].colour })).filter((_, index) => isShown || index === 2)]);
+      });
+    },
+  });
+}
