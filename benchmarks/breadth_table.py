@@ -8,16 +8,16 @@ from typing import Any
 PAGE = Path(__file__).parent.parent / "docs" / "breadth.md"
 HEAD = """# Which networks can be fused
 
-Written by `python benchmarks/breadth.py`; the record is `benchmarks/results/breadth.json`. Networks have random weights, small
-images and five classes. A twin is the same network with its neurons in another order: fused with it, a network must come out
-as it was, to 1e-6 of its outputs. The difference stands in brackets where a twin was fused; networks without one are accepted by
-the checks that every fusion begins with, one of which reorders the neurons and compares the outputs.
+`python benchmarks/breadth.py` writes this page; the record is `benchmarks/results/breadth.json`. The networks have random
+weights, small images and five classes. A twin is the same network with its neurons in another order. Fused with its twin, a
+network must come out unchanged, to 1e-6 of its outputs; the number in brackets is the difference. A network without a number
+passed the checks that every fusion begins with, one of which reorders the neurons and compares the outputs.
 
 - **levels**: places where one tensor is alive; HF-Gradient and KF-Gradient fuse level by level. *In part*: modules whose
   code cannot be followed are taken whole.
 - **aligned**: groups of neurons whose order is free, for Git Re-Basin (which fused the twins), OTFusion and ZipIt (which accept
-  them). Of a grouped convolution the groups are reordered as a whole.
-- **closed form**: HF-Linear and KF-Linear: levels behind every layer, inside of blocks, or one after the other (*chain*).
+  them). The groups of a grouped convolution are reordered as a whole.
+- **closed form**: HF-Linear and KF-Linear: levels behind every layer, inside blocks, or one after the other (*chain*).
 """
 #: Classifiers of torchvision 0.29.
 TORCHVISION = 80
@@ -36,7 +36,7 @@ def lines(content: dict[str, Any]) -> Iterator[str]:
     """The page, line by line."""
     yield HEAD
     facts = content["machine"]
-    yield f"Last measured on {facts['date']}, commit {facts['commit']}; what was accepted by then may be more by now."
+    yield f"Last measured on {facts['date']}, commit {facts['commit']}; later versions may accept more."
     yield ""
     for library, title in LIBRARIES.items():
         rows = content.get(library, [])

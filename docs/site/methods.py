@@ -58,9 +58,9 @@ def _overview() -> str:
     kinds["What it is compared with"] = tuple(name for name in METHODS if name not in ours)
     parts = [
         "# The methods",
-        "All stand behind one contract: the same inputs, the same result, the same refusals. `METHODS[NAME](parents, data)` in "
+        "All have one interface: the same inputs, the same result, the same refusals. `METHODS[NAME](parents, data)` in "
         "Python, `--method NAME` on the command line, *Method* in the workbench.",
-        f"The last column is the accuracy in per cent on {_pair()}: the best of what [the records](../measured.md) have with "
+        f"The last column is the accuracy in per cent on {_pair()}: the best that [the records](../measured.md) have with "
         "uniform scores, with conductance, and with REPAIR.",
     ]
     for title, names in kinds.items():
