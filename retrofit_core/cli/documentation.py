@@ -40,7 +40,7 @@ INSTALLED = "share/retrofit-workbench/docs"
 class DocsRequest:
     """What is asked of `retrofit docs`."""
 
-    page: str | None = argument(None, "A page to print here instead, such as start or own_networks.")
+    page: str | None = argument(None, "A page to print here instead, such as start or troubleshooting.")
     port: int = setting(8510, "Port on this machine; if it is taken, the next free one.", Range(1, LAST_PORT))
     browser: bool = setting(True, "Open the default browser.")
     build: bool = setting(False, "Build the site and end; nothing is opened.")
@@ -51,8 +51,8 @@ class DocsRequest:
 def docs_command(asked: DocsRequest) -> None:
     """Build the documentation and open it in the browser. It fetches nothing from elsewhere.
 
-    It is built from the repository, where it has changed since it was built last. An installed wheel has the pages as text:
-    without a repository they are listed, and with their name printed.
+    The site is built from the repository, again if that has changed. An installed wheel has the pages as text: without a
+    repository this command lists them, and prints the one that is named.
 
     Example: `retrofit docs own_networks`
     """
