@@ -37,7 +37,7 @@ SHORT = {"rows per sample": "rows", "adds to it": "adds"}
 class DataRequest:
     """What is asked of `retrofit data`."""
 
-    name: str | None = argument(None, "{data_sets}. Without a name: a list of them.")
+    name: str | None = argument(None, "One of {data_sets}. Without a name, they are listed.")
     out: Path | None = setting(None, "Folder. Default: data/NAME.")
 
 

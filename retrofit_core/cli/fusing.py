@@ -33,7 +33,7 @@ class MethodsRequest:
     """What is asked of `retrofit methods`."""
 
     name: str | None = argument(None, "One method, to list its options. Without a name: all methods.")
-    grouping: str | None = setting(None, "With this grouping in place of the method's own: {groupings}.")
+    grouping: str | None = setting(None, "Grouping to take in place of the method's own: {groupings}.")
     json: bool = same_as(Shared, "json")
 
 
@@ -89,7 +89,7 @@ class FuseRequest:
     out: Path | None = setting(None, "Fused checkpoint (.safetensors).")
     record: Path | None = setting(None, "Also write a run record into this folder; the workbench shows it.")
     option: tuple[str, ...] = setting(
-        (), "NAME=VALUE, repeatable: what this method alone can be told; `retrofit methods NAME` lists it."
+        (), "NAME=VALUE: an option of this method; repeatable. `retrofit methods NAME` lists them."
     )
     resume: Path | None = setting(None, "Go on with the run in this record folder, with its settings.")
     logits: str | None = same_as(Shared, "logits")

@@ -41,7 +41,7 @@ class LandscapeRequest:
     tuned: Path | None = setting(
         None, "The fine-tuned network: a checkpoint, or the folder that `retrofit finetune --record` has written."
     )
-    align: str | None = setting(None, "Also the other parents aligned to parent 0, by {alignments}.")
+    align: str | None = setting(None, "Also show the other parents aligned to parent 0, by {alignments}.")
     through: str | None = setting(
         None,
         'The three networks that span the plane, as "parent 0, parent 1, fused". Others: "aligned parent 1", average, '

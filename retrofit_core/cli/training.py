@@ -82,7 +82,7 @@ class FinetuneRequest:
 def finetune_command(context: typer.Context, asked: FinetuneRequest) -> None:
     """Train a network on with the paper's schedule: warm restarts, learning rate 3e-4, 200 epochs.
 
-    Of the epochs and the network as it came, the one that is best on held-out training images is written.
+    The best of all epochs and of the network as it was, judged on held-out training images, is written.
 
     Example: `retrofit finetune fused.safetensors --data cifar10 --out tuned.safetensors`
     """

@@ -27,7 +27,8 @@ class RunConfig:
     data: str = same_as(TrainConfig, "data")
     method: str = setting("KF-Linear", "{methods}; `retrofit methods` explains them.")
     importance: str = setting(
-        "uniform", "What a neuron counts: {scores_with_options}. In brackets: its options, for --option."
+        "uniform",
+        "Score of how much each neuron counts: {scores_with_options}. In brackets: its options, for --option.",
     )
     importance_data: Literal["own", "fusion"] | None = setting(
         None,
@@ -36,20 +37,22 @@ class RunConfig:
     """Of scores, and of methods that look at the parents' data"""
     fusion_from: Literal["parent0", "iid"] | None = setting(
         None,
-        "parent0: parent 0's training rows (the paper; needs --splits); iid: all rows. Default: parent0, so without "
-        "--splits say iid.",
+        "parent0: parent 0's training rows (as in the paper; needs --splits); iid: all rows. Default: parent0, so give iid "
+        "without --splits.",
     )
     splits: str | None = setting(None, "JSON file that tells which rows each parent was trained on.", read=path)
     samples: int = setting(400, "Fusion samples, balanced over the classes.", AT_LEAST_ONE)
-    augment: int = setting(0, "Add so many augmented copies of each fusion sample.", COUNT)
+    augment: int = setting(0, "Number of augmented copies of each fusion sample to add.", COUNT)
     auto_augment: str | None = setting(
-        None, "AutoAugment policy of these copies: {policies}. Default: moved and mirrored only."
+        None, "AutoAugment policy of these copies: {policies}. Default: they are only moved and mirrored."
     )
-    importance_samples: int = setting(400, "Samples per parent for the importance.", AT_LEAST_ONE)
+    importance_samples: int = setting(
+        400, "Samples of each parent on which importance scores are computed.", AT_LEAST_ONE
+    )
     seed: int = same_as(TrainConfig, "seed")
     memory: int | None = setting(
         None,
-        "Memory for sums and kept tensors, e.g. 2GB; what does not fit is computed again. Default: 8GB.",
+        "Memory for sums and stored tensors, e.g. 2GB; what does not fit is computed again. Default: 8GB.",
         AT_LEAST_ONE,
         read=size_in_bytes,
     )
@@ -62,14 +65,14 @@ class RunConfig:
     )
     arch: str | None = setting(
         None,
-        "Architecture of the checkpoints, where they do not say it: a preset ({presets}, ...), "
+        "Architecture of the checkpoints, if they do not state it: a preset ({presets}, ...), "
         "timm:NAME, torchvision:NAME, a JSON spec, or a function of your own, package.module:function or FILE.py:function "
         "(importing it runs code: name only what you trust).",
     )
     weights: str = setting(
         "auto",
-        "Which weights, where a training saved several: auto (averaged, EMA, ones where there are some), ema, model (those "
-        "that are not averaged), or the key under which they lie.",
+        "Which weights to read, if a training saved several: auto (averaged ones, EMA, if there are any), ema, model (those "
+        "that are not averaged), or the key under which they are stored.",
     )
     mean: tuple[float, ...] | None = same_as(TrainConfig, "mean")
     std: tuple[float, ...] | None = same_as(TrainConfig, "std")
@@ -147,7 +150,7 @@ class OptionFlags:
 
     grouping: str | None = setting(
         None,
-        "In place of the method's own grouping: {groupings_with_options}. In brackets: its options, for --option.",
+        "Grouping, in place of the method's own: {groupings_with_options}. In brackets: its options, for --option.",
     )
     preset: str = setting("default", "default, or paper: the paper's hyper-parameters.")
     ridge: str | float = setting("auto", "{ridge}", read=strength)

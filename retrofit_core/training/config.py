@@ -31,12 +31,12 @@ class TrainConfig:
         "your own, package.module:function or FILE.py:function (importing it runs code: name only what you trust); once for "
         "all parents, or once for each.",
     )
-    split: str = setting("sharded", "Who gets which rows: {splits}.")
+    split: str = setting("sharded", "Which parent gets which rows: {splits}.")
     parts: int = setting(2, "Number of parents.", AT_LEAST_ONE)
-    ratio: float = setting(RATIO, "Of a dirichlet split: how unequal, from 0 (very) to 1.")
+    ratio: float = setting(RATIO, "For a dirichlet split: how unequal the parts are, from above 0 (very) to 1 (equal).")
     """Smallest concentration over largest"""
     shards: str | None = setting(
-        None, 'Of a sharded split: the classes of each part, as "0,1,3;2,4". Default: dealt out by the seed.'
+        None, 'For a sharded split: the classes of each part, such as "0,1,3;2,4". Default: dealt out by the seed.'
     )
     twins: bool = setting(
         False, "Train parent 0 only; the others are copies of it with shuffled neurons (needs --split full)."
@@ -45,23 +45,23 @@ class TrainConfig:
         "small", "{recipes}; small has no augmentation, paper has the paper's epochs for the number of parts."
     )
     epochs: int | None = setting(None, "Passes over the rows. Default: the recipe's.", AT_LEAST_ONE)
-    batch: int | None = setting(None, "Images a step. Default: the recipe's.", AT_LEAST_ONE)
+    batch: int | None = setting(None, "Images in each step. Default: the recipe's.", AT_LEAST_ONE)
     learning_rate: float | None = setting(None, "Highest learning rate. Default: the recipe's.")
     precision: str | None = setting(
         None, "float32, bfloat16, or auto: bfloat16 where it is faster. Default: the recipe's."
     )
     augment: str = setting(
         AUTO,
-        "What is done to the images: auto (what is usual for a data set known by its name, nothing to others), none, "
+        "Augmentation of the images: auto (the usual one for a data set known by its name, none for others), none, "
         "or a list of crop=PIXELS, flip, policy=NAME, cutmix, such as crop=4,flip.",
     )
-    seed: int = setting(0, "Same seed, same numbers.", SEED)
+    seed: int = setting(0, "The same seed gives the same numbers.", SEED)
     mean: tuple[float, ...] | None = setting(
-        None, 'Channel means for a data set nobody knows, e.g. "0.5 0.5 0.5".', read=floats
+        None, 'Channel means, for a data set that is not known by its name, e.g. "0.5 0.5 0.5".', read=floats
     )
-    std: tuple[float, ...] | None = setting(None, "Channel standard deviations, as --mean.", read=floats)
+    std: tuple[float, ...] | None = setting(None, "Channel standard deviations, given like --mean.", read=floats)
     size: int | None = setting(
-        None, "Bring images to so many pixels a side: the shorter side resized, the centre kept."
+        None, "Side of the images in pixels: the shorter side is resized to it, and the centre is kept."
     )
     device: str = setting("auto", "auto (CUDA if present), cpu, cuda, cuda:1, ...")
 

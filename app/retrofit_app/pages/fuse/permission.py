@@ -4,7 +4,9 @@ before the user has asked for it.
 Else a link that somebody clicks would make this machine read whatever path it names, and run what is in it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import PurePath
+from typing import Literal
 
 import streamlit as st
 
@@ -47,15 +49,17 @@ def ask(names: list[str]) -> None:
         "you say so.",
         icon=":material/lock:",
     )
-    st.button(
-        "Open these files",
-        key=FORM.key("grant"),
-        type="primary",
-        icon=":material/folder_open:",
-        on_click=grant,
-        args=(names,),
-        help="Reads them on this machine to check whether they can be fused. Do so if you know where the link came from.",
-    )
+    help = "Reads them on this machine to check whether they can be fused. Do so if you know where the link came from."
+    _button("Open these files", FORM.key("grant"), "folder_open", grant, names, help, "primary")
+
+
+def ask_data(data: str, verb: str, key: str) -> bool:
+    """A button that opens a run's data set, if it lies outside the known folders; whether it does."""
+    is_closed = closed(data)
+    if is_closed:
+        help = "This data set lies outside your runs and data folders, and is not opened before you say so."
+        _button(f"{verb} {escaped(PurePath(data).name)}", key, "lock_open", grant, [data], help)
+    return is_closed
 
 
 def ask_import(arch: str) -> None:
@@ -68,14 +72,21 @@ def ask_import(arch: str) -> None:
         "own. To see here whether the networks fit, and how long it takes, the workbench has to import it, too.",
         icon=":material/code:",
     )
-    st.button(
-        "Import it here, too",
-        key=FORM.key("import"),
-        icon=":material/verified_user:",
-        on_click=_permit,
-        args=(names,),
-        help="Runs the module in the workbench's own process, until that ends. Do so if you wrote it, or know who did.",
-    )
+    help = "Runs the module in the workbench's own process, until that ends. Do so if you wrote it, or know who did."
+    _button("Import it here, too", FORM.key("import"), "verified_user", _permit, names, help)
+
+
+def _button(
+    label: str,
+    key: str,
+    icon: str,
+    permit: Callable[[list[str]], None],
+    names: list[str],
+    help: str,
+    kind: Literal["primary", "secondary"] = "secondary",
+) -> None:
+    """A button that permits these names."""
+    st.button(label, key=key, icon=f":material/{icon}:", on_click=permit, args=(names,), help=help, type=kind)
 
 
 def _permit(names: list[str]) -> None:

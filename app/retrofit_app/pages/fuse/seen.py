@@ -25,15 +25,9 @@ def seen(entry: runs.Entry, palette: figures.Palette) -> Callable[[], None]:
         return _nothing
     st.markdown("**What each network saw**")
     slot, data = st.empty(), entry.config["data"]
-    if permission.closed(data):
-        slot.button(
-            f"Show images of {escaped(PurePath(data).name)}",
-            key="fuse-show-data",
-            icon=":material/lock_open:",
-            on_click=permission.grant,
-            args=([data],),
-            help="This data set lies outside your runs and data folders, and is not opened before you say so.",
-        )
+    with slot:
+        is_closed = permission.ask_data(data, "Show images of", "fuse-show-data")
+    if is_closed:
         return _nothing
     slot.html(sheets(samples.blank(entry, counts), palette))
 

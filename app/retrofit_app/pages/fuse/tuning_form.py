@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -54,16 +54,7 @@ def form(entry: runs.Entry, *, busy: bool) -> None:
     with box:
         asked = TUNING.read(TuningForm)
         controls()
-        data = entry.config["data"]
-        if permission.closed(data):
-            st.button(
-                f"Open {escaped(PurePath(data).name)}",
-                key="tuning-open-data",
-                icon=":material/lock_open:",
-                on_click=permission.grant,
-                args=([data],),
-                help="This data set lies outside your runs and data folders, and is not opened before you say so.",
-            )
+        if permission.ask_data(entry.config["data"], "Open", "tuning-open-data"):
             return
         start_row(entry, config_of(asked), busy)
 
