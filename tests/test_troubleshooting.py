@@ -15,8 +15,11 @@ from retrofit_core.cli import main
 from retrofit_core.data import load, splits
 
 PAGE = (Path(__file__).parents[1] / "docs" / "troubleshooting.md").read_text()
-#: Title -> its message.
-ENTRIES = dict(re.findall(r"^### (.*?)\n\n```text\n(.*?)\n```$", PAGE, re.MULTILINE | re.DOTALL))
+#: Title -> its message, which the page breaks into lines.
+ENTRIES = {
+    title: text.replace("\n", " ")
+    for title, text in re.findall(r"^### (.*?)\n\n```text\n(.*?)\n```$", PAGE, re.MULTILINE | re.DOTALL)
+}
 A, B = "parents/parent-0.safetensors", "parents/parent-1.safetensors"
 pytestmark = pytest.mark.slow
 
@@ -194,3 +197,25 @@ def said_by(words: str) -> tuple[int, str]:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main(words.split())
     return code, err.getvalue().strip()
+
+
+#: Title -> what its cure says, done.
+CURED: dict[str, Callable] = {
+    "HF with three parents, or with other widths": fusing("KF-Linear", mlp, lambda: mlp(24)),
+    "An average of networks of other shapes": fusing("ZipIt", mlp, lambda: mlp(24)),
+    "A score needs labels": fusing("KF-Linear", mlp, mlp, data=lambda x, y: x, active=True),
+    "DeepLIFT on a residual network": fusing("HF-Linear", lambda: residual(0), lambda: residual(1)),
+    "The network cannot be traced": fusing("Average", Decides, Decides),
+    "Two layers share their weights": fusing("KF-Gradient", Tied, Tied, boundaries=1, epochs=1),
+    "A level is not affine": fusing("HF-Gradient", Recurrent, Recurrent, epochs=1),
+    "A layer mixes positions": fusing("KF-Gradient", Mixer, Mixer, epochs=1),
+    "Neurons cannot be followed": fusing("KF-Gradient", Recurrent, Recurrent, epochs=1),
+    "The network returns several tensors": fusing("KF-Linear", Two, Two, logits=0),
+    "The network returns one number": fusing("KF-Linear", lambda: mlp(classes=1), lambda: mlp(classes=1)),
+}
+
+
+@pytest.mark.parametrize("title", CURED)
+def test_the_cure_is_one(title, digits):
+    assert title in ENTRIES
+    CURED[title](digits)
