@@ -1,6 +1,7 @@
 """The networks and images of a finished run, for work that goes on from them."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from .config import RunConfig
 from .identities import difference, identity
 from .images import read_images
 from .inputs import read_parents
+from .locations import located
 from .record import Run, read_identity, read_run
 
 
@@ -25,6 +27,8 @@ class Finished:
     """Its files named so that this process finds them"""
     parents: list[nn.Module]
     fused: nn.Module
+    networks: Mapping[str, nn.Module] = dataclasses.field(default_factory=dict)
+    """All that a landscape knows by name"""
 
     def images(self, split: str = "test") -> Images:
         """A split of its data.
@@ -48,7 +52,7 @@ def read_finished(folder: str | Path, base: str | Path = ".", what: str = "lands
     if run.state != "done":
         raise ValueError(f"{folder}: the run is {run.state}, so there is no fused network. Finish it first.")
     check_unchanged(run, Path(base), f"has no {what}")
-    config = _located(run.config, Path(base))
+    config = located(run.config, base)
     for arch in (config.arch, config.target):  # whoever goes on with a run trusts it
         user_code.allow(arch)
     parents = read_parents(config, read_images(config, "train"))
@@ -70,18 +74,3 @@ def check_unchanged(run: Run, base: Path, refusal: str) -> None:
     current = dataclasses.replace(identity(run.config, base), method_version=stored.method_version)
     if why := difference(stored, current):
         raise ValueError(f"{run.folder.name} {refusal}: {why}. Bring back what the run was made of, or run it again.")
-
-
-def _located(config: RunConfig, base: Path) -> RunConfig:
-    """The config with its files named from the current folder."""
-    if base == Path():
-        return config
-    data = [config.data] if config.data == "digits" else [str(base / Path(config.data).expanduser()), config.data]
-    return dataclasses.replace(
-        config,
-        models=tuple(str(base / name) for name in config.models),
-        splits=config.splits and str(base / config.splits),
-        arch=user_code.at(config.arch, base),
-        target=user_code.at(config.target, base),
-        data=next((name for name in data if Path(name).is_dir()), config.data),
-    )

@@ -1,6 +1,7 @@
 """The files of a config: loaded and checked; missing parents are trained."""
 
 import dataclasses
+import os
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
@@ -204,7 +205,7 @@ def _target(config: RunConfig, images: Images) -> nn.Module | None:
     name = config.target
     if name is None:
         return None
-    if Path(name).exists():
+    if os.path.exists(name):  # Path.exists fails at long specs
         return read_network(dataclasses.replace(beside_parents(config), arch=None), name, images)
     user_code.allow(name)
     return build(fitted(parse(name), images.shape, len(images.classes)), seed=0)

@@ -12,13 +12,10 @@ from typing import Any, ClassVar
 
 from torch import nn
 
-from ..data import Images
 from ..inspection.landscape import Landscape, networks_of
 from ..system.monitor import Monitor
 from ..system.texts import option_words
-from .config import RunConfig
-from .finished import read_finished
-from .images import read_images
+from .finished import Finished, read_finished
 from .inputs import read_inputs
 from .store import FINETUNING, LANDSCAPE, FollowUp, Kind
 
@@ -72,23 +69,6 @@ class LandscapeConfig(FollowUp):
         return dataclasses.replace(self, landscape=dataclasses.replace(self.landscape, clip=None)).to_json()
 
 
-@dataclass(frozen=True)
-class Material:
-    """What landscapes of a run are made of."""
-
-    config: RunConfig
-    """Of the run, its files named so that this process finds them"""
-    networks: dict[str, nn.Module]
-
-    def images(self, split: str = "test") -> Images:
-        """On which losses are measured.
-
-        Raises:
-            ValueError: there is no such split.
-        """
-        return read_images(self.config, split)
-
-
 def material_of(
     folder: str | Path,
     tuned: nn.Module | None = None,
@@ -97,8 +77,8 @@ def material_of(
     base: str | Path = ".",
     device: str = "auto",
     monitor: Monitor | None = None,
-) -> Material:
-    """The networks of a finished run, see `landscape.networks_of`.
+) -> Finished:
+    """A finished run with its networks, see `landscape.networks_of`.
 
     Args:
         base: the folder from which file names in the run's config are read.
@@ -109,4 +89,4 @@ def material_of(
     run = read_finished(folder, base)
     samples = read_inputs(run.config).fusion if align else None
     networks = networks_of(run.parents, run.fused, tuned, align=align, data=samples, device=device, monitor=monitor)
-    return Material(run.config, networks)
+    return dataclasses.replace(run, networks=networks)

@@ -5,14 +5,7 @@ sentence. Seconds follow from counted operations, at the pace that one training 
 machine (measured in about a tenth of a second), corrected by what earlier runs took; a busy machine may take longer.
 """
 
-from .finetuning import finetuning_seconds
 from .pace import forward_seconds
-from .predict import Estimate, crowding, estimate
+from .predict import Estimate, crowding, estimate, finetuning_seconds
 
-__all__ = [
-    "Estimate",
-    "crowding",
-    "estimate",
-    "finetuning_seconds",
-    "forward_seconds",
-]
+__all__ = ["Estimate", "crowding", "estimate", "finetuning_seconds", "forward_seconds"]

@@ -28,28 +28,24 @@ LEVEL_FACTS, RUN_FACTS = 7_000, 8_000
 
 
 def peak_memory(planned: MethodPlan, images: int, data: Images, missing: Sequence[int]) -> int:
-    """Networks, data, and the most that the method or a training step takes beside them.
+    """Networks, data and fusion samples, and the most that the method or a training step takes beside them.
 
     Args:
         missing: numbers of the parents that are trained before.
     """
-    if isinstance(planned.plan, FusionPlan):
-        return _peak_of_levels(planned, planned.plan.levels, images, data, bool(missing))
-    weights = sum(map(_bytes, [*planned.task.parents, *planned.networks]))
-    training = max((_step_bytes(planned.task.parents[k], data.shape, BATCH) for k in missing), default=0)
-    return PROCESS + weights + _held_bytes(images, data) + max(_method_bytes(planned, images, data), training)
-
-
-def _peak_of_levels(planned: MethodPlan, levels: Levels, images: int, data: Images, training: bool) -> int:
-    weights = [_weights(network) for network in levels.networks]
-    most = max(
-        _level_bytes(levels, planned.algorithm.fit, k, images, planned.task.runtime.memory)
-        for k in range(len(levels.fused))
-    )
-    if training:  # weights, gradients, two moments, the best; activations and their gradients
+    pixels = math.prod(data.shape)
+    held = min(pixels * len(data), devices.PIXEL_BYTES) + 4 * images * pixels
+    if not isinstance(planned.plan, FusionPlan):
+        weights = sum(map(_bytes, [*planned.task.parents, *planned.networks]))
+        training = max((_step_bytes(planned.task.parents[k], data.shape, BATCH) for k in missing), default=0)
+        return PROCESS + weights + held + max(_method_bytes(planned, images, data), training)
+    levels, budget = planned.plan.levels, planned.task.runtime.memory
+    each = [_weights(network) for network in levels.networks]
+    most = max(_level_bytes(levels, planned.algorithm.fit, k, images, budget) for k in range(len(levels.fused)))
+    if missing:  # weights, gradients, two moments, the best; activations and their gradients
         numbers = max(sum(level.width * level.positions for level in network) for network in levels.networks)
-        most = max(most, 5 * max(weights) + 2 * 4 * 3 * BATCH * numbers)
-    return PROCESS + sum(weights) + _held_bytes(images, data) + most
+        most = max(most, 5 * max(each) + 2 * 4 * 3 * BATCH * numbers)
+    return PROCESS + sum(each) + held + most
 
 
 def _level_bytes(levels: Levels, fit: Fit, index: int, images: int, budget: int) -> int:
@@ -78,31 +74,22 @@ def _method_bytes(planned: MethodPlan, images: int, data: Images) -> int:
 
 def disk_bytes(planned: MethodPlan, missing: Sequence[int], analyse: bool) -> int:
     """The parents that are trained, the result, and what the record keeps of each level or neuron group."""
-    if isinstance(planned.plan, FusionPlan):
-        levels = planned.plan.levels
-        trained = sum(_weights(levels.parents[index]) for index in missing)
-        kept = sum(_kept(levels, index, analyse) for index in range(len(levels.fused)))
-        return RUN_FACTS + trained + _weights(levels.fused) + kept
-    groups = sum(_kept_of(sum(widths)) for widths in planned.cost.groups)
-    trained = sum(_bytes(planned.task.parents[index]) for index in missing)
-    return RUN_FACTS + trained + sum(map(_bytes, planned.networks)) + groups
+    if not isinstance(planned.plan, FusionPlan):
+        trained = sum(_bytes(planned.task.parents[index]) for index in missing)
+        kept = sum(_kept(sum(widths)) for widths in planned.cost.groups)
+        return RUN_FACTS + trained + sum(map(_bytes, planned.networks)) + kept
+    levels, total = planned.plan.levels, RUN_FACTS
+    for index, level in enumerate(levels.fused):
+        m = sum(levels.widths(index))
+        total += _kept(m)
+        if analyse:  # groupings of every score, examples of targets and outputs
+            total += 4 * SEEDS * len(IMPORTANCE) * m + 2 * 2 * ROWS * level.width
+    return total + _weights(levels.fused) + sum(_weights(levels.parents[index]) for index in missing)
 
 
-def _kept(levels: Levels, index: int, analyse: bool) -> int:
-    """Of an analysis also groupings of every score, examples of targets and outputs."""
-    m, d = sum(levels.widths(index)), levels.fused[index].width
-    return _kept_of(m) + (4 * SEEDS * len(IMPORTANCE) * m + 2 * 2 * ROWS * d) * analyse
-
-
-def _kept_of(m: int) -> int:
+def _kept(m: int) -> int:
     """The Gram matrix, groups and scores of m neurons."""
     return LEVEL_FACTS + 4 * m * m + 24 * m
-
-
-def _held_bytes(images: int, data: Images) -> int:
-    """The data set as far as it is kept, and the fusion samples."""
-    pixels = math.prod(data.shape)
-    return min(pixels * len(data), devices.PIXEL_BYTES) + 4 * images * pixels
 
 
 def _step_bytes(model: nn.Module, shape: Sequence[int], batch: int) -> int:

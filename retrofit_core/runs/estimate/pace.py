@@ -8,6 +8,7 @@ them, and with it the median of three was found to be wrong by more than ten tim
 import copy
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,6 +20,7 @@ from ...networks.architectures import build, input_shape_of
 from ...networks.outputs import logits_in
 from ...system import device as devices
 from ...training.optimizers import OPTIMIZERS
+from ..leaderboard import operations as multiply_adds
 from .planning import blank
 
 #: Seconds that one training step of a network may take for it to be measured; it is then run about ten times.
@@ -63,28 +65,18 @@ def _counted(spec: str, device: str) -> Pace:
 
 def _measured(spec: str, device: str, counted: Pace) -> Pace:
     """From steps of one image and of as many as a twentieth of a second holds; never faster than the rate of products."""
-    chosen_device = torch.device(device)
-    model = copy.deepcopy(blank(spec)).to(chosen_device)  # in evaluation mode, for BatchNorm would refuse single images
+    model = copy.deepcopy(blank(spec)).to(device)  # in evaluation mode, for BatchNorm would refuse single images
     stepper = OPTIMIZERS["adamw"](model.parameters(), 1e-3, 0.0)
 
-    def seconds(images: int) -> float:
-        x, y = (
-            torch.zeros(images, *input_shape_of(model), device=chosen_device),
-            torch.zeros(images, dtype=torch.long, device=chosen_device),
-        )
-        devices.synchronise(chosen_device)
-        start = time.perf_counter()
-        stepper.zero_grad()
-        cross_entropy(logits_in(model(x)), y).backward()
-        stepper.step()
-        devices.synchronise(chosen_device)
-        return time.perf_counter() - start
+    def seconds(images: int, times: int) -> float:
+        x = torch.zeros(images, *input_shape_of(model), device=device)
+        y = torch.zeros(images, dtype=torch.long, device=device)
+        return _quickest(lambda: cross_entropy(logits_in(model(x)), y), stepper, device, times)
 
-    seconds(1)
-    single = min(seconds(1) for _ in range(5))
+    seconds(1, 1)
+    single = seconds(1, 5)
     images = int(min(max(4, 0.05 / single), 64))
-    many = min(seconds(images) for _ in range(4))
-    per_image = max((many - single) / (images - 1), counted.per_image * EFFICIENCY)
+    per_image = max((seconds(images, 4) - single) / (images - 1), counted.per_image * EFFICIENCY)
     return Pace(max(single - per_image, 0.0), per_image)
 
 
@@ -93,43 +85,38 @@ def operations(spec: str) -> float:
     """Of a training step, for each image; a backward pass takes two forward ones."""
     with torch.device("meta"):
         model = build(json.loads(spec)).eval()
-    from torch.utils.flop_counter import FlopCounterMode
-
     x = torch.zeros(1, *input_shape_of(model), device=devices.of(model))  # networks of others are on the CPU
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        model(x)
-    return 3.0 * counter.get_total_flops()
+    return 6.0 * multiply_adds(model, x)
 
 
 @lru_cache(maxsize=4)
 def step_seconds(device: str) -> float:
     """Seconds of a gradient step at the smallest of levels: what is not arithmetic."""
-    chosen_device = torch.device(device)
-    level = nn.Linear(8, 8).to(chosen_device)
-    return _step(
-        level, torch.zeros(8, 8, device=chosen_device), torch.optim.AdamW(level.parameters(), lr=0.0), chosen_device, 20
-    )
+    level = nn.Linear(8, 8).to(device)
+    return _step(level, 8, torch.optim.AdamW(level.parameters(), lr=0.0), device, 20)
 
 
 @lru_cache(maxsize=4)
 def update_seconds(device: str) -> float:
     """Seconds for each parameter that a step takes, whatever its batch, on layers too large for the processor's caches."""
-    chosen_device, size = torch.device(device), 2048
-    layer, x = nn.Linear(size, size, bias=False).to(chosen_device), torch.zeros(1, size, device=chosen_device)
-    stepper = OPTIMIZERS["adamw"](layer.parameters(), 1e-3, 0.0)
-    return _step(layer, x, stepper, chosen_device, 4) / size**2
+    layer = nn.Linear(2048, 2048, bias=False).to(device)
+    return _step(layer, 1, OPTIMIZERS["adamw"](layer.parameters(), 1e-3, 0.0), device, 4) / layer.weight.numel()
 
 
-def _step(
-    layer: nn.Module, x: torch.Tensor, stepper: torch.optim.Optimizer, chosen_device: torch.device, times: int
-) -> float:
+def _step(layer: nn.Linear, rows: int, stepper: torch.optim.Optimizer, device: str, times: int) -> float:
     """Seconds of a training step of one layer, the quickest of several."""
-    seconds = []
+    x = torch.zeros(rows, layer.in_features, device=device)
+    return _quickest(lambda: layer(x).square().mean(), stepper, device, times)
+
+
+def _quickest(loss: Callable[[], torch.Tensor], stepper: torch.optim.Optimizer, device: str, times: int) -> float:
+    """Seconds of the quickest of some steps."""
+    seconds, chosen_device = [], torch.device(device)
     for _ in range(times):
         devices.synchronise(chosen_device)
         start = time.perf_counter()
         stepper.zero_grad()
-        layer(x).square().mean().backward()
+        loss().backward()
         stepper.step()
         devices.synchronise(chosen_device)
         seconds.append(time.perf_counter() - start)

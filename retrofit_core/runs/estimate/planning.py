@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -60,26 +60,22 @@ def plan_method(config: RunConfig, inputs: Inputs) -> MethodPlan:
     Raises:
         ValueError: its refusal, with a method that works here if it goes level by level and there is one.
     """
-
-    def attempt(method: Method) -> MethodPlan:
-        keywords = inputs.keywords(dataclasses.replace(config, method=method.name))
-        algorithm, task = method.prepare(inputs.models, inputs.fusion, **{**keywords, "device": "cpu"})
-        plan = algorithm.plan(task)
-        return MethodPlan(algorithm, task, plan, plan.cost())
-
     method = find(METHODS, config.method, "method")
     try:
-        return attempt(method)
+        return _planned(config, inputs, method)
     except ValueError as error:
         others = [METHODS[name] for name in RETROFITTING] if method.takes.levels else []
-        others.sort(key=lambda other: -len(other.fixed.items() & method.fixed.items()))
-        works = next((other.name for other in others if _passes(attempt, other)), None)
-        raise ValueError(f"{error} {works} works here." if works else str(error)) from error
+        for other in sorted(others, key=lambda other: -len(other.fixed.items() & method.fixed.items())):
+            with suppress(ValueError):
+                _planned(config, inputs, other)
+                break
+        else:
+            raise
+        raise ValueError(f"{error} {other.name} works here.") from error
 
 
-def _passes(attempt: Callable[[Method], MethodPlan], method: Method) -> bool:
-    try:
-        attempt(method)
-    except ValueError:
-        return False
-    return True
+def _planned(config: RunConfig, inputs: Inputs, method: Method) -> MethodPlan:
+    keywords = inputs.keywords(dataclasses.replace(config, method=method.name)) | {"device": "cpu"}
+    algorithm, task = method.prepare(inputs.models, inputs.fusion, **keywords)
+    plan = algorithm.plan(task)
+    return MethodPlan(algorithm, task, plan, plan.cost())

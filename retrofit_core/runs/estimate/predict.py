@@ -1,6 +1,7 @@
 """From counted work to an estimate, corrected by what earlier runs of the method took."""
 
 import contextlib
+import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,8 +12,11 @@ from typing import Any
 import psutil
 
 from ...system import device as devices
-from ...training.parents import TrainConfig
+from ...training.parents import PlannedParent, TrainConfig
 from .. import RunConfig
+from ..finetunings import FinetunePlan
+from .pace import pace_of
+from .seconds import training_seconds
 from .work import count_work
 
 #: Seconds from the start of a worker until it reads the data (Python and torch): at least, at most.
@@ -76,6 +80,24 @@ def estimate(
             less, more = less * LEARNT / SPREAD, more * SPREAD / LEARNT
         low, high = low + less * least, high + more * most * crowding
     return Estimate(None, (low, high), work.memory, work.disk, work.levels, work.whole or "fusion" in factors)
+
+
+def finetuning_seconds(plan: FinetunePlan, device: str = "auto") -> float:
+    """About how many seconds, from the start of the worker on, on this machine as it is now.
+
+    Raises:
+        ValueError: the network is none of ours, so that its pace cannot be measured beforehand.
+    """
+    spec = getattr(plan.run.fused, "spec", None)
+    if not isinstance(spec, dict):
+        raise ValueError("the pace of a network that is not from the library is known once it is trained.")
+    chosen = devices.pick(device)
+    pace = pace_of(json.dumps(spec), chosen.type)
+    planned = PlannedParent(plan.images, [plan.rows], [spec], [plan.settings])
+    trained, _ = training_seconds(planned, [0], [pace], chosen)
+    # The networks before, on the held-out images, and the network itself on about as many test images.
+    measured = (len(plan.run.parents) * 2 + 2) * len(plan.held_out) * pace.forward
+    return sum(START) / 2 + trained + measured
 
 
 def crowding() -> float:

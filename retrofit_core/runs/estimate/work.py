@@ -1,7 +1,7 @@
 """What there is to do in a run, counted."""
 
-import dataclasses
 import json
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ from ...training.parents import TrainConfig
 from ...training.parents import plan as plan_training
 from .. import RunConfig, check_choices, check_fitting, class_shares, fusion_rows
 from ..inputs import Inputs, beside_parents
+from ..locations import located
 from .memory import disk_bytes, peak_memory
 from .pace import Pace, pace_of
 from .planning import blank, plan_method
@@ -45,51 +46,34 @@ class Work:
     """False: the seconds leave out what the method itself does, which only earlier runs tell"""
 
 
-@dataclass(frozen=True)
-class _Data:
-    images: Images
-    """Training images; only labels and shape are read"""
-    tests: int
-    seconds: float
-    """that reading it took"""
-
-
 @lru_cache(maxsize=2)
-def _data(name: str, mean: Any, std: Any, size: int | None) -> _Data:
+def _data(name: str, mean: Any, std: Any, size: int | None) -> tuple[Images, int, float]:
+    """Training images, of which only labels and shape are read, the number of test images, and the seconds of reading them."""
     start = time.perf_counter()
     train = load(name, "train", mean, std, size)
     tests = len(load(name, "test", mean, std, size)) if has_split(name, "test") else 0
-    return _Data(train, tests, time.perf_counter() - start)
+    return train, tests, time.perf_counter() - start
 
 
 @lru_cache(maxsize=512)
 def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, all_parents: bool = False) -> Work:
     """Counted once for each config; raises ValueError where the run cannot work."""
     check_choices(config)
-    data = _data(_source(config.data, folder), config.mean, config.std, config.size)
-    arch = user_code.at(config.arch, folder)
-    read = dataclasses.replace(config, models=tuple(str(folder / path) for path in config.models), arch=arch)
+    config = located(config, folder)
+    images, tests, reading = _data(config.data, config.mean, config.std, config.size)
+    missing: list[int] = []
     if training is None:
-        models = [_network(folder / path, read, data.images) for path in config.models]
-        check_fitting(models, data.images)
-        rows = read_splits(folder / config.splits, config.models, len(data.images.labels)) if config.splits else None
-        missing: list[int] = []
+        models = [_network(path, config, images) for path in config.models]
+        check_fitting(models, images)
+        rows = read_splits(config.splits, config.models, len(images.labels)) if config.splits else None
     else:
-        planned = plan_training(training, data.images)
+        planned = plan_training(training, images)
         models, rows = [blank(json.dumps(spec)) for spec in planned.specs], planned.rows
         trained = range(1 if training.twins else training.parts)
         missing = [k for k in trained if all_parents or not (folder / training.files()[k]).exists()]
-    target = _target(config.target, data, folder)
-    base = _network(folder / config.base, beside_parents(read), data.images) if config.base else None
-    images = config.samples * (1 + config.augment)
-    balanced(data.images.labels, config.samples, rows=fusion_rows(config, rows))
+    method = plan_method(config, _inputs(config, models, images, rows))
     device = devices.pick(config.device)
-    counts = [len(part) for part in rows] if rows else None
-    blanks = torch.zeros(1, *data.images.shape).expand(images, -1, -1, -1), torch.zeros(images, dtype=torch.long)
-    parents_data = [(blanks[0][:2], blanks[1][:2])] * len(models)
-    shares = class_shares(config, data.images, rows)
-    method = plan_method(config, Inputs(models, data.images, blanks, parents_data, target, shares, counts, base))
-    paces = _paces([*models, *method.networks], device)
+    paces = [pace_of(json.dumps(network.spec), device.type) for network in (*models, *method.networks)]
     parents, fused = paces[: len(models)], paces[len(models) :]
     side_by_side = Pace(sum(pace.fixed for pace in fused), sum(pace.per_image for pace in fused))
     alone = [*parents, side_by_side]
@@ -99,29 +83,48 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
     if training is not None and missing:
         seconds["training"] = training_seconds(planned, missing, paces, device)
     if config.evaluate:  # and the average
-        measuring = data.tests * sum(pace.forward for pace in [*paces, parents[0]])
+        measuring = tests * sum(pace.forward for pace in [*paces, parents[0]])
         seconds["measuring"] = (measuring, measuring)
     return Work(
         seconds,
-        reading=data.seconds,
-        memory=peak_memory(method, images, data.images, missing),
+        reading=reading,
+        memory=peak_memory(method, len(method.task.inputs), images, missing),
         disk=disk_bytes(method, missing, config.analyse),
         levels=len(method.cost.groups),
         whole=method.cost.complete,
     )
 
 
-def _network(path: Path, config: RunConfig, like: Images) -> nn.Module:
+def _inputs(
+    config: RunConfig, models: Sequence[nn.Module], images: Images, rows: Sequence[torch.Tensor] | None
+) -> Inputs:
+    """What `read_inputs` reads, its images blank."""
+    balanced(images.labels, config.samples, rows=fusion_rows(config, rows))
+    samples = config.samples * (1 + config.augment)
+    blanks = torch.zeros(1, *images.shape).expand(samples, -1, -1, -1), torch.zeros(samples, dtype=torch.long)
+    return Inputs(
+        list(models),
+        images,
+        blanks,
+        [(blanks[0][:2], blanks[1][:2])] * len(models),
+        _target(config.target, images),
+        class_shares(config, images, rows),
+        [len(part) for part in rows] if rows else None,
+        _network(config.base, beside_parents(config), images) if config.base else None,
+    )
+
+
+def _network(path: str, config: RunConfig, like: Images) -> nn.Module:
     """The network of a checkpoint, read once for all the methods that a leaderboard asks about."""
-    stamp = path.stat() if path.exists() else None
-    arch, order = config.arch, classes_of(config.models, like)
+    stamp = Path(path).stat() if Path(path).exists() else None
     stamped = (stamp.st_mtime_ns, stamp.st_size) if stamp else None
-    return _read(path, arch, like, config.weights, order, user_code.code_digest(arch), stamped)
+    order, code = classes_of(config.models, like), user_code.code_digest(config.arch)
+    return _read(path, config.arch, like, config.weights, order, code, stamped)
 
 
 @lru_cache(maxsize=4)  # they are held whole
 def _read(
-    path: Path,
+    path: str,
     arch: str | None,
     like: Images,
     weights: str,
@@ -132,20 +135,10 @@ def _read(
     return load_model(path, arch, like=like, weights=weights, classes=order)[0]
 
 
-def _paces(networks: Sequence[nn.Module], device: torch.device) -> list[Pace]:
-    return [pace_of(json.dumps(network.spec), device.type) for network in networks]
-
-
-def _source(name: str, folder: Path) -> str:
-    """A data set as a worker in `folder` would find it."""
-    folders = (folder / name, folder / "data" / name)
-    return next((str(path) for path in folders if path.is_dir()), name)
-
-
-def _target(name: str | None, data: _Data, folder: Path) -> nn.Module | None:
+def _target(name: str | None, images: Images) -> nn.Module | None:
     if name is None:
         return None
-    if (folder / name).is_file():
-        return load_model(folder / name)[0]
-    user_code.allow(name, folder)
-    return blank(json.dumps(fitted(parse(name), data.images.shape, len(data.images.classes))))
+    if os.path.isfile(name):
+        return load_model(name)[0]
+    user_code.allow(name)
+    return blank(json.dumps(fitted(parse(name), images.shape, len(images.classes))))

@@ -69,7 +69,7 @@ def _survey(folder: str, changed: int) -> Any:
 
 
 def material(entry: runs.Entry, tuned: str | None = None) -> Any:
-    """The networks of a run and its images, a `runs.landscapes.Material`. It is shared: do not change it.
+    """The networks of a run and its images, a `runs.finished.Finished`. It is shared: do not change it.
 
     Args:
         tuned: the key of the fine-tuning whose network is among them.

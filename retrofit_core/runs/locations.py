@@ -1,0 +1,30 @@
+"""Where the files of a config lie."""
+
+import dataclasses
+import os
+from pathlib import Path
+
+from ..networks import user_code
+from .config import RunConfig
+
+
+def located(config: RunConfig, folder: str | Path) -> RunConfig:
+    """A config with its files, which are named from a folder, named from the current one."""
+    base = Path(folder)
+    if base == Path():
+        return config
+
+    def at(name: str | None) -> str | None:
+        return name and str(base / name)
+
+    data = [] if config.data == "digits" else [base / Path(config.data).expanduser(), base / "data" / config.data]
+    target = config.target
+    return dataclasses.replace(
+        config,
+        models=tuple(str(base / name) for name in config.models),
+        splits=at(config.splits),
+        base=at(config.base),
+        target=at(target) if target and os.path.isfile(base / target) else user_code.at(target, base),
+        arch=user_code.at(config.arch, base),
+        data=next((str(path) for path in data if path.exists()), config.data),
+    )
