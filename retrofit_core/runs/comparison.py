@@ -15,11 +15,12 @@ from ..fusion.results import FusionResult
 from ..methods import METHODS
 from ..networks import user_code
 from ..system.monitor import Monitor
-from . import RunConfig, execute, identity, of_network, read_identity, read_inputs, read_run, record_folder
-from . import difference as other_work
+from . import Identity, RunConfig, execute, of_network, read_identity, read_inputs, read_run, record_folder
+from .config import title_of
 from .execute import Measurements
+from .identities import first_alike
 from .images import read_images
-from .leaderboard import Entrant, Leaderboard, Measure, chosen_methods, option_titles, rank
+from .leaderboard import Entrant, Leaderboard, Measure, chosen_methods, rank
 from .options import check_choices, with_options
 
 #: Settings that are passed to those methods that have them, as options are.
@@ -101,7 +102,9 @@ def compare_runs(
         }
 
         def fuse() -> tuple[nn.Module, float | None, Tensor | None]:
-            folder = _same_work(config, finished) or (record_folder(records, config) if records else None)
+            folder = first_alike(config, finished, part=of_network) or (
+                record_folder(records, config) if records else None
+            )
             row["key"] = folder.name if folder else config.key()
             measurements.fused = None
             result = _result(config, folder, measurements, monitor)
@@ -142,10 +145,8 @@ def _compared(configs: Sequence[RunConfig]) -> dict[str, Any]:
 
 
 def title(config: RunConfig) -> str:
-    """Method, grouping in place of its own, importance where it takes one, and options."""
-    options = dict(config.options or {})
-    parts = [config.method, options.pop("grouping", None), _taken(config), *option_titles(options)]
-    return ", ".join(filter(None, parts))
+    """A run in words, with its importance where it takes one."""
+    return title_of(config.method, _taken(config), config.options)
 
 
 def _check_same(configs: Sequence[RunConfig]) -> None:
@@ -170,25 +171,14 @@ def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list
     return test, rows, read_inputs(plain).models
 
 
-def _finished(also: Iterable[str | Path]) -> list[Path]:
-    """Those of some folders that hold a finished record that can be read."""
-    folders = []
+def _finished(also: Iterable[str | Path]) -> list[tuple[Path, Identity]]:
+    """Those of some folders that hold a finished record that can be read, and whose files are known."""
+    found = []
     for folder in map(Path, also):
         with contextlib.suppress(ValueError):
-            if read_run(folder).state == "done":
-                folders.append(folder)
-    return folders
-
-
-def _same_work(config: RunConfig, finished: Sequence[Path]) -> Path | None:
-    """The first of some finished records with the network that a config would make of the files as they are now."""
-    stored = [(folder, read_identity(folder)) for folder in finished]
-    alike = [(folder, other) for folder, other in stored if other and other.config.method == config.method]
-    wanted = identity(of_network(config)) if alike else None  # which reads the files
-    for folder, other in alike:
-        if wanted and not other_work(dataclasses.replace(other, config=of_network(other.config)), wanted):
-            return folder
-    return None
+            if read_run(folder).state == "done" and (stored := read_identity(folder)):
+                found.append((folder, stored))
+    return found
 
 
 def _taken(config: RunConfig) -> str | None:

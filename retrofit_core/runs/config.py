@@ -177,6 +177,15 @@ def present(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: value for name, value in facts.items() if name not in FLAGS}, "options": options or None}
 
 
+def title_of(method: str, importance: str | None, options: Mapping[str, Any] | None) -> str:
+    """A run in words: method, grouping in place of its own, importance where that is said, and other options."""
+    others = dict(options or {})
+    words = [method, others.pop("grouping", None), importance]
+    return ", ".join(
+        [*filter(None, words), *(name if value is True else f"{name}={value}" for name, value in others.items())]
+    )
+
+
 def read_boundaries(text: str) -> str | int | list[str]:
     """What `partition` takes, from a word, a number of levels or module names separated by commas."""
     from ..networks.levels import BOUNDARIES

@@ -3,11 +3,11 @@
 Two runs are the same work exactly if these are equal, whatever the files are called and whenever they were written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..data import digest as digest_of_data
 from ..methods import METHODS
@@ -16,7 +16,9 @@ from ..networks.checkpoints import read_metadata
 from ..system import files
 from ..system.registry import find
 from .config import FLAGS, RunConfig
+from .locations import located
 
+T = TypeVar("T")
 #: Fields of a config that name files: an identity holds the files' content, not their names.
 NAMES = ("models", "data", "splits", "target", "base")
 
@@ -61,19 +63,16 @@ def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
     Args:
         folder: where relative names of files are read from.
     """
-    base = Path(folder)
-    inputs: dict[str, str | None] = {name: _digest(base / name) for name in config.models}
-    if config.splits:
-        inputs[config.splits] = _digest(base / config.splits)
+    here = located(config, folder)
+    named = [*zip(config.models, here.models, strict=True), (config.splits, here.splits), (config.base, here.base)]
+    inputs = {name: _digest(Path(path)) for name, path in named if name and path}
     if config.target:  # a checkpoint's content, or the words of a preset or spec
-        inputs[config.target] = _digest(base / config.target) or _of_words(config.target, base)
+        inputs[config.target] = _digest(Path(here.target or "")) or _of_words(config.target, Path(folder))
     if config.arch and user_code.names_in(config.arch):
-        inputs[config.arch] = user_code.code_digest(config.arch, base)
-    if config.base:
-        inputs[config.base] = _digest(base / config.base)
+        inputs[config.arch] = user_code.code_digest(config.arch, folder)
     for split in _splits(config):
-        inputs[f"{config.data} {split}"] = _digest_of_data(config.data, split, base)
-    architecture = architecture_of(base / config.models[0]) if config.models else None
+        inputs[f"{config.data} {split}"] = _digest_of_data(here.data, split)
+    architecture = architecture_of(here.models[0]) if config.models else None
     return Identity(config, inputs, method_version(config.method, architecture))
 
 
@@ -137,6 +136,29 @@ def difference(old: Identity, new: Identity) -> str:
     return ""
 
 
+def first_alike(
+    config: RunConfig,
+    known: Iterable[tuple[T, Identity]],
+    folder: str | Path = ".",
+    part: Callable[[RunConfig], RunConfig] = lambda config: config,
+) -> T | None:
+    """The first of some pieces of work that is what a config would do with the files as they are now.
+
+    Args:
+        known: each with its identity.
+        folder: where the config's relative names of files are read from.
+        part: of configs that has to be the same, such as `of_network`.
+    """
+    asked, wanted = part(config), None
+    for work, stored in known:
+        recorded = replace(stored, config=part(stored.config))
+        if not other_settings(recorded.config, asked):
+            wanted = wanted or identity(asked, folder)  # only now, because it reads the files
+            if not difference(recorded, wanted):
+                return work
+    return None
+
+
 def _splits(config: RunConfig) -> tuple[str, ...]:
     """The splits of the data set that a run reads."""
     return ("train", "test") if config.evaluate or config.analyse else ("train",)
@@ -154,14 +176,9 @@ def _digest(path: Path) -> str | None:
         return None
 
 
-def _digest_of_data(name: str, split: str, base: Path) -> str | None:
-    """As `load` finds the folder from `base`: the path itself, else data/NAME, else NAME in another folder of data."""
-    sources = [name] if name == "digits" else [str(base / Path(name).expanduser()), str(base / "data" / name), name]
-    for source in sources:
-        try:
-            return digest_of_data(source, split)
-        except ValueError:
-            continue
+def _digest_of_data(name: str, split: str) -> str | None:
+    with suppress(ValueError):
+        return digest_of_data(name, split)
     return None
 
 

@@ -35,6 +35,7 @@ from ..system.registry import known_name
 from ..system.settings import settings_of
 from ..system.texts import read_options
 from ..training.evaluation import NO_ACCURACY, measured, scores
+from .config import title_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -240,9 +241,10 @@ def _runs(
         method.algorithm(**shared, **scored, **options)
         if score and IMPORTANCE[score].needs_data:
             scored["importance_data"] = "fusion" if data is None else data
-        title = ", ".join(filter(None, [method.name, score, *option_titles(options)]))
-        row = {"name": title, "method": method.name, "importance": score, "options": options or None}
-        runs.append((row, partial(_fused, method, {**shared, **scored, **options})))
+        made = partial(_fused, method, {**shared, **scored, **options})
+        row = {"name": title_of(method.name, score, options), "method": method.name, "importance": score}
+        row |= {"grouping": options.pop("grouping", None), "options": options or None}
+        runs.append((row, made))
     if strange := sorted(keywords.keys() - taken):
         raise ValueError(f"none of these methods has a keyword {strange[0]!r}. Leave it out.")
     return runs
@@ -250,11 +252,6 @@ def _runs(
 
 def _fused(method: Method, keywords: dict[str, Any], models: Sequence[nn.Module], data: Any) -> FusionResult:
     return method(list(models), data, **keywords)
-
-
-def option_titles(options: Mapping[str, Any] | None) -> list[str]:
-    """Options as the title of a row has them."""
-    return [key if value is True else f"{key}={value}" for key, value in (options or {}).items()]
 
 
 def _listed(names: str | Sequence[str]) -> list[str]:

@@ -20,7 +20,7 @@ import psutil
 
 from ..system import files
 from . import store
-from .store import CANCEL, WORKER, Work, lives, worker_lives, worker_of
+from .store import CANCEL, NOTES, WORKER, Work, lives, worker_lives, worker_of
 
 LOG = "worker.log"
 #: Seconds that a worker has for its current step, and then for ending when it is told to.
@@ -72,6 +72,7 @@ def begin(job: Job) -> None:
             return
         check_idle(job.runs)
         job.work.folder.mkdir(parents=True, exist_ok=True)
+        files.write(job.work.folder / NOTES, json.dumps({"state": "running", "name": "starting the worker"}))
         launch(job)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from retrofit_app.figures import letter
+from retrofit_core.runs.config import title_of
 from retrofit_core.runs.store import FINETUNING, Work
 
 from . import followups, methods
@@ -182,11 +183,7 @@ def title(entry: Entry, weighed: bool = True) -> str:
     """Method, another grouping than its own, importance where it weighs neurons (and that is to be said), and options."""
     config = entry.config
     importance = config.get("importance") if weighed and methods.weighs(entry) else None
-    options = dict(config.get("options") or {})
-    words = [config["method"], options.pop("grouping", None), importance]
-    return ", ".join(
-        [*filter(None, words), *(name if value is True else f"{name}={value}" for name, value in options.items())]
-    )
+    return title_of(config["method"], importance, config.get("options"))
 
 
 def groups(entries: Sequence[Entry], known: Iterable[Entry], apart: bool = False) -> list[Group]:

@@ -1,7 +1,7 @@
 """All runs on disk: the shipped ones and the user's; which of them did some work already, and what it took."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,43 +54,39 @@ def _stamp(path: str) -> tuple[tuple[int, ...], ...] | None:
     return tuple((each.st_mtime_ns, each.st_ctime_ns, each.st_size, each.st_ino) for each in facts)
 
 
-def same_work(config: Any, entries: list[Entry], base: Path | None = None) -> Entry | None:
+def same_work(
+    config: Any, entries: list[Entry], base: Path | None = None, part: Callable[[Any], Any] = lambda config: config
+) -> Entry | None:
     """The run among these that is done or going on and does what a config would do with the files as they are now.
 
     Args:
         config: a `runs.RunConfig`.
         base: from where its file names are read; by default see `home`.
+        part: see `identities.first_alike`.
     """
-    return _first(config, entries, base, lambda work: work)
+    from retrofit_core.runs.identities import first_alike
+
+    return first_alike(config, _identities(entries), base or home(config.to_json()), part)
 
 
 def same_network(config: Any, entries: list[Entry], base: Path | None = None) -> Entry | None:
     """As `same_work`; a run that makes the same network without measuring or analysing it will do where there is no other."""
     from retrofit_core.runs import of_network
 
-    return same_work(config, entries, base) or _first(config, entries, base, of_network)
+    return same_work(config, entries, base) or same_work(config, entries, base, of_network)
 
 
-def _first(config: Any, entries: list[Entry], base: Path | None, part: Callable[[Any], Any]) -> Entry | None:
-    """The first run whose config agrees with a config in a part of it, and whose files are the same."""
-    from retrofit_core.runs import Identity, RunConfig, difference, identity
-    from retrofit_core.runs.identities import other_settings
+def _identities(entries: list[Entry]) -> Iterator[tuple[Entry, Any]]:
+    """The runs that are done or going on, without those of another version."""
+    from retrofit_core.runs import Identity, RunConfig
 
-    wanted = None
     for entry in entries:
-        if entry.inputs is None or entry.state not in ("done", *ACTIVE):
-            continue
-        try:
-            recorded = part(RunConfig.from_json(entry.config))
-        except ValueError:  # of another version
-            continue
-        if other_settings(recorded, part(config)):
-            continue
-        # Only now, because it reads the files.
-        wanted = wanted or identity(part(config), base or home(config.to_json()))
-        if not difference(Identity(recorded, entry.inputs, entry.method_version), wanted):
-            return entry
-    return None
+        if entry.inputs is not None and entry.state in ("done", *ACTIVE):
+            try:
+                config = RunConfig.from_json(entry.config)
+            except ValueError:
+                continue
+            yield entry, Identity(config, entry.inputs, entry.method_version)
 
 
 def reader_of(path: Path) -> Entry | None:

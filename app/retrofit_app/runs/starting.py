@@ -1,12 +1,10 @@
 """Starting and resuming runs and their analyses, deleting them, and bringing back what was deleted last."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from retrofit_core.runs import store, worker
-from retrofit_core.runs.store import ANALYSIS, FUSION, NOTES, Work
-from retrofit_core.system import files
+from retrofit_core.runs.store import ANALYSIS, FUSION, Work
 
 from .listing import entries, same_work
 from .records import home, read_entry, runs_folder
@@ -83,13 +81,8 @@ def analyse(folder: Path) -> None:
     """
     folder = folder.absolute()
     entry = read_entry(folder)
-    with store.alone(folder.parent):
-        if entry.analysing:
-            return
-        worker.check_idle(folder.parent)
-        _check_files(entry.config, entry.base)
-        files.write(folder / NOTES, json.dumps({"state": "running", "name": "starting the worker"}))
-        worker.launch(worker.Job(Work(ANALYSIS, folder), (str(folder),), entry.base, folder.parent))
+    _check_files(entry.config, entry.base)
+    worker.begin(worker.Job(Work(ANALYSIS, folder), (str(folder),), entry.base, folder.parent))
 
 
 def _fuse(record: Path, base: Path) -> None:
