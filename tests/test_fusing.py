@@ -20,6 +20,8 @@ SHARED = {
     "--samples": ("7", {"samples": 7}),
     "--importance-samples": ("8", {"importance_samples": 8}),
     "--seed": ("9", {"seed": 9}),
+    "--augment": ("2", {"augment": 2}),
+    "--auto-augment": ("cifar10", {"auto_augment": "cifar10"}),
     "--preset": ("paper", {"preset": "paper"}),
     "--ridge": ("0.5", {"ridge": 0.5}),
     "--toward": ("parents", {"toward": "parents"}),
@@ -34,8 +36,6 @@ SHARED = {
 FUSE_ONLY = {
     "--importance": ("conductance", {"importance": "conductance"}),
     "--grouping": ("random", {"grouping": "random"}),
-    "--augment": ("2", {"augment": 2}),
-    "--auto-augment": ("cifar10", {"auto_augment": "cifar10"}),
     "--head": ("mean", {"head": "mean"}),
     "--boundaries": ("blocks", {"boundaries": "blocks"}),
     "--method": ("hf-linear", {"method": "HF-Linear"}),

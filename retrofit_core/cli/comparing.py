@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 NOTHING_FUSED = 1  # exit code of a comparison in which no method gave a network
 WIDE = 10_000  # characters: more than any table
-#: What differs from run to run, and what all methods have at its default.
-NOT_SHARED = ("method", "augment", "auto_augment")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +53,7 @@ class CompareRequest:
     json: bool = same_as(Shared, "json")
 
 
-@command("compare", *options_of(RunConfig, without=NOT_SHARED), *options_of(OptionFlags, *SHARED_OPTIONS))
+@command("compare", *options_of(RunConfig, without=("method",)), *options_of(OptionFlags, *SHARED_OPTIONS))
 def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     """Run many methods on the same parents and rank what comes out, with intervals and costs.
 

@@ -127,12 +127,11 @@ def _ranking(configs: Sequence[RunConfig]) -> str | None:
     methods = ",".join(dict.fromkeys(map(_word, configs)))
     weighing = [config.importance for config in configs if METHODS[config.method].takes.importance]
     scores = ",".join(dict.fromkeys(weighing or [RunConfig.importance]))
-    unsaid = [name for name in ("augment", "auto_augment") if getattr(base, name) != DEFAULT[name]]
     try:
         made = configurations(base, methods, scores)
     except ValueError:
         return None
-    if unsaid or {config.key() for config in made} != {config.key() for config in configs}:
+    if {config.key() for config in made} != {config.key() for config in configs}:
         return None
     _, _, *words = shlex.split(base.command())
     said = ["--methods", methods, *(["--importance", scores] if weighing else []), "--records", "."]

@@ -18,8 +18,6 @@ from retrofit_core.system import files
 from .listing import same_network
 from .records import Entry, runs_folder
 
-#: Settings of a run that `retrofit compare` does not take: a leaderboard has them as by default.
-UNSAID = ("augment", "auto_augment", "importance", "method")
 #: The paper's methods, which a picture tells apart from the others.
 PAPERS = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
 
@@ -110,9 +108,9 @@ def leaderboard(entry: Entry, methods: Sequence[str], scores: Sequence[str], ent
     if not methods or not scores:
         raise ValueError("a leaderboard needs at least one method and one importance score. Choose them above.")
     whole = RunConfig.from_json(entry.config)
-    usual = {name: getattr(RunConfig, name) for name in UNSAID}
     shared = {name: value for name, value in (whole.options or {}).items() if name in SHARED_OPTIONS}
-    base = replace(whole, evaluate=True, analyse=True, options=shared or None, **usual)
+    plain = {"method": RunConfig.method, "importance": RunConfig.importance, "options": shared or None}
+    base = replace(whole, evaluate=True, analyse=True, **plain)
     configs = configurations(base, ",".join(methods), ",".join(scores))
     folder = runs_folder()
     planned = []

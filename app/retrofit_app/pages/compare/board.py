@@ -98,15 +98,12 @@ def _pair_words(entry: runs.Entry) -> str:
 
 
 def _settings_words(entry: runs.Entry) -> None:
-    """What of the run's own settings a leaderboard leaves at its default."""
-    from retrofit_core.runs.config import SHARED_OPTIONS, RunConfig
+    """What of the run's own options a leaderboard leaves at its default."""
+    from retrofit_core.runs.config import SHARED_OPTIONS
 
-    config = RunConfig.from_json(entry.config)
-    left = [name for name in ("augment", "auto_augment") if getattr(config, name) != getattr(RunConfig, name)]
-    left += [name for name in config.options or {} if name not in SHARED_OPTIONS]
-    if left:
+    if left := [name for name in entry.config.get("options") or {} if name not in SHARED_OPTIONS]:
         names = ", ".join(name.replace("_", " ") for name in left)
-        st.caption(f"Of that run's settings, these are as by default in a leaderboard: {names}.")
+        st.caption(f"Of that run's options, these are as by default in a leaderboard: {names}.")
 
 
 # --- the worker -----------------------------------------------------------------------------------
