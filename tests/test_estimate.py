@@ -61,7 +61,7 @@ def steady(monkeypatch):
         (pair(training=TrainConfig(parts=11)), "10 classes cannot serve 11 parts"),
         (pair(training=TrainConfig(arch=("vgg99",))), "vgg99"),
         (pair(importance="deeplifd"), "Did you mean 'deeplift'"),
-        (pair(options={"ridge": "strong"}), "ridge is 'strong'"),
+        (pair(options={"ridge": "strong"}), "ridge of KF-Linear is 'strong'"),
         (
             pair(method="KF-Gradient", options={"toward": "parents"}),
             "has no setting 'toward' .* a setting of HF-Linear, KF-Linear",
@@ -94,7 +94,7 @@ THREE, UNEVEN = TrainConfig(arch=(SMALL,), parts=3), TrainConfig(arch=(SMALL, WI
         (pair("KD", options={"start": "target"}), "start="),
         (pair("ZipIt", options={"stop_at": "features.99"}), "no level before the head"),
         (pair("OTFusion", options={"regularisation": "strong", "solver": "sinkhorn"}), "regularisation"),
-        (pair("OTFusion", options={"temperature": 2.0}), "has no option 'temperature'"),
+        (pair("OTFusion", options={"temperature": 2.0}), "has no setting 'temperature' .* a setting of KD"),
         (pair("OTFusion", importance="deeplift", training=TrainConfig(arch=(RESNET,))), "ends of levels only"),
         (pair("KD", importance="conductance"), "has no setting 'importance'"),
         (pair("OTFusion", target='{"architecture": "cnn", "widths": [20, 6, 6]}'), "20 fused neurons for 8"),
