@@ -112,7 +112,7 @@ seconds.recipe("KF-Linear, uniform")
 #
 # **What the clock says** is of a machine that was crowded: up to four times the processor's seconds. The day before, on
 # another processor, the closed forms took 14 and 15 seconds on the clock, and 5.6 and 6.2 with two threads on an idle one
-# (README).
+# (docs/measurements.md).
 #
 # **Transformers:** at the scale `evening` (half of the width, 50 epochs a fit) two ViTs are fused from 400 samples in 137 seconds
 # on a crowded core, in the paper in 38 on a GPU. **Not measured yet:** 6,000 samples, the way to a fine-tuned ViT (at `smoke`

@@ -80,20 +80,24 @@ _LINES = (
     ),
     Line(
         "Random-Linear",
-        "The fit of KF-Linear to random groups: what is left of it if groups know nothing of the neurons.",
+        "The fit of KF-Linear to random groups: what remains if groups know nothing of the neurons.",
         CONTROL,
         "Retrofit",
         {"grouping": "random", "fit": "ridge"},
     ),
     Line(
         "Same-Index-Linear",
-        "The fit of KF-Linear to the mean of neurons as they lie: what refitting level by level brings without a search.",
+        "The fit of KF-Linear to the mean of neuron i of every network: what refitting brings without a search.",
         CONTROL,
         "Retrofit",
         {"grouping": "same_index", "fit": "ridge"},
     ),
     Line(
-        "Average", "Mean of all weights, neurons as they lie: a uniform soup.", "", "Averaging", {"weighting": "equal"}
+        "Average",
+        "Mean of all weights, neuron i with neuron i: a uniform soup.",
+        "",
+        "Averaging",
+        {"weighting": "equal"},
     ),
     Line(
         "FedAvg",
@@ -135,7 +139,7 @@ _LINES = (
     ),
     Line(
         "Ensemble",
-        "All networks side by side, mean of their probabilities: what one network can be asked to reach.",
+        "All networks side by side, mean of their probabilities: what one network may hope to reach.",
         "",
         "Ensembling",
         {"combine": "softmax"},
@@ -195,7 +199,7 @@ _LINES = (
     Line("ZipIt", "The most alike neurons merged, also within one network.", "Stoica et al. 2024", "ZipIt"),
     Line(
         "RegMean",
-        "Each layer by least squares on the networks' own inputs, neurons as they lie.",
+        "Each layer by least squares on the networks' own inputs, neuron i with neuron i.",
         "Jin et al. 2023",
         "RegMean",
     ),
