@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,6 +16,7 @@ from ..system.monitor import Monitor
 
 MEASURED = 2000  # images, at most, on which an unknown normalisation is measured
 CHECKED = 256  # images that are read at once to be checked
+MOST_CLASSES = 100_000
 MOST_FAULTS = 5  # images named in one refusal
 Read = Callable[[Tensor], Tensor]  # row numbers (n,) int64 -> pixels (n, C, H, W) uint8
 Constants = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation, one a channel
@@ -25,6 +27,17 @@ def in_memory(pixels: Tensor, labels: Tensor) -> Content:
     """Reader, labels and shape of pixels that are in memory already, (N, C, H, W) uint8."""
     _, channels, height, width = pixels.shape
     return pixels.__getitem__, labels, (channels, height, width)
+
+
+def counted(labels: np.ndarray, where: str) -> Tensor:
+    """Class numbers (N,) of any whole type as int64.
+
+    Raises:
+        ValueError: one below 0, or so large that it numbers no class.
+    """
+    if len(wrong := np.flatnonzero((labels < 0) | (labels >= MOST_CLASSES))):
+        raise ValueError(f"row {wrong[0]} of {where} has the label {labels[wrong[0]]}: labels count from 0.")
+    return torch.from_numpy(labels.astype(np.int64))
 
 
 def per_channel(values: tuple[float, ...], channels: int, what: str, name: str) -> tuple[float, ...]:

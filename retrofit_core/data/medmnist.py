@@ -18,12 +18,11 @@ import torch
 from torch import Tensor
 
 from ..system.registry import first_line
-from .images import Content, Read
+from .images import Content, Read, counted
 from .sizes import Fit
 from .splitfiles import SplitFiles
 
 LARGEST = 8 << 30  # bytes of one array
-MOST_CLASSES = 100_000
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
@@ -102,11 +101,7 @@ def _labels(path: Path, name: str) -> Tensor:
         )
     if not len(labels):
         raise ValueError(f"{name} of {path} holds no rows.")
-    flat = labels.reshape(-1)
-    wrong = np.flatnonzero((flat < 0) | (flat >= MOST_CLASSES))
-    if len(wrong):
-        raise ValueError(f"row {wrong[0]} of {name} in {path} has the label {flat[wrong[0]]}: labels count from 0.")
-    return torch.from_numpy(flat.astype(np.int64))
+    return counted(labels.reshape(-1), f"{name} in {path}")
 
 
 def _array(path: Path, name: str) -> np.ndarray:
