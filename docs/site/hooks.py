@@ -15,6 +15,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from retrofit_app import learn
+
 #: Tab -> the module that makes its pages.
 SECTIONS = {"Methods": methods, "Notebooks": gallery}
 
@@ -40,6 +42,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for module in (*SECTIONS.values(), commands, measured):
         pages |= module.pages()
     pages |= links.pages()
+    pages["learn.html"] = learn.page()
     for path, content in pages.items():
         files.append(File.generated(config, path, content=content))
     return files

@@ -38,13 +38,18 @@ app = typer.Typer(
 )
 
 
+def user_cache() -> Path:
+    """The folder of files that can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retrofit-workbench"
+
+
 def _words() -> dict[str, str]:
     """What the names in help texts stand for. They are kept in the user's cache, for finding them imports torch, which takes
     seconds; where a file of the core has changed, they are found again."""
     core = Path(__file__).parents[1]
     stats = [(path.relative_to(core).as_posix(), path.stat()) for path in sorted(core.rglob("*.py"))]
     state = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retrofit-workbench"
+    cache = user_cache()
     file = cache / f"help-{sha256(str(core).encode()).hexdigest()[:12]}.json"
     with suppress(OSError, ValueError, TypeError, KeyError):
         content = json.loads(file.read_text(encoding="utf-8"))

@@ -201,7 +201,8 @@ class AppRequest:
 @command("app")
 def app_command(asked: AppRequest) -> None:
     """Open the workbench in the browser. It listens on this machine only and fetches nothing from elsewhere."""
-    folder = _app_folder()
+    require("streamlit", "app")
+    folder = app_folder()
     port = free_port(asked.port)
     flags = ["--server.address=127.0.0.1", f"--server.port={port}", "--server.headless=true"]
     # Else it collects garbage after every run of a page, 0.1 s with torch loaded, before it sends what was drawn.
@@ -243,8 +244,12 @@ def _end(server: subprocess.Popen) -> None:
         server.kill()
 
 
-def _app_folder() -> Path:
-    require("streamlit", "app")
+def app_folder() -> Path:
+    """Where the workbench lies: installed, or in the repository.
+
+    Raises:
+        ValueError: in neither.
+    """
     spec = importlib.util.find_spec("retrofit_app")
     places = spec and spec.submodule_search_locations
     folder = Path(places[0]) if places else Path(__file__).parents[2] / "app" / "retrofit_app"

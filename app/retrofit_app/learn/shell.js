@@ -40,7 +40,7 @@ const Tour = (() => {
     const changed = Object.entries(page.state).filter(([key, value]) => value !== steps[number].state[key]);
     const words = [["step", number + 1], ...(root.classList.contains("lecture") ? [["lecture", 1]] : []), ...changed.map(([key, value]) => [key, encode(value)])];
     const hash = `#${words.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&")}`;
-    if (hash !== location.hash) history.replaceState(null, "", hash);
+    if (hash !== location.hash && location.protocol !== "about:") history.replaceState(null, "", hash);
   }
 
   // ---- what a step is built from --------------------------------------------------------------------------------------

@@ -23,4 +23,5 @@ PAGES = (
     Listed("levels", "Levels", ":material/stacks:"),
     Listed("landscape", "Landscape", ":material/landscape:"),
     Listed("compare", "Compare", ":material/compare_arrows:", kept=("compare",)),
+    Listed("learn", "Learn", ":material/school:"),
 )

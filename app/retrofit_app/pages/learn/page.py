@@ -1,0 +1,29 @@
+"""How does retrofitting work? The explanation that runs live in the browser, the same file that `retrofit learn` writes."""
+
+import re
+
+import streamlit as st
+
+from retrofit_app import learn
+from retrofit_app.address.rule import Parameter
+from retrofit_app.address.session import Scope
+
+LEARN = Scope("learn")
+#: Of the frame, in pixels: a step never needs scrolling within it.
+HEIGHT = 740
+
+
+def page() -> None:
+    """The explanation in the theme of the workbench, at the step that the address names."""
+    with st.container(key="heading"):
+        st.title("How does retrofitting work?", anchor=False)
+    state = LEARN.one(Parameter("at", "", _state, str))
+    theme = "dark" if st.context.theme.type == "dark" else "light"
+    st.iframe(learn.page(theme, state), height=HEIGHT, alt="The explanation of the method, step by step")
+
+
+def _state(text: str) -> str:
+    """What stands behind the `#` in an address of the explanation itself."""
+    if not re.fullmatch(r"[\w=&.,|:+-]{0,400}", text):
+        raise ValueError("it is the state of the explanation, such as step=5&width=6")
+    return text

@@ -1,0 +1,52 @@
+"""retrofit learn"""
+
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..system.settings import setting
+from .application import command, user_cache
+from .checks import check_folder
+from .commands import app_folder
+from .terminal import say
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnRequest:
+    """What is asked of `retrofit learn`."""
+
+    out: Path | None = setting(None, "Write the page to this file. Default: learn.html in the user's cache.")
+    browser: bool = setting(True, "Open the default browser.")
+
+
+@command("learn")
+def learn_command(asked: LearnRequest) -> None:
+    """Open the explanation of the method in the browser: one file that computes live and needs neither server nor Python.
+
+    You can mail the file to students, or put it on a web page.
+
+    Example: `retrofit learn --out learn.html --no-browser`
+    """
+    import webbrowser
+
+    file = (asked.out or user_cache() / "learn.html").absolute()
+    if file.is_dir():
+        raise ValueError(f"--out {asked.out} is a folder. Name a file, such as {file / 'learn.html'}.")
+    check_folder(file.parent, "--out")
+    learn = _learn()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    learn.save(file)
+    say(f"The page is {file}.")
+    if asked.browser and sys.stdout.isatty():
+        webbrowser.open(file.as_uri())
+
+
+def _learn() -> Any:
+    """The workbench's room `learn`, read from its file: it needs nothing else of the workbench."""
+    spec = importlib.util.spec_from_file_location("retrofit_learn", app_folder() / "learn" / "__init__.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
