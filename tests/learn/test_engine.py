@@ -52,7 +52,7 @@ CASES = [
     case(regime="skewed", score="conductance"),
     case(regime="skewed", names="ACD", score="deeplift", width=7),
     case(regime="all", method="HF", score="conductance", samples=[3]),
-    case(regime="all", names="ABCD", score="conductance"),
+    case(regime="all", names="ABCD", score="conductance", width=5),
     case(score="conductance", ridge=0),
     case(score="conductance", ridge=0.5),
     case(score="conductance", ridge="0.3x"),
