@@ -132,7 +132,7 @@ const Draw = (() => {
 
   /** A line chart: lines [{points: [[x, y], ...], colour, label, dashed}], in a frame of fixed size. */
   function chart({ width = 360, height = 150, xs, ys, xLabel, yLabel, formatX = String, formatY = String, xTicks, yTicks }) {
-    const pad = { left: 62, right: 14, top: 12, bottom: 34 };
+    const pad = { left: 62, right: 14, top: 12, bottom: 42 };
     const sx = (value) => pad.left + ((value - xs[0]) / (xs[1] - xs[0])) * (width - pad.left - pad.right);
     const sy = (value) => height - pad.bottom - ((value - ys[0]) / (ys[1] - ys[0])) * (height - pad.top - pad.bottom);
     const frame = svg("g", { class: "frame" });
@@ -140,7 +140,7 @@ const Draw = (() => {
       frame.append(svg("line", { x1: pad.left, x2: width - pad.right, y1: sy(tick), y2: sy(tick) }));
       frame.append(svg("text", { x: pad.left - 6, y: sy(tick) + 4, "text-anchor": "end" }, formatY(tick)));
     }
-    for (const tick of xTicks) frame.append(svg("text", { x: sx(tick), y: height - pad.bottom + 15, "text-anchor": "middle" }, formatX(tick)));
+    for (const tick of xTicks) frame.append(svg("text", { x: sx(tick), y: height - pad.bottom + 17, "text-anchor": "middle" }, formatX(tick)));
     frame.append(svg("text", { x: (pad.left + width - pad.right) / 2, y: height - 4, "text-anchor": "middle", class: "axis" }, xLabel));
     if (yLabel) frame.append(svg("text", { x: 11, y: (height - pad.bottom + pad.top) / 2, class: "axis", "text-anchor": "middle",
       transform: `rotate(-90 11 ${(height - pad.bottom + pad.top) / 2})` }, yLabel));

@@ -163,7 +163,7 @@ const Tour = (() => {
 
   // ---- moving about ---------------------------------------------------------------------------------------------------
   function show(next, parameters = new URLSearchParams()) {
-    number = Math.min(Math.max(next, 0), steps.length - 1);
+    number = Math.min(Math.max(Math.floor(next) || 0, 0), steps.length - 1);
     const step = steps[number];
     page = build(step, stateFrom(step, parameters), true);
     const stage = byId("stage");

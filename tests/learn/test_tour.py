@@ -1,0 +1,232 @@
+"""What a reader can do on the page Learn, done in Chromium."""
+
+import json
+import re
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+STEPS = 9
+
+
+@pytest.fixture
+def tour(browser, tmp_path_factory):
+    """open(address, **viewport) -> a page that shows this step; no script may fail on it."""
+    from retrofit_app.learn import save
+
+    file = tmp_path_factory.mktemp("learn") / "learn.html"
+    save(file)
+    contexts, errors = [], []
+
+    def open(address: str = "", width: int = 1280, height: int = 720, **options):
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        context.set_default_timeout(10_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.goto(f"{file.as_uri()}#{address}")
+        page.wait_for_selector("#stage h1")
+        return page
+
+    yield open
+    for context in contexts:
+        context.close()
+    assert not errors
+
+
+def state(page) -> dict:
+    """The step's state, once the next frame is drawn."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return json.loads(page.evaluate("() => JSON.stringify(Tour.page.state)"))
+
+
+def choose(page, label: str) -> None:
+    page.get_by_role("radio", name=label, exact=True).check()
+    state(page)
+
+
+def test_every_step_fits_the_screen_answered_and_unanswered(tour):
+    page = tour()
+    for number in range(1, STEPS + 1):
+        for guess in (0, 1):
+            page.goto(re.sub("#.*", "", page.url) + f"#step={number}&guess={guess}")
+            state(page)
+            height, room, width = page.evaluate(
+                "() => { const s = document.getElementById('stage');"
+                " return [s.scrollHeight, s.clientHeight, document.documentElement.scrollWidth]; }"
+            )
+            assert height <= room + 1 and width <= 1280, (number, guess, height, room, width)
+
+
+def test_a_phone_never_scrolls_sideways(tour):
+    page = tour(width=390, height=844)
+    for number in range(1, STEPS + 1):
+        page.goto(re.sub("#.*", "", page.url) + f"#step={number}&guess=1")
+        state(page)
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= 390, number
+
+
+def test_questions_ask_before_they_tell(tour):
+    """Each question hides its number until it is answered, marks the right answer and can be asked again."""
+    page, asked = tour(), 0
+    for number in range(1, STEPS + 1):
+        page.goto(re.sub("#.*", "", page.url) + f"#step={number}")
+        state(page)
+        if not page.locator(".question").count():
+            continue
+        asked += 1
+        assert page.inner_text(".verdict") == ""
+        page.click(".answers button >> nth=0")
+        assert state(page)["guess"] == 1 and page.locator(".answers .right").count() == 1, number
+        assert page.inner_text(".verdict") != ""
+        page.click("text=Ask again")
+        assert state(page)["guess"] == 0 and page.inner_text(".verdict") == ""
+    assert asked >= 6
+
+
+def test_the_average_is_shown_after_the_guess(tour):
+    page = tour("step=1")
+    assert page.locator(".plane .value >> nth=1").inner_text() == "?"
+    page.click("text=less than either")
+    shown = page.locator(".plane .value >> nth=1")
+    state(page)
+    halfway = shown.inner_text()
+    page.locator("input[type=range]").fill("0")
+    state(page)
+    assert shown.inner_text() == page.locator(".plane .value >> nth=0").inner_text() != halfway
+
+
+def test_neurons_are_sorted_by_hand(tour):
+    page = tour("step=2&guess=2")
+    tiles = page.locator(".eight >> nth=1").locator(".tile")
+    assert state(page)["order"] == "43507612"
+    first, last = tiles.nth(0).bounding_box(), tiles.nth(7).bounding_box()
+    page.mouse.move(first["x"] + 20, first["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(last["x"] + 30, last["y"] + 30, steps=4)
+    page.mouse.up()
+    assert state(page)["order"] == "23507614", "dragged onto each other, two neurons change places"
+    tiles.nth(1).focus()
+    page.keyboard.press("Enter")
+    tiles.nth(4).focus()
+    page.keyboard.press("Enter")
+    assert state(page)["order"] == "27503614", "picked one after the other, too"
+    page.click("text=Sort for me")
+    state(page)
+    assert "8 of 8" in page.inner_text(".figure")
+    assert "average 50.0" in page.text_content("svg.chart")
+
+
+def test_neurons_are_compared(tour):
+    page = tour("step=3")
+    page.locator(".eight >> nth=1").locator(".tile >> nth=4").click()
+    assert state(page)["j"] == 4 and "A1 against B5" in page.inner_text(".figure")
+    choose(page, "outputs")
+    assert "A orange" in page.inner_text(".figure") and "classes are never grouped" in page.inner_text(".words")
+
+
+def test_groups_are_made_by_dragging_and_by_keys(tour):
+    page = tour("step=4")
+    neuron, target = page.locator(".neuron >> nth=0").bounding_box(), page.locator(".target >> nth=2").bounding_box()
+    page.mouse.move(neuron["x"] + neuron["width"] / 2, neuron["y"] + neuron["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(target["x"] + 8, target["y"] + 8, steps=5)
+    page.mouse.up()
+    assert state(page)["groups"] == "21230123"
+    page.locator(".neuron >> nth=1").focus()
+    page.keyboard.press("4")
+    assert state(page)["groups"] == "23230123"
+    costs = [float(text) for text in page.locator(".bars b").all_inner_texts()]
+    page.click("button:text-is('k-means')")
+    state(page)
+    assert float(page.locator(".bars b >> nth=0").inner_text()) == costs[2] < costs[1]
+    choose(page, "A, B and C")
+    assert page.locator("button:text-is('Hungarian')").first.is_disabled()
+    assert page.locator(".neuron").count() == 12
+
+
+def test_importance_moves_the_target(tour):
+    page = tour("step=5")
+    before = page.locator(".target").evaluate_all("(all) => all.map((one) => one.getAttribute('transform'))")
+    page.locator(".neuron >> nth=1").click()
+    page.locator("input[type=range]").fill("8")
+    assert state(page)["s"] == "18111111"
+    after = page.locator(".target").evaluate_all("(all) => all.map((one) => one.getAttribute('transform'))")
+    assert sum(a != b for a, b in zip(before, after, strict=True)) == 1
+
+
+def test_the_two_errors_add_up(tour):
+    page = tour("step=6")
+    page.locator("input[type=range]").fill("9")
+    state(page)
+    J, grouping, approximation = map(float, re.findall(r"([\d.]+) %", page.inner_text(".formula .numbers"))[:3])
+    assert abs(J - grouping - approximation) < 0.011 and grouping > 0
+
+
+def test_the_fit_on_other_inputs(tour):
+    page = tour("step=7&guess=3")
+    shown = page.locator(".plane .value")
+    own = float(shown.inner_text().split()[0])
+    choose(page, "the parents' inputs")
+    assert float(shown.inner_text().split()[0]) < own - 10
+
+
+def test_samples_of_one_network(tour):
+    page = tour("step=8")
+    assert page.locator(".plane .value").all_inner_texts()[:2] == ["?", "?"]
+    page.click(".answers button >> nth=0")
+    state(page)
+    one, _, all_classes = (float(text.split()[0]) for text in page.locator(".plane .value").all_inner_texts())
+    assert 50 < one < all_classes
+
+
+def test_the_sandbox_says_what_cannot_be_done(tour):
+    page = tour("step=9&parents=3&method=HF")
+    assert "Hungarian pairs exactly two parents" in page.inner_text(".figure")
+    choose(page, "k-means (KF)")
+    assert page.locator(".plane").count() == 6 and page.locator(".errors p").count() == 4
+    choose(page, "Which method when")
+    assert "KF-Linear with conductance" in page.inner_text(".sheet")
+
+
+def test_an_address_brings_back_what_was_shown(tour):
+    page = tour("step=9&regime=all&parents=4&width=12&method=same-index&score=uniform&fused=12&count=40&ridge=-3")
+    held = state(page)
+    other = tour(page.url.split("#")[1])
+    assert state(other) == held and held["parents"] == 4 and held["count"] == 40
+    for address in ("step=99", "step=x", "step=4&groups=99", "step=9&parents=7&method=magic", "step=2&order=00000000"):
+        state(tour(address))  # the fixture asserts that nothing fails
+
+
+def test_keys_lead_through_the_tour(tour):
+    page = tour("step=1")
+    for key, number in (("j", 2), ("ArrowRight", 3), ("PageDown", 4), ("k", 3), ("ArrowLeft", 2), ("PageUp", 1)):
+        page.keyboard.press(key)
+        assert page.inner_text("#place").startswith(f"{number} of"), key
+    page.keyboard.press("l")
+    assert page.locator("header").is_hidden() and "lecture=1" in (state(page), page.url)[1]
+    page.keyboard.press("Escape")
+    assert page.locator("header").is_visible()
+    theme = page.evaluate("() => document.documentElement.dataset.theme")
+    page.keyboard.press("d")
+    assert page.evaluate("() => document.documentElement.dataset.theme") != theme
+
+
+def test_symbols_explain_themselves_on_focus(tour):
+    page = tour("step=4")
+    page.locator("[data-symbol=R]").first.focus()
+    assert page.locator("#tip").is_visible() and "a group" in page.inner_text("#tip")
+    page.keyboard.press("Escape")
+    assert page.locator("#tip").is_hidden()
+
+
+def test_the_handout_has_every_step_with_its_answers(tour):
+    page = tour("step=3", color_scheme="dark")
+    page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("#handout article").count() == STEPS
+    assert page.evaluate("() => document.querySelectorAll('#handout .right').length") >= 6
+    assert page.evaluate("() => document.documentElement.dataset.theme") == "light", "paper is white"
+    page.evaluate("() => dispatchEvent(new Event('afterprint'))")
+    assert page.locator("#handout article").count() == 0
+    assert page.evaluate("() => document.documentElement.dataset.theme") == "dark"
