@@ -82,7 +82,7 @@ def residual(seed):
 
 def broken():
     network = mlp()
-    network[1].weight.data[0, 0] = torch.nan
+    next(network.parameters()).data[0, 0] = torch.nan
     return network
 
 
