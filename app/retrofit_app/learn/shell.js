@@ -139,6 +139,13 @@ const Tour = (() => {
         });
         return box;
       },
+      /** The points of a curve, one computed at each frame until all are there: a slow machine stays responsive. */
+      curve(name, places, compute) {
+        const missing = places.filter((place) => !World.has(`${name} ${place}`));
+        for (const place of live ? missing.slice(0, 1) : missing) World.once(`${name} ${place}`, () => compute(place));
+        if (live && missing.length > 1) requestRefresh();
+        return places.filter((place) => World.has(`${name} ${place}`)).map((place) => [place, World.once(`${name} ${place}`)]);
+      },
       answered: (key) => !live || state[key] > 0,
     };
     const fill = (node, text) => {

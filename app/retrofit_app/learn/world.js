@@ -7,6 +7,7 @@ const World = (() => {
   const test = Engine.data(PARENTS.test.seed, PARENTS.test.count);
   const cache = new Map();
   const once = (key, compute) => cache.get(key) ?? cache.set(key, compute()).get(key);
+  const has = (key) => cache.has(key);
   for (const [regime, widths] of Object.entries(PARENTS.parents)) {
     for (const [width, networks] of Object.entries(widths)) for (const network of networks) network.id = `${regime} ${width} ${network.name}`;
   }
@@ -26,16 +27,21 @@ const World = (() => {
   /** What a network's importance is measured on: points of the kind that it was trained on. */
   const ownPoints = (network) => once(`own ${network.id}`, () => Engine.data(network.saw.seed, network.saw.count, network.saw.seen));
 
-  const accuracy = (networks) => Array.isArray(networks)
-    ? Engine.accuracy(Engine.ensemble(networks, test.points), test.points, test.labels)
-    : Engine.accuracy(networks, test.points, test.labels);
+  const flat = Float64Array.from(test.points.flat());
+  const share = (classes) => classes.reduce((right, label, n) => right + (label === test.labels[n]), 0) / test.labels.length;
+  /** Of one network, or of several as an ensemble, on the test points. */
+  const accuracy = (networks) => share(Engine.regions(networks, flat).classes);
 
-  /** A fusion with its accuracy; `options` as Engine.fuse takes them. */
-  function fuse(networks, options = {}, data = samples()) {
+  const scores = (network, score) => once(`scores ${network.id} ${score}`, () => {
+    const { points, labels } = ownPoints(network);
+    return Engine.importance(network, points, labels, score);
+  });
+
+  /** A fusion with its accuracy; `options` as Engine.fuse takes them, and the name of a score. */
+  function fuse(networks, { score = "uniform", ...options } = {}, data = samples()) {
     const names = networks.map((network) => network.id).join(" ");
-    return once(`fuse ${names} ${data.points.length} ${data.labels.slice(0, 9)} ${JSON.stringify(options)}`, () => {
-      const own = networks.map(ownPoints);
-      const fusion = Engine.fuse(networks, data.points, { own, labels: data.labels, restarts: 20, ...options });
+    return once(`fuse ${names} ${score} ${data.points.length} ${data.labels.slice(0, 9)} ${JSON.stringify(options)}`, () => {
+      const fusion = Engine.fuse(networks, data.points, { scores: networks.map((network) => scores(network, score)), ...options });
       return { ...fusion, accuracy: accuracy(fusion.network) };
     });
   }
@@ -58,5 +64,5 @@ const World = (() => {
     return [accuracy(networks), ...between, fusion.accuracy];
   }
 
-  return { test, parents, pair, classesOf, samples, ownPoints, accuracy, accuracies, fuse, once };
+  return { test, parents, pair, classesOf, samples, scores, accuracy, accuracies, fuse, once, has };
 })();

@@ -51,12 +51,12 @@
       const strip = page.figure.appendChild(el("div", { class: "members" }));
       page.onUpdate(() => {
         const at = Number(page.state.level) - 1;
-        const lines = { grouping: [], J: [] };
-        for (let width = 3; width <= 16; width++) {
+        const widthsShown = Array.from({ length: 14 }, (_, index) => index + 3);
+        const points = page.curve(`errors ${at}`, widthsShown, (width) => {
           const { grouping, J, energy } = fused(width).levels[at];
-          lines.grouping.push([width, 100 * grouping / energy]);
-          lines.J.push([width, 100 * J / energy]);
-        }
+          return [100 * J / energy, 100 * grouping / energy];
+        });
+        const lines = { J: points.map(([width, [J]]) => [width, J]), grouping: points.map(([width, [, grouping]]) => [width, grouping]) };
         const { grouping, J, energy, labels, widths } = level();
         region.regions(current().network);
         region.points(World.test.points, World.test.labels);
@@ -192,9 +192,9 @@
           planes[index].note(`dots: the ${data.points.length} samples`);
         });
         const ensemble = World.accuracy(PAIR);
-        const lines = SETS.map(([, classes], index) => ({ colour: ["parent-0", "parent-1", "fused"][index],
-          points: World.once(`counts ${classes} ${page.state.score}`, () => counts.map((count) => [count, World.fuse(PAIR, { score: page.state.score }, World.samples(classes, count)).accuracy])) }));
-        chart.show([{ points: [[0, ensemble], [400, ensemble]], colour: "ensemble", dashed: true }, ...lines.filter((_, index) => isShown || index === 2)],
+        const lines = SETS.map(([, classes], index) => ({ colour: ["parent-0", "parent-1", "fused"][index], points: !isShown && index < 2 ? []
+          : page.curve(`samples ${classes} ${page.state.score}`, counts, (count) => World.fuse(PAIR, { score: page.state.score }, World.samples(classes, count)).accuracy) }));
+        chart.show([{ points: [[0, ensemble], [400, ensemble]], colour: "ensemble", dashed: true }, ...lines],
           [{ at: [60, ensemble], colour: "ensemble", label: "ensemble", shift: [0, -5], r: 0 },
             ...SETS.map(([name, classes], index) => ({ at: [page.state.count, fused(classes).accuracy], colour: lines[index].colour })).filter((_, index) => isShown || index === 2)]);
       });

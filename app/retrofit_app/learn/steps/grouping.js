@@ -201,7 +201,7 @@
       page.onUpdate(() => {
         picture.show(list, labels, targets(list, scores(), labels), scores(), page.state.picked);
         tiles.forEach((line, k) => line.forEach((tile, j) => {
-          const score = Engine.importance([A, B][k], World.ownPoints([A, B][k]).points, World.ownPoints([A, B][k]).labels, page.state.score)[0][j];
+          const score = World.scores([A, B][k], page.state.score)[0][j];
           tile.show(Draw.maps([A, B][k])[0][j]);
           tile.importance(8 * score);
         }));
