@@ -26,9 +26,11 @@ def details(entry: Entry) -> str:
     """What a run was, in a line."""
     config = entry.config
     weighed = f", {config.get('importance')} importance" if weighs(entry) else ""
+    options = dict(config.get("options") or {})
+    grouped = f", {options.pop('grouping')} grouping" if "grouping" in options else ""
     words = [
-        f"{config['method']}{weighed}",
-        *(f"{name} {value}" for name, value in (config.get("options") or {}).items()),
+        f"{config['method']}{grouped}{weighed}",
+        *(f"{name} {value}" for name, value in options.items()),
         f"{config.get('samples')} samples" + (" of all networks" if config.get("fusion_from") == "iid" else ""),
         f"seed {config.get('seed')}",
         f"{networks_words(entry)} on {Path(config.get('data', '')).name}",
