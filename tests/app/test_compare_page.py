@@ -242,7 +242,7 @@ def test_the_words_of_the_worker_make_these_runs(runs_folder, monkeypatch):
     with pytest.raises(AttributeError):  # there is no leaderboard to print
         main(["compare", *job.words])
     assert quick_first(seen["configs"]) == [run.config for run in made.runs]
-    assert seen["also"] == [runs.BUNDLED / "kf-linear"] and seen["records"] == runs_folder
+    assert list(seen["also"]) == [runs.BUNDLED / "kf-linear"] and seen["records"] == runs_folder
 
 
 def test_a_leaderboard_grows_row_by_row_and_ends_whole(runs_folder, monkeypatch):

@@ -22,7 +22,7 @@ def settings(entry: Entry) -> dict[str, str]:
     What a finished run has decided itself, such as the score of a method that weighs neurons, wins over what it was asked.
     """
     made = {name: value for name, value in decided(entry).items() if isinstance(value, str | int | float | bool)}
-    values = {name: value for name, value in {**FLAGS, **entry.config, **made}.items() if name not in LEFT_OUT}
+    values = {name: value for name, value in {**entry.config, **FLAGS, **made}.items() if name not in LEFT_OUT}
     values |= entry.config.get("options") or {}
     values |= {"data": PurePath(entry.config.get("data", "")).name, "networks": _networks(entry)}
     values |= {f"training {name}": value for name, value in (entry.training or {}).items() if name not in SAID}
