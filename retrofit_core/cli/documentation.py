@@ -80,10 +80,10 @@ def _pages(repository: Path | None) -> dict[str, Path]:
         files = list((repository / "docs").glob("*.md"))
     else:
         try:
-            held = distribution("retrofit-workbench").files or []
+            installed = distribution("retrofit-workbench").files or []
         except PackageNotFoundError:
-            held = []
-        files = [Path(str(file.locate())) for file in held if file.as_posix().endswith(f"{INSTALLED}/{file.name}")]
+            installed = []
+        files = [Path(str(file.locate())) for file in installed if file.as_posix().endswith(f"{INSTALLED}/{file.name}")]
     return {file.stem: file for file in sorted(files) if file.is_file()}
 
 

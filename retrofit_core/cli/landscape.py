@@ -120,7 +120,7 @@ def spanning(networks: "Mapping[str, nn.Module]", text: str | None) -> Sequence[
 
 def _of_record(
     asked: LandscapeRequest, record: Path, settings: "Landscape", folder: Path | None, device: str, monitor: Monitor
-) -> "tuple[RunConfig, dict[str, nn.Module]]":
+) -> "tuple[RunConfig, Mapping[str, nn.Module]]":
     """The config and the networks of a finished run; what is asked for is noted in the folder, before anything can fail."""
     from ..runs import read_config
     from ..runs.images import read_images

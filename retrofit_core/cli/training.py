@@ -20,7 +20,7 @@ LOOP = ("epochs", "batch", "learning_rate", "precision", "augment", "seed")
 #: Parameters that a record decides.
 OF_RECORD = ("model", "data", "arch", "logits", "weights", "mean", "std", "size")
 #: What was fine-tuned, the checkpoint, what `evaluate` says of the networks before and after, and the best epoch.
-Tuned = tuple[str, Path, dict[str, dict[str, Any]], int | None]
+FinetuneResult = tuple[str, Path, dict[str, dict[str, Any]], int | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +116,7 @@ def finetune_command(context: typer.Context, asked: FinetuneRequest) -> None:
 
 def _finetune_checkpoint(
     asked: FinetuneRequest, model: Path, file: Path, training: TrainConfig, reading: RunConfig
-) -> Tuned:
+) -> FinetuneResult:
     """Fine-tune the network of a checkpoint into another one."""
     import torch
 
@@ -154,7 +154,7 @@ def _finetune_checkpoint(
     return model.name, file, networks, best
 
 
-def _finetune_record(asked: FinetuneRequest, record: Path, training: TrainConfig) -> Tuned:
+def _finetune_record(asked: FinetuneRequest, record: Path, training: TrainConfig) -> FinetuneResult:
     """Fine-tune the fused network of a finished run, in a folder that shows how far it is."""
     from ..networks.checkpoints import load_model
     from ..runs import read_run
