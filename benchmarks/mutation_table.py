@@ -743,7 +743,7 @@ MUTATIONS = [
     ),
     Mutation(
         "scales: the bias is not scaled",
-        "retrofit_core/networks/batchnorm.py",
+        "retrofit_core/networks/levels/scales.py",
         "nn.Parameter(affine.bias * factor)",
         "nn.Parameter(affine.bias)",
         "tests/test_scales.py::test_scales_are_folded_for_the_closed_form_alone_and_put_back_as_ones",

@@ -77,8 +77,9 @@ def assert_each_parameter_in_one_level(model: nn.Module, levels: Sequence[Level]
     """The levels hold the model's own parameters, or a folded layer in the place of a layer and its BatchNorm."""
     held = [id(parameter) for level in levels for parameter in level.module.parameters()]
     assert len(set(held)) == len(held)
-    replaced = {id(p) for level in levels for _, *pair in level.folds for part in pair for p in part.parameters()}
-    folded = {id(p) for level in levels for layer, *_ in level.folds for p in layer.parameters()}
+    folds = [fold for level in levels for fold in level.folds]
+    replaced = {id(p) for fold in folds for part in fold.modules for p in part.parameters()}
+    folded = {id(p) for fold in folds for p in fold.layer.parameters()}
     assert set(held) == {id(parameter) for parameter in model.parameters()} - replaced | folded
 
 

@@ -16,7 +16,6 @@ from ..fusion.importance import importance_name
 from ..fusion.importance.parents import check_parents_data
 from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
 from ..fusion.task import Algorithm, Cost, Takes, Task
-from ..networks.batchnorm import put_back
 from ..networks.levels.tracing import folded, trace
 from ..networks.norm_statistics import has_statistics, reset_statistics
 from ..networks.symmetry import Group, Sums, TensorPart, check_rest, group_sums, matching, neuron_groups, tensors
@@ -279,8 +278,8 @@ def without_norms(model: nn.Module, example: Tensor, leaves: Sequence[str] = ())
     """A copy that computes the same: each BatchNorm behind a layer is folded into it, and then does nothing."""
     twin = copy.deepcopy(model).eval()
     for folds in folded(trace(twin, leaves, example))[1].values():
-        for layer, affine, norm in folds:
-            put_back(layer, affine, norm)
+        for fold in folds:
+            fold.put_back()
     return twin
 
 

@@ -305,8 +305,7 @@ class Cut:
     def __init__(self, levels: Sequence[Level], count: int) -> None:
         self.count = count
         self.tensors = {name for level in levels[:count] for name in level.state()}
-        folded = {id(norm) for level in levels[:count] for _, _, norm in level.folds}
-        self.folded = folded
+        self.folded = {id(module) for level in levels[:count] for fold in level.folds for module in fold.modules}
         self.modules = {name.rpartition(".")[0] for name in self.tensors}
 
     def holds(self, group: Group) -> bool:

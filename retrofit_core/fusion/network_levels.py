@@ -268,10 +268,7 @@ def _joints(levels: Sequence[Level], index: int) -> tuple[object, ...]:
 
 def _check_folds(fused: list[Level]) -> None:
     for level in fused:
-        if any(
-            layer.bias is not None and affine is not None and affine.bias is None and norm.bias is None
-            for layer, affine, norm in level.folds
-        ):
+        if not all(fold.has_room for fold in level.folds):
             raise ValueError(
                 f"level {level.name!r}: the fused bias has no place, for neither the layer nor the BatchNorm behind it "
                 "has one. Pass a target whose BatchNorm has affine=True or whose layer has bias=True."

@@ -1,9 +1,9 @@
-"""BatchNorm in evaluation mode is an affine map per neuron: folded into the affine layer before it, and put back.
-
-So is a layer scale, a parameter by which the outputs of a layer are multiplied.
-"""
+"""BatchNorm in evaluation mode is an affine map per neuron: folded into the affine layer before it, and put back."""
 
 import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import nn
@@ -14,53 +14,31 @@ Transposed = nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d
 Affine = nn.Linear | Convolution
 
 
-class Scale(nn.Module):
-    """Holds a parameter by which the outputs of a layer are multiplied, neuron by neuron."""
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """A layer that stands for modules of a model: its weights are fitted, and then put back into these."""
 
-    bias = None
-
-    def __init__(self, factor: nn.Parameter) -> None:
-        super().__init__()
-        self.factor = factor
-
-
-class Turned(nn.Module):
-    """Stands for the kernel of a transposed convolution, which is that of a convolution turned round."""
-
-    bias = None
+    layer: Affine
+    modules: tuple[nn.Module, ...]
+    put_back: Callable[[], None]
+    """Writes the layer's weights into the modules, which then compute together what the layer does"""
+    has_room: bool = True
+    """Whether they can hold its bias, if it has one"""
+    kind: str = ""
+    """The name of what it stands for, in tables; empty: that of the layer"""
 
 
-class Paired(nn.Module):
-    """Stands for the weight of a bilinear layer, which is that of a linear one of all products of its inputs."""
-
-    bias = None
-
-
-@torch.no_grad()
-def of_products(layer: nn.Bilinear) -> nn.Linear:
-    """A new linear layer of all products of the two inputs of a bilinear one."""
-    with torch.device("meta"):
-        new = nn.Linear(layer.in1_features * layer.in2_features, layer.out_features, bias=layer.bias is not None)
-    new.weight = nn.Parameter(layer.weight.flatten(1).clone())
-    if layer.bias is not None:
-        new.bias = nn.Parameter(layer.bias.clone())
-    return new.eval()
+def fold(affine: Affine, norm: BatchNorm) -> Fold:
+    """`folded`, to be put back into both."""
+    layer = folded(affine, norm)
+    has_room = affine.bias is not None or norm.bias is not None
+    return Fold(layer, (affine, norm), partial(put_back, layer, affine, norm), has_room)
 
 
-@torch.no_grad()
-def straightened(layer: Transposed) -> Convolution:
-    """A new convolution with stride 1 and no padding that has the kernel of a transposed one."""
-    kind = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[layer.weight.ndim - 3]
-    with torch.device("meta"):
-        new = kind(layer.in_channels, layer.out_channels, layer.kernel_size, dilation=layer.dilation)  # type: ignore[arg-type]
-    new.weight = nn.Parameter(turned_kernel(layer.weight))
-    new.bias = None if layer.bias is None else nn.Parameter(layer.bias.clone())
-    return new.eval()
-
-
-def turned_kernel(weight: torch.Tensor) -> torch.Tensor:
-    """(outputs, inputs, ...) of (inputs, outputs, ...), and the other way round."""
-    return weight.transpose(0, 1).flip(tuple(range(2, weight.ndim))).contiguous()
+def fold_channels(norm: BatchNorm, dimensions: int) -> Fold:
+    """`by_channel`, to be put back into scale and shift."""
+    layer = by_channel(norm, dimensions)
+    return Fold(layer, (norm,), partial(put_back_channels, layer, norm), kind=type(norm).__name__)
 
 
 @torch.no_grad()
@@ -85,16 +63,6 @@ def folded(affine: Affine, norm: BatchNorm) -> Affine:
 
 
 @torch.no_grad()
-def scaled(affine: Affine, factor: torch.Tensor) -> Affine:
-    """A new layer equal to `affine(x)` times a factor for each neuron, (width,)."""
-    layer = copy.deepcopy(affine)
-    layer.weight = nn.Parameter(affine.weight * factor.reshape(-1, *[1] * (affine.weight.ndim - 1)))
-    if affine.bias is not None:
-        layer.bias = nn.Parameter(affine.bias * factor)
-    return layer.eval()
-
-
-@torch.no_grad()
 def by_channel(norm: BatchNorm, dimensions: int) -> Convolution:
     """A new layer equal to `norm` on maps in evaluation mode: a convolution of one weight and a bias for each channel.
 
@@ -110,35 +78,15 @@ def by_channel(norm: BatchNorm, dimensions: int) -> Convolution:
 
 
 @torch.no_grad()
-def put_back(
-    layer: Affine, affine: Affine | Transposed | nn.Bilinear | None, norm: BatchNorm | Scale | Turned | Paired
-) -> None:
-    """Write a folded layer into `affine` and make `norm` the identity, so that the architecture keeps its BatchNorm (its scale).
+def put_back(layer: Affine, affine: Affine, norm: BatchNorm) -> None:
+    """Write a folded layer into `affine` and make `norm` the identity, so that the architecture keeps its BatchNorm.
 
-    The bias goes where there is room for it: into the affine layer if it has one, else into the BatchNorm. Where the layer is
-    the BatchNorm alone (None), scale and shift go into it.
+    The bias goes where there is room for it: into the affine layer if it has one, else into the BatchNorm.
     Raises:
         ValueError: the BatchNorm has no affine parameters and the layer before it no bias.
     """
-    if isinstance(norm, (Scale, Turned, Paired)):
-        assert affine is not None
-        if isinstance(norm, Scale):
-            norm.factor.fill_(1)
-        turned = isinstance(norm, Turned)
-        affine.weight.copy_(turned_kernel(layer.weight) if turned else layer.weight.view_as(affine.weight))
-        if affine.bias is not None and layer.bias is not None:
-            affine.bias.copy_(layer.bias)
-        return
-    assert norm.running_mean is not None and norm.running_var is not None and layer.bias is not None
-    norm.running_mean.zero_()
-    norm.running_var.fill_(1 - norm.eps)  # so that sqrt(running_var + eps) = 1
-    if norm.weight is not None:
-        norm.weight.fill_(1)
-        norm.bias.zero_()
-    if affine is None:
-        norm.weight.copy_(layer.weight.flatten())
-        norm.bias.copy_(layer.bias)
-        return
+    assert layer.bias is not None
+    _become_identity(norm)
     affine.weight.copy_(layer.weight)
     if affine.bias is not None:
         affine.bias.copy_(layer.bias)
@@ -149,3 +97,21 @@ def put_back(
             "there is no room for the fused bias: neither the layer nor the BatchNorm behind it has a bias. "
             "Use affine=True in the BatchNorm of the target."
         )
+
+
+@torch.no_grad()
+def put_back_channels(layer: Convolution, norm: BatchNorm) -> None:
+    """Write a layer of one weight and a bias for each channel into scale and shift of `norm`."""
+    assert layer.bias is not None
+    _become_identity(norm)
+    norm.weight.copy_(layer.weight.flatten())
+    norm.bias.copy_(layer.bias)
+
+
+def _become_identity(norm: BatchNorm) -> None:
+    assert norm.running_mean is not None and norm.running_var is not None
+    norm.running_mean.zero_()
+    norm.running_var.fill_(1 - norm.eps)  # so that sqrt(running_var + eps) = 1
+    if norm.weight is not None:
+        norm.weight.fill_(1)
+        norm.bias.zero_()

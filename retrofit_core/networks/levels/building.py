@@ -28,7 +28,7 @@ def build_level(
     name: str,
     segment: Segment,
     modules: dict[Any, Any],
-    folds: dict[str, tuple[tuple, ...]],
+    folds: Mapping[str, tuple[batchnorm.Fold, ...]],
     parts: Mapping[fx.Node, Layout],
     *,
     head: bool,

@@ -129,8 +129,8 @@ class Level:
     """True for the last level: its neurons are the classes."""
     alive: tuple[Alive, ...]
     """The tensors at the boundary after the level."""
-    folds: tuple[tuple[batchnorm.Affine, batchnorm.Affine | None, batchnorm.BatchNorm | batchnorm.Scale], ...] = ()
-    """(folded layer, affine layer, BatchNorm or scale) for each that was folded here; None: into nothing before it."""
+    folds: tuple[batchnorm.Fold, ...] = ()
+    """Layers here that stand for others of the model, those first that are to be put back first."""
     residual: bool = False
     """Whether a skip adds the input's neurons to the output's, so that both must have the same order."""
     writes: tuple[Written, ...] = ()
@@ -199,9 +199,8 @@ class Level:
     @property
     def kind(self) -> str:
         """What the level is, for tables: Linear, Conv2d, ..., or "not affine"."""
-        norms = {id(layer): norm for layer, affine, norm in self.folds if affine is None}
-        layers = [norms.get(id(layer), layer) for layer in self.form.layers]
-        return " + ".join(type(layer).__name__ for layer in layers) or "not affine"
+        names = {id(fold.layer): fold.kind for fold in self.folds}
+        return " + ".join(names.get(id(layer)) or type(layer).__name__ for layer in self.form.layers) or "not affine"
 
     def of(self, boundary: Boundary) -> Tensor:
         """The level's output, of the boundary after it."""
@@ -235,8 +234,8 @@ class Level:
 
     def put_back(self) -> None:
         """Write folded layers back into the model they came from."""
-        for layer, affine, norm in self.folds:
-            batchnorm.put_back(layer, affine, norm)
+        for fold in self.folds:
+            fold.put_back()
 
 
 def is_branched(levels: Iterable[Level]) -> bool:

@@ -1,13 +1,15 @@
 """Layer scale: a parameter with one number for each neuron, by which a layer's outputs are multiplied (Touvron et al. 2021)."""
 
+import copy
 import operator
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import torch
-from torch import fx, nn
+from torch import Tensor, fx, nn
 
-from .. import batchnorm
+from ..batchnorm import Affine, Fold
 from .cuts import reordered_axes, stays_as_it_is
 from .kinds import AFFINE, operation
 from .weights import computed_weights, repeated
@@ -16,7 +18,7 @@ MULTIPLICATIONS = {operator.mul, torch.mul, torch.multiply}
 RESHAPING = {"reshape", "view", "unsqueeze", "expand"}
 
 
-def fold_scales(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:
+def fold_scales(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, Fold]:
     """Replace each affine layer whose outputs are only multiplied by such a parameter, and that product, by one new layer; the
     folds by the layers' names, as those of BatchNorms.
 
@@ -24,7 +26,7 @@ def fold_scales(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:
     """
     calls = Counter(node.target for node in graph.nodes if node.op in ("call_module", "get_attr"))
     tied = repeated(holder for holder in modules.values() if isinstance(holder, nn.Module))
-    folds: dict[str, tuple] = {}
+    folds: dict[str, Fold] = {}
     for node in list(graph.nodes):
         product = _scaled(node, modules)
         if product is None:
@@ -35,8 +37,8 @@ def fold_scales(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:
         once = calls[layer.target] == calls[parameter.target] == 1 and not tied & set(map(id, tensors))
         if not once or computed_weights(affine):
             continue
-        new = batchnorm.scaled(affine, factor.detach().flatten())
-        folds[str(layer.target)] = (new, affine, batchnorm.Scale(factor))
+        new = scaled(affine, factor.detach().flatten())
+        folds[str(layer.target)] = Fold(new, (affine,), partial(put_back, new, affine, factor))
         modules[layer.target] = new
         node.replace_all_uses_with(before)
         graph.erase_node(node)
@@ -47,6 +49,25 @@ def fold_scales(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:
     for target in [target for target in modules if target not in used]:
         del modules[target]
     return folds
+
+
+@torch.no_grad()
+def scaled(affine: Affine, factor: Tensor) -> Affine:
+    """A new layer equal to `affine(x)` times a factor for each neuron, (width,)."""
+    layer = copy.deepcopy(affine)
+    layer.weight = nn.Parameter(affine.weight * factor.reshape(-1, *[1] * (affine.weight.ndim - 1)))
+    if affine.bias is not None:
+        layer.bias = nn.Parameter(affine.bias * factor)
+    return layer.eval()
+
+
+@torch.no_grad()
+def put_back(layer: Affine, affine: Affine, factor: Tensor) -> None:
+    """Write a scaled layer into `affine`, and ones into its factors."""
+    factor.fill_(1)
+    affine.weight.copy_(layer.weight)
+    if affine.bias is not None:
+        affine.bias.copy_(layer.bias)
 
 
 def _scaled(node: fx.Node, modules: dict[Any, Any]) -> tuple[fx.Node, fx.Node, fx.Node] | None:

@@ -110,7 +110,7 @@ def trace(model: nn.Module, leaves: Sequence[str], example: Tensor, *, whole: bo
     return Trace(model, graph, modules, example, sizes, respelled)
 
 
-def folded(trace: Trace, *, layers: bool = False) -> tuple[Trace, dict[str, tuple[tuple, ...]]]:
+def folded(trace: Trace, *, layers: bool = False) -> tuple[Trace, dict[str, tuple[batchnorm.Fold, ...]]]:
     """The trace with BatchNorms in the layers before them, and the folds of each layer in the order in which to put them back.
 
     A BatchNorm behind a Linear is folded only where it reads flat tensors, not tokens.
@@ -214,7 +214,7 @@ def _remove_dropout(graph: fx.Graph, network: str) -> None:
         graph.erase_node(node)
 
 
-def _fold_batchnorms(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:
+def _fold_batchnorms(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, batchnorm.Fold]:
     """Replace each affine layer that only a BatchNorm reads, and that BatchNorm, by one new layer.
 
     Except if another layer uses a tensor of either (the tie would be lost), or if a weight is computed (it cannot be
@@ -223,7 +223,7 @@ def _fold_batchnorms(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tupl
     calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
     tied = repeated(holder for holder in modules.values() if isinstance(holder, nn.Module))
     tied |= {id(tensor) for tensor in modules.values() if isinstance(tensor, Tensor)}
-    folds: dict[str, tuple] = {}
+    folds: dict[str, batchnorm.Fold] = {}
     for node in list(graph.nodes):
         before = node.args[0] if node.args else None
         if not (
@@ -246,19 +246,18 @@ def _fold_batchnorms(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tupl
             and not computed_weights(norm)
         ):
             del modules[node.target]
-            layer = batchnorm.folded(affine, norm)
-            folds[str(before.target)] = (layer, affine, norm)
-            modules[before.target] = layer
+            fold = folds[str(before.target)] = batchnorm.fold(affine, norm)
+            modules[before.target] = fold.layer
             node.replace_all_uses_with(before)
             graph.erase_node(node)
     return folds
 
 
-def _norms_by_channel(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:
+def _norms_by_channel(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, batchnorm.Fold]:
     """Replace each BatchNorm of maps by a convolution of one weight for each channel; those that share tensors stay."""
     calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
     tied = repeated(holder for holder in modules.values() if isinstance(holder, nn.Module))
-    folds: dict[str, tuple] = {}
+    folds: dict[str, batchnorm.Fold] = {}
     for node in graph.nodes:
         norm = modules.get(node.target) if node.op == "call_module" else None
         dimensions = len(node.meta["value"]) - 2 if node.meta.get("is_tensor") else 0
@@ -268,9 +267,8 @@ def _norms_by_channel(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tup
             continue
         shared = any(id(tensor) in tied for tensor in (*norm.parameters(), *norm.buffers()))
         if calls[node.target] == 1 and not shared and not computed_weights(norm):
-            layer = batchnorm.by_channel(norm, dimensions)
-            folds[str(node.target)] = (layer, None, norm)
-            modules[node.target] = layer
+            fold = folds[str(node.target)] = batchnorm.fold_channels(norm, dimensions)
+            modules[node.target] = fold.layer
     return folds
 
 

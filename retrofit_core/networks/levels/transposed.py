@@ -1,12 +1,13 @@
 """Transposed convolutions become convolutions of maps with zeros between their positions, so that levels know one kind."""
 
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, fx
+from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
-from .. import batchnorm
+from ..batchnorm import Convolution, Fold, Transposed
 from .kinds import TRANSPOSED
 from .weights import sole_calls
 
@@ -19,10 +20,10 @@ def spread(x: Tensor, stride: tuple[int, ...], before: tuple[int, ...], after: t
     return F.pad(wide, [width for pair in zip(before[::-1], after[::-1], strict=True) for width in pair])
 
 
-def call_convolutions(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:
+def call_convolutions(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, Fold]:
     """Replace each transposed convolution of one group by `spread` and a convolution; the folds by the layers' names, as those
     of BatchNorms. Those that share weights, or compute them, stay."""
-    folds: dict[str, tuple] = {}
+    folds: dict[str, Fold] = {}
     for node, layer in sole_calls(graph, modules, TRANSPOSED):
         if layer.groups > 1 or len(node.args) != 1:  # it is given the size of its outputs
             continue
@@ -34,6 +35,30 @@ def call_convolutions(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tup
         read = torch.empty(node.all_input_nodes[0].meta["value"], device="meta")
         wide.meta = {**node.meta, "value": spread(read, layer.stride, around, after).shape}
         node.args = (wide,)
-        modules[node.target] = batchnorm.straightened(layer)
-        folds[str(node.target)] = (modules[node.target], layer, batchnorm.Turned())
+        modules[node.target] = new = straightened(layer)
+        folds[str(node.target)] = Fold(new, (layer,), partial(put_back, new, layer))
     return folds
+
+
+@torch.no_grad()
+def straightened(layer: Transposed) -> Convolution:
+    """A new convolution with stride 1 and no padding that has the kernel of a transposed one."""
+    kind = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[layer.weight.ndim - 3]
+    with torch.device("meta"):
+        new = kind(layer.in_channels, layer.out_channels, layer.kernel_size, dilation=layer.dilation)  # type: ignore[arg-type]
+    new.weight = nn.Parameter(turned_kernel(layer.weight))
+    new.bias = None if layer.bias is None else nn.Parameter(layer.bias.clone())
+    return new.eval()
+
+
+@torch.no_grad()
+def put_back(new: Convolution, layer: Transposed) -> None:
+    """Write such a convolution into the transposed one."""
+    layer.weight.copy_(turned_kernel(new.weight))
+    if layer.bias is not None:
+        layer.bias.copy_(new.bias)
+
+
+def turned_kernel(weight: Tensor) -> Tensor:
+    """(outputs, inputs, ...) of (inputs, outputs, ...), and the other way round."""
+    return weight.transpose(0, 1).flip(tuple(range(2, weight.ndim))).contiguous()
