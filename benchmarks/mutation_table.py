@@ -387,8 +387,8 @@ MUTATIONS = [
     Mutation(
         "fit: the mapped bias is forgotten",
         "retrofit_core/fusion/mapping.py",
-        "own.bias.detach().double()[None] for own",
-        "0 * own.bias.detach().double()[None] for own",
+        "theirs.bias.detach().double()[None] for theirs",
+        "0 * theirs.bias.detach().double()[None] for theirs",
         "tests/fit/test_mapping.py::test_equals_the_loops",
     ),
     Mutation(
@@ -576,7 +576,7 @@ MUTATIONS = [
     Mutation(
         "blocks: the scores of a stream are those of one level",
         "retrofit_core/fusion/joint_spaces.py",
-        "own[written.places] = torch.stack(made[written.space.number]).mean(0)[:, None]",
+        "of_level[written.places] = torch.stack(by_space[written.space.number]).mean(0)[:, None]",
         "pass",
         "tests/test_blocks.py::test_streams_get_one_grouping_and_the_mean_of_their_scores",
     ),
@@ -737,8 +737,8 @@ MUTATIONS = [
     Mutation(
         "kinds: grouped where they are made first alone",
         "retrofit_core/fusion/search.py",
-        "own = alike(compared.values()) if len(compared) > 1 else among(gram, space.places[step.index][0])",
-        "own = among(gram, space.places[step.index][0])",
+        "products = alike(compared.values()) if len(compared) > 1 else among(gram, space.places[step.index][0])",
+        "products = among(gram, space.places[step.index][0])",
         "tests/test_kinds.py::test_equals_plain_least_squares_kind_by_kind",
     ),
     Mutation(
@@ -1185,8 +1185,8 @@ MUTATIONS = [
     Mutation(
         "repair: the stream is forgotten",
         "retrofit_core/fusion/fit/repair.py",
-        "made.detach() + h - T",
-        "made.detach() - T",
+        "outputs.detach() + h - T",
+        "outputs.detach() - T",
         "tests/test_attention.py::test_a_function_before_the_sum_is_seen_through",
     ),
     Mutation(

@@ -48,7 +48,7 @@ RUNTIME = ("device", "monitor", "journal")
 OF_TASK = ("target", "base", "class_shares", "sample_counts", "samples", "logits", "seed")
 
 
-def _options(chosen: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def _options(chosen: object, given: Mapping[str, Any]) -> dict[str, Any]:
     """The keywords that are settings of a class; none where a function or a value is chosen."""
     if not (inspect.isclass(chosen) and issubclass(chosen, Value)):
         return {}
@@ -137,7 +137,7 @@ class Method(Line[type[Algorithm]]):
         known = {**settings, **{name: default for name, (default, taken) in offered.items() if taken}, **others}
         return {**_in_order(known), **always, **runtime}
 
-    def prepare(self, models: Any, data: Any, **keywords: Any) -> tuple[Algorithm, Task]:
+    def prepare(self, models: Sequence[nn.Module], data: object, **keywords: object) -> tuple[Algorithm, Task]:
         """The value and the task that flat keywords stand for.
 
         Raises:
@@ -150,7 +150,7 @@ class Method(Line[type[Algorithm]]):
         task = Task.of(models, data, importance=self._importance(given), runtime=runtime, **facts)
         return self._value(given), task
 
-    def plan(self, models: Any, data: Any, **keywords: Any) -> Any:
+    def plan(self, models: Sequence[nn.Module], data: object, **keywords: object) -> Any:
         """Check everything and compute nothing; the plan tells the cost.
 
         Raises:
@@ -158,7 +158,7 @@ class Method(Line[type[Algorithm]]):
         """
         return planned(*self.prepare(models, data, **keywords))
 
-    def __call__(self, models: Any, data: Any, /, **keywords: Any) -> FusionResult:
+    def __call__(self, models: Sequence[nn.Module], data: object, /, **keywords: object) -> FusionResult:
         """Fuse; the parents are left as they are.
 
         Args:
@@ -171,7 +171,7 @@ class Method(Line[type[Algorithm]]):
         """
         return carry_out(*self.prepare(models, data, **keywords))
 
-    def algorithm(self, **keywords: Any) -> Algorithm:
+    def algorithm(self, **keywords: object) -> Algorithm:
         """The value that flat keywords stand for, apart from parents and data.
 
         Raises:

@@ -205,7 +205,7 @@ class Aligning(AlignmentPlan):
         )
 
     def result(
-        self, method: str, value: Averager, reports: list[LevelReport], alignment: Alignment, **facts: Any
+        self, method: str, value: Averager, reports: list[LevelReport], alignment: Alignment, **facts: object
     ) -> FusionResult:
         """The fused network as it is now.
 

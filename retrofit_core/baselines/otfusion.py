@@ -57,7 +57,7 @@ def strength(regularisation: float | str, cost: Tensor) -> float:
 STRENGTH = "a positive number, a multiple of the mean cost such as '0.05x', or of the largest such as '0.08max'"
 
 
-def why_no_strength(value: Any) -> str:
+def why_no_strength(value: object) -> str:
     """What a regularisation may be, for anything else; see `Setting.check`."""
     if isinstance(value, bool) or not isinstance(value, (str, Real)):
         return STRENGTH

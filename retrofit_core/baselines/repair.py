@@ -39,7 +39,7 @@ Statistics = dict[str, tuple[Tensor, Tensor]]
 def repair(
     model: nn.Module,
     parents: Sequence[nn.Module],
-    data: Any,
+    data: object,
     *,
     monitor: Monitor | None = None,
     leaves: Sequence[str] = (),

@@ -37,7 +37,7 @@ STRENGTHS: dict[Mode, str] = {"activations": "0.08max", "weights": "0.06max"}
 SHARES = {"mean": 0.5, "only_resid": 1.0, "no_resid": 0.0}
 
 
-def _why_no_strength(value: Any) -> str:
+def _why_no_strength(value: object) -> str:
     """What a regularisation may be, for anything else; see `Setting.check`."""
     reason = "" if value is None else why_no_strength(value)
     return f"{reason}, or none for the paper's" if reason else ""

@@ -33,7 +33,7 @@ Combine = Literal["softmax", "logits"]
 STOPS = Range(0, 1, without_low=True)
 
 
-def _why_no_stop(value: Any) -> str:
+def _why_no_stop(value: object) -> str:
     """What a stop may be, for anything else; see `Setting.check`."""
     if value is None or isinstance(value, str) or STOPS.holds(value):
         return ""

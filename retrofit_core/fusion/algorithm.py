@@ -30,7 +30,7 @@ from .walk import Walk
 
 def fuse(
     models: Sequence[nn.Module],
-    data: Any,
+    data: object,
     *,
     grouping: str | Grouper | Callable[..., Grouping] = "kmeans",
     fit: str | Fit = "ridge",
@@ -189,8 +189,7 @@ class Retrofit(Algorithm):
     def run(self, plan: FusionPlan) -> FusionResult:
         """Algorithm 1."""
         start, task, levels, runtime = time.perf_counter(), plan.task, plan.levels, plan.task.runtime
-        inputs = task.inputs.to(task.dtype)
-        walk = Walk(levels, inputs, runtime, seed=task.seed)
+        walk = Walk(levels, task.inputs, runtime, seed=task.seed)
         scored = self._scored(plan, walk)
         scores = levels.joined([parent.values for parent in scored])
         search = Search(levels, self.grouping, [[self._weighing(s) for s in parent] for parent in scores])
@@ -209,7 +208,7 @@ class Retrofit(Algorithm):
             step.finish(level_report(step.level, step.widths, sums, s, groups, fitted))
         for level in levels.fused:
             level.put_back()
-        reset_statistics(levels.model, inputs, keep_function=True, batch=walk.batch, add_up=walk.pooled)
+        reset_statistics(levels.model, walk.inputs, keep_function=True, batch=walk.batch, add_up=walk.pooled)
         importance, seconds = [parent.report for parent in scored], time.perf_counter() - start
         return FusionResult(levels.model, walk.reports, self.config(task), seconds, importance)
 
@@ -249,14 +248,14 @@ class Retrofit(Algorithm):
         """(m,) the weights of a level's neurons, from each parent's level and scores there; of classes those of the head."""
         weights = [self._weighing(s) for s in parents]
         mean = torch.cat(list(parents)).mean().item()
-        for k, (own, s, level) in enumerate(zip(weights, parents, levels, strict=True)):
+        for k, (weight, s, level) in enumerate(zip(weights, parents, levels, strict=True)):
             for places in (classes.to(s.device) for classes in level.classes):
                 if self.head == "scores":
-                    own[places] = s[places]
+                    weight[places] = s[places]
                 elif task.class_shares is not None and len(places) == task.class_shares.shape[1]:
-                    own[places] = task.class_shares[k].to(s)[:, None].expand(places.shape)
+                    weight[places] = task.class_shares[k].to(s)[:, None].expand(places.shape)
                 else:
-                    own[places] = mean
+                    weight[places] = mean
         return torch.cat(weights)
 
 

@@ -1,7 +1,6 @@
 """What may be fused with what: decided before any work, one sentence per refusal."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -41,7 +40,7 @@ def check_inputs(
     _check_precision(everyone)
 
 
-def check_models(models: Any) -> None:
+def check_models(models: object) -> None:
     """Refuse anything but a list of networks.
 
     Raises:

@@ -91,13 +91,17 @@ class Levels:
             for which, written in enumerate(level.writes):
                 starts = [sum(self.widths(index)[:k]) for k in range(len(self.parents))]
                 theirs = [levels[index].writes[which].places for levels in self.parents]
-                together = torch.cat([start + own for start, own in zip(starts, theirs, strict=True)])
+                together = torch.cat(
+                    [start + places_of_parent for start, places_of_parent in zip(starts, theirs, strict=True)]
+                )
                 places.setdefault(written.space.number, {})[index] = together, written.places
         return [self._space(number, places[number]) for number in sorted(places)]
 
     def _space(self, number: int, places: dict[int, tuple[Tensor, Tensor]]) -> JointSpace:
         first = next(iter(places))
-        which, written = next((k, own) for k, own in enumerate(self.fused[first].writes) if own.space.number == number)
+        which, written = next(
+            (k, entry) for k, entry in enumerate(self.fused[first].writes) if entry.space.number == number
+        )
         alike = self.stream(first) if self.fused[first].plain else [k for k in places if self._makes(k)]
         blocks = None if written.blocks is None else type(written.blocks)
         widths = tuple(len(levels[first].writes[which].places) for levels in self.parents)
@@ -122,9 +126,9 @@ class Levels:
 
     def in_parts(self, index: int) -> list[int]:
         """The levels whose neurons lie in the same parts of grouped convolutions as this one's, itself among them."""
-        own = self._parts(self.fused, index)
+        parts = self._parts(self.fused, index)
         others = [self._parts(self.fused, k) for k in range(len(self.fused))]
-        return [k for k, other in enumerate(others) if own and other and other.first == own.first]
+        return [k for k, other in enumerate(others) if parts and other and other.first == parts.first]
 
     def parts_of(self, index: int) -> Tensor:
         """(m,) the part in which each of the parents' neurons lies, all parents' parts numbered one after the other."""
@@ -132,15 +136,15 @@ class Levels:
         for levels in self.parents:
             parts = self._parts(levels, index)
             assert parts is not None
-            own = torch.empty(levels[index].width, dtype=torch.int64)
-            own[parts.places] = count + torch.arange(len(parts.places))[:, None]
-            of_parents.append(own)
+            of_neurons = torch.empty(levels[index].width, dtype=torch.int64)
+            of_neurons[parts.places] = count + torch.arange(len(parts.places))[:, None]
+            of_parents.append(of_neurons)
             count += len(parts.places)
         return torch.cat(of_parents)
 
     def part_counts(self, index: int) -> tuple[int, ...]:
         """The number of parts of each parent and, last, of the fused network."""
-        return tuple(len(parts.places) for own in self.networks if (parts := self._parts(own, index)))
+        return tuple(len(parts.places) for levels in self.networks if (parts := self._parts(levels, index)))
 
     def known_parts(self, index: int, labels: Labels) -> Tensor | None:
         """(m,) the fused network's part to which each of the parents' neurons is assigned, where levels before this one decide
@@ -165,15 +169,15 @@ class Levels:
 
     def joined(self, scores: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
         """The scores of each parent's neurons at each level; those of one space are the mean over the levels that make it."""
-        return [self._joined(levels, own) for levels, own in zip(self.parents, scores, strict=True)]
+        return [self._joined(levels, of_levels) for levels, of_levels in zip(self.parents, scores, strict=True)]
 
     def _joined(self, levels: Sequence[Level], scores: Sequence[Tensor]) -> list[Tensor]:
-        made: dict[int, list[Tensor]] = {}
+        by_space: dict[int, list[Tensor]] = {}
         for index, level in enumerate(levels):
             for written in level.writes if self._makes(index) else ():
-                made.setdefault(written.space.number, []).append(scores[index][written.places].mean(1))
-        joined = [own.clone() for own in scores]
-        for level, own in zip(levels, joined, strict=True):
+                by_space.setdefault(written.space.number, []).append(scores[index][written.places].mean(1))
+        joined = [of_level.clone() for of_level in scores]
+        for level, of_level in zip(levels, joined, strict=True):
             for written in level.writes:
-                own[written.places] = torch.stack(made[written.space.number]).mean(0)[:, None]
+                of_level[written.places] = torch.stack(by_space[written.space.number]).mean(0)[:, None]
         return joined

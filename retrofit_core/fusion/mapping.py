@@ -54,10 +54,10 @@ def mapped_weights(
     for k, parent in enumerate(parents):
         assert isinstance(parent.form, AffineForm)
         weights = [
-            _mapped_layer(fused, k, layer, own, groups, of_parents[k])
-            for layer, own, groups in zip(form.layers, parent.form.layers, reads, strict=True)
+            _mapped_layer(fused, k, layer, theirs, groups, of_parents[k])
+            for layer, theirs, groups in zip(form.layers, parent.form.layers, reads, strict=True)
         ]
-        biases = [own.bias.detach().double()[None] for own in parent.form.layers if own.bias is not None]
+        biases = [theirs.bias.detach().double()[None] for theirs in parent.form.layers if theirs.bias is not None]
         if form.bias:
             weights.append(torch.stack(biases).sum(0) if biases else weights[0].new_zeros(1, weights[0].shape[1]))
         columns.append(torch.cat(weights))
@@ -65,13 +65,13 @@ def mapped_weights(
 
 
 def _mapped_layer(
-    fused: Level, k: int, layer: Affine, own: Affine, previous: Groups | None, parts: Tensor | None
+    fused: Level, k: int, layer: Affine, theirs: Affine, previous: Groups | None, parts: Tensor | None
 ) -> Tensor:
     """(p, neurons of parent k) the parent's weights in one layer, without its bias."""
-    weights = own.weight.detach().flatten(1).T.double()  # (inputs of the parent, its neurons)
+    weights = theirs.weight.detach().flatten(1).T.double()  # (inputs of the parent, its neurons)
     mapped = weights
     if previous is not None and parts is not None:
-        mapped = _mapped_part(layer, own, weights, previous.labels.split(list(previous.widths))[k], parts)
+        mapped = _mapped_part(layer, theirs, weights, previous.labels.split(list(previous.widths))[k], parts)
     elif previous is not None:
         groups = previous.labels.split(list(previous.widths))[k]
         positions = len(weights) // len(groups)  # kernel or spatial positions per channel; inputs are channel-major
@@ -87,7 +87,7 @@ def _mapped_layer(
     return mapped
 
 
-def _mapped_part(layer: Affine, own: Affine, weights: Tensor, groups: Tensor, parts: Tensor) -> Tensor:
+def _mapped_part(layer: Affine, theirs: Affine, weights: Tensor, groups: Tensor, parts: Tensor) -> Tensor:
     """(p, neurons) the weights of a parent's grouped convolution, on the inputs of the fused part of each neuron.
 
     Args:
@@ -95,9 +95,11 @@ def _mapped_part(layer: Affine, own: Affine, weights: Tensor, groups: Tensor, pa
         groups: of all channels that the layer reads.
     """
     each, neurons = layer.weight.shape[1], torch.arange(weights.shape[1], device=weights.device)
-    of_part = weights.reshape(own.weight.shape[1], -1, len(neurons))  # (channels of a part, kernel positions, neurons)
+    of_part = weights.reshape(
+        theirs.weight.shape[1], -1, len(neurons)
+    )  # (channels of a part, kernel positions, neurons)
     mapped = of_part.new_zeros(each, *of_part.shape[1:])
-    first = own.weight.shape[1] * (neurons // (len(neurons) // own.groups))  # type: ignore[operator, union-attr]
+    first = theirs.weight.shape[1] * (neurons // (len(neurons) // theirs.groups))  # type: ignore[operator, union-attr]
     for channel, weight in enumerate(of_part):
         slots = groups[first + channel] - each * parts  # of the fused neuron, within its part
         mapped[slots, :, neurons] += weight.T

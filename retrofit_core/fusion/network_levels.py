@@ -1,10 +1,9 @@
 """The levels of parents and fused network that belong together: cut, aligned, and refused where they do not."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +22,7 @@ from ..networks.levels import (
 )
 from ..networks.spaces import numbered, stream, with_spaces
 from ..system.device import on_device
-from .grouping import Grouper, SameIndex
+from .grouping import Grouper, Grouping, SameIndex
 from .joint_spaces import Levels
 
 #: The way out of levels inside of blocks.
@@ -65,7 +64,7 @@ def cut_into_levels(
     return Levels(parents, fused, model)
 
 
-def check_groupings(levels: Levels, grouping: Any) -> None:
+def check_groupings(levels: Levels, grouping: Grouper | Callable[..., Grouping]) -> None:
     """Ask a grouping whether it can group the neurons of every level.
 
     Raises:
@@ -81,8 +80,8 @@ def check_groupings(levels: Levels, grouping: Any) -> None:
                 if isinstance(level.blocks, Parts):
                     each = [
                         tuple(parts.places.shape)
-                        for own in levels.networks
-                        if isinstance(parts := own[index].blocks, Parts)
+                        for network in levels.networks
+                        if isinstance(parts := network[index].blocks, Parts)
                     ]
                     for *counts, count in zip(*each, strict=True):  # of parts, and of neurons in each
                         grouping.check(tuple(counts), count)
@@ -192,18 +191,18 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
             for other in (*alike, level)
             if isinstance(other.form, Lookup)
         ]
-        if isinstance(level.form, Lookup) and any(own != rows[-1] for own in rows):
+        if isinstance(level.form, Lookup) and any(sizes != rows[-1] for sizes in rows):
             *theirs, ours = (counts[0] if len(counts) == 1 else counts for counts in rows)
             raise ValueError(
                 f"level {level.name!r}: the parents' embeddings hold {theirs} rows and the fused network's {ours}; "
                 "row t is fused with row t. Give all of them the same tokens."
             )
         widths = [other.width for other in alike]
-        for number, own in enumerate(level.classes):
+        for number, places in enumerate(level.classes):
             counts = [len(other.classes[number]) for other in alike]
-            if set(counts) != {len(own)}:
+            if set(counts) != {len(places)}:
                 raise ValueError(
-                    f"level {level.name!r}: the parents have {counts} classes and the fused network {len(own)}; class c "
+                    f"level {level.name!r}: the parents have {counts} classes and the fused network {len(places)}; class c "
                     "is fused with class c. Give all of them the same classes."
                 )
         if isinstance(level.blocks, Parts):
@@ -217,11 +216,11 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
 
 def _check_parts(level: Level, parents: Sequence[Level]) -> None:
     """Refuse parts of grouped convolutions that are wider than a parent's: an assigned part may be the only one."""
-    own, *others = [tuple(net.blocks.places.shape) for net in (level, *parents) if isinstance(net.blocks, Parts)]
-    if own[1] > min(neurons for _, neurons in others) or own[0] > sum(count for count, _ in others):
+    ours, *theirs = [tuple(net.blocks.places.shape) for net in (level, *parents) if isinstance(net.blocks, Parts)]
+    if ours[1] > min(neurons for _, neurons in theirs) or ours[0] > sum(count for count, _ in theirs):
         raise ValueError(
-            f"level {level.name!r}: the fused network has {own[0]} parts of {own[1]} neurons (groups of a convolution), the "
-            f"parents {' and '.join(f'{count} of {neurons}' for count, neurons in others)}. Use a target with no more parts than "
+            f"level {level.name!r}: the fused network has {ours[0]} parts of {ours[1]} neurons (groups of a convolution), the "
+            f"parents {' and '.join(f'{count} of {neurons}' for count, neurons in theirs)}. Use a target with no more parts than "
             "all parents together, each no wider than a parent's."
         )
 
@@ -251,12 +250,12 @@ def _check_joints(index: int, fused: Sequence[Level], parents: Sequence[Sequence
 
 def _kinds(level: Level) -> Sequence[object]:
     """The spaces of a level's neurons and the tensors that hold numbers for others, but for how many they are."""
-    held = {**dict(level.module.named_parameters()), **dict(level.module.named_buffers())} if level.carried else {}
+    tensors = {**dict(level.module.named_parameters()), **dict(level.module.named_buffers())} if level.carried else {}
     carried = [
-        (own.axis, [(maker, index.shape[1]) for maker, _, index in own.makers] or held[own.name].shape)
-        for own in level.carried
+        (entry.axis, [(maker, index.shape[1]) for maker, _, index in entry.makers] or tensors[entry.name].shape)
+        for entry in level.carried
     ]
-    return [(own.space.number, own.places.shape[1], own.space.fixed) for own in level.writes] + carried
+    return [(entry.space.number, entry.places.shape[1], entry.space.fixed) for entry in level.writes] + carried
 
 
 def _joints(levels: Sequence[Level], index: int) -> tuple[object, ...]:

@@ -2,7 +2,7 @@
 
 import html
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -227,7 +227,7 @@ class FusionResult:
         """One row per level: widths, errors (also relative to the energy), seconds."""
         return frame(self.levels)
 
-    def save(self, folder: str | Path, **metadata: Any) -> None:
+    def save(self, folder: str | Path, **metadata: object) -> None:
         """Write a folder that `load` and the workbench read: fused.safetensors, levels.parquet, arrays.npz, result.json."""
         require("pyarrow", "data")
         folder = Path(folder)
@@ -325,7 +325,7 @@ def load_levels(folder: str | Path) -> list[LevelReport]:
         raise ValueError(f"{folder}: levels.parquet or arrays.npz is missing or broken ({error}).") from error
 
 
-def _read_level(facts: dict[str, Any], arrays: Any, index: int) -> LevelReport:
+def _read_level(facts: dict[str, Any], arrays: Mapping[str, np.ndarray], index: int) -> LevelReport:
     tensors: dict[str, Any] = {name: torch.from_numpy(arrays[f"{index}/{name}"]) for name in ARRAYS}
     if f"{index}/weights" in arrays:
         tensors["weights"] = torch.from_numpy(arrays[f"{index}/weights"])

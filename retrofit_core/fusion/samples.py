@@ -1,9 +1,9 @@
 """What counts as fusion data, and as the data of each parent."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from itertools import takewhile
 from numbers import Number
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from ..system.registry import first_line
 LABELS = ("labels", "label")
 
 
-def as_inputs(data: Any, samples: int | None = None) -> tuple[Inputs, Tensor | None]:
+def as_inputs(data: object, samples: int | None = None) -> tuple[Inputs, Tensor | None]:
     """Fusion data as (inputs, labels or None): a tensor, (inputs, labels), a dict, a DataLoader, a Dataset or a list of batches;
     arrays of numpy are as good as tensors, and so are lists of labels.
 
@@ -54,7 +54,7 @@ def as_inputs(data: Any, samples: int | None = None) -> tuple[Inputs, Tensor | N
     return each_of(inputs, lambda tensor: tensor[:samples]), None if labels is None else as_labels(labels)[:samples]
 
 
-def as_tensors(data: Any, samples: int | None = None) -> tuple[Tensor, Tensor | None]:
+def as_tensors(data: object, samples: int | None = None) -> tuple[Tensor, Tensor | None]:
     """The same where only one tensor will do.
 
     Raises:
@@ -67,7 +67,7 @@ def as_tensors(data: Any, samples: int | None = None) -> tuple[Tensor, Tensor | 
 
 
 def parents_data(
-    data: Any, fusion: tuple[Tensor, Tensor | None], n: int, packing: Packing | None = None
+    data: object, fusion: tuple[Tensor, Tensor | None], n: int, packing: Packing | None = None
 ) -> list[tuple[Tensor, Tensor | None]]:
     """(inputs, labels) of each of n parents: its own data as `as_inputs` takes them, or the fusion data (None, "fusion").
 
@@ -89,7 +89,7 @@ def parents_data(
     return [(packed(inputs, packing), labels) for inputs, labels in pairs]
 
 
-def _of_arrays(data: Any) -> Any:
+def _of_arrays(data: object) -> Any:
     """Arrays of numpy, and pandas' columns, as tensors, wherever they stand in a batch."""
     if hasattr(data, "__array__") and not isinstance(data, (Tensor, np.generic)):
         array = np.asarray(data)
@@ -103,10 +103,11 @@ def _of_arrays(data: Any) -> Any:
     return data
 
 
-def _with_labels(data: Any) -> Any:
+def _with_labels(data: object) -> Any:
     """(inputs, labels) with the labels as a tensor where they are a list, of numbers or of rows; anything else as it is."""
     if not (
-        type(data) in (tuple, list)
+        isinstance(data, (tuple, list))
+        and type(data) in (tuple, list)
         and len(data) > 1
         and (isinstance(data[0], (Tensor, Mapping)) or _are_tensors(data[0]))
     ):
@@ -120,7 +121,7 @@ def _with_labels(data: Any) -> Any:
     return (*data[:-1], _labels(data[-1])) if plain and not isinstance(data[-1], Tensor) else data
 
 
-def _labels(labels: Any) -> Tensor:
+def _labels(labels: object) -> Tensor:
     """Labels of any form as a tensor.
 
     Raises:
@@ -136,18 +137,18 @@ def _labels(labels: Any) -> Tensor:
         ) from error
 
 
-def _is_pair(data: Any) -> bool:
+def _is_pair(data: object) -> bool:
     """Whether these are (inputs, labels), not two batches."""
     if not (isinstance(data, (tuple, list)) and len(data) == 2 and isinstance(data[1], Tensor) and data[1].ndim <= 1):
         return False
     return isinstance(data[0], (Tensor, Mapping)) or _are_tensors(data[0])
 
 
-def _are_tensors(value: Any) -> bool:
+def _are_tensors(value: object) -> TypeGuard[Sequence[Tensor]]:
     return isinstance(value, (tuple, list)) and len(value) > 0 and all(isinstance(part, Tensor) for part in value)
 
 
-def _split(batch: Any) -> tuple[Inputs, Tensor | None]:
+def _split(batch: object) -> tuple[Inputs, Tensor | None]:
     """One batch as inputs and labels.
 
     Raises:
@@ -161,8 +162,8 @@ def _split(batch: Any) -> tuple[Inputs, Tensor | None]:
     labels = _labels(rest[0]) if rest else None
     if isinstance(inputs, Mapping):
         named = dict(inputs)
-        own = [named.pop(name) for name in LABELS if name in named]
-        labels = labels if labels is not None or not own else _labels(own[0])
+        columns = [named.pop(name) for name in LABELS if name in named]
+        labels = labels if labels is not None or not columns else _labels(columns[0])
         strange = next((name for name, value in named.items() if not isinstance(value, Tensor)), None)
         if strange is not None or not named:
             what = f"the entry {strange!r} of {type(named.get(strange)).__name__}" if strange else "no inputs"
@@ -192,11 +193,11 @@ def _first(batches: Iterable[Any], samples: int | None) -> list[Any]:
     return read
 
 
-def _count(batch: Any) -> int:
+def _count(batch: object) -> int:
     """Samples in a batch, as far as it tells."""
     while isinstance(batch, (Mapping, tuple, list)) and len(batch):
         batch = next(iter(batch.values())) if isinstance(batch, Mapping) else batch[0]
-    return len(batch) if hasattr(batch, "__len__") else 0
+    return len(batch) if isinstance(batch, Sized) else 0
 
 
 def _joined(batches: list[Any]) -> tuple[Inputs, Tensor | None]:

@@ -74,17 +74,17 @@ class Search:
         """
         compared = {k: among(grams[k], space.places[k][0]) for k in space.compared}
         raw = compared[step.index]
-        own = alike(compared.values()) if len(compared) > 1 else among(gram, space.places[step.index][0])
+        products = alike(compared.values()) if len(compared) > 1 else among(gram, space.places[step.index][0])
         if space.fixed:
-            return SameIndex()(own, s, space.widths, space.width)
+            return SameIndex()(products, s, space.widths, space.width)
         if isinstance(step.level.blocks, Parts):
             assigned = self._parts(step, grams) if step.parts is None else step.parts
             return grouped_within(
-                self.grouping, own, s, assigned, space.widths, step.level.blocks.places, step.generator
+                self.grouping, products, s, assigned, space.widths, step.level.blocks.places, step.generator
             )
         # Gradient fits start at parent 0's weights, so its order must hold; for the others any order is as good.
-        nearness = own if step.level.plain and len(compared) > 1 else raw
-        return grouped(self.grouping, own, s, space.widths, space.width, step.generator, nearness=nearness)
+        nearness = products if step.level.plain and len(compared) > 1 else raw
+        return grouped(self.grouping, products, s, space.widths, space.width, step.generator, nearness=nearness)
 
     def _parts(self, step: Step, grams: Mapping[int, Tensor]) -> Tensor:
         """(m,) the fused network's part to which each neuron's part of a grouped convolution is assigned."""

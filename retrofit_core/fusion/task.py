@@ -109,14 +109,14 @@ class Task:
     def of(
         cls,
         parents: Sequence[nn.Module],
-        data: Any,
+        data: object,
         samples: int | None = None,
         *,
         logits: str | int | None = None,
         target: nn.Module | None = None,
         base: nn.Module | None = None,
         importance: Importance | None = None,
-        class_shares: Any = None,
+        class_shares: object = None,
         sample_counts: Sequence[int] | None = None,
         seed: int = 0,
         runtime: Runtime | None = None,
@@ -230,7 +230,7 @@ class Algorithm(Value):
         """
         raise NotImplementedError
 
-    def run(self, plan: Any) -> FusionResult:
+    def run(self, plan: object) -> FusionResult:
         """Do what was planned."""
         raise NotImplementedError
 

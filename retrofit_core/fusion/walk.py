@@ -43,7 +43,7 @@ class Walk:
     Walking on lets the fused network pass the level of the step before, with the weights that it has by then.
 
     Args:
-        inputs: (B, ...) fusion data; moved to the device batch by batch.
+        inputs: (B, ...) fusion data of any precision; moved to the device batch by batch.
         runtime: its device; its memory, bytes for the sums of a level and for kept boundary tensors; its monitor; its journal;
             its contributors, other sources of the levels' sums.
         seed: decides what is random at each level.
@@ -69,13 +69,14 @@ class Walk:
         self.journal: Journal | None = runtime.journal
         self.finished = list(self.journal.finished) if self.journal is not None else []  # of an interrupted run
         self.samples = len(inputs)
-        self.dtype = inputs.dtype
+        self.dtype = next(tensor.dtype for level in levels.fused for tensor in level.module.parameters())
+        self.inputs = inputs.to(self.dtype)
         self.all_samples = self.contributors.samples(self.samples)
         largest = max(level.numbers for network in self.networks for level in network)
-        self.batch = min(BATCH, rows_per_batch(inputs.element_size() * largest))  # samples per forward pass
+        self.batch = min(BATCH, rows_per_batch(self.dtype.itemsize * largest))  # samples per forward pass
         # kept[b][k] = (number of levels passed, boundary) for batch b and network k, the fused one last
         self.kept: list[list[tuple[int, Boundary]]] = [
-            [(0, batch)] * len(self.networks) for batch in inputs.split(self.batch)
+            [(0, batch)] * len(self.networks) for batch in self.inputs.split(self.batch)
         ]
 
     def __len__(self) -> int:
@@ -95,19 +96,19 @@ class Walk:
         """The fused network's boundary before level `index`, first batch."""
         return self._at(self.kept[0], len(self.networks) - 1, index)
 
-    def batches(self, index: int, *, made: bool = False) -> Iterator[tuple[Boundary, list[Tensor]]]:
+    def batches(self, index: int, *, layers: bool = False) -> Iterator[tuple[Boundary, list[Tensor]]]:
         """For each batch: the fused network's boundary before level `index`, the parents' outputs of that level.
 
         Args:
-            made: what the parents' layers make stands behind their outputs, where a function follows before they are added.
+            layers: what the parents' layers make stands behind their outputs, where a function follows before they are added.
         """
         tail = self.fused[index].output.tail
-        keep = self._fits(index) and not made and not tail
+        keep = self._fits(index) and not layers and not tail
         for batch in self.monitor.each("step", self.kept, name="forward", level=self.fused[index].name):
             with self.stopwatch.phase("forward"):
-                before = [self._made(batch, k, index) for k in range(len(self.parents))] if made else []
+                before = [self._of_layers(batch, k, index) for k in range(len(self.parents))] if layers else []
                 if tail:
-                    outputs = [self._made(batch, k, index) for k in range(len(self.parents))]
+                    outputs = [self._of_layers(batch, k, index) for k in range(len(self.parents))]
                 else:
                     ends = [self._at(batch, k, index + 1) for k in range(len(self.parents))]
                     outputs = [levels[index].of(z) for levels, z in zip(self.parents, ends, strict=True)]
@@ -152,8 +153,8 @@ class Walk:
         return passed(self.networks[network][before:end], each(h, lambda tensor: tensor.to(self.device)))
 
     @torch.no_grad()
-    def _made(self, batch: list[tuple[int, Boundary]], k: int, index: int) -> Tensor:
-        return self.parents[k][index].form.made(self._at(batch, k, index))
+    def _of_layers(self, batch: list[tuple[int, Boundary]], k: int, index: int) -> Tensor:
+        return self.parents[k][index].form.outputs(self._at(batch, k, index))
 
     def _fits(self, index: int) -> bool:
         """Whether the boundary tensors after this level can be kept beside the sums of this and the next level."""
@@ -339,7 +340,7 @@ class Step:
         collect: MomentSums | LayerSums | LayerRows | PartwiseSums = MomentSums(sum(self.widths), device=self.device)
         if inputs and isinstance(form, Affine):
             collect = self._collector(form, dtype)
-        for h, outputs in self.walk.batches(self.index, made=inputs and isinstance(form, Activated)):
+        for h, outputs in self.walk.batches(self.index, layers=inputs and isinstance(form, Activated)):
             with self.walk.stopwatch.phase("moments"):
                 if isinstance(collect, MomentSums):
                     collect.add(self._side_by_side(outputs, dtype))
@@ -387,14 +388,15 @@ class Step:
                     found = [
                         places_read(reader, self.level.axis, z) for reader, z in zip(readers, outputs, strict=True)
                     ]
-                    places = [own[0] for own in found if own is not None]
+                    places = [of_parent[0] for of_parent in found if of_parent is not None]
                 read = [
-                    reader.form.read(z)[0][0].flatten(1)[:, own].movedim(1, -1).flatten(0, 1)
-                    for reader, z, own in zip(readers, outputs, places, strict=True)
+                    reader.form.read(z)[0][0].flatten(1)[:, read_at].movedim(1, -1).flatten(0, 1)
+                    for reader, z, read_at in zip(readers, outputs, places, strict=True)
                 ]
                 sums.add(torch.cat(read, 1))
-        own, add_up = sums.finish(), self.walk.contributors.add_up
-        zz, sz, count = add_up(own.zz), add_up(own.sz), add_up(torch.tensor(float(own.rows), device=own.zz.device))
+        total, add_up = sums.finish(), self.walk.contributors.add_up
+        count = add_up(torch.tensor(float(total.rows), device=total.zz.device))
+        zz, sz = add_up(total.zz), add_up(total.sz)
         return zz - torch.outer(sz, sz) / count
 
     @torch.no_grad()
@@ -425,8 +427,8 @@ class Step:
         for h, outputs in self.walk.batches(self.index):
             with self.walk.stopwatch.phase("forward"), torch.no_grad():
                 level = self.level
-                made = level.form.made(h) if level.output.tail else level.of(level.module(h))
-                yield rows(made, level.axis), self._side_by_side(outputs)
+                output = level.form.outputs(h) if level.output.tail else level.of(level.module(h))
+                yield rows(output, level.axis), self._side_by_side(outputs)
 
     def _side_by_side(
         self,

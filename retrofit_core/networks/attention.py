@@ -20,7 +20,7 @@ TOLERANCE = {torch.float32: 1e-2, torch.float64: 1e-6}
 Rows = Mapping[int, Tensor]
 
 
-def attentions(levels: Sequence[Level], made: Mapping[Group, Rows], example: Tensor) -> list[Heads]:
+def attentions(levels: Sequence[Level], groups: Mapping[Group, Rows], example: Tensor) -> list[Heads]:
     """The attentions of a network, each with its heads in the order in which the level of the queries makes them.
 
     Read off the neuron groups: those of queries and keys are made twice and read by no layer. What they attend to is then
@@ -28,20 +28,20 @@ def attentions(levels: Sequence[Level], made: Mapping[Group, Rows], example: Ten
     are left out: their queries and keys are neurons like others, each query of the same kind as its key.
 
     Args:
-        made: of each neuron group the levels that make it.
+        groups: of each neuron group the levels that make it.
     """
     pairs: dict[tuple[int, ...], list[Rows]] = {}
-    for group, rows in made.items():
+    for group, rows in groups.items():
         twice = sum(positions.shape[1] for positions in rows.values()) == 2
         if twice and not group.fixed and not any(part.kind == "in" for part in group.parts):
             pairs.setdefault(tuple(rows), []).append(rows)
-    found = [_heads(levels, makers, heads, made) for makers, heads in pairs.items()]
+    found = [_heads(levels, makers, heads, groups) for makers, heads in pairs.items()]
     checked = [_checked(levels, heads, example) for heads in found if heads is not None]
     return [heads for heads in checked if heads is not None]
 
 
 def _heads(
-    levels: Sequence[Level], makers: tuple[int, ...], heads: Sequence[Rows], made: Mapping[Group, Rows]
+    levels: Sequence[Level], makers: tuple[int, ...], heads: Sequence[Rows], groups: Mapping[Group, Rows]
 ) -> Heads | None:
     """The neurons of an attention; None where its heads differ in width, no layer of their own reads them, or each has not
     values of its own."""
@@ -54,7 +54,7 @@ def _heads(
     query, key = (torch.stack([rows[level][:, copy] for rows in heads]) for level, copy in ((first, 0), (second, -1)))
     columns, values, value_levels = [], [], []
     weight = f"{levels[reader].form.paths[0]}.weight"
-    for group, rows in made.items():
+    for group, rows in groups.items():
         read = [part for part in group.parts if part.kind == "in" and part.name == weight]
         if read and len(rows) == 1 and read[0].index.shape[1] == 1 and _alive(levels[reader - 1], rows):
             (level,) = rows
@@ -96,7 +96,7 @@ def _checked(levels: Sequence[Level], heads: Heads, example: Tensor) -> Heads | 
         return None
     normalised = _close(maps.sum(-1), torch.ones_like(maps[..., 0]), tolerance)
     for turned in (heads, replace(heads, query=heads.key, key=heads.query)):
-        q, k = (of_heads(levels, turned, made, boundary) for made in (turned.query, turned.key))
+        q, k = (of_heads(levels, turned, part, boundary) for part in (turned.query, turned.key))
         if (q.shape[2], k.shape[2]) != maps.shape[2:]:
             return None  # queries that are pooled before they meet the keys
         logits, wanted = (_centred(values, maps) for values in (q @ k.transpose(-1, -2), maps.clamp_min(1e-30).log()))
@@ -120,14 +120,14 @@ def _index_of(levels: Sequence[Level], heads: Heads, maker: int) -> int:
     return next(index for index, tensor in enumerate(levels[heads.reader - 1].alive) if tensor.maker == maker)
 
 
-def of_heads(levels: Sequence[Level], heads: Heads, made: tuple[int, Tensor], boundary: Boundary) -> Tensor:
+def of_heads(levels: Sequence[Level], heads: Heads, part: tuple[int, Tensor], boundary: Boundary) -> Tensor:
     """(B, H, T, d) queries, keys or values, from the boundary before the reader.
 
     Args:
-        made: `heads.query`, `heads.key` or `heads.value`.
+        part: `heads.query`, `heads.key` or `heads.value`.
     """
     tensors = (boundary,) if isinstance(boundary, Tensor) else boundary
-    level, positions = made
+    level, positions = part
     return tensors[_index_of(levels, heads, level)][:, :, positions.to(tensors[0].device)].transpose(1, 2)
 
 

@@ -147,7 +147,7 @@ def _nearest(model: nn.Module, state: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tensor for name, tensor in nearest.items() if name in expected or not name.endswith(statedicts.STEPS)}
 
 
-def _found(path: Path, content: Any) -> list[NamedTensors]:
+def _found(path: Path, content: Mapping[str, Any]) -> list[NamedTensors]:
     """All named tensors in what a file holds."""
     if found := statedicts.found_in(content):
         return found
@@ -180,7 +180,7 @@ def _order_classes(model: nn.Module, metadata: dict[str, Any], wanted: Sequence[
         metadata["classes"] = list(wanted)
 
 
-def save_model(model: nn.Module, path: str | Path, **metadata: Any) -> None:
+def save_model(model: nn.Module, path: str | Path, **metadata: object) -> None:
     """Write a network and facts about it as safetensors; the file appears whole or not at all.
 
     Args:
@@ -294,9 +294,10 @@ def _spec(
     return asked if like is None else architectures.fitted(asked, like.shape, len(like.classes))
 
 
-def _one_of(arch: Any, names: list[str], stored: Any) -> dict[str, Any]:
+def _one_of(arch: str | Mapping[str, Any], names: list[str], stored: object) -> dict[str, Any]:
     """Of several factories that were named: the one that the file says it is of, which may also be another of the module."""
-    known = stored.get("architecture") if isinstance(stored, dict) else None
+    stored = stored if isinstance(stored, dict) else {}
+    known = stored.get("architecture")
     modules = [user_code.canonical(name).split(":")[0] for name in names]
     if user_code.is_own(known) and str(known).split(":")[0] in modules:
         if str(known) not in map(user_code.canonical, names) or len(names) > 1:

@@ -75,7 +75,7 @@ def _reordered(model: nn.Module, order: Tensor, example: Tensor) -> bool:
     """Put the rows of the last layer into an order, or those of all layers as wide, whichever gives the outputs in that order."""
     last: list[nn.Module] = []
 
-    def note(module: nn.Module, *_: Any) -> None:
+    def note(module: nn.Module, *_: object) -> None:
         weight = module._parameters.get("weight")
         if weight is not None and weight.dim() > 1 and len(weight) == len(order) and module not in last:
             last.append(module)

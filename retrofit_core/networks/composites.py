@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..system.registry import find
 from . import architectures
-from .levels import partition
+from .levels import Level, partition
 from .outputs import check_class_scores, logits_in
 
 Combination = Callable[[Tensor, Tensor | None], Tensor]
@@ -153,7 +153,7 @@ def _cut(model: nn.Module, example: Tensor, count: int, leaves: Sequence[str]) -
 class _Reader(nn.Module):
     """A parent's tail behind U: each of its neurons reads the fused neuron that it went into."""
 
-    def __init__(self, tail: nn.Module, entry: Tensor, end: Any) -> None:
+    def __init__(self, tail: nn.Module, entry: Tensor, end: Level) -> None:
         super().__init__()
         self.tail, self.axis, self.width = tail, end.axis, end.width
         self.register_buffer("entry", entry)
@@ -236,7 +236,7 @@ def _parts(spec: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     return parts
 
 
-def _is_count(value: Any, largest: int = architectures.LARGEST) -> bool:
+def _is_count(value: object, largest: int = architectures.LARGEST) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= largest
 
 

@@ -28,7 +28,7 @@ class GivingLogits(Wrapper):
         super().__init__(network)
         vars(self)["which"] = which
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Any:
         """The logits, (B, classes) or as the network has them."""
         return _entry(super().forward(*args, **kwargs), self.which)
 
@@ -36,7 +36,7 @@ class GivingLogits(Wrapper):
 class CopyingInput(Wrapper):
     """A network that writes into a copy of its input."""
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: Tensor, **kwargs: object) -> Any:
         """What the network computes."""
         return super().forward(*(arg.clone() for arg in args), **kwargs)
 
@@ -91,7 +91,7 @@ def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = N
     return model if chosen is None else giving_logits(model, chosen)
 
 
-def logits_in(output: Any, network: str = "the network", which: str | int | None = None) -> Tensor:
+def logits_in(output: object, network: str = "the network", which: str | int | None = None) -> Tensor:
     """The logits among what a network has returned.
 
     Args:
@@ -102,7 +102,7 @@ def logits_in(output: Any, network: str = "the network", which: str | int | None
     if isinstance(output, Tensor) and which is None:
         return output
     chosen = _found(output, which, network)
-    return output if chosen is None else _entry(output, chosen)
+    return output if chosen is None else _entry(output, chosen)  # type: ignore[return-value]
 
 
 def check_class_scores(shape: Sequence[int], reader: str, way_out: str) -> int:
@@ -132,16 +132,16 @@ def check_class_scores(shape: Sequence[int], reader: str, way_out: str) -> int:
     )
 
 
-def _entry(output: Any, which: str | int) -> Any:
+def _entry(output: object, which: str | int) -> Any:
     """One entry; also of what torch.fx traces, where neither keys nor types are known."""
     if isinstance(which, str) and not isinstance(output, Mapping) and hasattr(type(output), which):
         return getattr(output, which)
     if isinstance(which, str) and not isinstance(output, Mapping) and which in getattr(output, "__dict__", {}):
         return getattr(output, which)
-    return output[which]
+    return output[which]  # type: ignore[index]
 
 
-def _found(output: Any, which: str | int | None, network: str) -> str | int | None:
+def _found(output: object, which: str | int | None, network: str) -> str | int | None:
     """What picks the logits out of an output; None where the output is the tensor itself."""
     entries = _entries(output)
     if which is not None and isinstance(output, (tuple, list)) and str(which).lstrip("-").isdigit():
@@ -166,7 +166,7 @@ def _found(output: Any, which: str | int | None, network: str) -> str | int | No
     )
 
 
-def _entries(output: Any) -> dict[str | int, Any]:
+def _entries(output: object) -> dict[str | int, Any]:
     """The outputs by name or place."""
     if isinstance(output, Mapping):
         return dict(output)

@@ -47,7 +47,7 @@ def with_spaces(trace: Trace, levels: list[Level], network: str, *, inside: bool
         groups, seen = traced.groups, [_places(traced, level) for level in levels]
         if closed and any(level.form.parts and not level.form.channelwise for level in levels):
             classes = {number for number, group in enumerate(groups) if group.fixed}
-            levels, parts = _with_parts(levels, [_made_by(level, groups, trace.model) for level in levels], classes)
+            levels, parts = _with_parts(levels, [_places_made(level, groups, trace.model) for level in levels], classes)
             if not all(level.form.closed for level in levels):
                 return _apart(levels)
             groups = traced.within()
@@ -63,7 +63,7 @@ def with_spaces(trace: Trace, levels: list[Level], network: str, *, inside: bool
         return _not_followed(levels, trace.example, network, error)
     try:
         makes = [
-            _made_by(level, groups, trace.model) if level.form.closed else _movable(seen[index])
+            _places_made(level, groups, trace.model) if level.form.closed else _movable(seen[index])
             for index, level in enumerate(levels)
         ]
         found = attentions(levels, _makers(groups, makes), trace.example) if closed else []
@@ -101,21 +101,21 @@ def _movable(places: Mapping[int, Tensor] | None) -> dict[int, Tensor]:
     return {number: positions for number, positions in (places or {}).items() if number != IN_PLACE}
 
 
-def _makers(groups: Sequence[Group], rows: Sequence[Mapping[int, Tensor]]) -> dict[Group, dict[int, Tensor]]:
+def _makers(groups: Sequence[Group], makes: Sequence[Mapping[int, Tensor]]) -> dict[Group, dict[int, Tensor]]:
     """Of each group the levels that make it, with the places of its neurons.
 
     Args:
-        rows: of each level, by number of a group.
+        makes: of each level, by number of a group.
     """
     return {
-        group: {index: own[number] for index, own in enumerate(rows) if number in own}
+        group: {index: places[number] for index, places in enumerate(makes) if number in places}
         for number, group in enumerate(groups)
     }
 
 
 def _written(
     index: int,
-    own: Mapping[int, Tensor],
+    places: Mapping[int, Tensor],
     groups: Sequence[Group],
     spaces: dict[int, Space],
     blocks: Parts | None = None,
@@ -123,14 +123,14 @@ def _written(
     """What a level writes of each group.
 
     Args:
-        own: number of a group -> places of its neurons.
+        places: number of a group -> (neurons, copies) positions of its neurons.
         spaces: those of the groups that levels before make; the level's are added.
     """
-    for number in own:
+    for number in places:
         if number == IN_PLACE:  # of this level alone
             spaces[number] = Space(index, index, fixed=True)
         spaces.setdefault(number, Space(index, index, groups[number].fixed))
-    return tuple(Written(spaces[number], places, blocks) for number, places in own.items())
+    return tuple(Written(spaces[number], positions, blocks) for number, positions in places.items())
 
 
 def _whole(level: Level, index: int, *, fixed: bool = False, blocks: Heads | None = None) -> tuple[Written, ...]:
@@ -178,7 +178,7 @@ def _telling(levels: Sequence[Level], *, streams: bool = True) -> list[Level]:
     Args:
         streams: keep those, too, that several levels make.
     """
-    kept = {
+    told = {
         written.space
         for index, level in enumerate(levels)
         for written in level.writes
@@ -186,7 +186,7 @@ def _telling(levels: Sequence[Level], *, streams: bool = True) -> list[Level]:
     }
     return [
         level
-        if any(written.space in kept for written in level.writes) or level.blocks
+        if any(written.space in told for written in level.writes) or level.blocks
         else replace(level, writes=_whole(level, index, fixed=level.head))
         for index, level in enumerate(levels)
     ]
@@ -208,25 +208,25 @@ def _not_followed(levels: list[Level], example: Tensor, network: str, error: Exc
 
 
 def _unfollowed(
-    levels: Sequence[Level], index: int, own: Mapping[int, Tensor] | None, example: Tensor, network: str
+    levels: Sequence[Level], index: int, places: Mapping[int, Tensor] | None, example: Tensor, network: str
 ) -> tuple[Written, ...]:
     """What a chain's level writes whose neurons are not, or not all, in a group: a space of its own, which is fixed unless what
     reads them exchanges them.
 
     Args:
-        own: see `NeuronTrace.places`.
+        places: see `NeuronTrace.places`.
     Raises:
         ValueError: its rows are neurons of a level before.
     """
     level = levels[index]
     if level.head:
         return _whole(level, index, fixed=True)
-    if own is None:
+    if places is None:
         raise ValueError(
             f"{network}: the rows of level {level.name!r} are neurons of a level before it, whose order differs from network to "
             f"network, so its outputs cannot be compared row by row. {ELSEWHERE}"
         )
-    in_place = IN_PLACE in own and _followed(level, {IN_PLACE: own[IN_PLACE]})
+    in_place = IN_PLACE in places and _followed(level, {IN_PLACE: places[IN_PLACE]})
     free = _exchanged(levels, index, example) and not (in_place and not levels[index + 1].affine)
     return _whole(level, index, fixed=not free)
 
@@ -255,47 +255,49 @@ def _in_place(seen: Mapping[int, Tensor] | None) -> Tensor | None:
     return None if seen is None else seen.get(IN_PLACE)
 
 
-def _followed(level: Level, own: Mapping[int, Tensor]) -> bool:
+def _followed(level: Level, places: Mapping[int, Tensor]) -> bool:
     """Whether each of a level's neurons is known."""
-    return sum(places.numel() for places in own.values()) == level.width
+    return sum(positions.numel() for positions in places.values()) == level.width
 
 
-def _why_not_grouped(level: Level, own: Mapping[int, Tensor], *, in_parts: bool) -> str:
+def _why_not_grouped(level: Level, places: Mapping[int, Tensor], *, in_parts: bool) -> str:
     """Why a level's neurons cannot be grouped with those of other networks; empty where they can.
 
     Args:
-        own: group -> places of its neurons.
+        places: group -> places of its neurons.
         in_parts: whether they lie in the parts of a grouped convolution.
     """
-    if not _followed(level, own):
+    if not _followed(level, places):
         return (
             "cannot change places (it mixes positions, or makes one number for each), so those of several networks cannot "
             "be grouped"
         )
-    if in_parts and len(own) > 1:
-        return f"lie in parts of a grouped convolution and belong to {len(own)} kinds that cannot be exchanged"
+    if in_parts and len(places) > 1:
+        return f"lie in parts of a grouped convolution and belong to {len(places)} kinds that cannot be exchanged"
     return ""
 
 
 def _with_parts(
-    levels: Sequence[Level], rows: Sequence[dict[int, Tensor]], classes: set[int]
+    levels: Sequence[Level], makes: Sequence[dict[int, Tensor]], classes: set[int]
 ) -> tuple[list[Level], dict[int, Parts]]:
     """The levels, those not affine whose grouped convolutions cannot be fitted; and the parts in which a level's neurons lie.
 
     Args:
-        rows: of each level, see `_made_by`, from groups of neurons that are the parts of grouped convolutions as a whole.
+        makes: of each level, see `_places_made`, from groups of neurons that are the parts of grouped convolutions as a whole.
         classes: the groups that hold them.
     """
     levels, numbers = list(levels), set[int]()
-    for index, (level, own) in enumerate(zip(levels, rows, strict=True)):
+    for index, (level, places) in enumerate(zip(levels, makes, strict=True)):
         if not level.form.parts or level.form.channelwise:
             continue
         why = ""
-        if level.head or classes & set(own):
+        if level.head or classes & set(places):
             why = "its grouped convolution makes the classes"
-        elif not any(set(own) & set(earlier) for earlier in rows[:index]):
+        elif not any(set(places) & set(earlier) for earlier in makes[:index]):
             why = "it is a grouped convolution of channels that no level before it makes, so their groups are not known"
-        elif len(own) > 1 or not torch.equal(own[min(own)], torch.arange(level.width).view(level.form.parts, -1)):
+        elif len(places) > 1 or not torch.equal(
+            places[min(places)], torch.arange(level.width).view(level.form.parts, -1)
+        ):
             why = (
                 f"the {level.form.parts} parts of its grouped convolution are not those of the layers that it reads, so they "
                 "cannot be matched as a whole"
@@ -303,14 +305,14 @@ def _with_parts(
         if why:
             levels[index] = _not_affine(level, why)
         else:
-            numbers |= set(own)
-    alike = {number: [index for index, own in enumerate(rows) if set(own) == {number}] for number in numbers}
-    return levels, {index: Parts(same[0], rows[index][number]) for number, same in alike.items() for index in same}
+            numbers |= set(places)
+    alike = {number: [index for index, places in enumerate(makes) if set(places) == {number}] for number in numbers}
+    return levels, {index: Parts(same[0], makes[index][number]) for number, same in alike.items() for index in same}
 
 
-def _made_by(level: Level, groups: Sequence[Group], model: nn.Module) -> dict[int, Tensor]:
+def _places_made(level: Level, groups: Sequence[Group], model: nn.Module) -> dict[int, Tensor]:
     """Number of a group -> (neurons, copies) the positions of its neurons in a level's output, for the groups that it makes."""
-    made: dict[int, Tensor] = {}
+    made_places: dict[int, Tensor] = {}
     form = level.form
     rows = [rows_of(model, path, layer.weight) for path, layer in zip(form.paths, form.layers, strict=True)]
     holders = [model.get_submodule(name.rpartition(".")[0]) for name, _ in rows]
@@ -319,24 +321,24 @@ def _made_by(level: Level, groups: Sequence[Group], model: nn.Module) -> dict[in
     for number, group in enumerate(groups):
         for part in group.parts:
             if part.kind in ("out", "vector") or isinstance(form, Tied):
-                for places in (
+                for positions in (
                     part.index - start
                     for (name, start), axis in zip(rows, axes, strict=True)
                     if (name, axis) == (part.name, part.axis)
                 ):
-                    inside = (places >= 0) & (places < level.width)
+                    inside = (positions >= 0) & (positions < level.width)
                     if inside.any():
-                        made[number] = places[inside].view(len(places), -1)
-    return made
+                        made_places[number] = positions[inside].view(len(positions), -1)
+    return made_places
 
 
 def _carried(
-    name: str, level: Level, groups: Sequence[Group], rows: Sequence[dict[int, Tensor]], network: str
+    name: str, level: Level, groups: Sequence[Group], makes: Sequence[dict[int, Tensor]], network: str
 ) -> Carried:
     """For which neurons a parameter or buffer holds numbers.
 
     Args:
-        rows: of the levels before, see `_made_by`.
+        makes: of each level before, by number of a group, (neurons, copies) the positions of its neurons.
     """
     owners = {
         (number, part.axis): part.index
@@ -344,14 +346,15 @@ def _carried(
         for part in group.parts
         if part.name == name and group.width > 1
     }
-    own, axes = {number: index for (number, _), index in owners.items()}, {axis for _, axis in owners}
+    indices, axes = {number: index for (number, _), index in owners.items()}, {axis for _, axis in owners}
     whole = [
         number
-        for number, made in enumerate(rows)
-        if made.keys() == own.keys() and all(torch.equal(made[group], index) for group, index in own.items())
+        for number, places in enumerate(makes)
+        if places.keys() == indices.keys()
+        and all(torch.equal(places[group], index) for group, index in indices.items())
     ]
-    makers = {group: [number for number, made in enumerate(rows) if group in made] for group in own}
-    if not own:  # numbers for no neurons: a factor of all, biases of distances, ...
+    makers = {group: [number for number, places in enumerate(makes) if group in places] for group in indices}
+    if not indices:  # numbers for no neurons: a factor of all, biases of distances, ...
         return Carried(name, 0, ())
     if len(axes) != 1 or not all(makers.values()):
         raise ValueError(
@@ -359,17 +362,17 @@ def _carried(
             f"not known what it is in the fused network. {INSTEAD}"
         )
     if whole:  # as they lie in that level
-        every = torch.cat([index.flatten() for index in own.values()])
+        every = torch.cat([index.flatten() for index in indices.values()])
         return Carried(name, axes.pop(), ((whole[0], every, every[:, None]),))
     return Carried(
         name,
         axes.pop(),
-        tuple((makers[group][0], rows[makers[group][0]][group][:, 0], index) for group, index in own.items()),
+        tuple((makers[group][0], makes[makers[group][0]][group][:, 0], index) for group, index in indices.items()),
     )
 
 
 def _carried_by(
-    level: Level, groups: Sequence[Group], rows: Sequence[dict[int, Tensor]], network: str = ""
+    level: Level, groups: Sequence[Group], makes: Sequence[dict[int, Tensor]], network: str = ""
 ) -> tuple[Carried, ...]:
     """What `_carried` says of the level's parameters before its layers, and of its buffers that hold numbers for neurons, classes
     apart, which keep their places.
@@ -378,12 +381,12 @@ def _carried_by(
         network: for the message; empty: of a chain, whose buffers for neurons of no level before are left as they are, and whose
             parameters are fitted.
     """
-    carried = [_carried(name, level, groups, rows, network) for name in (_vectors(level) if network else ())]
+    carried = [_carried(name, level, groups, makes, network) for name in (_vectors(level) if network else ())]
     for name in _buffers(level):
         owners = [group for group in groups if any(part.name == name for part in group.parts)]
         if owners and not all(group.fixed for group in owners):
             try:
-                carried.append(_carried(name, level, groups, rows, network))
+                carried.append(_carried(name, level, groups, makes, network))
             except ValueError:
                 if network:
                     raise

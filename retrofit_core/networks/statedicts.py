@@ -59,7 +59,7 @@ class NamedTensors:
         return max(known, default=KEYS.index(""))
 
 
-def found_in(content: Any) -> list[NamedTensors]:
+def found_in(content: object) -> list[NamedTensors]:
     """All mappings in what a file holds that have named tensors, averaged ones and usual names first."""
     found: list[NamedTensors] = []
     for keys, value in _under_words(content):
@@ -70,16 +70,16 @@ def found_in(content: Any) -> list[NamedTensors]:
     return sorted(found, key=lambda one: (not one.averaged, one.rank))
 
 
-def _under_words(content: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _under_words(content: object) -> Iterator[tuple[tuple[str, ...], Any]]:
     return ((keys, value) for keys, value in nested(content) if all(isinstance(key, str) for key in keys))
 
 
-def is_array(value: Any) -> bool:
+def is_array(value: object) -> bool:
     """Whether it is a tensor, or NumPy's, with more than one number's room."""
     return isinstance(value, Tensor | np.ndarray) and len(value.shape) > 0
 
 
-def _as_tensor(value: Any) -> Any:
+def _as_tensor(value: object) -> Any:
     """NumPy's numbers as a tensor, of the types that torch has; all else as it is."""
     with suppress(TypeError):
         return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
@@ -96,8 +96,8 @@ def unwrapped(state: Mapping[str, Any]) -> Iterator[dict[str, Tensor]]:
         yield {**{name: torch.zeros((), dtype=torch.int64) for name in steps}, **state}
         heads = dict.fromkeys(name.partition(".")[0] for name in state)
         first = next((part for part in OUTER if part in heads), next(iter(heads)))
-        kept = {name.partition(".")[2]: value for name, value in state.items() if name.startswith(f"{first}.")}
-        state = kept if first in OUTER or len(heads) == 1 else {}
+        stripped = {name.partition(".")[2]: value for name, value in state.items() if name.startswith(f"{first}.")}
+        state = stripped if first in OUTER or len(heads) == 1 else {}
 
 
 def _last(name: str) -> str:
@@ -239,14 +239,14 @@ def words(fits: list[NamedTensors], read: NamedTensors) -> str:
     if not others:
         return ""
     kind = "averaged (EMA) " if read.averaged else ""
-    shown = read.label or "(no key)"
+    label = read.label or "(no key)"
     plain = next((fit for fit in others if not fit.averaged), None)
     other = MODEL if read.averaged and plain else others[0].label
     listed = ", ".join(label or "(no key)" for label, _ in groupby(fit.label for fit in others))
-    return f"the {kind}weights under {shown} were read; it also holds {listed}: --weights {other} (in Python weights=)."
+    return f"the {kind}weights under {label} were read; it also holds {listed}: --weights {other} (in Python weights=)."
 
 
-def averaged_in(content: Any, expected: Container[str]) -> str:
+def averaged_in(content: object, expected: Container[str]) -> str:
     """The first key whose name speaks of averaged weights; "" where there is none.
 
     Args:

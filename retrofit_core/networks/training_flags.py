@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from torch import nn
 
@@ -27,7 +27,7 @@ def keeps_training_flags(function: Callable[..., Returned]) -> Callable[..., Ret
     """A function of models that sees them in evaluation mode and leaves them as they were."""
 
     @functools.wraps(function)
-    def wrapped(models: Sequence[nn.Module], *args: Any, **kwargs: Any) -> Returned:
+    def wrapped(models: Sequence[nn.Module], *args: object, **kwargs: object) -> Returned:
         with evaluating(*models):
             return function(models, *args, **kwargs)
 

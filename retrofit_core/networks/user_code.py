@@ -57,12 +57,12 @@ _loaded: dict[tuple[str, str], ModuleType] = {}
 _importing = threading.RLock()
 
 
-def is_own(name: Any) -> bool:
+def is_own(name: object) -> bool:
     """Whether the name of an architecture is that of a user's own factory."""
     return isinstance(name, str) and NAME.fullmatch(name) is not None and name.split(":")[0] not in LIBRARIES
 
 
-def names_in(arch: Any) -> list[str]:
+def names_in(arch: object) -> list[str]:
     """The names of users' factories in what `--arch` and `arch=` take: a name, several between commas, JSON, or a spec."""
     if isinstance(arch, str) and arch.lstrip().startswith("{"):
         try:
@@ -126,7 +126,7 @@ def _located(name: str, base: str | Path) -> str:
     return f"{source.file}:{name.rpartition(':')[2]}" if source.file and "." not in source.module else name
 
 
-def code_digest(arch: Any, base: str | Path = ".") -> str | None:
+def code_digest(arch: object, base: str | Path = ".") -> str | None:
     """Identifies the code of a user's factories by their modules' files; None where there are none. Nothing is imported."""
     whole = hashlib.sha256()
     for name in names_in(arch):
@@ -147,7 +147,7 @@ def ask_first() -> None:
     _asking = True
 
 
-def permit(arch: Any, base: str | Path = ".") -> None:
+def permit(arch: object, base: str | Path = ".") -> None:
     """Let the modules of these factories be imported in a process that asks first.
 
     Raises:
@@ -156,7 +156,7 @@ def permit(arch: Any, base: str | Path = ".") -> None:
     _permitted.update(source_of(name, base) for name in names_in(arch))
 
 
-def is_permitted(arch: Any, base: str | Path = ".") -> bool:
+def is_permitted(arch: object, base: str | Path = ".") -> bool:
     """Whether this process may import what an architecture names."""
     try:
         return not _asking or all(source_of(name, base) in _permitted for name in names_in(arch))
@@ -164,7 +164,7 @@ def is_permitted(arch: Any, base: str | Path = ".") -> bool:
         return True  # there is nothing to import, and whoever tries says so
 
 
-def allow(arch: Any, base: str | Path = ".") -> None:
+def allow(arch: object, base: str | Path = ".") -> None:
     """Let networks of these factories be built from files that name them; for what a user has said himself.
 
     Nothing is imported yet. What names no factory of a user's own is left alone.

@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import safetensors.torch
@@ -175,7 +175,7 @@ def facts_of(path: Path) -> dict[str, Any]:
     return {}
 
 
-def classes_in(content: Any) -> dict[str, Any]:
+def classes_in(content: object) -> dict[str, Any]:
     """{"classes": names in the order of the outputs} where what torch.save wrote has them under a usual key."""
     if not isinstance(content, Mapping):
         return {}
@@ -333,7 +333,7 @@ def _keyed(keys: tuple[Any, ...]) -> str:
     return "".join(f"[{key!r}]" for key in keys)
 
 
-def nested(content: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
+def nested(content: object) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """(keys, value) of everything in nested mappings, the content itself and outer values first."""
     todo: list[tuple[tuple[Any, ...], Any]] = [((), content)]
     while todo:
@@ -348,21 +348,21 @@ class _Inert:
 
     held: Any = None
 
-    def __new__(cls, *_: Any, **__: Any) -> "_Inert":
+    def __new__(cls, *_: object, **__: object) -> "_Inert":
         return super().__new__(cls)
 
-    def __init__(self, *_: Any, **__: Any) -> None: ...
+    def __init__(self, *_: object, **__: object) -> None: ...
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state: object) -> None:
         self.held = state
 
-    def __setitem__(self, key: Any, value: Any) -> None: ...
-    def __call__(self, *_: Any, **__: Any) -> "_Inert":
+    def __setitem__(self, key: object, value: object) -> None: ...
+    def __call__(self, *_: object, **__: object) -> "_Inert":
         return self
 
-    def append(self, value: Any) -> None: ...
-    def extend(self, values: Any) -> None: ...
-    def add(self, value: Any) -> None: ...
+    def append(self, value: object) -> None: ...
+    def extend(self, values: object) -> None: ...
+    def add(self, value: object) -> None: ...
 
     def is_module(self) -> bool:
         """Whether it has what every torch.nn.Module has."""
@@ -378,7 +378,7 @@ _TENSOR = _Inert()
 class _Outliner(pickle.Unpickler):
     """Reads the outline of a pickle: every class and function of it is an `_Inert`, so that nothing is imported or run."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         super().__init__(file)
         self.found: list[str] = []
 
@@ -391,7 +391,7 @@ class _Outliner(pickle.Unpickler):
             self.found.append(f"{module}.{name}")
         return type(name, (_Inert,), {"__qualname__": f"{module}.{name}"})
 
-    def persistent_load(self, pid: Any) -> Any:
+    def persistent_load(self, pid: object) -> Any:
         return None
 
 

@@ -1,7 +1,7 @@
 """Networks in wrappers: torch.compile's and DataParallel's, which compute the same, and ours, which have another forward."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, TypeVar
 
 from torch import fx, nn
@@ -41,7 +41,7 @@ class Wrapper(nn.Module):
         same._hold(network)
         return same
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Any:
         """What the network computes; its hooks have been called."""
         return self.network.forward(*args, **kwargs)
 
@@ -50,7 +50,7 @@ class Wrapper(nn.Module):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.network, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         setattr(self.network, name, value)
 
     def __delattr__(self, name: str) -> None:
@@ -67,13 +67,13 @@ class Wrapper(nn.Module):
         self.network.train(mode)
         return self
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+    def state_dict(self, *args: object, **kwargs: object) -> Any:
         """Of the network."""
         return self.network.state_dict(*args, **kwargs)
 
-    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """As the network does."""
-        return self.network.load_state_dict(*args, **kwargs)
+        return self.network.load_state_dict(state_dict, strict, assign)
 
     def _get_name(self) -> str:
         return class_name(self.network)
@@ -82,7 +82,7 @@ class Wrapper(nn.Module):
 class Uncompiled(Wrapper):
     """A network whose class has a compiled forward, run by its own code."""
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Any:
         """What the code of the class computes."""
         return getattr(type(self.network).forward, ORIGINAL)(self.network, *args, **kwargs)
 
@@ -99,7 +99,7 @@ def wrapper_of(model: nn.Module, kind: type[W]) -> W | None:
     return None
 
 
-def class_name(model: Any) -> str:
+def class_name(model: object) -> str:
     """The name of a network's class, which is not that of our wrappers."""
     while isinstance(model, Wrapper):
         model = model.network
@@ -113,7 +113,7 @@ def entry_point(model: nn.Module) -> Callable[..., Any]:
     return model.forward
 
 
-def unwrapped(model: Any) -> Any:
+def unwrapped(model: object) -> Any:
     """The same network, with the same tensors, run by its own code: hooks fire, and its operations can be followed.
 
     Taken off, at the top and around submodules: torch.compile (of a module, in place, or of `forward`), DataParallel,

@@ -1,7 +1,5 @@
 """Labels: int64 wherever they come in, because torch takes uint8 for a mask and refuses other types; and shares of classes."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -19,7 +17,7 @@ def class_labels(labels: Tensor, reader: str) -> Tensor:
     return as_labels(labels)
 
 
-def as_shares(shares: Any) -> Tensor:
+def as_shares(shares: object) -> Tensor:
     """(parents, classes) float64 of each parent's shares, or counts, of each class's training samples.
 
     Args:
@@ -31,10 +29,10 @@ def as_shares(shares: Any) -> Tensor:
     try:
         if hasattr(shares, "__array__"):
             rows = (
-                shares if isinstance(shares, Tensor) else torch.tensor(shares.__array__().tolist(), dtype=torch.float64)
+                shares if isinstance(shares, Tensor) else torch.tensor(shares.__array__().tolist(), dtype=torch.float64)  # type: ignore[attr-defined]
             )
         else:
-            rows = torch.stack([torch.as_tensor(row, dtype=torch.float64) for row in shares])
+            rows = torch.stack([torch.as_tensor(row, dtype=torch.float64) for row in shares])  # type: ignore[attr-defined]
         if rows.is_complex():
             raise ValueError("complex numbers")
         tensor = rows.to(torch.float64)
@@ -66,7 +64,7 @@ def why_no_labels(labels: Tensor) -> str | None:
     return f"{said} Leave out what is no class of a sample."
 
 
-def as_labels(labels: Any) -> Tensor:
+def as_labels(labels: object) -> Tensor:
     """Whole numbers of any type as int64, on their device; anything else as it is, to be refused where labels are needed."""
     tensor = torch.as_tensor(labels)
     whole = not (tensor.dtype.is_floating_point or tensor.dtype.is_complex or tensor.dtype == torch.bool)

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 
-def find(table: Mapping[str, Any], name: Any, what: str) -> Any:
+def find(table: Mapping[str, Any], name: object, what: str) -> Any:
     """The table's entry for `name`; a function passes through, so that a user's own needs no registration.
 
     Raises:
@@ -15,7 +15,7 @@ def find(table: Mapping[str, Any], name: Any, what: str) -> Any:
     return name if callable(name) else table[known_name(table, name, what)]
 
 
-def known_name(table: Mapping[str, Any], name: Any, what: str) -> str:
+def known_name(table: Mapping[str, Any], name: object, what: str) -> str:
     """The name as the table writes it: `kf-linear` is as good as `KF-Linear`.
 
     Raises:
@@ -33,7 +33,7 @@ def _plain(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-def made(table: Mapping[str, type], value: Any, what: str, **options: Any) -> Any:
+def made(table: Mapping[str, type], value: object, what: str, **options: object) -> Any:
     """The object that a name, a class, or an object of one stands for; a function passes through where it can do the work.
 
     A class need not be in the table: any of the tables' base is as good. A function can do what is one call, as a
@@ -74,7 +74,7 @@ def base_of(table: Mapping[str, type]) -> type:
     return next(cls for cls in first.__mro__ if all(issubclass(other, cls) for other in others))
 
 
-def name_of(table: Mapping[str, type], value: Any) -> str:
+def name_of(table: Mapping[str, type], value: object) -> str:
     """The table's name for one of its classes, an object of one, or a name however it is written; of a function its own."""
     if isinstance(value, str):
         return known_name(table, value, "name")

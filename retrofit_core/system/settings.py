@@ -37,7 +37,7 @@ class Range:
     without_low: bool = False
     without_high: bool = False
 
-    def holds(self, value: Any) -> bool:
+    def holds(self, value: object) -> bool:
         """Whether a value, of any type, is one of these numbers; true, false, NaN and infinity are none."""
         if isinstance(value, bool) or not isinstance(value, Integral if self.whole else Real):
             return False
@@ -82,7 +82,7 @@ class Setting:
         """Whether it can be written as text, so that a command line or a form can offer it."""
         return bool(self.kinds or self.words)
 
-    def takes(self, value: Any) -> bool:
+    def takes(self, value: object) -> bool:
         """Whether a value has one of the kinds and is in range; a whole number is a number, true is none."""
         if self.check is not None:
             return not self.check(value)
@@ -100,7 +100,7 @@ class Setting:
             return bool({int, float} & set(self.kinds)) and (self.range is None or self.range.holds(value))
         return isinstance(value, Real) and float in self.kinds and (self.range is None or self.range.holds(value))
 
-    def normalised(self, value: Any) -> Any:
+    def normalised(self, value: object) -> Any:
         """A value that it takes, in the one form in which it is stored: numbers of numpy as Python's own, a whole number
         as 2.0 where only numbers are taken, lists as tuples, one name as a list of one."""
         if isinstance(value, str) and tuple in self.kinds:
@@ -202,7 +202,7 @@ def settings_of(value: type) -> dict[str, Setting]:
     return settings
 
 
-def check_setting(setting: Setting, value: Any) -> None:
+def check_setting(setting: Setting, value: object) -> None:
     """Refuse a value outside of an object, as a keyword that decides nothing else.
 
     Raises:
@@ -224,7 +224,7 @@ SAMPLES_SETTING = Setting(
 )
 
 
-def check_seed(seed: Any) -> None:
+def check_seed(seed: object) -> None:
     """Refuse a value that is not a seed.
 
     Raises:

@@ -5,7 +5,10 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 def floats(text: str) -> tuple[float, ...]:
@@ -62,13 +65,13 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def changed(value: Any) -> dict[str, Any]:
+def changed(value: "DataclassInstance") -> dict[str, Any]:
     """The fields of a dataclass that differ from their defaults, by name."""
     fields = {entry.name: entry for entry in dataclasses.fields(value)}
     return {name: getattr(value, name) for name, entry in fields.items() if getattr(value, name) != entry.default}
 
 
-def option_words(value: Any, without: Collection[str] = ()) -> list[str]:
+def option_words(value: "DataclassInstance", without: Collection[str] = ()) -> list[str]:
     """The options of a command line that give the fields of a dataclass, where they differ from their defaults.
 
     Args:
@@ -116,7 +119,7 @@ def written_options(options: Mapping[str, Any] | None) -> list[str]:
     return [f"{name}={_written(value)}" for name, value in (options or {}).items()]
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     if isinstance(value, (tuple, list)):
         return "".join(f"{word}," for word in value) if len(value) < 2 else ",".join(value)
     return value if isinstance(value, str) else json.dumps(value)

@@ -75,7 +75,7 @@ class TrainConfig:
         return facts
 
     @classmethod
-    def from_json(cls, facts: Any) -> "TrainConfig":
+    def from_json(cls, facts: object) -> "TrainConfig":
         """The inverse of `to_json`.
 
         Raises:
@@ -117,7 +117,7 @@ class TrainConfig:
         return shlex.join(["retrofit", "train", *option_words(self), "--out", str(folder or self.folder)])
 
 
-def _is_kind(value: Any, default: Any) -> bool:
+def _is_kind(value: object, default: object) -> bool:
     """Whether a JSON value may stand where the default stands; what has no default is checked where it is used."""
     if isinstance(default, bool):
         return isinstance(value, bool)

@@ -30,7 +30,7 @@ class Best:
     epoch: int = 0
     state: dict[str, Tensor] = field(default_factory=dict)
 
-    def offer(self, epoch: int, quality: Any) -> None:
+    def offer(self, epoch: int, quality: object) -> None:
         """Keep the module's present state if it is better than every one before."""
         if not self.state or quality > self.quality:
             self.quality, self.epoch = quality, epoch

@@ -67,7 +67,7 @@ def evaluate_parents(
     return {name: measured(logits, images.labels[rows], len(images.classes)) for name, logits in named.items()}
 
 
-def rows_of(images: Images, rows: Any = None) -> Tensor:
+def rows_of(images: Images, rows: object = None) -> Tensor:
     """Row numbers (n,) int64 of a split; None stands for all.
 
     Raises:
@@ -189,7 +189,7 @@ def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, de
     return outputs.float().cpu()
 
 
-def ensemble(models: Sequence[nn.Module], combine: str | Combination = "softmax", shares: Any = None) -> nn.Module:
+def ensemble(models: Sequence[nn.Module], combine: str | Combination = "softmax", shares: object = None) -> nn.Module:
     """Average classifiers: an entry of COMBINATIONS, or a function (logits (models, n, classes), shares) ->
     (n, classes).
 
@@ -210,7 +210,7 @@ def ensemble(models: Sequence[nn.Module], combine: str | Combination = "softmax"
     return Ensemble(models, function, None if shares is None else _shares(shares, len(models)))
 
 
-def _shares(counts: Any, n_models: int) -> Tensor:
+def _shares(counts: object, n_models: int) -> Tensor:
     shares = as_shares(counts).float()
     if len(shares) != n_models:
         raise ValueError(

@@ -136,7 +136,7 @@ def _start_at_parents(step: Step, A: Tensor) -> None:
     too, of the same name and shape; the others keep the target's.
     """
     level = step.level
-    carried = {own.name for own in level.carried}
+    carried = {entry.name for entry in level.carried}
     tensors = {name: tensor for name, tensor in level.state().items() if name not in carried}
     first = {name: tensor for parent in step.walk.parents[0] for name, tensor in parent.state().items()}
     shared = {name: first[name] for name in tensors if name in first and first[name].shape == tensors[name].shape}

@@ -51,7 +51,7 @@ def head_sums(walk: Walk, index: int, parents: Sequence[Heads]) -> HeadSums:
             rows: list[list[Tensor]] = [[], [], [], []]
             for levels, heads, boundary in zip(walk.parents, parents, boundaries, strict=True):
                 maps = attention_maps(levels, heads, boundary)
-                q, k = (of_heads(levels, heads, made, boundary) for made in (heads.query, heads.key))
+                q, k = (of_heads(levels, heads, places, boundary) for places in (heads.query, heads.key))
                 tokens = (q, k - k.mean(2, keepdim=True), mixed_values(levels, heads, boundary))
                 flat = [
                     maps.movedim(1, -1).flatten(0, -2),
@@ -148,8 +148,8 @@ def value_basis(mixed: Tensor, outgoing: Tensor, d: int, first: int) -> Tensor:
     C, _ = _roots(mixed)
     added = outgoing @ C  # its products are those of c outgoing'
     _, S, V = torch.linalg.svd(added, full_matrices=False)
-    kept = int((S[:d] > CUTOFF**0.5 * S[0]).sum())
-    U = added @ V[:kept].T / S[:kept]
+    rank = int((S[:d] > CUTOFF**0.5 * S[0]).sum())
+    U = added @ V[:rank].T / S[:rank]
     A = outgoing.T @ U
     return _padded(A @ _turn(A.T @ mixed[:, :first]), d)
 
@@ -158,8 +158,8 @@ def _roots(gram: Tensor) -> tuple[Tensor, Tensor]:
     """The square root of a Gram matrix and its pseudo-inverse."""
     values, vectors = torch.linalg.eigh(gram)
     root = values.clamp_min(0).sqrt()
-    kept = values > CUTOFF * values[-1].clamp_min(1e-300)
-    inverse = torch.where(kept, 1 / root.clamp_min(1e-300), 0.0)
+    large = values > CUTOFF * values[-1].clamp_min(1e-300)
+    inverse = torch.where(large, 1 / root.clamp_min(1e-300), 0.0)
     return (vectors * root) @ vectors.T, (vectors * inverse) @ vectors.T
 
 
@@ -215,8 +215,8 @@ def _outgoing(parents: Sequence[Sequence[Level]], heads: Sequence[Heads], stream
     """(D, n) the weights of the layers that read the values, onto the fused stream where its groups are known; else onto each
     parent's own neurons."""
     weights = [
-        levels[own.reader].form.layers[0].weight.detach().flatten(1).double()[:, own.columns.flatten()]
-        for levels, own in zip(parents, heads, strict=True)
+        levels[attention.reader].form.layers[0].weight.detach().flatten(1).double()[:, attention.columns.flatten()]
+        for levels, attention in zip(parents, heads, strict=True)
     ]
     together = torch.block_diag(*weights)
     return together if stream is None else stream.T.to(together) @ together

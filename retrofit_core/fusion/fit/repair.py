@@ -34,14 +34,14 @@ def repaired(step: Step, sums: Moments | Rows, V: Tensor, A: Tensor, strength: f
     D = torch.ones(len(xx), 1).to(xx)
     D[-1:] = 1 - float(sums.bias)
     start, best = V, V
-    held = list(step.branch(A)) if _fits(step, V) else None  # else computed again at each pass
-    gradient, missed, lacking, slope = _pass(step, V, A, held)
+    batches = list(step.branch(A)) if _fits(step, V) else None  # else computed again at each pass
+    gradient, missed, lacking, slope = _pass(step, V, A, batches)
     bound = slope**2
     error = missed.sum()
     factor = _factor(xx, D, bound, strength)
     for _ in range(PASSES):
         V = best - torch.cholesky_solve(gradient + strength * D * (best - start), factor)
-        new_gradient, new_missed, _, _ = _pass(step, V, A, held)
+        new_gradient, new_missed, _, _ = _pass(step, V, A, batches)
         new_error = new_missed.sum() + strength * (D * (V - start) ** 2).sum()
         if not new_error < error:
             bound = 2 * bound
@@ -66,18 +66,18 @@ def _factor(xx: Tensor, D: Tensor, bound: float, strength: float) -> Tensor:
 
 
 def _pass(
-    step: Step, V: Tensor, A: Tensor, held: Sequence[tuple[Tensor, Tensor, Tensor]] | None
+    step: Step, V: Tensor, A: Tensor, batches: Sequence[tuple[Tensor, Tensor, Tensor]] | None
 ) -> tuple[Tensor, Tensor, Tensor, float]:
     """x' (g'(x V) (g(x V) + h - T)) (p, d); (d,) squared misses; (d,) |h - T|^2; the largest |g'|."""
     form = step.level.form
     assert isinstance(form, Activated)
     gradient, missed, lacking, slope = torch.zeros_like(V), V.new_zeros(V.shape[1]), V.new_zeros(V.shape[1]), 0.0
-    for x, h, T in held or step.branch(A):
+    for x, h, T in batches or step.branch(A):
         with torch.enable_grad():
             u = (x @ V.to(x.dtype)).requires_grad_()
-            made = form.function(u)
-            (slopes,) = torch.autograd.grad(made.sum(), u)
-        left = made.detach() + h - T
+            outputs = form.function(u)
+            (slopes,) = torch.autograd.grad(outputs.sum(), u)
+        left = outputs.detach() + h - T
         gradient += (x.T @ (slopes * left)).double()
         missed += left.double().square().sum(0)
         lacking += (h - T).double().square().sum(0)

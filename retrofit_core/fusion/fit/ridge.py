@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -24,10 +24,10 @@ IN_BLOCKS, WITH_ATTENTIONS = "0.03x", "0.003x"
 DEAD = 1e-6
 
 
-def why_no_ridge(value: Any) -> str:
+def why_no_ridge(value: object) -> str:
     """What a ridge may be, for anything else; see `Setting.check`."""
     try:
-        ridge_strength(value, 1.0, "zero")
+        ridge_strength(value, 1.0, "zero")  # type: ignore[arg-type]  # what it is, is asked here
     except (ValueError, TypeError):
         return "'auto', a number from 0, or a multiple of the mean input energy such as '0.1x'"
     return ""
@@ -168,9 +168,9 @@ def _as_varied(sums: Moments | Rows, solution: Solution) -> Solution:
 
     def weights(A: Tensor) -> Tensor:
         centre = means @ A
-        own = ((A * (sums.zz @ A)).sum(0) / sums.rows - centre**2).clamp_min(0).sqrt()
-        alive = own > DEAD * deviations.max()
-        factor = torch.where(alive, (deviations @ A) / own.clamp_min(1e-300), 1.0)
+        spread = ((A * (sums.zz @ A)).sum(0) / sums.rows - centre**2).clamp_min(0).sqrt()
+        alive = spread > DEAD * deviations.max()
+        factor = torch.where(alive, (deviations @ A) / spread.clamp_min(1e-300), 1.0)
         V = solution.weights(A) * factor
         if sums.bias:
             V[-1] += (1 - factor) * centre

@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-def as_importance(importance: str | Importance | Callable[..., Any], **options: Any) -> Importance:
+def as_importance(importance: str | Importance | Callable[..., Any], **options: object) -> Importance:
     """The value that a name, a class or a function stands for.
 
     Args:
@@ -54,7 +54,7 @@ def as_importance(importance: str | Importance | Callable[..., Any], **options: 
         ValueError: an unknown name, or a field that the score does not have or take.
     """
     if callable(importance) and not isinstance(importance, (type, Importance)):
-        shared = {name: options.pop(name) for name in ("data", "normalise_scores") if name in options}
+        shared: dict[str, Any] = {name: options.pop(name) for name in ("data", "normalise_scores") if name in options}
         return Custom(function=importance, options=options, **shared)
     return made({**IMPORTANCE, "custom": Custom}, importance, "importance", **options)
 
@@ -89,7 +89,7 @@ def importance_scores(
     *,
     monitor: Monitor | None = None,
     add_up: Callable[[Tensor], Tensor] | None = None,
-    **options: Any,
+    **options: object,
 ) -> Scores:
     """Scores of one parent's neurons at every level, + 1e-8, normalised to sum 1 per level.
 

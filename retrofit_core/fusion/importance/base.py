@@ -58,7 +58,7 @@ class Importance(Value):
         if "title" not in vars(cls):
             cls.title = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", cls.__name__).capitalize()
 
-    def on(self, data: Any) -> Self:
+    def on(self, data: object) -> Self:
         """The same score on these data.
 
         Raises:

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -93,7 +93,7 @@ def _along_embeddings(run: Run, whole: Tensor, x: Tensor, point: float, *, with_
     """The same where some inputs are whole numbers: these stay, and what each nn.Embedding makes is scaled."""
     thread = threading.get_ident()
 
-    def scale(module: nn.Module, _: Any, output: Tensor) -> Tensor | None:
+    def scale(module: nn.Module, _: object, output: Tensor) -> Tensor | None:
         if not isinstance(module, nn.Embedding) or threading.get_ident() != thread:
             return None
         return (output.detach() * point).requires_grad_(torch.is_grad_enabled())

@@ -113,7 +113,7 @@ def _attributions(network: nn.Sequential, x: Tensor, y: Tensor) -> list[Tensor]:
     outputs: list[Tensor] = []
     gradients: dict[int, Tensor] = {}
 
-    def keep(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
+    def keep(module: nn.Module, inputs: object, output: Tensor) -> Tensor:
         output.requires_grad_()
         index = len(outputs)
         outputs.append(output.detach().clone())

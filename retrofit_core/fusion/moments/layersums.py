@@ -67,8 +67,8 @@ class PartwiseSums:
     def __init__(self, level: Level, form: Partwise, parts: Tensor, *, dtype: torch.dtype) -> None:
         self.level, self.form, self.dtype = level, form, dtype
         if form.adds:
-            own = torch.arange(level.width, device=parts.device) // (level.width // form.parts)
-            parts = torch.cat([parts, own])
+            of_stream = torch.arange(level.width, device=parts.device) // (level.width // form.parts)
+            parts = torch.cat([parts, of_stream])
         self.sums = PartSums(parts, form.parts, form.inputs_per_neuron + form.bias, bias=form.bias)
 
     def add(self, h: Tensor, z: Tensor, beside: Sequence[Tensor] = ()) -> None:

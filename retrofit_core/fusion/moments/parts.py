@@ -133,8 +133,8 @@ def solve_parts(sums: PartMoments, ridge: float | str, *, toward: Tensor | None 
 
 def _inverse(values: Tensor, least: float) -> Tensor:
     """(G, p) 1 / eigenvalue, 0 for those that are no more than `least` of their part's largest."""
-    kept = values > least * values[:, -1:].clamp_min(0)
-    return torch.where(kept, 1 / values.clamp_min(1e-300), 0.0)
+    large = values > least * values[:, -1:].clamp_min(0)
+    return torch.where(large, 1 / values.clamp_min(1e-300), 0.0)
 
 
 def _projected(right: Tensor, vectors: Tensor, inverse: Tensor, columns: Tensor) -> Tensor:

@@ -75,8 +75,8 @@ def _pseudo_inverse(sums: Moments) -> Solution:
     xx, xz = sums.xx, sums.xz
     values, vectors = torch.linalg.eigh(xx)
     eps = max(torch.finfo(xx.dtype).eps, sums.rounding)
-    kept = values > len(values) * eps * values[-1].clamp_min(0)
-    vectors, values = vectors[:, kept], values[kept]
+    large = values > len(values) * eps * values[-1].clamp_min(0)
+    vectors, values = vectors[:, large], values[large]
     phi = (vectors.T @ xz) / values.sqrt()[:, None]
     back = vectors / values.sqrt()
     return Solution(phi.T @ phi, 0.0, lambda A: back @ (phi @ A), partial(squared_misses, sums))
@@ -117,8 +117,8 @@ def _pseudo_inverse_rows(sums: Rows) -> Solution:
     """The same pseudo-inverse, column of ones included, from the eigenvectors of x x'."""
     x, z = sums.x, sums.z
     values, vectors = torch.linalg.eigh(x @ x.T)
-    kept = values > x.shape[1] * torch.finfo(x.dtype).eps * values[-1].clamp_min(0)
-    vectors, values = vectors[:, kept], values[kept]
+    large = values > x.shape[1] * torch.finfo(x.dtype).eps * values[-1].clamp_min(0)
+    vectors, values = vectors[:, large], values[large]
     phi = vectors.T @ z
     back = vectors / values
     return Solution(phi.T @ phi, 0.0, lambda A: x.T @ (back @ (phi @ A)), partial(squared_misses, sums))

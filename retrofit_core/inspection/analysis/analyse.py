@@ -13,7 +13,7 @@ from ...data.sampling import balanced
 from ...fusion.algorithm import FusionPlan, Retrofit
 from ...fusion.eligibility import output_shape
 from ...fusion.fit import missing_targets
-from ...fusion.grouping import SameIndex, alike
+from ...fusion.grouping import Grouper, SameIndex, alike
 from ...fusion.importance import IMPORTANCE, as_importance
 from ...fusion.importance.parents import parents_scores
 from ...fusion.joint_spaces import Levels
@@ -51,9 +51,9 @@ CONSTANT = 1e-12
 def analyse(
     models: Sequence[nn.Module],
     result: FusionResult,
-    data: Any,
+    data: object,
     *,
-    importance_data: Any = "fusion",
+    importance_data: object = "fusion",
     test: Images | None = None,
     runtime: Runtime | None = None,
 ) -> Analysis:
@@ -81,12 +81,11 @@ def analyse(
     why_no_accuracy = _why_no_accuracy(task, test)
     clock = devices.Stopwatch(device)
     _check_levels(plan.levels, reports, len(task.inputs))
-    inputs = task.inputs.to(task.dtype)
     pairs = parents_data(importance_data, (task.inputs, task.labels), len(models))
     with clock.phase("importance"):
         scores, missing = _all_scores(retrofit, plan, reports, config, pairs, device, monitor)
     inner = _named(monitor, "analysis: levels")
-    walk = Walk(plan.levels, inputs, replace(plain, monitor=inner), seed=task.seed, reports=reports)
+    walk = Walk(plan.levels, task.inputs, replace(plain, monitor=inner), seed=task.seed, reports=reports)
     walk.stopwatch = clock
     levels = []
     for step in walk:
@@ -281,7 +280,7 @@ def _mapped(step: Step) -> tuple[Tensor | None, str]:
 
 
 def _groups(
-    grouping: Any,
+    grouping: Grouper,
     index: int,
     fixed: bool,
     report: LevelReport,

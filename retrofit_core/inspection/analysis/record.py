@@ -1,6 +1,7 @@
 """The analysis as an object and as two files of a run's record: analysis.json and analysis.npz."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,7 @@ def _numpy(tensor: Tensor) -> np.ndarray:
     return tensor.detach().cpu().numpy()
 
 
-def _read_level(facts: dict[str, Any], arrays: Any, index: int) -> LevelAnalysis:
+def _read_level(facts: dict[str, Any], arrays: Mapping[str, np.ndarray], index: int) -> LevelAnalysis:
     def read(name: str) -> Tensor:
         return torch.from_numpy(arrays[f"{index}/{name}"])
 

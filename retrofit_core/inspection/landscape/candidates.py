@@ -1,7 +1,6 @@
 """The networks of a fusion that a plane may go through: parents, aligned parents, their average, fused, fine-tuned."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import nn
@@ -23,7 +22,7 @@ def networks_of(
     tuned: nn.Module | None = None,
     *,
     align: str | None = None,
-    data: Any = None,
+    data: object = None,
     device: str | torch.device | None = "auto",
     monitor: Monitor | None = None,
 ) -> dict[str, nn.Module]:

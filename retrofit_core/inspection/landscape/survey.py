@@ -248,7 +248,7 @@ def keep(surveys: Iterable[Survey], folder: str | FilePath) -> Survey:
     return latest
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """A value of a survey in JSON types."""
     if isinstance(value, Tensor):
         return _plain(value.tolist())
@@ -261,7 +261,7 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
-def _loss(value: Any) -> Any:
+def _loss(value: object) -> Any:
     """A loss that was no number is one that is too large."""
     return float("inf") if value is None else value
 

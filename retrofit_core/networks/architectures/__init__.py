@@ -6,7 +6,7 @@ builder's keywords. Built models carry theirs as `model.spec`.
 
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -74,7 +74,7 @@ LONGEST = 200  # characters of a word in a spec
 OTHERS = "package.module:function, timm:NAME, torchvision:NAME"
 
 
-def is_foreign(name: Any) -> bool:
+def is_foreign(name: object) -> bool:
     """Whether an architecture is a factory of others: a user's own, or a library's."""
     return user_code.is_own(name) or libraries.is_library(name)
 
@@ -118,7 +118,7 @@ def _factory(name: str) -> Any:
     return libraries.factory(name) if libraries.is_library(name) else user_code.factory(name)
 
 
-def _built(name: str, make: Any, spec: dict[str, Any]) -> nn.Module:
+def _built(name: str, make: Callable[..., object], spec: dict[str, Any]) -> nn.Module:
     """What a factory of others makes. On the CPU also where others are built without memory: not all can be."""
     keywords = {key: value for key, value in spec.items() if key not in user_code.OURS}
     wrong = [key for key, value in keywords.items() if key in libraries.REFUSED or not _is_plain(value)]
@@ -144,7 +144,7 @@ def _built(name: str, make: Any, spec: dict[str, Any]) -> nn.Module:
     return model
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     """Whether a file may hand it to a library's builder."""
     if isinstance(value, list):
         return len(value) <= DEEPEST and all(map(_is_plain, value))
@@ -247,7 +247,7 @@ def completed(spec: Mapping[str, Any], state: Mapping[str, Tensor]) -> dict[str,
     return {**((look(shapes) if look else None) or {}), **spec}
 
 
-def _check(name: Any, builder: type[nn.Module], keywords: dict[str, Any]) -> None:
+def _check(name: str, builder: type[nn.Module], keywords: dict[str, Any]) -> None:
     """Refuse keywords that the builder does not know, misses or cannot use."""
     parameters = inspect.signature(builder).parameters
     required = [key for key, entry in parameters.items() if entry.default is entry.empty]
@@ -261,7 +261,7 @@ def _check(name: Any, builder: type[nn.Module], keywords: dict[str, Any]) -> Non
             raise ValueError(f"architecture {name!r}: {key!r} cannot be {str(value)[:80]}.")
 
 
-def _is_usable(key: str, value: Any) -> bool:
+def _is_usable(key: str, value: object) -> bool:
     if key in ("bias", "batch_norm", "bottleneck", "imagenet_stem"):
         return isinstance(value, bool)
     if key in ("plan", "sizes", "widths", "layers"):
@@ -271,11 +271,11 @@ def _is_usable(key: str, value: Any) -> bool:
     return _is_count(value, DEEPEST if key == "depth" else LARGEST)
 
 
-def _is_count(value: Any, largest: int = LARGEST) -> bool:
+def _is_count(value: object, largest: int = LARGEST) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= largest
 
 
-def _is_list_of_counts(values: Any, key: str) -> bool:
+def _is_list_of_counts(values: object, key: str) -> bool:
     if not isinstance(values, list | tuple) or not 1 <= len(values) <= DEEPEST:
         return False
     counts = [value for value in values if not (key == "plan" and value == vgg.POOL)]

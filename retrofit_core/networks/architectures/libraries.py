@@ -28,7 +28,7 @@ PLAIN = {"aux_logits": False, "init_weights": True}
 WITH_AUXILIARY = ("googlenet", "inception_v3")
 
 
-def is_library(name: Any) -> bool:
+def is_library(name: object) -> bool:
     """Whether the name of an architecture is that of a network of a library."""
     return isinstance(name, str) and name.partition(":")[0] in LIBRARIES and ":" in name
 

@@ -72,7 +72,7 @@ class NeuronAxes:
         for norms in (False, True):  # a BatchNorm decides only if no layer before it does: it may normalise positions
             makers = self._makers(node, norms)
             others = {maker for maker, _ in makers}
-            axes = (own if maker is node else self._alone(node, maker, own, others) for maker, own in makers)
+            axes = (axis if maker is node else self._alone(node, maker, axis, others) for maker, axis in makers)
             if makers:
                 return next((axis for axis in axes if axis is not None), None)
         return 1  # nothing but the input, whose neurons are not fused
@@ -113,7 +113,7 @@ class NeuronAxes:
         return isinstance(source, fx.Node) and isinstance(self.modules.get(source.target), nn.MultiheadAttention)
 
     @torch.no_grad()
-    def _alone(self, node: fx.Node, maker: fx.Node, own: int, others: set[fx.Node]) -> int | None:
+    def _alone(self, node: fx.Node, maker: fx.Node, axis: int, others: set[fx.Node]) -> int | None:
         """The axis of a node's output on which a changed neuron of a layer changes the smallest part.
 
         Args:
@@ -122,10 +122,12 @@ class NeuronAxes:
         if not self.values:
             self.interpreter.run(self.example)
             self.values = dict(self.interpreter.env)
-        made, before = self.values[maker], self.values[node]
-        for neuron in torch.linspace(0, made.shape[own] - 1, PROBES).long().unique().tolist():  # some may go elsewhere
-            changed = made.clone()
-            line = changed.select(own, neuron)
+        outputs, before = self.values[maker], self.values[node]
+        for neuron in (
+            torch.linspace(0, outputs.shape[axis] - 1, PROBES).long().unique().tolist()
+        ):  # some may go elsewhere
+            changed = outputs.clone()
+            line = changed.select(axis, neuron)
             line += (line.abs().max() + 1) * torch.randn(line.shape, generator=_seeded()).to(line)
             gap = (self._again(node, maker, changed, others) - before).abs()
             differs = gap > 1e-4 * gap.max()

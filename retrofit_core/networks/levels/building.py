@@ -45,28 +45,28 @@ def build_level(
     """
     holders = [node for node in segment.nodes if parameter_count(node, modules)]
     owners = [node for node in holders if not (adding and _is_vector(node, modules))]
-    made = _last_sum(segment, owners, modules) if adding and head and len(owners) > 1 else segment.after
-    summed, stream = _summed(made, owners, modules) if adding else ([], None)
+    output = _last_sum(segment, owners, modules) if adding and head and len(owners) > 1 else segment.after
+    summed, stream = _summed(output, owners, modules) if adding else ([], None)
     layers = summed or owners
     why = _why_not_affine(owners, summed, modules)
     follows = "" if why or summed else _follows(segment, owners, modules)
     if follows and adding and head and _makes_classes(owners[0], segment.after, modules):
-        made = owners[0]
+        output = owners[0]
     else:
         why = why or follows
-    function = _function(made, summed, modules)
+    function = _function(output, summed, modules)
     form = Opaque(why=why) if why else _form(segment, layers, stream, function, modules, parts, adding=adding)
     alive = tuple(
         _alive(node, name, axes, parts, maker, end=node is segment.after)
         for node, maker in zip(segment.alive, segment.makers, strict=True)
     )
     at = segment.alive.index(segment.after)
-    end = alive[at] if made is segment.after else _alive(made, name, axes, {}, segment.makers[at], end=True)
+    end = alive[at] if output is segment.after else _alive(output, name, axes, {}, segment.makers[at], end=True)
     return Level(
         name=name,
         module=graph_module(segment.nodes, segment.before, segment.alive, modules, parts, parts),
         form=form,
-        output=Output(**asdict(end), at=at, node=made.name, tail=made is not segment.after),
+        output=Output(**asdict(end), at=at, node=output.name, tail=output is not segment.after),
         head=head,
         alive=alive,
         folds=tuple(fold for node in owners for fold in folds.get(str(node.target), ())),
@@ -230,7 +230,7 @@ def _keeps_neurons(
     return bool((itself | (owner == NOBODY)).all())
 
 
-def _tensors(part: Any) -> list[Tensor]:
+def _tensors(part: nn.Module | Tensor) -> list[Tensor]:
     return [*part.parameters(), *part.buffers()] if isinstance(part, nn.Module) else [part]
 
 
@@ -280,6 +280,6 @@ def _follows(segment: Segment, layers: list[fx.Node], modules: dict[Any, Any]) -
 
 def _makes_classes(layer: fx.Node, output: fx.Node, modules: dict[Any, Any]) -> bool:
     """Whether the network's last layer makes one neuron for each class, sample by sample, whatever follows."""
-    made, classes = layer.meta["value"], output.meta["value"]
+    shape, classes = layer.meta["value"], output.meta["value"]
     axis = -1 if isinstance(modules[layer.target], nn.Linear) else 1
-    return made[0] == classes[0] and made[axis] == classes[-1]
+    return shape[0] == classes[0] and shape[axis] == classes[-1]

@@ -67,8 +67,8 @@ class Form:
         tensors = (tensors,) if isinstance(tensors, Tensor) else tensors
         return (tensors[:-1], tensors[-1]) if self.adds else (tensors, None)
 
-    def made(self, boundary: Boundary) -> Tensor:
-        """The layers' own outputs, added up."""
+    def outputs(self, boundary: Boundary) -> Tensor:
+        """(B, ...) the layers' own outputs, added up."""
         inputs, _ = self.read(boundary)
         outputs: list[Tensor] = [layer(x) for layer, x in zip(self.layers, inputs, strict=True)]
         return sum(outputs[1:], outputs[0])

@@ -88,5 +88,5 @@ def _integer(node: fx.Node, graph: fx.Graph, start: fx.Node, samples: int, copy_
     return node.meta["value"]
 
 
-def _is_shape(node: Any) -> bool:
+def _is_shape(node: object) -> bool:
     return isinstance(node, fx.Node) and isinstance(node.meta.get("value"), torch.Size) and not node.meta["is_tensor"]

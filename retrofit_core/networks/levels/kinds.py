@@ -81,6 +81,6 @@ def parameter_count(node: fx.Node, modules: dict[Any, Any]) -> int:
     return target.numel() if isinstance(target, nn.Parameter) else 0
 
 
-def argument(node: fx.Node, name: str, position: int, default: Any) -> Any:
+def argument(node: fx.Node, name: str, position: int, default: object) -> Any:
     """An argument of a function or method, by name or position."""
     return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)

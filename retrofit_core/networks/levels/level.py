@@ -257,7 +257,7 @@ def merged(levels: Sequence[Level]) -> Level:
     )
 
 
-def compose(levels: Iterable[Level], x: Any) -> Any:
+def compose(levels: Iterable[Level], x: Boundary) -> Any:
     """Run levels one after the other: from boundary to boundary."""
     for level in levels:
         x = level.module(x)

@@ -61,17 +61,17 @@ def _inputs(node: fx.Node) -> list[fx.Node]:
 def _open(graph: fx.Graph, node: fx.Node, layer: nn.MultiheadAttention, modules: dict[Any, Any]) -> None:
     path, split = str(node.target), (layer.num_heads, layer.head_dim)
 
-    def add(made: fx.Node) -> fx.Node:
-        made.meta["nn_module_stack"] = node.meta.get("nn_module_stack", {})
-        return made
+    def add(new: fx.Node) -> fx.Node:
+        new.meta["nn_module_stack"] = node.meta.get("nn_module_stack", {})
+        return new
 
     with graph.inserting_before(node):
         heads = []
         for number, (part, source) in enumerate(zip(PARTS, _inputs(node), strict=True)):
             modules[f"{path}.{part}"] = _view(layer, number)
             source = source if layer.batch_first else add(graph.call_method("transpose", (source, 0, 1)))
-            made = add(graph.call_module(f"{path}.{part}", (source,)))
-            apart = add(graph.call_method("unflatten", (made, 2, split)))
+            projected = add(graph.call_module(f"{path}.{part}", (source,)))
+            apart = add(graph.call_method("unflatten", (projected, 2, split)))
             heads.append(add(graph.call_method("transpose", (apart, 1, 2))))
         mask = _mask(node)
         if mask is not None and modules[mask.target].dtype == torch.bool:  # here true is what is left out

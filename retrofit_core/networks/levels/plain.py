@@ -119,5 +119,7 @@ def _layer(function: Callable[..., Any], tensors: dict[str, Tensor], others: dic
 
 def _same(one: nn.Module, other: nn.Module) -> bool:
     """Whether two layers hold the same tensors with the same settings."""
-    held, own = ({id(t) for t in (*layer.parameters(), *layer.buffers()) if t.numel() > 1} for layer in (one, other))
-    return repr(one) == repr(other) and held == own
+    tensors, others = (
+        {id(t) for t in (*layer.parameters(), *layer.buffers()) if t.numel() > 1} for layer in (one, other)
+    )
+    return repr(one) == repr(other) and tensors == others

@@ -66,7 +66,7 @@ def put_back(layer: Affine, affine: Affine, factor: Tensor) -> None:
     """Write a scaled layer into `affine`, and ones into its factors."""
     factor.fill_(1)
     affine.weight.copy_(layer.weight)
-    if affine.bias is not None:
+    if affine.bias is not None and layer.bias is not None:
         affine.bias.copy_(layer.bias)
 
 
@@ -79,10 +79,10 @@ def _scaled(node: fx.Node, modules: dict[Any, Any]) -> tuple[fx.Node, fx.Node, f
     if not is_product or len(sides) != 2:
         return None
     for before, factor in (sides, sides[::-1]):
-        parameter, made = _parameter(factor, modules), _layer(before, modules)
-        if parameter is None or made is None or before.meta["value"] != node.meta["value"]:
+        parameter, found = _parameter(factor, modules), _layer(before, modules)
+        if parameter is None or found is None or before.meta["value"] != node.meta["value"]:
             continue
-        layer, axis = made
+        layer, axis = found
         shape = factor.meta["value"]
         along = [dim - len(shape) for dim, size in enumerate(shape) if size > 1]
         if along == [axis - len(before.meta["value"])]:

@@ -5,12 +5,13 @@ Whoever reads a graph then knows one spelling of a sum, and none can forget the 
 """
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.node import Argument
 
 from .kinds import operation
 
@@ -49,15 +50,15 @@ def spell_sums(graph: fx.Graph) -> bool:
             given = {**dict(zip(factors, numbers, strict=False)), **node.kwargs}
             first, left, right = (arg for arg in args if isinstance(arg, fx.Node))
             with graph.inserting_before(node):
-                made = _made(graph, node, product, left, right)
-                made = _times(graph, node, made, given.get(factors[-1], 1))
-                _become(node, operator.add, _times(graph, node, first, given.get("beta", 1)), made)
+                term = _new_node(graph, node, product, left, right)
+                term = _times(graph, node, term, given.get(factors[-1], 1))
+                _become(node, operator.add, _times(graph, node, first, given.get("beta", 1)), term)
             found = True
         elif name in STACKED and (terms := _stacked(node)):
             stack = node.all_input_nodes[0]
             with graph.inserting_before(node):
-                total = reduce(lambda left, right: _made(graph, node, operator.add, left, right), terms)
-                total = _made(graph, node, operator.truediv, total, len(terms)) if name == "mean" else total
+                total = reduce(lambda left, right: _new_node(graph, node, operator.add, left, right), terms)
+                total = _new_node(graph, node, operator.truediv, total, len(terms)) if name == "mean" else total
             node.replace_all_uses_with(total)
             for unused in (node, *(() if stack.users.keys() - {node} else (stack,))):
                 graph.erase_node(unused)
@@ -79,18 +80,18 @@ def _stacked(node: fx.Node) -> Sequence[Any]:
     return terms if len(axes) == 2 and axes[0] == axes[1] else ()
 
 
-def _times(graph: fx.Graph, node: fx.Node, value: Any, factor: Any) -> Any:
+def _times(graph: fx.Graph, node: fx.Node, value: float | fx.Node, factor: float) -> Any:
     if isinstance(factor, (int, float)) and factor == 1:
         return value
-    return _made(graph, node, operator.mul, value, factor) if isinstance(value, fx.Node) else value * factor
+    return _new_node(graph, node, operator.mul, value, factor) if isinstance(value, fx.Node) else value * factor
 
 
-def _made(graph: fx.Graph, node: fx.Node, function: Any, *args: Any) -> fx.Node:
+def _new_node(graph: fx.Graph, node: fx.Node, function: Callable[..., Any], *args: Argument) -> fx.Node:
     """A new node in the same modules as another."""
     new = graph.call_function(function, args)
     new.meta = dict(node.meta)
     return new
 
 
-def _become(node: fx.Node, function: Any, *args: Any) -> None:
+def _become(node: fx.Node, function: Callable[..., Any], *args: Argument) -> None:
     node.op, node.target, node.args, node.kwargs = "call_function", function, args, {}

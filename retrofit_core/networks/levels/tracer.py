@@ -1,13 +1,14 @@
 """A torch.fx tracer that runs an example beside the trace: control flow may look at shapes, not at contents."""
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import Parameter, signature
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
+from torch.fx.node import Target
 from torch.fx.proxy import Attribute, TraceError
 from torch.nn import functional as F
 
@@ -50,7 +51,7 @@ def _computed(name: str) -> Any:
     """An operation of numbers that is noted in the graph where its result is whole."""
     plain, operation = getattr(int, f"__{name}__"), name[1:] if name in REFLECTED else name
 
-    def compute(self: Size, *others: Any) -> Any:
+    def compute(self: Size, *others: object) -> Any:
         result = plain(self, *others)
         if type(result) is not int:
             return result
@@ -65,10 +66,10 @@ for _name in ("add", "sub", "mul", "floordiv", "mod", "neg", *REFLECTED):
     setattr(Size, f"__{_name}__", _computed(_name))
 
 
-def with_item(tensor: Tensor, index: Any, value: Any) -> Tensor:
+def with_item(tensor: Tensor, index: object, value: object) -> Tensor:
     """A copy of a tensor after `copy[index] = value`."""
     copy = tensor.clone()
-    copy[index] = value
+    copy[index] = value  # type: ignore[index]
     return copy
 
 
@@ -89,7 +90,7 @@ class _Known(fx.Proxy):
     def __float__(self) -> float:
         raise TraceError(CONTENTS)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: object, value: object) -> None:
         """From here on the name stands for another tensor, so that nothing is written into."""
         self.node = self.tracer.create_proxy("call_function", with_item, (self, index, value), {}).node
 
@@ -98,7 +99,7 @@ class _Known(fx.Proxy):
         return self.size(0) if isinstance(value, Tensor) else len(value)
 
 
-def _in_place(operation: Any) -> Any:
+def _in_place(operation: Callable[..., Any]) -> Any:
     """`x += y` and its like; torch.fx itself would note `x + y`, and forget that other names of x see the sum."""
     return lambda self, other: self.tracer.create_proxy("call_function", operation, (self, other), {})
 
@@ -144,9 +145,18 @@ class Tracer(fx.Tracer):
         self.stuck: str | None = None
         """The innermost module whose code could not be followed"""
 
-    def create_proxy(self, kind: str, target: Any, args: Any, kwargs: Any, *more: Any, **named: Any) -> Any:
+    def create_proxy(
+        self,
+        kind: str,
+        target: Target,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        name: str | None = None,
+        type_expr: object = None,
+        proxy_factory_fn: Callable[[fx.Node], fx.Proxy] | None = None,
+    ) -> Any:
         """Note an operation; what the model's code gets of it."""
-        proxy = super().create_proxy(kind, target, args, kwargs, *more, **named)
+        proxy = super().create_proxy(kind, target, args, kwargs, name, type_expr, proxy_factory_fn)
         value = self.values.get(proxy.node)
         if kind in ("placeholder", "get_attr") or holds_tensors(value) or not self._tells_shapes(proxy.node):
             return proxy
@@ -170,7 +180,7 @@ class Tracer(fx.Tracer):
             return bool(self.values[obj.node])
         raise TraceError(CONTENTS)
 
-    def _value_of_constant(self, value: Any) -> Any:
+    def _value_of_constant(self, value: object) -> Any:
         return self.values[value.node] if isinstance(value, fx.Proxy) and self._is_constant(value.node) else value
 
     def _is_constant(self, node: fx.Node) -> bool:
@@ -184,14 +194,27 @@ class Tracer(fx.Tracer):
         self.sizes = True
         return (obj[index] for index in range(len(self.values[obj.node])))  # type: ignore[index]
 
-    def create_args_for_root(self, root_fn: Any, is_module: bool, concrete_args: Any = None) -> tuple[Any, list[Any]]:
+    def create_args_for_root(
+        self,
+        root_fn: Callable[..., Any],
+        is_module: bool,
+        concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
+    ) -> tuple[Any, list[Any]]:
         """The inputs, see `inputs_of`."""
         names = inputs_of(self.root)
         return root_fn, [self.root, *(self.create_proxy("placeholder", name, (), {}) for name in names)]
 
-    def create_node(self, kind: str, target: Any, args: Any, kwargs: Any, *more: Any, **named: Any) -> fx.Node:
+    def create_node(
+        self,
+        kind: str,
+        target: Target,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        name: str | None = None,
+        type_expr: object = None,
+    ) -> fx.Node:
         """Note an operation, and run it on the example."""
-        node = super().create_node(kind, target, args, kwargs, *more, **named)
+        node = super().create_node(kind, target, args, kwargs, name, type_expr)
         if kind != "output":
             with self._run():
                 self.values[node] = self._value(node)
@@ -226,11 +249,13 @@ class Tracer(fx.Tracer):
         finally:
             self.running = before
 
-    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+    def getattr(self, attr: str, attr_val: object, parameter_proxy_cache: dict[str, Any]) -> Any:
         """An attribute of a module: parameters become nodes, but not while the example runs."""
         return attr_val if self.running else super().getattr(attr, attr_val, parameter_proxy_cache)
 
-    def call_module(self, m: nn.Module, forward: Any, args: Any, kwargs: Any) -> Any:
+    def call_module(
+        self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         """A call of a module; notes the first one that fails."""
         if self.running:
             return forward(*args, **kwargs)
@@ -270,8 +295,8 @@ class Tracer(fx.Tracer):
 def _noting_factories(tracer: Tracer) -> Iterator[None]:
     """Tensors that are made with as many rows as there are samples become operations of the trace, not constants."""
 
-    def noting(make: Any) -> Any:
-        def made(*args: Any, **kwargs: Any) -> Any:
+    def noting(make: Callable[..., Any]) -> Any:
+        def noted(*args: object, **kwargs: object) -> Any:
             sizes = [
                 arg for arg in (*args, *kwargs.values()) for arg in (arg if isinstance(arg, (tuple, list)) else (arg,))
             ]
@@ -280,7 +305,7 @@ def _noting_factories(tracer: Tracer) -> Iterator[None]:
                 return make(*args, **kwargs)
             return tracer.create_proxy("call_function", make, args, kwargs)
 
-        return made
+        return noted
 
     plain = {name: getattr(torch, name) for name in FACTORIES}
     try:
@@ -292,7 +317,7 @@ def _noting_factories(tracer: Tracer) -> Iterator[None]:
             setattr(torch, name, make)
 
 
-def holds_tensors(value: Any) -> bool:
+def holds_tensors(value: object) -> bool:
     """Whether a value is a tensor, or a tuple or list with one inside."""
     return any(map(holds_tensors, value)) if isinstance(value, (tuple, list)) else isinstance(value, Tensor)
 

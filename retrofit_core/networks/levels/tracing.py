@@ -342,7 +342,7 @@ def _run(network: Callable[[Tensor], Any], model: nn.Module, example: Tensor) ->
         ) from error
 
 
-def check_output(network: str, output: Any) -> None:
+def check_output(network: str, output: object) -> None:
     """Refuse outputs that are not one tensor.
 
     Args:

@@ -55,7 +55,7 @@ def straightened(layer: Transposed) -> Convolution:
 def put_back(new: Convolution, layer: Transposed) -> None:
     """Write such a convolution into the transposed one."""
     layer.weight.copy_(turned_kernel(new.weight))
-    if layer.bias is not None:
+    if layer.bias is not None and new.bias is not None:
         layer.bias.copy_(new.bias)
 
 

@@ -78,10 +78,10 @@ class _Apart(Rules):
             return super()._binary(node)
         index = torch.arange(len(lines[0]))[:, None]
         skip, branch = (Point(side.name, side.name, axis, index, "output") for side in sides)
-        made = self.ids.fresh(len(index))
-        self.sums.append((made, lines, (skip, branch)))
-        self._see(node, axis, made)
-        return on_axis(made, axis % joined.ndim, node)
+        neurons = self.ids.fresh(len(index))
+        self.sums.append((neurons, lines, (skip, branch)))
+        self._see(node, axis, neurons)
+        return on_axis(neurons, axis % joined.ndim, node)
 
     def _most(self, ids: Tensor, axis: int) -> Tensor:
         """(n,) the most frequent line of neurons along an axis."""
@@ -101,7 +101,7 @@ class _Apart(Rules):
     def junction_of(self, group: Group, groups: Sequence[Group]) -> Junction | None:
         """The sum that makes a group, if one does."""
         makers = {tuple(self._neurons(other)): other.name for other in groups}
-        sums = {tuple(self.ids.of(made).tolist()): (lines, points) for made, lines, points in reversed(self.sums)}
+        sums = {tuple(self.ids.of(neurons).tolist()): (lines, points) for neurons, lines, points in reversed(self.sums)}
 
         def junction(neurons: tuple[int, ...]) -> Junction:
             lines, points = sums[neurons]

@@ -89,7 +89,7 @@ class NeuronTrace:
             if int(neurons[0]) not in there:
                 continue
             at = [(line == neuron).nonzero()[:, 0] for neuron in neurons]
-            if len({len(own) for own in at}) == 1 and len(at[0]):
+            if len({len(positions) for positions in at}) == 1 and len(at[0]):
                 places[number] = torch.stack(at)
         if IN_PLACE in places:
             places[IN_PLACE] = places[IN_PLACE].T

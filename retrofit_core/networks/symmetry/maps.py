@@ -131,15 +131,15 @@ def check_rest(
         ValueError: names the tensor and its axis.
     """
     for key, tensor in source.items():
-        own, other = tuple(tensor.shape), tuple(shapes[key].shape) if key in shapes else None
-        if other is None or len(own) != len(other):
+        shape, other = tuple(tensor.shape), tuple(shapes[key].shape) if key in shapes else None
+        if other is None or len(shape) != len(other):
             raise ValueError(
-                f"{name} has a tensor {key!r} of shape {own}, and the fused network {other}. Use KF-Gradient."
+                f"{name} has a tensor {key!r} of shape {shape}, and the fused network {other}. Use KF-Gradient."
             )
-        for axis in range(len(own)):
-            if own[axis] - _held(groups, key, axis) != other[axis] - _held(targets, key, axis):
+        for axis in range(len(shape)):
+            if shape[axis] - _held(groups, key, axis) != other[axis] - _held(targets, key, axis):
                 raise ValueError(
-                    f"{name}: {key!r} has the shape {own}, and {other} in the fused network, and it is not known which neurons "
+                    f"{name}: {key!r} has the shape {shape}, and {other} in the fused network, and it is not known which neurons "
                     f"lie along its axis {axis}. Use KF-Gradient, which aligns whole blocks by what they compute."
                 )
 

@@ -123,7 +123,7 @@ class Rules:
             self.entries[name] = self.ids.fresh(*tensor.shape)
         return self.entries[name]
 
-    def _is_fixed(self, value: Any) -> bool:
+    def _is_fixed(self, value: object) -> bool:
         if isinstance(value, (tuple, list)):
             return all(map(self._is_fixed, value))
         return not isinstance(value, Tensor) or bool((self.ids.of(value) == FIXED).all())
@@ -185,7 +185,7 @@ class Rules:
         self.entries.pop(key[0], None)
         return ids
 
-    def _made(self, weight: Tensor, bias: Tensor | None, axis: int = 0) -> Tensor:
+    def _new_neurons(self, weight: Tensor, bias: Tensor | None, axis: int = 0) -> Tensor:
         """New neurons on an axis of a weight, or the ones that it made or read before."""
         key = (self.names[id(weight)], axis)
         ids = self.axes[key][0] if key in self.axes else self.ids.fresh(weight.shape[axis])
@@ -231,21 +231,21 @@ class Rules:
         if varying_axes(x) and x.ndim - 1 not in varying_axes(x):
             return x[..., :1].expand(node.meta["value"])
         self._assign(weight, 1 - makes, self.ids.constant_along(self._first(node), -1), "in")
-        made = self._made(weight, bias, axis=makes)
+        neurons = self._new_neurons(weight, bias, axis=makes)
         for other in node.all_input_nodes[1:]:
             if node.op == "call_function" and self._held(other) is None and other.op != "get_attr":  # a bias of several
-                self.ids.unify(made, self.values[other])
-        self._see(node, -1, made)
-        return made.expand(node.meta["value"])
+                self.ids.unify(neurons, self.values[other])
+        self._see(node, -1, neurons)
+        return neurons.expand(node.meta["value"])
 
     def _bilinear(self, node: fx.Node) -> Tensor:
         """New neurons, of every product of a neuron of one input and a neuron of the other."""
         layer = self.modules[node.target]
         for axis, read in enumerate(_nodes(node), start=1):
             self._assign(layer.weight, axis, self.ids.constant_along(self.values[read], -1), "in")
-        made = self._made(layer.weight, layer.bias)
-        self._see(node, -1, made)
-        return made.expand(node.meta["value"])
+        neurons = self._new_neurons(layer.weight, layer.bias)
+        self._see(node, -1, neurons)
+        return neurons.expand(node.meta["value"])
 
     def _convolution(self, node: fx.Node) -> Tensor:
         """New neurons; a grouped convolution keeps those that it reads: its groups as a whole, several channels each.
@@ -258,13 +258,13 @@ class Rules:
         if layer.groups == 1 or (self.within and not makes and not is_channelwise(layer)):
             if layer.groups == 1:
                 self._assign(layer.weight, reads, ids, "in")
-            ids = self._made(layer.weight, layer.bias, axis=makes)
+            ids = self._new_neurons(layer.weight, layer.bias, axis=makes)
         else:
             parts = ids.view(layer.groups, -1)
             self.ids.unify(parts, parts[:, :1])
-            made = self.ids.of(parts[:, 0]).repeat_interleave(layer.out_channels // layer.groups)
-            self._assign(layer.weight, 0, self.ids.of(ids) if makes else made, "vector")
-            ids = self._assign(layer.bias, 0, made, "vector")
+            neurons = self.ids.of(parts[:, 0]).repeat_interleave(layer.out_channels // layer.groups)
+            self._assign(layer.weight, 0, self.ids.of(ids) if makes else neurons, "vector")
+            ids = self._assign(layer.bias, 0, neurons, "vector")
         for name, gain in layer.named_parameters(recurse=False):
             if name not in ("weight", "bias") and len(gain) == layer.out_channels:
                 self._assign(gain, 0, ids, "vector")
@@ -273,7 +273,7 @@ class Rules:
 
     def _embedding(self, node: fx.Node) -> Tensor:
         """Rows that are looked up: their columns are new neurons, or the ones that the table made before."""
-        ids = self._made(self.modules[node.target].weight, None, axis=1)
+        ids = self._new_neurons(self.modules[node.target].weight, None, axis=1)
         self._see(node, -1, ids)
         return ids.expand(node.meta["value"])
 
@@ -327,7 +327,8 @@ class Rules:
             dim = self.modules[node.target].dim
         else:
             dim = _argument(node, "dim", 2 if function_name(node) == "normalize" else 1, 1)
-        lines = x.movedim(1 if dim is None else dim, -1).flatten(0, -2)
+        lines = x.movedim(1 if dim is None else dim, -1)
+        lines = lines.reshape(-1, lines.shape[-1])
         if not torch.equal(lines, lines[:, :1].expand_as(lines)):
             self._split(lines.unique(dim=0))
         return x
@@ -350,14 +351,14 @@ class Rules:
             if other in read:
                 self._assign(layer.in_proj_weight, 1, self.ids.constant_along(self.values[other], -1), "in")
         self._stay(other for other in node.all_input_nodes if other not in read)
-        made = self._made(layer.in_proj_weight, layer.in_proj_bias)
-        q, k, v = made.chunk(3)
+        neurons = self._new_neurons(layer.in_proj_weight, layer.in_proj_bias)
+        q, k, v = neurons.chunk(3)
         self._multiplied(q, k)
         for ids in (q, v):
             self._heads(ids.view(layer.num_heads, -1))
         self._assign(layer.out_proj.weight, 1, v, "in")
-        self._see(node, -1, made, "in_proj")
-        out = self._made(layer.out_proj.weight, layer.out_proj.bias)
+        self._see(node, -1, neurons, "in_proj")
+        out = self._new_neurons(layer.out_proj.weight, layer.out_proj.bias)
         self._see(node, -1, out, "out_proj")
         value = node.meta["value"]
         return out.expand(value[0].shape), (None if value[1] is None else _zeros(value[1]))
@@ -496,9 +497,9 @@ class Rules:
         if not side:
             return self._unknown(node)
         self._assign(weight, first, self.ids.constant_along(x, -1), "in")
-        made = self._made(weight, None, axis=1 - first)
-        self._see(node, -1, made)
-        return made.expand(shape)
+        neurons = self._new_neurons(weight, None, axis=1 - first)
+        self._see(node, -1, neurons)
+        return neurons.expand(shape)
 
     def _einsum(self, node: fx.Node) -> Any:
         """Two tensors: neurons that are multiplied and summed up are the same; those of one tensor alone stay what they are."""
@@ -576,7 +577,7 @@ class Rules:
         self.splits.append(labels)
 
 
-def _argument(node: fx.Node, name: str, position: int, default: Any) -> Any:
+def _argument(node: fx.Node, name: str, position: int, default: object) -> Any:
     """An argument of a function or method, by name or position, sizes as numbers."""
     return fx.map_arg(argument(node, name, position, default), lambda size: size.meta["value"])
 
@@ -590,7 +591,7 @@ def function_name(node: fx.Node) -> str:
     return "matmul" if node.target is operator.matmul else str(name)
 
 
-def _zeros(value: Any) -> Any:
+def _zeros(value: object) -> Any:
     """All fixed, in the form of a recorded value."""
     if isinstance(value, torch.Size):
         return torch.zeros(value, dtype=torch.int64)
