@@ -219,7 +219,7 @@ class Retrofit(Algorithm):
         return parents_scores(plan.levels.parents, task.importance, data, walk.device, monitor, add_up=add_up)
 
     def _weighing(self, s: Tensor) -> Tensor:
-        """A parent's scores at a level, as neurons are weighed by them."""
+        """(width,) a parent's scores at a level, as neurons are weighed by them."""
         return s.mean().expand_as(s).clone() if self.scored == "head" else s.clone()
 
     def config(self, task: Task) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class Contributors(Protocol):
         ...
 
     def add_up(self, tensor: Tensor) -> Tensor:
-        """Any other sum over rows, over all contributors."""
+        """Any other sum over rows, over all contributors: of the shape of `tensor`, such as (m, m)."""
         ...
 
     def largest(self, number: float) -> float:

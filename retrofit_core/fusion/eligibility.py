@@ -77,7 +77,7 @@ def check_outputs(models: Sequence[nn.Module], inputs: Tensor) -> tuple[int, ...
 
 
 def output_shape(model: nn.Module, inputs: Tensor, network: str) -> tuple[int, ...]:
-    """The shape of a network's outputs for a sample, of which one is run.
+    """The shape of a network's outputs for a sample, (classes,) or (tokens, classes), of which one is run.
 
     Args:
         network: the network, at the start of the sentence.

@@ -168,7 +168,7 @@ class Levels:
         return blocks if isinstance(blocks, Parts) else None
 
     def joined(self, scores: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
-        """The scores of each parent's neurons at each level; those of one space are the mean over the levels that make it."""
+        """The scores (width,) of each parent's neurons at each level; of one space their mean over the levels that make it."""
         return [self._joined(levels, of_levels) for levels, of_levels in zip(self.parents, scores, strict=True)]
 
     def _joined(self, levels: Sequence[Level], scores: Sequence[Tensor]) -> list[Tensor]:

@@ -148,7 +148,7 @@ def neurons_read(level: Level, number: int, boundary: Boundary, before: Sequence
 
 
 def _inputs(level: Level, number: int, boundary: Boundary) -> Tensor:
-    """The input rows of one layer for one sample."""
+    """(positions, p) the input rows of one layer for one sample."""
     form = level.form
     assert isinstance(form, AffineForm)
     tensor = form.read(each(boundary, lambda tensor: tensor[:1]))[0][number]
@@ -157,7 +157,7 @@ def _inputs(level: Level, number: int, boundary: Boundary) -> Tensor:
 
 
 def _turned(boundary: Boundary, before: Sequence[Groups | None], stream: int) -> Boundary:
-    """The boundary with the neurons of one stream in reversed order."""
+    """The boundary, (B, ...) each tensor, with the neurons of one stream in reversed order."""
     tensors = (boundary,) if isinstance(boundary, Tensor) else boundary
     turned = tuple(
         tensor.flip(groups.axis) if groups is not None and groups.stream == stream else tensor

@@ -44,6 +44,7 @@ def cut_into_levels(
     convolutional network) the deeper ones join neighbouring levels until all have equally many.
 
     Args:
+        inputs: (B, ...), of which two samples are used.
         boundaries, leaves: see `partition`.
     Raises:
         ValueError: names the level and the way out.

@@ -122,7 +122,7 @@ def _with_labels(data: object) -> Any:
 
 
 def _labels(labels: object) -> Tensor:
-    """Labels of any form as a tensor.
+    """Labels of any form as a tensor (B,), or (B, ...) where each is several numbers.
 
     Raises:
         ValueError: no numbers, or rows of different lengths.
@@ -149,7 +149,7 @@ def _are_tensors(value: object) -> TypeGuard[Sequence[Tensor]]:
 
 
 def _split(batch: object) -> tuple[Inputs, Tensor | None]:
-    """One batch as inputs and labels.
+    """One batch as inputs, (B, ...) each tensor, and labels (B,).
 
     Raises:
         ValueError: it holds something else than tensors.

@@ -93,11 +93,11 @@ class Walk:
         return self.contributors.add_up(tensor) if self.contributors.adds_up else tensor
 
     def boundary(self, index: int) -> Boundary:
-        """The fused network's boundary before level `index`, first batch."""
+        """The fused network's boundary before level `index`, (B, ...) each tensor, first batch."""
         return self._at(self.kept[0], len(self.networks) - 1, index)
 
     def batches(self, index: int, *, layers: bool = False) -> Iterator[tuple[Boundary, list[Tensor]]]:
-        """For each batch: the fused network's boundary before level `index`, the parents' outputs of that level.
+        """For each batch: the fused network's boundary before level `index`, the parents' outputs of that level, (B, ...) each.
 
         Args:
             layers: what the parents' layers make stands behind their outputs, where a function follows before they are added.
@@ -131,7 +131,7 @@ class Walk:
                     yield number, [levels[number].of(z) for levels, z in zip(self.parents, boundaries, strict=True)]
 
     def parents_ahead(self, index: int, level: int) -> Iterator[list[Boundary]]:
-        """For each batch the parents' boundaries before a later level, the walk standing at level `index`. None are kept."""
+        """For each batch the parents' boundaries, (B, ...) each tensor, before a later level. None are kept."""
         for batch in self.monitor.each("step", self.kept, name="forward", level=self.fused[index].name):
             with self.stopwatch.phase("forward"):
                 boundaries = [self._at(batch, k, level) for k in range(len(self.parents))]
@@ -147,7 +147,7 @@ class Walk:
 
     @torch.no_grad()
     def _at(self, batch: list[tuple[int, Boundary]], network: int, end: int) -> Any:
-        """The boundary of one network after its first `end` levels, computed from the kept one."""
+        """The boundary of one network, (B, ...) each tensor, after its first `end` levels, computed from the kept one."""
         before, h = batch[network]
         assert before <= end, "the walk has gone on"
         return passed(self.networks[network][before:end], each(h, lambda tensor: tensor.to(self.device)))
@@ -221,7 +221,7 @@ class Step:
 
     @property
     def boundary(self) -> Boundary:
-        """The fused network's boundary before the level, first batch."""
+        """The fused network's boundary before the level, (B, ...) each tensor, first batch."""
         return self.walk.boundary(self.index)
 
     @property

@@ -31,7 +31,7 @@ class LeastSquares:
     """Linear layers and convolutions: least squares in closed form."""
 
     def parents_weights(self, step: Step) -> Tensor:
-        """W0, with zeros for the stream, which no weights make."""
+        """W0 (p, m), with zeros (p, d) for the stream, which no weights make."""
         W0 = step.parents_weights()
         return torch.cat([W0, W0.new_zeros(len(W0), step.level.form.adds * step.level.width)], 1)
 
@@ -67,7 +67,7 @@ class BehindFunction(LeastSquares):
     make, then to what is missing behind the function."""
 
     def parents_weights(self, step: Step) -> Tensor:
-        """W0, the stream, and again for what the parents' layers make."""
+        """W0, the stream, and again for what the parents' layers make, (p, 2 m + d)."""
         W0 = super().parents_weights(step)
         return torch.cat([W0, W0[:, : sum(step.widths)]], 1)
 

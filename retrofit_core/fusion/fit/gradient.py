@@ -130,7 +130,7 @@ def _cross_of_rows(step: Step, s: Tensor, labels: Tensor, targets: Targets) -> f
 
 @torch.no_grad()
 def _start_at_parents(step: Step, A: Tensor) -> None:
-    """Start at parent 0's weights, or at the mapped mean of the parents' where shapes differ.
+    """Start at parent 0's weights (p, d), or at the mapped mean of the parents' where shapes differ.
 
     In levels of several layers, and where the parents' weights cannot be mapped, those tensors start at parent 0's that it has
     too, of the same name and shape; the others keep the target's.

@@ -155,7 +155,7 @@ def value_basis(mixed: Tensor, outgoing: Tensor, d: int, first: int) -> Tensor:
 
 
 def _roots(gram: Tensor) -> tuple[Tensor, Tensor]:
-    """The square root of a Gram matrix and its pseudo-inverse."""
+    """The square root (n, n) of a Gram matrix and its pseudo-inverse."""
     values, vectors = torch.linalg.eigh(gram)
     root = values.clamp_min(0).sqrt()
     large = values > CUTOFF * values[-1].clamp_min(1e-300)
@@ -176,7 +176,7 @@ def _turn(products: Tensor) -> Tensor:
 
 
 def _padded(A: Tensor, d: int) -> Tensor:
-    """With columns of zeros where there are fewer directions than fused neurons."""
+    """(n, d) of (n, directions): with columns of zeros where there are fewer directions than fused neurons."""
     return torch.cat([A, A.new_zeros(len(A), d - A.shape[1])], 1)
 
 
@@ -206,7 +206,11 @@ def _labels(A: Tensor) -> Tensor:
 
 
 def _head_score(heads: Heads, head: int, scores: Sequence[Tensor]) -> Tensor:
-    """The scores of all neurons of a head together."""
+    """The scores of all neurons of a head together.
+
+    Args:
+        scores: of one parent, (width,) for each level.
+    """
     parts = (heads.query, heads.key, heads.value)
     return torch.stack([scores[level][places[head].to(scores[level].device)].sum() for level, places in parts]).sum()
 
@@ -228,7 +232,7 @@ def _before(parents: Sequence[Sequence[Level]], level: int, k: int) -> int:
 
 
 def _empty(walk: Walk, level: int) -> tuple[Tensor, Tensor]:
-    """Weights and labels of a level of which no head is known yet."""
+    """Weights (m, d) and labels (m,) of a level of which no head is known yet."""
     m = sum(levels[level].width for levels in walk.parents)
     weights = torch.zeros(m, walk.fused[level].width, dtype=torch.float64, device=walk.device)
     return weights, torch.zeros(m, dtype=torch.int64, device=walk.device)

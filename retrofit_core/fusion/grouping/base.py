@@ -31,7 +31,7 @@ class Grouping:
     """(d, m) what stands for each neuron then: the targets, weighted"""
 
     def targets(self, scores: Tensor) -> Targets:
-        """The importance-weighted means of the groups."""
+        """The importance-weighted means of the groups, as weights A (m, d)."""
         means = weighted_means(self.labels, scores, self.width)
         return means if self.weights is None else Targets(self.weights, means.totals)
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def adjusted_rand(left: Tensor, right: Tensor) -> float:
-    """Adjusted Rand index of two label vectors of the same length (range -0.5 to 1)."""
+    """Adjusted Rand index of two label vectors (m,) (range -0.5 to 1)."""
     from sklearn.metrics import adjusted_rand_score  # here: it takes two seconds to import
 
     return float(adjusted_rand_score(left.cpu().numpy(), right.cpu().numpy()))

@@ -19,7 +19,7 @@ Group = Callable[..., Grouping]
 
 
 def alike(grams: Iterable[Tensor]) -> Tensor:
-    """The sum of Gram matrices, each divided by its trace, so that states of any size count alike."""
+    """(m, m) the sum of Gram matrices, each divided by its trace, so that states of any size count alike."""
     return torch.stack([gram / gram.trace().clamp_min(1e-300) for gram in grams]).sum(0)
 
 

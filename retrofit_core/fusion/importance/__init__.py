@@ -65,7 +65,7 @@ def importance_name(importance: Importance) -> str:
 
 
 def check_labels(y: Tensor | None, importance: Importance) -> Tensor | None:
-    """The labels as int64, unless they name no classes.
+    """The labels (B,) as int64, unless they name no classes.
 
     Raises:
         ValueError: no labels where the score needs them, or other than whole numbers.

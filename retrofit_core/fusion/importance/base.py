@@ -143,7 +143,7 @@ def gaps(signed: Sequence[float], change: float) -> list[float]:
 
 
 def true_logits(outputs: Tensor, y: Tensor) -> Tensor:
-    """f_y(x): each sample's logit of its own label.
+    """f_y(x): (B,) each sample's logit of its own label.
 
     Raises:
         ValueError: outputs that are no class scores.

@@ -55,7 +55,7 @@ class Conductance(Importance):
         return self.steps + 1
 
     def scores(self, levels: Sequence[Level], x: Tensor, y: Tensor | None, *, monitor: Monitor | None = None) -> Scores:
-        """Conductance at each level's output."""
+        """Conductance at each level's output: (width,) each."""
         assert y is not None
         axes, batch = [level.axis for level in levels], samples_per_batch(levels, copies=8)
         return self.scores_at(partial(_boundaries, levels), axes, x, y, monitor=monitor, batch=batch)
@@ -85,7 +85,7 @@ class Conductance(Importance):
 
 
 def _scaled(run: Run, x: Tensor, point: float, *, with_gradients: bool) -> list[Tensor]:
-    """The boundaries at a point of the path from zero to the inputs."""
+    """The boundaries, (B, ...) each, at a point of the path from zero to the inputs."""
     return run(x * point, with_gradients=with_gradients)
 
 
@@ -107,7 +107,7 @@ def _along_embeddings(run: Run, whole: Tensor, x: Tensor, point: float, *, with_
 
 
 def _attributions(path: Run, x: Tensor, y: Tensor, points: np.ndarray) -> list[Tensor]:
-    """Conductance at each place, shaped like its tensor."""
+    """Conductance at each place, shaped like its tensor, (B, ...)."""
     totals: list[Tensor] = []
     before: list[Tensor] = []
     gradients: tuple[Tensor, ...] = ()

@@ -28,5 +28,5 @@ class Uniform(Importance):
         *,
         monitor: Monitor | None = None,
     ) -> Scores:
-        """1/width for each neuron of each level."""
+        """1/width for each neuron of each level, (width,) each."""
         return Scores([torch.full((level.width,), 1 / level.width, dtype=torch.float64) for level in levels])

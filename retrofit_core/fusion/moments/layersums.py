@@ -42,7 +42,7 @@ class LayerSums:
                 self.sums.add(rows, unfolded_together(self.layers, parts, self.dtype, ones=self.bias))
 
     def _chunks(self, inputs: Sequence[Tensor], z: Tensor | None) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
-        """Samples whose rows fit into memory."""
+        """Samples whose rows fit into memory: what the layers read, (b, ...) each, and their rows (b x positions, m)."""
         h = inputs[0]
         positions = unfolded_together(self.layers, [tensor[:1] for tensor in inputs]).shape[0]
         columns = h.shape[1] + self.m if isinstance(self.sums, lags.LagSums) else self.columns

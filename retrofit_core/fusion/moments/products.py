@@ -10,20 +10,20 @@ BLOCK = 256
 
 
 def add_gram(total: Tensor, x: Tensor) -> None:
-    """Add the upper triangle of x'x to `total`, in block rows: half the work of the whole product for large p."""
+    """Add the upper triangle of x'x to `total` (p, p), in block rows: half the work of the whole product for large p."""
     for rows in _spans(x.shape[1]):
         add_product(total[rows, rows.start :], x[:, rows], x[:, rows.start :])
 
 
 def upper_gram(x: Tensor) -> Tensor:
-    """x'x, of which only the upper triangle is right."""
+    """x'x (p, p), of which only the upper triangle is right."""
     total = x.new_zeros(x.shape[1], x.shape[1])
     add_gram(total, x)
     return total
 
 
 def mirrored(square: Tensor) -> Tensor:
-    """Copy the upper triangle into the lower one, in place and block by block."""
+    """Copy the upper triangle of (p, p) into the lower one, in place and block by block."""
     for rows in _spans(len(square)):
         corner = square[rows, rows]
         corner.copy_(corner.triu() + corner.triu(1).T)
@@ -32,7 +32,7 @@ def mirrored(square: Tensor) -> Tensor:
 
 
 def add_product(total: Tensor, x: Tensor, z: Tensor) -> None:
-    """Add x'z to `total`, which may be of higher precision than the product."""
+    """Add x'z to `total` (p, m), which may be of higher precision than the product."""
     if total.dtype == x.dtype:
         total.addmm_(x.T, z)
     else:  # float32 products, accumulated in float64 over batches
@@ -47,7 +47,7 @@ def column_sums(x: Tensor) -> Tensor:
 
 
 def cholesky(xx: Tensor, lam: float, bias: bool) -> tuple[Tensor, float]:
-    """Lower factor of xx + lambda D; lambda is raised tenfold while rounding makes the matrix indefinite."""
+    """Lower factor (p, p) of xx + lambda D; lambda is raised tenfold while rounding makes the matrix indefinite."""
     ridged = xx.clone()
     diagonal = ridged.diagonal()[:-1] if bias else ridged.diagonal()
     original = diagonal.clone()

@@ -58,7 +58,7 @@ def _solve_moments(sums: Moments, lam: float, toward: Tensor | None) -> Solution
 
 
 def _without_bias(weights: Tensor, bias: bool) -> Tensor:
-    """D W: the bias row set to zero."""
+    """D W (p, m): the bias row set to zero."""
     if not bias:
         return weights
     weights = weights.clone()

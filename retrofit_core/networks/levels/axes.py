@@ -139,7 +139,7 @@ class NeuronAxes:
         return None
 
     def _again(self, node: fx.Node, maker: fx.Node, changed: Tensor, others: set[fx.Node]) -> Tensor:
-        """A node's output where a layer's output is another one."""
+        """A node's output, of its shape (B, ...), where a layer's output is another one."""
         values, new = self.values, {maker: changed}
         for other in _between(maker, node, self.graph.nodes, others):
             args, kwargs = fx.map_arg((other.args, other.kwargs), lambda n: new.get(n, values[n]))

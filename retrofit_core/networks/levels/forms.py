@@ -62,7 +62,7 @@ class Form:
         return m + self.adds * width
 
     def read(self, boundary: Boundary) -> tuple[tuple[Tensor, ...], Tensor | None]:
-        """What each layer reads, and the stream to which their outputs are added, if there is one."""
+        """What each layer reads, (B, ...) each, and the stream (B, ...) to which their outputs are added, if there is one."""
         tensors = self.prefix(boundary)
         tensors = (tensors,) if isinstance(tensors, Tensor) else tensors
         return (tensors[:-1], tensors[-1]) if self.adds else (tensors, None)
@@ -215,7 +215,7 @@ class Tied(Form):
 
     @torch.no_grad()
     def write(self, V: Tensor) -> None:
-        """Copy V, see `weights`, into the bias."""
+        """Copy V (1, d), see `weights`, into the bias."""
         if len(V):
             self.layers[0].bias.copy_(V[0])
 
@@ -234,7 +234,7 @@ def unfolded_together(
     *,
     ones: bool = False,
 ) -> Tensor:
-    """The input rows of layers whose outputs are added, side by side: their weights one below the other give the sum.
+    """(N, p) the input rows of layers whose outputs are added, side by side: their weights one below the other give the sum.
 
     Unfolding, conversion and the column of ones take one pass over memory.
     """

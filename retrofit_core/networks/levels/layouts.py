@@ -41,7 +41,7 @@ class Layout:
 
 
 def samples_first(tensor: Tensor, axis: int | None, parts: int, like: Tensor) -> Tensor:
-    """A tensor of the trace as it stands at a boundary.
+    """A tensor of the trace as it stands at a boundary: (samples, ...), or (samples, parts, ...).
 
     Args:
         axis, parts: see `Layout`.
@@ -55,7 +55,7 @@ def samples_first(tensor: Tensor, axis: int | None, parts: int, like: Tensor) ->
 
 
 def as_traced(tensor: Tensor, axis: int | None, parts: int) -> Tensor:
-    """The other way round."""
+    """The other way round: (samples, ...) as the trace has it."""
     if axis is None:
         return tensor.select(0, 0)
     return (tensor.flatten(0, 1) if parts > 1 else tensor).movedim(0, axis)

@@ -203,7 +203,7 @@ class Level:
         return " + ".join(names.get(id(layer)) or type(layer).__name__ for layer in self.form.layers) or "not affine"
 
     def of(self, boundary: Boundary) -> Tensor:
-        """The level's output, of the boundary after it."""
+        """The level's output (B, ...), of the boundary after it: its neurons lie on `axis`."""
         return boundary if isinstance(boundary, Tensor) else boundary[self.output.at]
 
     def inputs(self, boundary: Boundary, dtype: torch.dtype | None = None, *, ones: bool = False) -> Tensor:
@@ -258,14 +258,14 @@ def merged(levels: Sequence[Level]) -> Level:
 
 
 def compose(levels: Iterable[Level], x: Boundary) -> Any:
-    """Run levels one after the other: from boundary to boundary."""
+    """Run levels one after the other: from inputs (B, ...) or another boundary to the boundary after the last."""
     for level in levels:
         x = level.module(x)
     return x
 
 
 def each(boundary: Boundary, change: Callable[[Tensor], Tensor]) -> Any:
-    """A boundary with each of its tensors changed."""
+    """A boundary with each of its tensors (B, ...) changed."""
     return change(boundary) if isinstance(boundary, Tensor) else tuple(map(change, boundary))
 
 

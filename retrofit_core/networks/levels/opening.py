@@ -104,6 +104,7 @@ def rows_of(model: nn.Module, path: str, weight: Tensor) -> tuple[str, int]:
     """The parameter of the model whose rows a layer's weight is, and the first of them.
 
     Args:
+        weight: (d, p).
         path: the layer's name in the model, or that of a part that `open_attention` made.
     """
     for name, parameter in model.named_parameters() if f"{path}.weight" not in dict(model.named_parameters()) else ():

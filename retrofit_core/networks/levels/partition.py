@@ -63,6 +63,8 @@ def partition(
 def trace_classifier(model: nn.Module, example: Tensor, leaves: Sequence[str] = ()) -> Trace:
     """The trace of a model, of which `cut_trace` makes levels; see `partition`.
 
+    Args:
+        example: (B, ...) input.
     Raises:
         ValueError: the model cannot be traced.
     """

@@ -63,7 +63,7 @@ def scaled(affine: Affine, factor: Tensor) -> Affine:
 
 @torch.no_grad()
 def put_back(layer: Affine, affine: Affine, factor: Tensor) -> None:
-    """Write a scaled layer into `affine`, and ones into its factors."""
+    """Write a scaled layer into `affine`, and ones into its factors (width, 1, ...)."""
     factor.fill_(1)
     affine.weight.copy_(layer.weight)
     if affine.bias is not None and layer.bias is not None:

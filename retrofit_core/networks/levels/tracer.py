@@ -334,6 +334,7 @@ def traced(model: nn.Module, leaves: list[str], example: Tensor, *, whole: bool)
     """The graph of a model, and whether its code asks for sizes.
 
     Args:
+        example: (B, ...) input.
         whole: modules inside of the model whose code cannot be followed are taken whole, and added to `leaves`.
     Raises:
         Exception: whatever the model's own code raises.
