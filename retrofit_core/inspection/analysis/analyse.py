@@ -1,7 +1,7 @@
 """analyse(): run once after a fusion, on the same data, level by level from moments as the fusion itself."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from ...data.sampling import balanced
 from ...fusion.algorithm import FusionPlan, Retrofit
 from ...fusion.eligibility import output_shape
 from ...fusion.fit import missing_targets
-from ...fusion.grouping import Grouper, SameIndex, alike
+from ...fusion.grouping import Grouper, Grouping, SameIndex, alike
 from ...fusion.importance import IMPORTANCE, as_importance
 from ...fusion.importance.parents import parents_scores
 from ...fusion.joint_spaces import Levels
@@ -280,7 +280,7 @@ def _mapped(step: Step) -> tuple[Tensor | None, str]:
 
 
 def _groups(
-    grouping: Grouper,
+    grouping: Grouper | Callable[..., Grouping],
     index: int,
     fixed: bool,
     report: LevelReport,
@@ -290,7 +290,7 @@ def _groups(
 ) -> dict[str, Tensor]:
     """Importance -> (seeds, m); the first row of the run's importance is the run's own grouping."""
     grouping = SameIndex() if fixed else grouping
-    seeds = [config["seed"] + k for k in range(SEEDS if grouping.is_random else 1)]
+    seeds = [config["seed"] + k for k in range(SEEDS if getattr(grouping, "is_random", False) else 1)]
     groups = {}
     for name, s in scores.items():
         made_by_run = [report.labels[None]] if name == config["importance"] else []
