@@ -100,8 +100,8 @@ def test_a_spelling_of_two_names_is_none_of_them():
 @each_case("text", ["0" * 11 + "99", "2" + "0" * 12, "1" * 1900, "99", "x", "²", ""])
 def test_a_whole_number_is_checked_as_it_is_used(text):
     with pytest.raises(ValueError, match="from 1 to 12"):
-        readers.whole(1, 12)(text)
-    assert readers.whole(1, 12)("12") == 12
+        readers.number(1, 12, digits=0)(text)
+    assert readers.number(1, 12, digits=0)("12") == 12
 
 
 def test_a_short_text_cannot_name_millions_of_neurons(monkeypatch):

@@ -94,7 +94,7 @@ def test_order_and_layout_are_in_the_address(runs_folder):
 def test_stale_and_foolish_addresses_are_named(runs_folder):
     page = open_page(runs="kf-linear|gone", order="mood", view="board2")
     said = " ".join(element.value for element in page.warning)
-    assert "there is no finished run gone" in said and "no such order of the table" in said and "no such view" in said
+    assert "no such finished run (gone)" in said and "no such order of the table" in said and "no such view" in said
     assert not page.exception and "KF-Linear" in tables(page)[0]
 
 

@@ -1,5 +1,6 @@
 """Picked neurons as an address writes them: A3.A5-9.B12."""
 
+import re
 from collections.abc import Sequence
 
 from .rule import Parameter
@@ -10,16 +11,13 @@ MOST = 50_000
 
 def written(picked: Sequence[tuple[int, int]]) -> str:
     """Neurons (parent, neuron) as a text."""
-    words: list[str] = []
-    run: list[int] = []
-    for parent, neuron in [*sorted(set(picked)), (-1, -1)]:
-        if run and (parent, neuron) == (run[0], run[2] + 1):
-            run[2] = neuron
-            continue
-        if run:
-            words.append(f"{chr(65 + run[0])}{run[1]}" + (f"-{run[2]}" if run[2] > run[1] else ""))
-        run = [parent, neuron, neuron]
-    return ".".join(words)
+    spans: list[list[int]] = []
+    for parent, neuron in sorted(set(picked)):
+        if spans and spans[-1][0] == parent and spans[-1][2] + 1 == neuron:
+            spans[-1][2] = neuron
+        else:
+            spans.append([parent, neuron, neuron])
+    return ".".join(f"{chr(65 + parent)}{low}" + (f"-{high}" if high > low else "") for parent, low, high in spans)
 
 
 def read(text: str, parents: int) -> list[tuple[int, int]]:
@@ -28,18 +26,15 @@ def read(text: str, parents: int) -> list[tuple[int, int]]:
     Raises:
         ValueError: no such list, or too long a one.
     """
-    neurons: set[tuple[int, int]] = set()
-    count = 0
+    spans = []
     for word in filter(None, text.split(".")):
-        parent, (first, dash, last) = ord(word[0]) - 65, word[1:].partition("-")
-        numbers = [first, last] if dash else [first]
-        if not 0 <= parent < parents or not all(n.isascii() and n.isdigit() and len(n) < 6 for n in numbers):
+        match = re.fullmatch(r"([A-Z])([0-9]{1,5})(?:-([0-9]{1,5}))?", word)
+        if match is None or ord(match[1]) - 65 >= parents:
             raise ValueError("no such list of neurons (as in A3.A5-9.B12)")
-        count += max(int(numbers[-1]) - int(first) + 1, 0)
-        if count > MOST:  # before they are made
-            raise ValueError(f"it names more than {MOST:,} neurons")
-        neurons.update((parent, neuron) for neuron in range(int(first), int(numbers[-1]) + 1))
-    return sorted(neurons)
+        spans.append((ord(match[1]) - 65, int(match[2]), int(match[3] or match[2]) + 1))
+    if sum(max(end - first, 0) for _, first, end in spans) > MOST:  # before they are made
+        raise ValueError(f"it names more than {MOST:,} neurons")
+    return sorted({(parent, neuron) for parent, first, end in spans for neuron in range(first, end)})
 
 
 def parameter(name: str, parents: int) -> Parameter:

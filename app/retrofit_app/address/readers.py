@@ -1,8 +1,12 @@
-"""Readers of parameters: each takes a text and gives a value, or raises ValueError with what it has to be."""
+"""Readers of parameters: each takes a text and gives a value, or raises ValueError with what it has to be.
+
+A reader whose values are not written as `str` writes them has a method `write`, its inverse.
+"""
 
 import math
 import re
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any
 
 Reader = Callable[[str], Any]
@@ -26,19 +30,6 @@ def one_of(names: Collection[str] | Callable[[], Collection[str]], what: str = "
     return read
 
 
-def several_of(names: Collection[str], what: str) -> Reader:
-    """Some of these words between commas, each once."""
-
-    def read(text: str) -> tuple[str, ...]:
-        words = [word for word in text.split(",") if word]
-        found = [spelled(word, names) for word in words]
-        if None in found:
-            raise ValueError(f"there is no {what} {words[found.index(None)][:40]}")
-        return tuple(dict.fromkeys(name for name in found if name))
-
-    return read
-
-
 def spelled(text: str, names: Collection[str]) -> str | None:
     """The name that a text means, as the table writes it: `kf-gradient`, as on the command line, is KF-Gradient.
 
@@ -46,51 +37,23 @@ def spelled(text: str, names: Collection[str]) -> str | None:
     """
     if text in names:
         return text
-    same = [name for name in names if _plain(name) == _plain(text)]
+    same = [name for name in names if name.lower().replace("_", "-") == text.lower().replace("_", "-")]
     return same[0] if len(same) == 1 else None
 
 
-def _plain(name: str) -> str:
-    return name.lower().replace("_", "-")
-
-
-def whole(least: int, most: int) -> Reader:
-    """A whole number within limits."""
-
-    def read(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or len(text) > MOST_DIGITS or not least <= int(text) <= most:
-            raise ValueError(f"it is a whole number from {least} to {most}")
-        return int(text)
-
-    return read
-
-
-def decimal(least: float, most: float, digits: int) -> Reader:
-    """A number within limits, rounded."""
+def number(least: float = -math.inf, most: float = math.inf, digits: int = 12) -> Reader:
+    """A finite number within limits, rounded; a whole one where no digits are asked for."""
 
     def read(text: str) -> float:
+        is_read = bool(digits) or (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS)
         try:
-            value = float(text)
+            value = (float if digits else int)(text if is_read else "")
         except ValueError:
             value = math.nan
-        if not least <= value <= most:
-            raise ValueError(f"it is a number from {least:g} to {most:g}")
-        return round(value, digits)
-
-    return read
-
-
-def numbers(most: int) -> Reader:
-    """Up to so many numbers between commas; none for an empty text."""
-
-    def read(text: str) -> tuple[float, ...]:
-        try:
-            values = tuple(float(word) for word in text.split(",") if word.strip())
-        except ValueError:
-            values = (math.nan,)
-        if not all(map(math.isfinite, values)) or len(values) > most:
-            raise ValueError("it is a list of numbers such as 0.49,0.48,0.45")
-        return values
+        if not math.isfinite(value) or not least <= value <= most:
+            limits = f" from {least} to {most}" if math.isfinite(most) else ""
+            raise ValueError(f"it is a {'number' if digits else 'whole number'}{limits}")
+        return round(value, digits) if digits else value
 
     return read
 
@@ -100,29 +63,6 @@ def path(text: str) -> str:
     if "\0" in text:
         raise ValueError("it is the path of a file or folder")
     return text
-
-
-def texts(text: str) -> tuple[str, ...]:
-    """Texts between bars."""
-    return tuple(filter(None, path(text).split("|")))
-
-
-def runs(most: int, names: Collection[str] | None = None) -> Reader:
-    """Up to so many names of runs between bars, each once.
-
-    Args:
-        names: of finished runs, to which they have to belong.
-    """
-
-    def read(text: str) -> tuple[str, ...]:
-        named = tuple(dict.fromkeys(texts(text)))
-        if len(named) > most:
-            raise ValueError(f"it is a list of up to {most} runs, separated by |")
-        if names is not None and (unknown := [name for name in named if name not in names]):
-            raise ValueError(f"there is no finished run {unknown[0][:40]}")
-        return named
-
-    return read
 
 
 def matching(pattern: str, what: str) -> Reader:
@@ -136,6 +76,46 @@ def matching(pattern: str, what: str) -> Reader:
     return read
 
 
-def joined(sign: str) -> Callable[[tuple[Any, ...]], str]:
-    """The inverse of the readers of lists."""
-    return lambda values: sign.join(map(str, values))
+@dataclass(frozen=True)
+class Several:
+    """Values between signs."""
+
+    sign: str
+    each: Reader = path
+    """Reads one of them"""
+    most: int = 10_000
+    once: bool = False
+    """Each is taken once"""
+    otherwise: tuple[Any, ...] = ()
+    """Where there are none"""
+
+    def __call__(self, text: str) -> tuple[Any, ...]:
+        values = []
+        for word in filter(str.strip, text.split(self.sign)):
+            try:
+                values.append(self.each(word))
+            except ValueError as error:
+                raise ValueError(f"{error} ({word[:40]})") from None
+        if len(values) > self.most:
+            raise ValueError(f"it is a list of up to {self.most}, separated by {self.sign}")
+        return tuple(dict.fromkeys(values) if self.once else values) or self.otherwise
+
+    def write(self, values: tuple[Any, ...]) -> str:
+        """The text."""
+        return self.sign.join(map(str, values))
+
+
+@dataclass(frozen=True)
+class Switch:
+    """On or off."""
+
+    what: str
+
+    def __call__(self, text: str) -> bool:
+        if text not in ("", "1"):
+            raise ValueError(f"no such {self.what} (1)")
+        return bool(text)
+
+    def write(self, is_on: bool) -> str:
+        """The text."""
+        return "1" if is_on else ""

@@ -4,11 +4,11 @@ The address is the truth: it is written once for each change, by the callback of
 without us (a link, Back, an edit by hand), it wins over the widgets; where it did not, the widgets win.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from .readers import one_of
+from .readers import Reader, Switch, one_of
 
 #: Characters; longer values are nonsense or not worth a link. Every second of 2,000 neurons has to fit.
 LONGEST = 8000
@@ -22,9 +22,7 @@ class Parameter:
     name: str
     """As the page's value calls it; in the address, - stands for _"""
     default: Any
-    read: Callable[[str], Any]
-    """The value of a text; raises ValueError with what it has to be"""
-    write: Callable[[Any], str] = str
+    read: Reader
     of_run: bool = False
     """Another run may not have this value"""
     until_run: bool = False
@@ -34,6 +32,10 @@ class Parameter:
     def word(self) -> str:
         """Its name in the address."""
         return self.name.replace("_", "-")
+
+    def write(self, value: Any) -> str:
+        """The text of a value."""
+        return getattr(self.read, "write", str)(value)
 
 
 @dataclass(frozen=True)
@@ -49,31 +51,24 @@ class Settled:
     """The widgets hold something that the address does not say yet"""
 
 
-def option(
-    name: str, options: Sequence[str], default: str, what: str, of_run: bool = False, until_run: bool = False
-) -> Parameter:
+def option(name: str, options: Sequence[str], default: str, what: str, **ends: bool) -> Parameter:
     """A parameter with a list of possible values.
 
     Args:
         what: it names, for the line that says why it was ignored: "level of this run".
+        ends: of_run or until_run.
     """
-    return Parameter(name, default, one_of(options, what), of_run=of_run, until_run=until_run)
+    return Parameter(name, default, one_of(options, what), **ends)
 
 
-def declared(default: Any, read: Callable[[str], Any], write: Callable[[Any], str] = str, **ends: bool) -> Any:
+def declared(default: Any, read: Reader, **ends: bool) -> Any:
     """A field of a page's frozen value that its address holds; see `parameters_of`, and `Parameter` for the rest."""
-    return field(default=default, metadata={"read": read, "write": write, **ends})
+    return field(default=default, metadata={"read": read, **ends})
 
 
 def switch(what: str) -> Any:
     """Such a field that is on or off (as by default)."""
-
-    def read(text: str) -> bool:
-        if text not in ("", "1"):
-            raise ValueError(f"no such {what} (1)")
-        return bool(text)
-
-    return declared(False, read, lambda value: "1" if value else "")
+    return declared(False, Switch(what))
 
 
 def parameters_of(value: Any) -> list[Parameter]:
@@ -96,17 +91,14 @@ def settle(parameters: Sequence[Parameter], url: Query, seen: Query, widgets: Ma
         word, texts = parameter.word, list(url.get(parameter.word, ()))
         asked, why = understood(parameter, texts[-1]) if texts else (parameter.default, "")
         if why:
-            ignored.append(
-                f"Ignored {word}={texts[-1][:60]} in the address: {why}. "
-                f"Shown instead: {parameter.write(parameter.default) or 'none'}."
-            )
+            default = parameter.write(parameter.default) or "none"
+            ignored.append(f"Ignored {word}={texts[-1][:60]} in the address: {why}. Shown instead: {default}.")
         elif len(texts) > 1:
             ignored.append(f"{word} stands {len(texts)} times in the address: the last one counts.")
         values[parameter.name] = asked
         held = widgets.get(parameter.name)
         if held is not None and texts == list(seen.get(word, ())):
-            text = held if isinstance(held, str) else parameter.write(held)
-            held, why = understood(parameter, text)
+            held, why = understood(parameter, held if isinstance(held, str) else parameter.write(held))
             if not why:
                 values[parameter.name] = held
                 moved |= held != asked
@@ -125,11 +117,8 @@ def understood(parameter: Parameter, text: str) -> tuple[Any, str]:
 
 def canonical(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> dict[str, str]:
     """The address of the values that differ from their defaults, in the parameters' order."""
-    return {
-        parameter.word: parameter.write(values[parameter.name])
-        for parameter in parameters
-        if values[parameter.name] != parameter.default
-    }
+    changed = [each for each in parameters if values[each.name] != each.default]
+    return {each.word: each.write(values[each.name]) for each in changed}
 
 
 def merged(url: Query, parameters: Sequence[Parameter], address: Mapping[str, str]) -> dict[str, str]:

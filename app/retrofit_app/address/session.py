@@ -12,10 +12,12 @@ import streamlit as st
 
 from retrofit_app.figures import escaped, listing
 
-from .rule import Parameter, canonical, merged, parameters_of, settle, understood
+from .rule import Parameter, canonical, merged, parameters_of, settle
 
 BUTTON = "go-"  # the keys of buttons that change parameters of a page with lists begin so
 Value = TypeVar("Value")
+Change = tuple[Sequence[Parameter], dict[str, str]]
+"""Parameters, and those of them that the address names from now on"""
 
 
 @dataclass
@@ -84,17 +86,9 @@ class Scope:
             names = [kind] if isinstance(kind, str) else [each.name for each in fields(kind)]  # type: ignore[arg-type]
             self._memory().used |= {name.replace("_", "-") for name in names}
 
-    def last(self, kind: Callable[..., Value], names: Sequence[str]) -> Value:
-        """The value of some parameters as it was last read or written, whatever their widgets say; for callbacks."""
-        values = self._memory().values
-        return kind(**{name: values[name] for name in names})
-
     def current(self, name: str) -> Any:
-        """The value of one parameter as it was last written or read in the address, whatever its widget says."""
-        memory = self._memory()
-        parameter = memory.parameters[name]
-        texts = memory.seen.get(parameter.word)
-        return understood(parameter, texts[-1])[0] if texts else parameter.default
+        """The value of one parameter as it was last read or written, whatever its widget says; for callbacks."""
+        return self._memory().values[name]
 
     def change(self, **values: Any) -> None:
         """Set parameters and their widgets: one entry in the history. For callbacks, which run before the page."""
@@ -103,11 +97,11 @@ class Scope:
 
     def start_from(self, **values: Any) -> None:
         """Set these parameters, and leave every other one of the page to its default. For callbacks."""
-        memory = self._memory()
-        for name in memory.parameters:
-            st.session_state.pop(self.key(name), None)
+        every = self._memory().parameters
+        for name in every:
+            forget(self.key(name))
         self._show(values)
-        _write({self: (list(memory.parameters.values()), self._address(values)[1])})
+        _write({self: (list(every.values()), self._address(values)[1])})
 
     def changed(self, name: str, read: Callable[[Any], Any] = lambda value: value) -> None:
         """A widget's callback: write its new value. A control that was emptied keeps its old value.
@@ -147,7 +141,7 @@ class Scope:
         self._memory().values.update(values)
         st.session_state.update({self.key(name): value for name, value in values.items()})
 
-    def _address(self, values: dict[str, Any]) -> tuple[list[Parameter], dict[str, str]]:
+    def _address(self, values: dict[str, Any]) -> Change:
         parameters = [self._memory().parameters[name] for name in values]
         return parameters, canonical(parameters, values)
 
@@ -166,32 +160,28 @@ def unused() -> str:
     """A sentence about parameters in the address that the page has not used, for its end."""
     used = set().union(*(memory.used for memory in _memories().values()))
     strange = [f"{word}={texts[-1][:60]}" for word, texts in _url().items() if texts and word not in used]
-    if not strange:
-        return ""
-    return f"Ignored {listing(strange)} in the address: this page has nothing of that name."
+    return f"Ignored {listing(strange)} in the address: this page has nothing of that name." if strange else ""
 
 
 def change_run(name: str, same_networks: bool) -> None:
     """Show another run: one change of the address, which loses what the other run may not have. For callbacks."""
     ALL._show({"run": name})
-    _write({ALL: ALL._address({"run": name}), **_left(same_networks)})
+    open_run(name, same_networks, seen=True)
 
 
-def open_run(name: str) -> None:
-    """Show another run by the address alone, which then wins over the widgets; see `Scope.move`."""
-    _write({ALL: ALL._address({"run": name}), **_left(same_networks=True)}, seen=False)
+def open_run(name: str, same_networks: bool = True, *, seen: bool = False) -> None:
+    """Show another run by the address alone, which then wins over the widgets; see `Scope.move`.
 
-
-def _left(same_networks: bool) -> dict["Scope", tuple[list[Parameter], dict[str, str]]]:
-    """What opening another run takes out of the address; pages that are not shown forget theirs, too."""
-    changes = {}
+    Pages that are not shown forget what opening another run ends, too.
+    """
+    changes = {ALL: ALL._address({"run": name})}
     for page, memory in _memories().items():
         lost = [each for each in memory.parameters.values() if each.until_run or (each.of_run and not same_networks)]
         if page and memory.used:
             changes[Scope(page)] = lost, {}
         else:
             memory.values |= {each.name: each.default for each in lost if each.until_run}
-    return changes
+    _write(changes, seen)
 
 
 def link() -> str:
@@ -237,14 +227,15 @@ def _url() -> dict[str, list[str]]:
     return {word: st.query_params.get_all(word) for word in st.query_params}
 
 
-def _write(changes: Mapping[Scope, tuple[Sequence[Parameter], dict[str, str]]], seen: bool = True) -> None:
+def _write(changes: Mapping[Scope, Change], seen: bool = True) -> None:
     """Several parameters in one message, which makes one entry in the history."""
-    url = _url()
-    whole = {word: texts[-1] for word, texts in url.items()}
+    before = {word: texts[-1] for word, texts in _url().items()}
+    whole = before
     for parameters, address in changes.values():
         whole = merged({word: [text] for word, text in whole.items()}, parameters, address)
-    if whole != {word: texts[-1] for word, texts in url.items()}:
+    if whole != before:
         st.query_params.from_dict(whole)
-    for scope, (parameters, _) in changes.items():
-        if seen:
-            scope._memory().seen |= {each.word: [whole[each.word]] if each.word in whole else [] for each in parameters}
+    if seen:
+        for scope, (parameters, _) in changes.items():
+            texts = {each.word: [whole[each.word]] if each.word in whole else [] for each in parameters}
+            scope._memory().seen |= texts

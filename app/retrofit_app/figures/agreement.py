@@ -7,7 +7,7 @@ import numpy as np
 
 from .drawing import axis, bars, cell_words, cells, drawn, hatched, named, rows, targets
 from .neurons import Neurons
-from .palette import LIGHT, TEXT, Palette
+from .palette import LIGHT, Palette
 from .picture import Picture
 from .words import number, percent
 
@@ -38,14 +38,14 @@ def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette) -> P
             if row is None:
                 continue
             values[i, j] = row["mean"]
-            spread = "" if row["least"] == row["most"] else f"<br>{number(row['least'], 2)} to {number(row['most'], 2)}"
+            spread = "" if row["least"] == row["most"] else f"<br>{number(row['least'], 2)}–{number(row['most'], 2)}"
             below = "<br>its seeds" if i == j else f"<br>seeds: {number(_floor(table, first, second), 2)}"
             text[i][j] = f"<b>{number(row['mean'], 2)}</b>{spread if i == j else ''}{below}"
     colours = (palette.paper, "#BFE0DD") if palette is LIGHT else ("#232320", "#1F5B58")
     titles, places = [title(name) for name in names], [(i, j) for i in range(len(names)) for j in range(len(names))]
     traces = [
         cells(values, colours, 1, text, 3),
-        cell_words(text, [[palette.ink] * len(names)] * len(names), TEXT),
+        cell_words(text, [[palette.ink] * len(names)] * len(names)),
         targets(  # a heat map cannot be picked
             [j for _, j in places],
             [i for i, _ in places],

@@ -91,7 +91,7 @@ class Table:
         name, *rest = line.cells
         shown = f"<th scope='row' class='words'>{escape(name)}</th>"
         if line.note:
-            shown += f"<td class='words note' colspan='{len(self.columns) - 1}'>{escape(line.note)}</td>"
+            shown += f"<td class='words note' colspan='{len(self.columns) - 1}'><span>{escape(line.note)}</span></td>"
         else:
             for index, (text, column) in enumerate(zip(rest, self.columns[1:], strict=True), start=1):
                 value = escape(text or ("" if line.is_reference else DASH))

@@ -83,7 +83,12 @@ def _blocks(table: Any, heights: Sequence[float], palette: Palette) -> Trace:
         list(heights),
         base=[-height / 2 for height in heights],
         width=BLOCK,
-        marker={**hatch, "line": edge(palette.muted)},
+        # Thin and faint, so that the number on it can be read.
+        marker={
+            **hatch,
+            "pattern": {**hatch["pattern"], "solidity": 0.15, "fgopacity": 0.35},
+            "line": edge(palette.muted),
+        },
         text=error_words(errors, len(table) <= NAMED) if len(table) <= MANY else None,
         textposition="inside",
         insidetextanchor="middle",

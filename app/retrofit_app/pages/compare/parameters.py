@@ -3,8 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from retrofit_app.address import readers
-from retrofit_app.address.readers import joined, one_of, several_of
+from retrofit_app.address.readers import Several, one_of
 from retrofit_app.address.rule import Parameter, declared, option, switch
 from retrofit_app.address.session import Scope
 
@@ -55,11 +54,8 @@ def run_table(names: Collection[str], default: tuple[str, ...]) -> RunTable:
         names: of all runs that can be compared.
         default: those that are compared where nothing was chosen.
     """
-
-    def runs(text: str) -> tuple[str, ...]:
-        return readers.runs(MOST_RUNS, names)(text) or default
-
-    return COMPARE.read(RunTable, [Parameter("runs", default, runs, "|".join)])
+    runs = Several("|", one_of(names, "finished run"), MOST_RUNS, once=True, otherwise=default)
+    return COMPARE.read(RunTable, [Parameter("runs", default, runs)])
 
 
 def pair(first: str, second: str, names: Sequence[str], default: tuple[str, str], what: str) -> tuple[str, str]:
@@ -84,7 +80,7 @@ def board(runs: Sequence[str], methods: Sequence[str], scores: Sequence[str], us
         Board,
         [
             option("of", runs, usual.of, "finished run"),
-            Parameter("methods", usual.methods, several_of(methods, "method"), joined(",")),
-            Parameter("scores", usual.scores, several_of(scores, "importance score"), joined(",")),
+            Parameter("methods", usual.methods, Several(",", one_of(methods, "method"), once=True)),
+            Parameter("scores", usual.scores, Several(",", one_of(scores, "importance score"), once=True)),
         ],
     )

@@ -7,7 +7,6 @@ import streamlit as st
 
 from retrofit_app import runs, widgets
 from retrofit_app.address import session
-from retrofit_app.address.readers import numbers
 from retrofit_app.figures import escaped, letter
 from retrofit_app.models import accuracies, sources
 from retrofit_app.runs import methods
@@ -149,9 +148,8 @@ def data(picks: Picks) -> None:
 
 
 def _numbers(name: str, label: str, picks: Picks) -> None:
-    shown = ",".join(f"{value:g}" for value in getattr(picks, name))
-    read = numbers(parameters.MOST_CHANNELS)
-    text(name, label, shown, read, st.text_input, help=HELP[name], placeholder="known")
+    values = ",".join(f"{value:g}" for value in getattr(picks, name))
+    text(name, label, values, parameters.NUMBERS, st.text_input, help=HELP[name], placeholder="known")
 
 
 def widths(picks: Picks) -> None:

@@ -5,7 +5,7 @@ No Streamlit; torch only where the address or a pick names a method, a score or 
 
 from dataclasses import dataclass
 
-from retrofit_app.address.readers import decimal, joined, numbers, one_of, path, texts, whole
+from retrofit_app.address.readers import Several, number, one_of, path
 from retrofit_app.address.rule import declared
 from retrofit_app.runs import methods
 
@@ -25,23 +25,19 @@ SOURCES = {"first": "network A", "all": "all networks"}
 MOST_PARENTS, MOST_SAMPLES, MOST_EPOCHS, MOST_SEED, MOST_SIZE, MOST_CHANNELS = 12, 100_000, 1000, 9999, 1024, 64
 
 
-def _scales(text: str) -> tuple[str, ...]:
-    scales = tuple(filter(None, text.split(",")))
-    if len(scales) > MOST_PARENTS or set(scales) - set(SCALES):
-        raise ValueError(f"it is a list of {', '.join(SCALES)}, one for each network")
-    return scales
-
-
 def _grouping(text: str) -> str:
     return one_of(methods.groupings)(text) if text else ""
 
 
-def _options(text: str) -> tuple[str, ...]:
-    """Options by their form only; `options.settle` asks whether the method takes them."""
-    words = texts(text)
-    if not all("=" in word.strip("=") for word in words):
+def _option(text: str) -> str:
+    """An option by its form only; `options.settle` asks whether the method takes it."""
+    if "=" not in text.strip("="):
         raise ValueError("it is a list of NAME=VALUE, separated by |")
-    return words
+    return path(text)
+
+
+#: A number, or one for each channel.
+NUMBERS = Several(",", number(), MOST_CHANNELS)
 
 
 @dataclass(frozen=True)
@@ -50,34 +46,34 @@ class Picks:
 
     networks: str = declared("train", one_of(NETWORKS))
     data: str = declared("digits", path)
-    mean: tuple[float, ...] = declared((), numbers(MOST_CHANNELS), joined(","))
+    mean: tuple[float, ...] = declared((), NUMBERS)
     """Normalisation of a data set that is not known by name, one number or one a channel"""
-    std: tuple[float, ...] = declared((), numbers(MOST_CHANNELS), joined(","))
-    size: int = declared(0, whole(0, MOST_SIZE))
+    std: tuple[float, ...] = declared((), NUMBERS)
+    size: int = declared(0, number(0, MOST_SIZE, digits=0))
     """Images are resized to this many pixels a side; 0 keeps their size"""
     arch: str = declared("cnn", one_of(ARCHITECTURES))
-    parents: int = declared(2, whole(1, MOST_PARENTS))
-    widths: tuple[str, ...] = declared((), _scales, joined(","))
+    parents: int = declared(2, number(1, MOST_PARENTS, digits=0))
+    widths: tuple[str, ...] = declared((), Several(",", one_of(SCALES), MOST_PARENTS))
     """A scale for each parent; () for normal ones"""
     fused: str = declared("first", one_of(FUSED))
     split: str = declared("sharded", one_of(SPLITS))
-    ratio: float = declared(0.2, decimal(0.01, 1, digits=2))
+    ratio: float = declared(0.2, number(0.01, 1, digits=2))
     recipe: str = declared("small", one_of(RECIPES))
-    epochs: int = declared(0, whole(0, MOST_EPOCHS))
+    epochs: int = declared(0, number(0, MOST_EPOCHS, digits=0))
     """0 for the recipe's number"""
-    split_seed: int = declared(0, whole(0, MOST_SEED))
+    split_seed: int = declared(0, number(0, MOST_SEED, digits=0))
     method: str = declared("KF-Linear", one_of(methods.table))
     grouping: str = declared("", _grouping)
     """Instead of the method's; "" for the method's"""
     importance: str = declared("conductance", one_of(methods.importances))
-    samples: int = declared(400, whole(10, MOST_SAMPLES))
+    samples: int = declared(400, number(10, MOST_SAMPLES, digits=0))
     source: str = declared("first", one_of(SOURCES))
     """Whose training images the samples are"""
-    fusion_seed: int = declared(0, whole(0, MOST_SEED))
+    fusion_seed: int = declared(0, number(0, MOST_SEED, digits=0))
     settings: str = declared("default", one_of(SETTINGS))
-    options: tuple[str, ...] = declared((), _options, joined("|"))
+    options: tuple[str, ...] = declared((), Several("|", _option))
     """NAME=VALUE: options of method, grouping and score that differ from their defaults"""
-    files: tuple[str, ...] = declared((), texts, joined("|"))
+    files: tuple[str, ...] = declared((), Several("|"))
     rows: str = declared("", path)
     """Splits file of the user's checkpoints"""
     code: str = declared("", path)

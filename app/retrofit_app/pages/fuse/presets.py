@@ -102,7 +102,7 @@ def read() -> tuple[str, Picks]:
 
 def last() -> Picks:
     """The picks as they were last read or written; for callbacks."""
-    return FORM.last(Picks, NAMES)
+    return Picks(**{name: FORM.current(name) for name in NAMES})
 
 
 def choose(picks: Picks) -> None:

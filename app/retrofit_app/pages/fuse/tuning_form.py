@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.address.readers import decimal, one_of, whole
+from retrofit_app.address.readers import number, one_of
 from retrofit_app.address.rule import declared
 from retrofit_app.address.session import Scope
 from retrofit_app.figures import escaped
@@ -28,10 +28,10 @@ MOST_EPOCHS, MOST_SEED, LEAST_RATE = 1000, 9999, 1e-6
 class TuningForm:
     """What the form asks for."""
 
-    tune_epochs: int = declared(30, whole(1, MOST_EPOCHS))
-    tune_rate: float = declared(3e-4, decimal(LEAST_RATE, 1, digits=7))
+    tune_epochs: int = declared(30, number(1, MOST_EPOCHS, digits=0))
+    tune_rate: float = declared(3e-4, number(LEAST_RATE, 1, digits=7))
     tune_precision: str = declared("auto", one_of(PRECISIONS))
-    tune_seed: int = declared(0, whole(0, MOST_SEED))
+    tune_seed: int = declared(0, number(0, MOST_SEED, digits=0))
 
 
 def _config(settings: Mapping[str, Any]) -> Any:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from retrofit_app.address.readers import path, runs
+from retrofit_app.address.readers import Several, path
 from retrofit_app.address.rule import declared, option
 from retrofit_app.address.session import Scope
 
@@ -19,7 +19,7 @@ class Listing:
 
     filter: str = declared("", path)
     """Words that a run's line has to have"""
-    ticks: tuple[str, ...] = declared((), runs(MOST_TICKS), "|".join)
+    ticks: tuple[str, ...] = declared((), Several("|", most=MOST_TICKS, once=True))
     """Names of runs to compare"""
 
 

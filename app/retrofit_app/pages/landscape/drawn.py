@@ -217,9 +217,9 @@ def flatness(entry: runs.Entry, survey: Any) -> None:
         key="flatness",
         alt="Loss, accuracy, distance off the plane and rise of the loss around each network.",
         column_config={
-            "network": st.column_config.TextColumn("network", pinned=True, width=92),
-            "loss": number("loss", format="%.3f", width=58, help="Of the network itself."),
-            "accuracy %": number("accuracy %", format="%.1f", width=80),
+            "network": st.column_config.TextColumn("network", pinned=True, width=88),
+            "loss": number("loss", format="%.3f", width=54, help="Of the network itself."),
+            "accuracy %": number("accuracy %", format="%.1f", width=76),
             "off the plane": number(
                 "off plane",
                 format="%.2f",
@@ -227,9 +227,9 @@ def flatness(entry: runs.Entry, survey: Any) -> None:
                 help="Distance between its weights and the plane; 0: it lies on it.",
             ),
             "mean rise": number(
-                "mean rise", format="%.3f", width=76, help="Of the loss, in all directions that were tried."
+                "mean rise", format="%.3f", width=72, help="Of the loss, in all directions that were tried."
             ),
-            "largest rise": number("most", format="%.3f", width=60, help="The rise in the steepest direction."),
+            "largest rise": number("most", format="%.3f", width=56, help="The rise in the steepest direction."),
         },
     )
     if not survey.rises:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from retrofit_app.address.readers import matching, one_of, whole
+from retrofit_app.address.readers import matching, number, one_of
 from retrofit_app.address.rule import Parameter, declared, option, switch
 from retrofit_app.address.session import Scope
 from retrofit_app.widgets.works import Shelf
@@ -49,7 +49,7 @@ class LandscapeForm:
     resolution: str = declared("15", one_of(RESOLUTIONS, "number of points"))
     images: str = declared("256", one_of(IMAGES, "number of images"))
     norms: str = declared("estimated", one_of(NORMS, "handling of BatchNorm"))
-    seed: int = declared(0, whole(0, 10**6))
+    seed: int = declared(0, number(0, 10**6, digits=0))
 
 
 @dataclass(frozen=True)

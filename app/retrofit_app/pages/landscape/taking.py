@@ -59,7 +59,7 @@ def the_papers() -> None:
         "first line trains, fuses and measures that at a scale for two cores (`--scale paper`: at the paper’s), the second "
         "prints losses, rises and barriers."
     )
-    st.code("retrofit reproduce landscape --scale small\nretrofit report landscape", language="bash")
+    st.code("retrofit reproduce landscape --scale small\nretrofit report landscape", language="bash", wrap_lines=True)
     st.caption("The colours “loss 0 to 4.6, as in the paper” above draw this run in the same way.")
 
 

@@ -45,7 +45,7 @@ def panel(entry: runs.Entry) -> None:
         ):
             begin(entry)
         st.caption("Or on the command line, in the runs folder:")
-        st.code(f"retrofit analyse {entry.folder.name}", language="bash")
+        st.code(f"retrofit analyse {entry.folder.name}", language="bash", wrap_lines=True)
 
 
 def begin(entry: runs.Entry) -> None:
