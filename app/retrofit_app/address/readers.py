@@ -77,7 +77,7 @@ def matching(pattern: str, what: str) -> Reader:
 
 
 @dataclass(frozen=True)
-class Several:
+class Series:
     """Values between signs."""
 
     sign: str

@@ -89,16 +89,16 @@ class Table:
             across = len(self.columns)
             return f"<tr class='group'><th scope='rowgroup' colspan='{across}'><span>{escape(line.heading)}</span></th></tr>"
         name, *rest = line.cells
-        shown = f"<th scope='row' class='words'>{escape(name)}</th>"
+        html = f"<th scope='row' class='words'>{escape(name)}</th>"
         if line.note:
-            shown += f"<td class='words note' colspan='{len(self.columns) - 1}'><span>{escape(line.note)}</span></td>"
+            html += f"<td class='words note' colspan='{len(self.columns) - 1}'><span>{escape(line.note)}</span></td>"
         else:
             for index, (text, column) in enumerate(zip(rest, self.columns[1:], strict=True), start=1):
                 value = escape(text or ("" if line.is_reference else DASH))
-                marked = f"<b>{value}</b><span class='unseen'> (best)</span>" if index in line.best else value
-                shown += f"<td class='{_kind(column)}{'' if text else ' none'}'>{marked}</td>"
+                content = f"<b>{value}</b><span class='unseen'> (best)</span>" if index in line.best else value
+                html += f"<td class='{_kind(column)}{'' if text else ' none'}'>{content}</td>"
         kinds = [name for name, on in (("reference", line.is_reference), ("ruled", first_reference)) if on]
-        return f"<tr class='{' '.join(kinds)}'>{shown}</tr>"
+        return f"<tr class='{' '.join(kinds)}'>{html}</tr>"
 
     def csv(self) -> str:
         """One line a row; a column "group" where there are groups, and true minus signs as hyphens."""

@@ -32,11 +32,11 @@ def counterparts(reference: Neurons, grouped: Neurons) -> np.ndarray:
         either = grouped.counts + int(members.sum()) - shared
         others = np.flatnonzero((shared > 0) & (grouped.counts > 1)).tolist()
         alike += [(-shared[other] / either[other], number, other) for other in others]
-    taken: set[int] = set()
+    joined: set[int] = set()
     for share, number, other in sorted(alike):
-        if -share >= ALIKE and number not in taken and places[other] < 0:
+        if -share >= ALIKE and number not in joined and places[other] < 0:
             places[other] = number
-            taken.add(number)
+            joined.add(number)
     return places
 
 

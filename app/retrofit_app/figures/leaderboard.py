@@ -126,12 +126,12 @@ def _beside(offset: tuple[int, int], palette: Palette) -> dict[str, Any]:
 
 def _spread(places: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Marks that would lie on each other are set side by side."""
-    taken: list[tuple[float, float]] = []
+    apart: list[tuple[float, float]] = []
     for across, down in places:
-        while close := [x for x, y in taken if abs(x - across) < MARK and abs(y - down) < MARK]:
+        while close := [x for x, y in apart if abs(x - across) < MARK and abs(y - down) < MARK]:
             across = max(close) + MARK + 1
-        taken.append((across, down))
-    return taken
+        apart.append((across, down))
+    return apart
 
 
 def name_offsets(places: Sequence[tuple[float, float]], names: Sequence[str]) -> list[tuple[int, int] | None]:

@@ -115,9 +115,9 @@ def _finding(seen: Sequence[Mapping[str, Any]], networks: Mapping[str, Mapping[s
         return f"No epoch is measured yet. On the held-out images: {others}."
     done = seen[-1]["epoch"]
     count = f"All {epochs} epochs are done" if done == epochs else f"{done} of {epochs} epochs are done"
-    kept = (
+    best_words = (
         f"the best is epoch {best['epoch']} with {percent(best['accuracy'])}"
         if best["epoch"]
         else f"none is better than the start, {percent(best['accuracy'])}"
     )
-    return f"{count}; {kept} of the held-out images. Before, on the same images: {others}."
+    return f"{count}; {best_words} of the held-out images. Before, on the same images: {others}."

@@ -159,6 +159,6 @@ def _strip(data: str, changed: float, split: str, options: tuple[Any, ...], rows
         one.thumbnail((side, side))
         corner = ((side + gap) * column + (side - one.width) // 2, (side - one.height) // 2)
         whole.paste(one.convert("RGBA"), corner)
-    written = io.BytesIO()
-    whole.save(written, "PNG")
-    return f"data:image/png;base64,{base64.b64encode(written.getvalue()).decode()}"
+    file = io.BytesIO()
+    whole.save(file, "PNG")
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

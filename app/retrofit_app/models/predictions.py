@@ -102,14 +102,14 @@ def ask(network: Network) -> Answers:
     Raises:
         ValueError: a file is missing, damaged or another one than the record's.
     """
-    kept = _kept()
+    cache = _kept()
     key = _key(network)
-    if key not in kept:
+    if key not in cache:
         answers = _computed(network)
-        while len(kept) >= MOST:
-            kept.pop(next(iter(kept)), None)
-        kept[key] = answers
-    return kept[key]
+        while len(cache) >= MOST:
+            cache.pop(next(iter(cache)), None)
+        cache[key] = answers
+    return cache[key]
 
 
 def _computed(network: Network) -> Answers:

@@ -27,11 +27,11 @@ def blank(entry: runs.Entry, counts: Sequence[Sequence[int]]) -> list[Sheet]:
     """
     columns = columns_of(counts)
     classes = tuple(entry.metrics["classes"][column] for column in columns)
-    shown = [tuple(row[column] for column in columns) for row in counts]
-    most = max(max(row) for row in shown) or 1
+    of_columns = [tuple(row[column] for column in columns) for row in counts]
+    most = max(max(row) for row in of_columns) or 1
     return [
         Sheet(f"network {letter(index)}", classes, row, sum(counts[index]), rows_of(row, most))
-        for index, row in enumerate(shown)
+        for index, row in enumerate(of_columns)
     ]
 
 
@@ -46,10 +46,10 @@ def filled(entry: runs.Entry, counts: Sequence[Sequence[int]]) -> list[Sheet]:
     data = entry.config["data"]
     options = tuple(_hashable(entry.config.get(name)) for name in ("mean", "std", "size"))
     try:
-        written = path.stat().st_mtime
+        changed = path.stat().st_mtime
     except OSError as error:
         raise ValueError(f"the splits file of this run is not there ({error.strerror}).") from error
-    return _filled(str(path), written, names, data, sources.changed(data), options, tuple(blank(entry, counts)))
+    return _filled(str(path), changed, names, data, sources.changed(data), options, tuple(blank(entry, counts)))
 
 
 @st.cache_data(max_size=KEPT, show_spinner=False)
@@ -83,24 +83,24 @@ def _drawn(sheet: Sheet, images: Any, part: dict[str, Any]) -> str:
         raise ValueError("the images in that folder are not those of this run.")
     rows = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))]
     labels = images.labels[rows]
-    taken = [
+    chosen_rows = [
         rows[labels == images.classes.index(name)][:height]
         for name, height in zip(sheet.classes, sheet.rows, strict=True)
     ]
-    pixels = iter(images.pixels(torch.cat(taken)))
+    pixels = iter(images.pixels(torch.cat(chosen_rows)))
     side = min(max(images.shape[1:]), SIDE)
     step = side + max(2, side // 10 // 2 * 2)  # the gap is even: half of it stands on either side
-    whole = Image.new("RGBA", (step * len(taken), step * max(*sheet.rows, 1)), (0, 0, 0, 0))
-    for column, column_rows in enumerate(taken):
+    whole = Image.new("RGBA", (step * len(chosen_rows), step * max(*sheet.rows, 1)), (0, 0, 0, 0))
+    for column, column_rows in enumerate(chosen_rows):
         for row in range(len(column_rows)):
             image = next(pixels).permute(1, 2, 0).numpy()
             one = Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
             one.thumbnail((side, side))
             corner = (step * column + (step - one.width) // 2, step * row + (step - one.height) // 2)
             whole.paste(one.convert("RGBA"), corner)
-    written = io.BytesIO()
-    whole.save(written, "PNG")
-    return f"data:image/png;base64,{base64.b64encode(written.getvalue()).decode()}"
+    file = io.BytesIO()
+    whole.save(file, "PNG")
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def _hashable(value: Any) -> Any:

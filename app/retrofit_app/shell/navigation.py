@@ -19,11 +19,11 @@ def chosen() -> Any:
 def menu() -> None:
     """Links to the pages that carry the run, and what was chosen there before. Streamlit's own menu would drop both."""
     for listed in PAGES:
-        kept = {word: text for name in listed.kept for word, text in Scope(name).address().items()}
+        choices = {word: text for name in listed.kept for word, text in Scope(name).address().items()}
         st.page_link(
             _page(listed.name),
             icon=listed.icon,
-            query_params={**ALL.address(), **kept},
+            query_params={**ALL.address(), **choices},
             width="stretch",
         )
 

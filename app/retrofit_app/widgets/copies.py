@@ -47,8 +47,8 @@ def texts(entry: Origin) -> tuple[str, str, str]:
 def _texts(config: Any, training: Any) -> tuple[str, str, str]:
     from retrofit_core.runs import snippets
 
-    made = (snippets.command, snippets.python, snippets.notebook_cell)
-    command, python, cell = (make(config, training) for make in made)
+    writers = (snippets.command, snippets.python, snippets.notebook_cell)
+    command, python, cell = (make(config, training) for make in writers)
     return command, python, cell
 
 

@@ -72,5 +72,5 @@ def source(entry: Origin) -> str:
     if isinstance(entry, Several):
         return entry.source
     library = entry.status.get("version") or runs.library()
-    made = time.strftime("%Y-%m-%d", time.localtime(entry.status.get("started") or time.time()))
-    return f"Run {entry.name} of {made}, retrofit-workbench {library}"
+    day = time.strftime("%Y-%m-%d", time.localtime(entry.status.get("started") or time.time()))
+    return f"Run {entry.name} of {day}, retrofit-workbench {library}"

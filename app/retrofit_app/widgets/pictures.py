@@ -33,8 +33,8 @@ def _picture(
 ) -> Picture:
     palette, chosen = figures.DARK if dark else figures.LIGHT, dict(options)
     large = chosen.pop("large", None)
-    drawn = _drawn(_entry, kind, level, palette, chosen)
-    return figures.enlarged(drawn, *large) if large else drawn
+    picture = _drawn(_entry, kind, level, palette, chosen)
+    return figures.enlarged(picture, *large) if large else picture
 
 
 def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str, Any]) -> Picture:

@@ -32,18 +32,18 @@ def board(choice: Choice, palette: Palette) -> None:
     entry = finished[asked.of]
     _form(_pairs([entry, first, *finished.values()]))
     try:
-        made = leaderboards.leaderboard(entry, asked.methods, asked.scores, choice.entries)
+        leaderboard = leaderboards.leaderboard(entry, asked.methods, asked.scores, choice.entries)
     except ValueError as error:
         widgets.why(f"There is nothing to rank: {error}")
         return
     _settings_words(entry)
-    if made.going:
-        watch(str(made.folder), asked, palette is DARK)
+    if leaderboard.going:
+        watch(str(leaderboard.folder), asked, palette is DARK)
         return
-    plan = cost.plan(made, choice.entries)
-    _ended(made)
-    _start(made, plan)
-    results(made, entry, palette, plan.refusals)
+    plan = cost.plan(leaderboard, choice.entries)
+    _ended(leaderboard)
+    _start(leaderboard, plan)
+    results(leaderboard, entry, palette, plan.refusals)
 
 
 def _pairs(entries: list[runs.Entry]) -> dict[str, runs.Entry]:
@@ -109,12 +109,12 @@ def _settings_words(entry: runs.Entry) -> None:
 # --- the worker -----------------------------------------------------------------------------------
 
 
-def _start(made: Leaderboard, plan: cost.BoardPlan) -> None:
+def _start(leaderboard: Leaderboard, plan: cost.BoardPlan) -> None:
     st.markdown(plan.words)
-    if made.state == "done" and not plan.missing:
+    if leaderboard.state == "done" and not plan.missing:
         st.caption("Everything is there: the leaderboard is whole.")
         return
-    label = "Start" if made.state == "new" else "Go on"
+    label = "Start" if leaderboard.state == "new" else "Go on"
     if not plan.missing:
         label = "Rank them"
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -127,22 +127,22 @@ def _start(made: Leaderboard, plan: cost.BoardPlan) -> None:
             "runs* on Fuse.",
         ):
             try:
-                leaderboards.start(made)
+                leaderboards.start(leaderboard)
             except ValueError as error:
                 st.warning(f"Not started: {escaped(error)}")
                 return
             st.rerun()
 
 
-def _ended(made: Leaderboard) -> None:
+def _ended(leaderboard: Leaderboard) -> None:
     """Why a leaderboard is not whole."""
     sentence = {
         "cancelled": "Cancelled: finished runs are kept.",
         "interrupted": "The worker was ended before it was finished: finished runs are kept.",
-        "failed": f"Not finished: {runs.error_of(made.folder)}",
-    }.get(made.state)
+        "failed": f"Not finished: {runs.error_of(leaderboard.folder)}",
+    }.get(leaderboard.state)
     if sentence:
-        (st.warning if made.state == "cancelled" else st.error)(escaped(sentence))
+        (st.warning if leaderboard.state == "cancelled" else st.error)(escaped(sentence))
 
 
 @st.fragment(run_every=works.POLL)
@@ -151,46 +151,46 @@ def watch(folder: str, asked: Board, dark: bool) -> None:
     """Poll until the worker has ended; only this part of the page is drawn again."""
     entries, _ = runs.entries()
     entry = next(entry for entry in entries if entry.name == asked.of)
-    made = leaderboards.leaderboard(entry, asked.methods, asked.scores, entries)
-    if not made.going or str(made.folder) != folder:
+    leaderboard = leaderboards.leaderboard(entry, asked.methods, asked.scores, entries)
+    if not leaderboard.going or str(leaderboard.folder) != folder:
         st.rerun()
-    done = sum(run.name in made.measured for run in made.runs)
-    current = made.at_work
+    done = sum(run.name in leaderboard.measured for run in leaderboard.runs)
+    current = leaderboard.at_work
     step = leaderboards.step(current) if current else ""
     now = f" · {current.name}{f', {step}' if step else ''}" if current else ""
-    words = f"{done} of {len(made.runs)} methods have their row{now}"
+    words = f"{done} of {len(leaderboard.runs)} methods have their row{now}"
     stops = "Stops after the current step. Finished runs are kept, and it can go on later."
-    works.progress(made.folder, done / len(made.runs), words, stops, "cancel-board")
-    results(made, entry, DARK if dark else LIGHT, {})
+    works.progress(leaderboard.folder, done / len(leaderboard.runs), words, stops, "cancel-board")
+    results(leaderboard, entry, DARK if dark else LIGHT, {})
 
 
 # --- the leaderboard ------------------------------------------------------------------------------
 
 
-def results(made: Leaderboard, entry: runs.Entry, palette: Palette, refusals: dict[str, str]) -> None:
+def results(leaderboard: Leaderboard, entry: runs.Entry, palette: Palette, refusals: dict[str, str]) -> None:
     """The table and the picture."""
-    rows = ranking.rows(made, entry, refusals)
-    table = ranking.table(made, entry, rows)
-    if sentence := ranking.finding(made, rows):
+    rows = ranking.rows(leaderboard, entry, refusals)
+    table = ranking.table(leaderboard, entry, rows)
+    if sentence := ranking.finding(leaderboard, rows):
         st.markdown(f"**{escaped(sentence)}**")
     st.html(table.html(palette))
     for note in table.notes:
         st.caption(escaped(note))
-    origin = ranking.origin(made, entry)
-    if not made.going:
+    origin = ranking.origin(leaderboard, entry)
+    if not leaderboard.going:
         taking.notations(table, origin, "leaderboard")
-    _picture(made, rows, palette, origin)
-    if not made.going:
+    _picture(leaderboard, rows, palette, origin)
+    if not leaderboard.going:
         st.divider()
         taking.copy(origin, "this leaderboard", "board")
 
 
-def _picture(made: Leaderboard, rows: list[ranking.BoardRow], palette: Palette, origin: widgets.Several) -> None:
+def _picture(leaderboard: Leaderboard, rows: list[ranking.BoardRow], palette: Palette, origin: widgets.Several) -> None:
     """Accuracy against seconds; without a menu as long as it grows, for its files would be of that moment."""
     points = [
         Point(
             row.rank,
-            made.short(row.name),
+            leaderboard.short(row.name),
             row.seconds,
             row.accuracy,
             row.method in PAPERS,
@@ -203,7 +203,7 @@ def _picture(made: Leaderboard, rows: list[ranking.BoardRow], palette: Palette, 
     if len(points) < 2 or not parents:
         return
     heading = "**What accuracy costs**: accuracy against the seconds of the fusion"
-    if made.going:
+    if leaderboard.going:
         works.growing("board", accuracy_against_seconds(points, max(parents), palette), heading, caption=False)
     else:
         widgets.chart(

@@ -26,31 +26,31 @@ class BoardPlan:
     """Why a method does not apply, by the name of its row"""
 
 
-def plan(made: Leaderboard, entries: Sequence[runs.Entry]) -> BoardPlan:
+def plan(leaderboard: Leaderboard, entries: Sequence[runs.Entry]) -> BoardPlan:
     """Count and estimate; nothing is done."""
     from retrofit_core.runs.estimate.predict import START
 
-    wanted = [run for run in made.runs if run.entry is None and run.name not in _refused(made)]
-    if names := closed(made.base.arch, made.base.target) if wanted else []:
-        return _unknown(made, names, len(wanted))
-    estimates = _estimates(made, wanted, list(entries))
+    wanted = [run for run in leaderboard.runs if run.entry is None and run.name not in _refused(leaderboard)]
+    if names := closed(leaderboard.base.arch, leaderboard.base.target) if wanted else []:
+        return _unknown(leaderboard, names, len(wanted))
+    estimates = _estimates(leaderboard, wanted, list(entries))
     refusals = {
         run.name: lettered(estimate.refusal)
         for run, estimate in zip(wanted, estimates, strict=True)
         if estimate.refusal
     }
-    refusals |= {name: lettered(why) for name, why in _refused(made).items()}
+    refusals |= {name: lettered(why) for name, why in _refused(leaderboard).items()}
     missing = [estimate for estimate in estimates if not estimate.refusal]
-    there = sum(run.entry is not None for run in made.runs)
+    there = sum(run.entry is not None for run in leaderboard.runs)
     # One process makes them all: Python and torch are loaded once.
-    starts = START[0], START[1] * (_crowding() if _on_cpu(made) else 1.0)
+    starts = START[0], START[1] * (_crowding() if _on_cpu(leaderboard) else 1.0)
     least, most = (
         start + sum(max(estimate.seconds[end] - start, 0.0) for estimate in missing) for end, start in enumerate(starts)
     )
     parts = [f"{there} {_are(there)} there already"] if there else []
     parts += [f"{len(refusals)} {_does(len(refusals))} not apply to these networks"] if refusals else []
     parts += [f"{len(missing)} {_are(len(missing))} to be made"] if missing else []
-    words = f"**{len(made.runs)} run{'s' if len(made.runs) > 1 else ''}**: {', '.join(parts)}."
+    words = f"**{len(leaderboard.runs)} run{'s' if len(leaderboard.runs) > 1 else ''}**: {', '.join(parts)}."
     if missing:
         unknown = (
             ""
@@ -63,35 +63,35 @@ def plan(made: Leaderboard, entries: Sequence[runs.Entry]) -> BoardPlan:
     return BoardPlan(words, len(missing), refusals)
 
 
-def _unknown(made: Leaderboard, names: list[str], wanted: int) -> BoardPlan:
+def _unknown(leaderboard: Leaderboard, names: list[str], wanted: int) -> BoardPlan:
     """The plan of networks of a user's own code that this server has not imported."""
-    there = sum(run.entry is not None for run in made.runs)
+    there = sum(run.entry is not None for run in leaderboard.runs)
     words = (
-        f"**{len(made.runs)} run{'s' if len(made.runs) > 1 else ''}**: {there} {_are(there)} there already. Start imports "
-        f"{escaped(', '.join(names))}, which **runs that code**, in a process of its own. Which methods apply to these networks, "
-        "and how long they take, is not known before."
+        f"**{len(leaderboard.runs)} run{'s' if len(leaderboard.runs) > 1 else ''}**: {there} {_are(there)} there already. "
+        f"Start imports {escaped(', '.join(names))}, which **runs that code**, in a process of its own. Which methods apply "
+        "to these networks, and how long they take, is not known before."
     )
-    return BoardPlan(words, wanted, {name: lettered(why) for name, why in _refused(made).items()})
+    return BoardPlan(words, wanted, {name: lettered(why) for name, why in _refused(leaderboard).items()})
 
 
-def _refused(made: Leaderboard) -> dict[str, str]:
+def _refused(leaderboard: Leaderboard) -> dict[str, str]:
     """Reasons that the worker has found."""
     return {
         run.name: row["reason"]
-        for run in made.runs
-        if (row := made.measured.get(run.name)) is not None and row.get("reason") and run.entry is None
+        for run in leaderboard.runs
+        if (row := leaderboard.measured.get(run.name)) is not None and row.get("reason") and run.entry is None
     }
 
 
-def _estimates(made: Leaderboard, wanted: Sequence[BoardRun], entries: list[runs.Entry]) -> list[Any]:
-    stamps = tuple(_stamp(made.home / name) for name in made.base.models)
+def _estimates(leaderboard: Leaderboard, wanted: Sequence[BoardRun], entries: list[runs.Entry]) -> list[Any]:
+    stamps = tuple(_stamp(leaderboard.home / name) for name in leaderboard.base.models)
     finished = tuple(entry.name for entry in entries if entry.state == "done")
     past = runs.past(entries)
     words = "Checking which methods apply, and how long they take: {} of " + str(len(wanted))
     estimates, crowding = [], _crowding()
     bar = st.progress(0.0, words.format(0)) if wanted else st.empty()
     for count, run in enumerate(wanted, 1):
-        estimates.append(_estimate((run.config.key(), stamps, finished), crowding, run.config, past, made.home))
+        estimates.append(_estimate((run.config.key(), stamps, finished), crowding, run.config, past, leaderboard.home))
         bar.progress(count / len(wanted), words.format(count))
     bar.empty()
     return estimates
@@ -111,10 +111,10 @@ def _crowding() -> float:
     return round(2 * crowding()) / 2
 
 
-def _on_cpu(made: Leaderboard) -> bool:
+def _on_cpu(leaderboard: Leaderboard) -> bool:
     from retrofit_core.system import device
 
-    return device.pick(made.base.device).type == "cpu"
+    return device.pick(leaderboard.base.device).type == "cpu"
 
 
 def _stamp(path: Path) -> float:

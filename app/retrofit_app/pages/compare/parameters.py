@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from retrofit_app.address.readers import Several, one_of
+from retrofit_app.address.readers import Series, one_of
 from retrofit_app.address.rule import Parameter, declared, option, switch
 from retrofit_app.address.session import Scope
 
@@ -54,7 +54,7 @@ def run_table(names: Collection[str], default: tuple[str, ...]) -> RunTable:
         names: of all runs that can be compared.
         default: those that are compared where nothing was chosen.
     """
-    runs = Several("|", one_of(names, "finished run"), MOST_RUNS, once=True, otherwise=default)
+    runs = Series("|", one_of(names, "finished run"), MOST_RUNS, once=True, otherwise=default)
     return COMPARE.read(RunTable, [Parameter("runs", default, runs)])
 
 
@@ -80,7 +80,7 @@ def board(runs: Sequence[str], methods: Sequence[str], scores: Sequence[str], us
         Board,
         [
             option("of", runs, usual.of, "finished run"),
-            Parameter("methods", usual.methods, Several(",", one_of(methods, "method"), once=True)),
-            Parameter("scores", usual.scores, Several(",", one_of(scores, "importance score"), once=True)),
+            Parameter("methods", usual.methods, Series(",", one_of(methods, "method"), once=True)),
+            Parameter("scores", usual.scores, Series(",", one_of(scores, "importance score"), once=True)),
         ],
     )

@@ -53,10 +53,10 @@ class BoardRow:
         return self.facts.get("accuracy")
 
 
-def rows(made: Leaderboard, entry: runs.Entry, refusals: dict[str, str]) -> list[BoardRow]:
+def rows(leaderboard: Leaderboard, entry: runs.Entry, refusals: dict[str, str]) -> list[BoardRow]:
     """The best first, then what is waited for, then what does not apply."""
-    parents = [_parent(made, entry, index) for index in range(len(entry.config["models"]))]
-    each = [*parents, *(_row(made, run, refusals) for run in made.runs)]
+    parents = [_parent(leaderboard, entry, index) for index in range(len(entry.config["models"]))]
+    each = [*parents, *(_row(leaderboard, run, refusals) for run in leaderboard.runs)]
     measured = sorted((row for row in each if row.accuracy is not None), key=lambda row: -(row.accuracy or 0.0))
     waiting = [row for row in each if row.accuracy is None and row.name not in refusals]
     refused = [row for row in each if row.accuracy is None and row.name in refusals]
@@ -68,17 +68,17 @@ def rows(made: Leaderboard, entry: runs.Entry, refusals: dict[str, str]) -> list
     return [*places, *waiting, *refused]
 
 
-def _parent(made: Leaderboard, entry: runs.Entry, index: int) -> BoardRow:
+def _parent(leaderboard: Leaderboard, entry: runs.Entry, index: int) -> BoardRow:
     name = f"parent {index}"
-    measured = made.measured.get(name)
+    measured = leaderboard.measured.get(name)
     if measured is not None and measured.get("accuracy") is not None:
         return BoardRow(lettered(name), None, measured, interval=_pair(measured), operations=measured["operations"])
     return BoardRow(lettered(name), None, entry.metrics.get("networks", {}).get(name, {}))
 
 
-def _row(made: Leaderboard, run: BoardRun, refusals: dict[str, str]) -> BoardRow:
+def _row(leaderboard: Leaderboard, run: BoardRun, refusals: dict[str, str]) -> BoardRow:
     method = run.config.method
-    measured = made.measured.get(run.name)
+    measured = leaderboard.measured.get(run.name)
     if measured is not None and measured.get("reason") is None:
         return BoardRow(
             run.name,
@@ -96,7 +96,7 @@ def _row(made: Leaderboard, run: BoardRun, refusals: dict[str, str]) -> BoardRow
     if reason:
         refusals.setdefault(run.name, reason)
         return BoardRow(run.name, method, {}, note=f"does not apply: {lettered(reason)}")
-    if made.at_work is not None and made.at_work.name == run.name:
+    if leaderboard.at_work is not None and leaderboard.at_work.name == run.name:
         step = leaderboards.step(run)
         return BoardRow(run.name, method, {}, note=f"at work{f': {step}' if step else ''} …")
     return BoardRow(
@@ -113,7 +113,7 @@ def _pair(row: dict[str, Any]) -> tuple[float, float] | None:
     return None if low is None or high is None else (low, high)
 
 
-def table(made: Leaderboard, entry: runs.Entry, every: Sequence[BoardRow]) -> Table:
+def table(leaderboard: Leaderboard, entry: runs.Entry, every: Sequence[BoardRow]) -> Table:
     """All rows as the page and its files show them."""
     ranked_rows = [row for row in every if row.rank]
     best = {
@@ -122,23 +122,25 @@ def table(made: Leaderboard, entry: runs.Entry, every: Sequence[BoardRow]) -> Ta
         4: ranked([row.facts.get("calibration_error") for row in ranked_rows], smallest=True),
     }
     lines = [
-        Line(_cells(made, row), frozenset(column for column, places in best.items() if index in places))
+        Line(_cells(leaderboard, row), frozenset(column for column, places in best.items() if index in places))
         for index, row in enumerate(ranked_rows)
     ]
-    lines += [Line((made.short(row.name), *[""] * (len(COLUMNS) - 1)), note=row.note) for row in every if not row.rank]
-    samples = max((row.facts.get("samples") or made.samples for row in ranked_rows), default=0)
+    lines += [
+        Line((leaderboard.short(row.name), *[""] * (len(COLUMNS) - 1)), note=row.note) for row in every if not row.rank
+    ]
+    samples = max((row.facts.get("samples") or leaderboard.samples for row in ranked_rows), default=0)
     images = f"{samples:,} test images. " if samples else ""
-    weighed = f"{made.score} importance, " if made.score else ""
-    note = f"{images}{runs.networks_words(entry)}; {weighed}{made.base.samples} samples, seed {made.base.seed}."
+    weighed = f"{leaderboard.score} importance, " if leaderboard.score else ""
+    note = f"{images}{runs.networks_words(entry)}; {weighed}{leaderboard.base.samples} samples, seed {leaderboard.base.seed}."
     if any(row.rank and row.interval is None for row in every):
         note += " Intervals are measured when the leaderboard is made."
     return Table("Leaderboard of methods on the same networks", COLUMNS, tuple(lines), (note,))
 
 
-def _cells(made: Leaderboard, row: BoardRow) -> tuple[str, ...]:
+def _cells(leaderboard: Leaderboard, row: BoardRow) -> tuple[str, ...]:
     loss, calibration = row.facts.get("loss"), row.facts.get("calibration_error")
     return (
-        f"{row.rank}. {made.short(row.name)}",
+        f"{row.rank}. {leaderboard.short(row.name)}",
         share(row.accuracy or 0.0),
         _distance(row),
         "" if loss is None else number(loss, 2),
@@ -156,26 +158,27 @@ def _distance(row: BoardRow) -> str:
     return f"{signed(row.difference or 0.0)}{within}"
 
 
-def finding(made: Leaderboard, every: Sequence[BoardRow]) -> str:
+def finding(leaderboard: Leaderboard, every: Sequence[BoardRow]) -> str:
     """Who is first, and who is not clearly behind."""
     ranked_rows = [row for row in every if row.rank]
     if len(ranked_rows) < 2:
         return ""
     first = ranked_rows[0]
-    words = f"{made.short(first.name)} is first with {percent(first.accuracy or 0.0)}"
+    words = f"{leaderboard.short(first.name)} is first with {percent(first.accuracy or 0.0)}"
     if keeps_parents(first):
         single = next((row for row in ranked_rows if row.method is not None and not keeps_parents(row)), None)
         words += ", with all networks side by side"
         if single is not None:
-            words += (
-                f"; the best single network is that of {made.short(single.name)} with {percent(single.accuracy or 0.0)}"
-            )
+            accuracy = percent(single.accuracy or 0.0)
+            words += f"; the best single network is that of {leaderboard.short(single.name)} with {accuracy}"
         return f"{words}."
-    close = [made.short(row.name) for row in ranked_rows[1:] if row.interval is not None and row.interval[1] >= 0]
+    close = [
+        leaderboard.short(row.name) for row in ranked_rows[1:] if row.interval is not None and row.interval[1] >= 0
+    ]
     if not close:
         return f"{words}."
-    shown = close if len(close) <= MOST_NAMES else [*close[: MOST_NAMES - 1], f"{len(close) - MOST_NAMES + 1} more"]
-    return f"{words}; not clearly behind: {listing(shown)}."
+    names = close if len(close) <= MOST_NAMES else [*close[: MOST_NAMES - 1], f"{len(close) - MOST_NAMES + 1} more"]
+    return f"{words}; not clearly behind: {listing(names)}."
 
 
 def keeps_parents(row: BoardRow) -> bool:
@@ -183,18 +186,18 @@ def keeps_parents(row: BoardRow) -> bool:
     return row.method is not None and methods.takes(row.method).keeps_parents
 
 
-def origin(made: Leaderboard, entry: runs.Entry) -> widgets.Several:
+def origin(leaderboard: Leaderboard, entry: runs.Entry) -> widgets.Several:
     """The leaderboard as the origin of pictures and tables."""
 
     def texts() -> tuple[str, str, str]:
         from retrofit_core.runs import snippets
 
-        pairs = [(run.config, copies.training_of(entry)) for run in made.runs]
+        pairs = [(run.config, copies.training_of(entry)) for run in leaderboard.runs]
         return (
             snippets.comparison_command(pairs),
             snippets.comparison_python(pairs),
             snippets.comparison_cell(pairs),
         )
 
-    source = f"Leaderboard {made.folder.name} on the networks of run {entry.name}; retrofit-workbench {runs.library()}"
+    source = f"Leaderboard {leaderboard.folder.name} on the networks of run {entry.name}; retrofit-workbench {runs.library()}"
     return widgets.Several(f"leaderboard-{entry.name}", source, texts)

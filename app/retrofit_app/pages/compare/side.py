@@ -73,12 +73,12 @@ def results(groups: list[Group], chosen: RunTable, palette: Palette) -> None:
         problems, seconds = paired.ask(groups), 0.0
     if not seconds:
         _show(finding, side, groups, chosen, palette)
-    made = table.side_by_side(groups, chosen.order)
-    st.caption(escaped(" ".join([*made.notes, *(f"No interval for {problem}" for problem in problems)])))
+    runs_table = table.side_by_side(groups, chosen.order)
+    st.caption(escaped(" ".join([*runs_table.notes, *(f"No interval for {problem}" for problem in problems)])))
     origin = taking.several(groups)
     if any(group.wants_baseline for group in groups):
         _to_baselines(next(group for group in groups if group.wants_baseline))
-    taking.notations(made, origin, "runs")
+    taking.notations(runs_table, origin, "runs")
     settings(groups, chosen, palette)
     by_class.by_class(groups, palette, origin)
     by_class.mistakes(groups, palette, origin)

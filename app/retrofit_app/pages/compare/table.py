@@ -167,9 +167,9 @@ def settings(groups: Sequence[Group], every: bool) -> Table:
     each = [row.networks[0].settings | _seeds(row) for row in rows]
     names = dict.fromkeys(name for values in each for name in values)
     # A setting that a run does not have at all, such as the epochs of a closed form, makes no difference.
-    shown = [name for name in names if every or len({values[name] for values in each if name in values}) > 1]
+    rows_shown = [name for name in names if every or len({values[name] for values in each if name in values}) > 1]
     columns = tuple(Column(name, is_number=False) for name in ("setting", *_titles(rows)))
-    lines = tuple(Line((name, *(values.get(name, NONE) for values in each))) for name in shown)
+    lines = tuple(Line((name, *(values.get(name, NONE) for values in each))) for name in rows_shown)
     return Table("Settings of the compared runs", columns, lines)
 
 

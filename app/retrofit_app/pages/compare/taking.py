@@ -18,10 +18,12 @@ def several(groups: Sequence[Group]) -> widgets.Several:
     networks = [network for group in groups for row in group.rows for network in row.networks]
     entries = [network.entry for network in networks]
     names = list(dict.fromkeys(entry.name for entry in entries))
-    shown = names if len(names) <= MOST_NAMES else [*names[: MOST_NAMES - 1], f"{len(names) - MOST_NAMES + 1}-more"]
+    first_names = (
+        names if len(names) <= MOST_NAMES else [*names[: MOST_NAMES - 1], f"{len(names) - MOST_NAMES + 1}-more"]
+    )
     versions = sorted({entry.status.get("version") or runs.library() for entry in entries})
     source = f"Runs {', '.join(names)}; retrofit-workbench {', '.join(versions)}"
-    return widgets.Several("-".join(["compare", *shown]), source, lambda: texts(networks))
+    return widgets.Several("-".join(["compare", *first_names]), source, lambda: texts(networks))
 
 
 def texts(networks: Sequence[FusedNetwork]) -> tuple[str, str, str]:

@@ -48,7 +48,7 @@ def training(picks: Picks, inputs: int, classes: int) -> Any:
     twins = picks.split == "twins"
     if twins and picks.parents < 2:
         raise ValueError("twins are at least two networks: set the number of networks to 2 or more.")
-    drawn: dict[str, Any] = {"ratio": picks.ratio} if picks.split == "dirichlet" else {}
+    ratio: dict[str, Any] = {"ratio": picks.ratio} if picks.split == "dirichlet" else {}
     archs = [architecture(picks.arch, scale, inputs, classes) for scale in picks.scales()]
     if twins and len(set(archs)) > 1:
         raise ValueError("twins have the same widths: set all networks to one width.")
@@ -62,7 +62,7 @@ def training(picks: Picks, inputs: int, classes: int) -> Any:
         epochs=picks.epochs or None,
         seed=picks.split_seed,
         **_pixels(picks),
-        **drawn,
+        **ratio,
     )
 
 

@@ -65,10 +65,10 @@ def number(name: str, label: str, least: Any, most: Any, step: Any, **more: Any)
     """A number within limits. The browser does not get them: it would not send a number outside, and Start would use the old."""
 
     def read(value: Any) -> Any:
-        kept = min(max(value, least), most)
-        if kept != value:
-            st.toast(f"{label} goes from {least:,} to {most:,}: {value:,} became {kept:,}.", icon=":material/info:")
-        return kept
+        nearest = min(max(value, least), most)
+        if nearest != value:
+            st.toast(f"{label} goes from {least:,} to {most:,}: {value:,} became {nearest:,}.", icon=":material/info:")
+        return nearest
 
     st.number_input(label, None, None, step=step, help=HELP[name], **FORM.control(name, read), **more)
 

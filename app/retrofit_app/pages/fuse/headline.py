@@ -128,8 +128,8 @@ def _made(entry: runs.Entry) -> str:
     if methods.goes_level_by_level(entry):
         after = ", then trained as a whole," if methods.is_trained_after(entry) else ""
         return f"**{method}**{weighed} {'fused them' if n > 1 else 'remade it'} level by level{source}{after}{seconds}"
-    given = source if methods.uses_samples(entry) else ""
-    return f"**{method}**{weighed} made one network of {'them' if n > 1 else 'it'}{given}{seconds}"
+    samples = source if methods.uses_samples(entry) else ""
+    return f"**{method}**{weighed} made one network of {'them' if n > 1 else 'it'}{samples}{seconds}"
 
 
 def _provenance(entry: runs.Entry) -> str:

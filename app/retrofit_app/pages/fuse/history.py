@@ -100,22 +100,22 @@ def table(listed: list[runs.Entry], ticks: list[str], pinned: frozenset[str]) ->
     key = _key(names, ticks)
 
     def tick() -> None:
-        shown = [names[row] for row in sorted(session.selected(key, "rows"))]
+        here = [names[row] for row in sorted(session.selected(key, "rows"))]
         hidden = [name for name in ticks if name not in names]
-        if len(hidden + shown) > MOST_TICKS:
+        if len(hidden + here) > MOST_TICKS:
             st.toast(f"{MOST_TICKS} runs can be ticked at a time.", icon=":material/info:")
-        kept = (hidden + shown)[:MOST_TICKS]
-        session.remember(MADE, (names, kept if kept == hidden + shown else None, session.recall(MADE)[2]))
-        VIEW.change(ticks=tuple(kept))
+        first = (hidden + here)[:MOST_TICKS]
+        session.remember(MADE, (names, first if first == hidden + here else None, session.recall(MADE)[2]))
+        VIEW.change(ticks=tuple(first))
 
     def open_one() -> None:
         picker.to_run(names[session.recall(OPEN)["row"]])
 
-    shown = rows(listed, pinned, picker.choice().entry.name)
-    said = {"pin": any(name in pinned for name in names), "state": any(entry.state != "done" for entry in listed)}
+    lines = rows(listed, pinned, picker.choice().entry.name)
+    columns = {"pin": any(name in pinned for name in names), "state": any(entry.state != "done" for entry in listed)}
     column = st.column_config
     st.dataframe(
-        shown.drop(columns=[name for name, wanted in said.items() if not wanted]),
+        lines.drop(columns=[name for name, wanted in columns.items() if not wanted]),
         key=key,
         hide_index=True,
         height=min(ROW * len(listed) + HEAD, MOST_HIGH),
@@ -160,7 +160,7 @@ def actions(ticks: list[runs.Entry], pinned: frozenset[str]) -> None:
         st.caption("Tick runs to pin, delete or compare them.")
         return
     names = [entry.name for entry in ticks]
-    own = [entry.name for entry in ticks if not entry.shipped]
+    deletable = [entry.name for entry in ticks if not entry.shipped]
     pin = not set(names) <= pinned
     with st.container(horizontal=True, vertical_alignment="center", key="runs-actions"):
         st.markdown(f"**{len(ticks)} ticked**", width="content")
@@ -172,13 +172,13 @@ def actions(ticks: list[runs.Entry], pinned: frozenset[str]) -> None:
             args=(names, pin),
             help="Pinned runs stand first in this list.",
         )
-        if own:
+        if deletable:
             st.button(
                 "Delete",
                 key="delete",
                 icon=":material/delete:",
                 on_click=_delete,
-                args=(own, names),
+                args=(deletable, names),
                 help="Can be undone until you delete again. Shipped runs stay.",
             )
         if (
@@ -204,7 +204,7 @@ def actions(ticks: list[runs.Entry], pinned: frozenset[str]) -> None:
         )
 
 
-def _delete(own: list[str], ticks: list[str]) -> None:
-    gone = trash.delete(own)
+def _delete(names: list[str], ticks: list[str]) -> None:
+    gone = trash.delete(names)
     if gone:
         VIEW.change(ticks=tuple(name for name in ticks if name not in gone))

@@ -23,16 +23,16 @@ def settle(picks: Picks) -> tuple[Picks, list[str]]:
         return picks, []
     from retrofit_core.system.texts import read_options, written_options
 
-    kept: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     ignored = []
     for word in picks.options:
         try:
             option = read_options([word])
             configs.checked_options(picks, option)
-            kept |= option
+            options |= option
         except ValueError as error:
             ignored.append(f"Ignored options={word[:60]} in the address: {error} Shown instead: its default.")
-    return replace(picks, options=tuple(written_options(configs.checked_options(picks, kept)))), ignored
+    return replace(picks, options=tuple(written_options(configs.checked_options(picks, options)))), ignored
 
 
 def ask(picks: Picks) -> None:
@@ -42,14 +42,14 @@ def ask(picks: Picks) -> None:
     settings = configs.options(picks)
     if not settings:
         return
-    given = read_options(list(picks.options))
+    changes = read_options(list(picks.options))
     with st.expander(f"Options of {picks.method}", icon=":material/tune:", key=FORM.key(f"options-{picks.method}")):
         with st.container(horizontal=True, vertical_alignment="bottom"):
             for name, setting in settings.items():
                 with st.container(width=200):
-                    _control(picks.method, setting, given.get(name, setting.default))
+                    _control(picks.method, setting, changes.get(name, setting.default))
         st.caption("Nothing has to be changed: these are the defaults.")
-    if given:
+    if changes:
         st.caption(f"Changed: {escaped(', '.join(picks.options))}")
 
 

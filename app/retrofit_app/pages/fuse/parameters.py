@@ -5,7 +5,7 @@ No Streamlit; torch only where the address or a pick names a method, a score or 
 
 from dataclasses import dataclass
 
-from retrofit_app.address.readers import Several, number, one_of, path
+from retrofit_app.address.readers import Series, number, one_of, path
 from retrofit_app.address.rule import declared
 from retrofit_app.runs import methods
 
@@ -37,7 +37,7 @@ def _option(text: str) -> str:
 
 
 #: A number, or one for each channel.
-NUMBERS = Several(",", number(), MOST_CHANNELS)
+NUMBERS = Series(",", number(), MOST_CHANNELS)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Picks:
     """Images are resized to this many pixels a side; 0 keeps their size"""
     arch: str = declared("cnn", one_of(ARCHITECTURES))
     parents: int = declared(2, number(1, MOST_PARENTS, digits=0))
-    widths: tuple[str, ...] = declared((), Several(",", one_of(SCALES), MOST_PARENTS))
+    widths: tuple[str, ...] = declared((), Series(",", one_of(SCALES), MOST_PARENTS))
     """A scale for each parent; () for normal ones"""
     fused: str = declared("first", one_of(FUSED))
     split: str = declared("sharded", one_of(SPLITS))
@@ -71,9 +71,9 @@ class Picks:
     """Whose training images the samples are"""
     fusion_seed: int = declared(0, number(0, MOST_SEED, digits=0))
     settings: str = declared("default", one_of(SETTINGS))
-    options: tuple[str, ...] = declared((), Several("|", _option))
+    options: tuple[str, ...] = declared((), Series("|", _option))
     """NAME=VALUE: options of method, grouping and score that differ from their defaults"""
-    files: tuple[str, ...] = declared((), Several("|"))
+    files: tuple[str, ...] = declared((), Series("|"))
     rows: str = declared("", path)
     """Splits file of the user's checkpoints"""
     code: str = declared("", path)

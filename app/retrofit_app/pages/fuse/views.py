@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from retrofit_app.address.readers import Several, path
+from retrofit_app.address.readers import Series, path
 from retrofit_app.address.rule import declared, option
 from retrofit_app.address.session import Scope
 
@@ -19,7 +19,7 @@ class Listing:
 
     filter: str = declared("", path)
     """Words that a run's line has to have"""
-    ticks: tuple[str, ...] = declared((), Several("|", most=MOST_TICKS, once=True))
+    ticks: tuple[str, ...] = declared((), Series("|", most=MOST_TICKS, once=True))
     """Names of runs to compare"""
 
 

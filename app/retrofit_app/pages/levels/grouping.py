@@ -43,10 +43,10 @@ def grouping(view: View) -> None:
         widgets.why("Nothing is merged here: as many groups as neurons.")
     phone = "Mobi" in (st.context.headers.get("User-Agent") or "")
     session.first_time("picking", "click" if phone else "lasso")
-    shown = squares(view)
+    pictures = squares(view)
     if not view.lecture:
-        controls(view, shown)
-    draw(view, shown)
+        controls(view, pictures)
+    draw(view, pictures)
     st.html(figures.cluster_key(len(report.widths), sum(report.widths), view.palette))
     if view.lecture:
         return
@@ -54,7 +54,7 @@ def grouping(view: View) -> None:
     panels.panel(view)
 
 
-def controls(view: View, shown: Sequence[Grouped]) -> None:
+def controls(view: View, pictures: Sequence[Grouped]) -> None:
     """One toolbar: whose grouping and which start is looked at, which are compared, how neurons are picked; and the pictures'
     menu."""
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="toolbar"):
@@ -107,22 +107,22 @@ def controls(view: View, shown: Sequence[Grouped]) -> None:
             help="Widen the frame until every neuron is inside. Otherwise those outside stand open on its border.",
         )
         level = f"{view.index + 1}-{view.report.name}"
-        menu_of(KEY, items(view, shown), view.entry, level, canvas=True)
+        menu_of(KEY, items(view, pictures), view.entry, level, canvas=True)
 
 
 def squares(view: View) -> list[Grouped]:
     """One picture per grouping, with its heading and the words below."""
-    shown = panels.compared(view)
+    pairs = panels.compared(view)
     run = readings.grouping(view.entry, view.index)
-    twice = len({score for score, _ in shown}) < len(shown)  # the same score, from two seeds
+    twice = len({score for score, _ in pairs}) < len(pairs)  # the same score, from two seeds
     off = neurons.off_scale(view.entry, view.index, view.look.outliers)
     pictures = []
-    for position, (score, seed) in enumerate(shown):
+    for position, (score, seed) in enumerate(pairs):
         grouped = view.grouping(score, seed)
         of_run = score == view.entry.config["importance"] and seed == 0
         note = f", {f'other seed {seed}' if seed else 'the run’s seed'}" if twice else ""
         if view.look.pair and position:
-            index = readings.index(view.entry, view.index, view.chosen(*shown[0]), view.chosen(score, seed))
+            index = readings.index(view.entry, view.index, view.chosen(*pairs[0]), view.chosen(score, seed))
             note += f" · ARI {figures.number(index, 2)} to the left one"
         elif of_run:
             note += " · as in this run"
@@ -147,14 +147,14 @@ def squares(view: View) -> list[Grouped]:
     return pictures
 
 
-def draw(view: View, shown: Sequence[Grouped]) -> None:
+def draw(view: View, pictures: Sequence[Grouped]) -> None:
     """The pictures side by side, with a common frame."""
-    height = SQUARE if len(shown) > 2 else LARGE
+    height = SQUARE if len(pictures) > 2 else LARGE
     neurons.pictures(
         KEY,
         view.entry,
         view.index,
-        shown,
+        pictures,
         looks(view),
         mode=session.recall("picking") or "click",
         height=round(WITH_KEY * view.lecture) if view.lecture else height,
@@ -186,7 +186,7 @@ def pick(view: View, rows: list[int], added: bool) -> None:
     LEVELS.change(pick=written.written(sorted(picked)), **({name: str(clusters.pop())} if len(clusters) == 1 else {}))
 
 
-def items(view: View, shown: Sequence[Grouped]) -> list[Item]:
+def items(view: View, pictures: Sequence[Grouped]) -> list[Item]:
     """What the pictures' menu is of; that of the score which tables follow comes first."""
     level_looks = asdict(looks(view))
 
@@ -199,4 +199,4 @@ def items(view: View, shown: Sequence[Grouped]) -> list[Item]:
             f"{each.name}{each.note}",
         )
 
-    return [item(each) for each in sorted(shown, key=lambda each: not each.bold)]
+    return [item(each) for each in sorted(pictures, key=lambda each: not each.bold)]

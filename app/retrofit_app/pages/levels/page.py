@@ -125,13 +125,13 @@ def network(
 
 def overview_table(overview: Overview) -> Any:
     """The drawn network's numbers."""
-    shown = overview.table[["level", "widths", "fused", "kind", "form"]].copy()
-    shown.insert(0, "number", range(1, len(shown) + 1))
-    shown["grouping %"] = (100 * overview.table["grouping share"]).round(3)
-    shown["approximation %"] = (100 * overview.table["approximation share"]).round(3)
+    table = overview.table[["level", "widths", "fused", "kind", "form"]].copy()
+    table.insert(0, "number", range(1, len(table) + 1))
+    table["grouping %"] = (100 * overview.table["grouping share"]).round(3)
+    table["approximation %"] = (100 * overview.table["approximation share"]).round(3)
     if overview.measured:
-        shown["accuracy after %"] = [round(value, 2) for value in overview.accuracy[1:]]
-    return shown
+        table["accuracy after %"] = [round(value, 2) for value in overview.accuracy[1:]]
+    return table
 
 
 # --- one level ------------------------------------------------------------------------------------

@@ -62,12 +62,12 @@ def scores_table(view: View, score: str) -> pd.DataFrame:
 def targets(view: View) -> None:
     """What each group's fused neuron is asked to do, and what the parents keep by that."""
     aligned = view.report.form == "aligned"
-    made = (
+    sentence = (
         "The fused neuron's weights are the mean of its group's; nothing is fitted to the mean of its answers"
         if aligned
         else "Each group's target is the importance-weighted mean of what its members answer: the fused neuron should answer that"
     )
-    view.say(f"{made}.")
+    view.say(f"{sentence}.")
     if view.analysis is None:
         widgets.why("What neurons keep, and the targets, are part of the analysis, which this run does not have.")
         return
