@@ -43,10 +43,10 @@ def grouping(view: View) -> None:
         widgets.why("Nothing is merged here: as many groups as neurons.")
     phone = "Mobi" in (st.context.headers.get("User-Agent") or "")
     session.first_time("picking", "click" if phone else "lasso")
-    pictures = squares(view)
+    groupings = squares(view)
     if not view.lecture:
-        controls(view, pictures)
-    draw(view, pictures)
+        controls(view, groupings)
+    draw(view, groupings)
     st.html(figures.cluster_key(len(report.widths), sum(report.widths), view.palette))
     if view.lecture:
         return
@@ -54,7 +54,7 @@ def grouping(view: View) -> None:
     panels.panel(view)
 
 
-def controls(view: View, pictures: Sequence[Grouped]) -> None:
+def controls(view: View, groupings: Sequence[Grouped]) -> None:
     """One toolbar: whose grouping and which start is looked at, which are compared, how neurons are picked; and the pictures'
     menu."""
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="toolbar"):
@@ -107,7 +107,7 @@ def controls(view: View, pictures: Sequence[Grouped]) -> None:
             help="Widen the frame until every neuron is inside. Otherwise those outside stand open on its border.",
         )
         level = f"{view.index + 1}-{view.report.name}"
-        menu_of(KEY, items(view, pictures), view.entry, level, canvas=True)
+        menu_of(KEY, items(view, groupings), view.entry, level, canvas=True)
 
 
 def squares(view: View) -> list[Grouped]:
@@ -116,7 +116,7 @@ def squares(view: View) -> list[Grouped]:
     run = readings.grouping(view.entry, view.index)
     twice = len({score for score, _ in pairs}) < len(pairs)  # the same score, from two seeds
     off = neurons.off_scale(view.entry, view.index, view.look.outliers)
-    pictures = []
+    groupings = []
     for position, (score, seed) in enumerate(pairs):
         grouped = view.grouping(score, seed)
         of_run = score == view.entry.config["importance"] and seed == 0
@@ -134,7 +134,7 @@ def squares(view: View) -> list[Grouped]:
             words += f" · {off} off-scale, open at the border"
         words += "" if of_run else f" · the run’s largest {figures.flow(run, grouped)}"
         chosen = view.chosen(score, seed)
-        pictures.append(
+        groupings.append(
             Grouped(
                 f"{KEY}-{score}" + (f"-{position}-{seed}" if view.look.pair else ""),
                 *chosen,
@@ -144,17 +144,17 @@ def squares(view: View) -> list[Grouped]:
                 words="" if view.lecture else words,
             )
         )
-    return pictures
+    return groupings
 
 
-def draw(view: View, pictures: Sequence[Grouped]) -> None:
+def draw(view: View, groupings: Sequence[Grouped]) -> None:
     """The pictures side by side, with a common frame."""
-    height = SQUARE if len(pictures) > 2 else LARGE
+    height = SQUARE if len(groupings) > 2 else LARGE
     neurons.pictures(
         KEY,
         view.entry,
         view.index,
-        pictures,
+        groupings,
         looks(view),
         mode=session.recall("picking") or "click",
         height=round(WITH_KEY * view.lecture) if view.lecture else height,
@@ -186,7 +186,7 @@ def pick(view: View, rows: list[int], added: bool) -> None:
     LEVELS.change(pick=written.written(sorted(picked)), **({name: str(clusters.pop())} if len(clusters) == 1 else {}))
 
 
-def items(view: View, pictures: Sequence[Grouped]) -> list[Item]:
+def items(view: View, groupings: Sequence[Grouped]) -> list[Item]:
     """What the pictures' menu is of; that of the score which tables follow comes first."""
     level_looks = asdict(looks(view))
 
@@ -199,4 +199,4 @@ def items(view: View, pictures: Sequence[Grouped]) -> list[Item]:
             f"{each.name}{each.note}",
         )
 
-    return [item(each) for each in sorted(pictures, key=lambda each: not each.bold)]
+    return [item(each) for each in sorted(groupings, key=lambda each: not each.bold)]
