@@ -27,6 +27,8 @@ class Parameter:
     """Another run may not have this value"""
     until_run: bool = False
     """Opening another run ends it, whatever its networks"""
+    control: Any = None
+    """How a form asks for it, a `fields.Control`"""
 
     @property
     def word(self) -> str:
@@ -61,9 +63,9 @@ def option(name: str, options: Sequence[str], default: str, what: str, **ends: b
     return Parameter(name, default, one_of(options, what), **ends)
 
 
-def declared(default: Any, read: Reader, **ends: bool) -> Any:
+def declared(default: Any, read: Reader, **more: Any) -> Any:
     """A field of a page's frozen value that its address holds; see `parameters_of`, and `Parameter` for the rest."""
-    return field(default=default, metadata={"read": read, **ends})
+    return field(default=default, metadata={"read": read, **more})
 
 
 def switch(what: str) -> Any:

@@ -86,6 +86,10 @@ class Scope:
             names = [kind] if isinstance(kind, str) else [each.name for each in fields(kind)]  # type: ignore[arg-type]
             self._memory().used |= {name.replace("_", "-") for name in names}
 
+    def parameter(self, name: str) -> Parameter:
+        """A parameter as it was last read."""
+        return self._memory().parameters[name]
+
     def current(self, name: str) -> Any:
         """The value of one parameter as it was last read or written, whatever its widget says; for callbacks."""
         return self._memory().values[name]

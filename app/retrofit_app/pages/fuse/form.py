@@ -13,11 +13,10 @@ from retrofit_app.runs import methods
 from retrofit_app.runs.words import duration
 from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
-from retrofit_app.widgets import copies
+from retrofit_app.widgets import controls, copies
 
 from . import options, own_files, parameters, permission, plan, presets, starting
-from .controls import HELP, number, select, text
-from .parameters import Picks
+from .parameters import HELP, Picks
 from .presets import FORM, PRESETS
 
 MOST_WIDTHS = 4  # that stand in the form itself
@@ -98,24 +97,13 @@ def trained(picks: Picks) -> None:
     """Data set, architecture, widths, split and training."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         data(picks)
-        with st.container(width=150):
-            select("arch", "Architecture", parameters.ARCHITECTURES)
-        with st.container(width=130):
-            number("parents", "Networks", 1, parameters.MOST_PARENTS, 1)
+        controls.ask(FORM, HELP, "arch", "parents")
         if picks.arch in SCALED:
             widths(picks)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        with st.container(width=330):
-            select("split", "Split", parameters.SPLITS)
-        if picks.split == "dirichlet":
-            with st.container(width=130):
-                number("ratio", "Ratio", 0.01, 1.0, 0.05, format="%.2f")
-        with st.container(width=130):
-            number("split_seed", "Training seed", 0, parameters.MOST_SEED, 1)
-        with st.container(width=140):
-            select("recipe", "Recipe", parameters.RECIPES)
-        with st.container(width=130):
-            number("epochs", "Epochs", 0, parameters.MOST_EPOCHS, 1)
+        controls.ask(
+            FORM, "split", *(["ratio"] if picks.split == "dirichlet" else []), "split_seed", "recipe", "epochs"
+        )
 
 
 def data(picks: Picks) -> None:
@@ -142,14 +130,11 @@ def data(picks: Picks) -> None:
         with st.popover(
             "Pixels", help="Normalisation and size of the images, where the data set is not known by name."
         ):
-            _numbers("mean", "Mean", picks)
-            _numbers("std", "Standard deviation", picks)
-            number("size", "Size", 0, parameters.MOST_SIZE, 1)
-
-
-def _numbers(name: str, label: str, picks: Picks) -> None:
-    values = ",".join(f"{value:g}" for value in getattr(picks, name))
-    text(name, label, values, parameters.NUMBERS, st.text_input, help=HELP[name], placeholder="known")
+            for name, label in (("mean", "Mean"), ("std", "Standard deviation")):
+                values = ",".join(f"{value:g}" for value in getattr(picks, name))
+                look = {"help": HELP[name], "placeholder": "known"}
+                controls.text(FORM, name, label, values, parameters.NUMBERS, st.text_input, **look)
+            controls.ask(FORM, HELP, "size")
 
 
 def widths(picks: Picks) -> None:
@@ -223,30 +208,16 @@ def fusion(picks: Picks) -> None:
         if takes.importance:
             with st.container(width=170):
                 importance()
-        with st.container(width=130):
-            number("samples", "Samples", 10, parameters.MOST_SAMPLES, 50)
-        if picks.networks != "own" or picks.rows:
-            with st.container(width=150):
-                select("source", "Samples from", parameters.SOURCES)
-        with st.container(width=120):
-            number("fusion_seed", "Seed", 0, parameters.MOST_SEED, 1)
-        if "preset" in chosen.keywords():
-            with st.container(width=150):
-                select("settings", "Settings", parameters.SETTINGS)
-        if picks.networks == "train" and picks.arch in SCALED and takes.target:
-            with st.container(width=160):
-                select("fused", "Fused width", parameters.FUSED)
-        if picks.networks == "own" and takes.target:
-            with st.container(width=220):
-                st.text_input(
-                    "Fused architecture",
-                    **FORM.control("target"),
-                    help=HELP["target"],
-                    placeholder="as network A",
-                )
-        if picks.networks == "own" and takes.base:
-            with st.container(width=220):
-                st.text_input("Common ancestor", **FORM.control("base"), help=HELP["base"], placeholder="a checkpoint")
+        controls.ask(
+            FORM, HELP, "samples", *(["source"] if picks.networks != "own" or picks.rows else []), "fusion_seed"
+        )
+        asked = {
+            "settings": "preset" in chosen.keywords(),
+            "fused": picks.networks == "train" and picks.arch in SCALED and takes.target,
+            "target": picks.networks == "own" and takes.target,
+            "base": picks.networks == "own" and takes.base,
+        }
+        controls.ask(FORM, HELP, *(name for name, is_asked in asked.items() if is_asked))
     st.caption(chosen.sentence)
     options.ask(picks)
 
@@ -270,22 +241,22 @@ def method() -> None:
 def grouping(picks: Picks) -> None:
     """The grouping: the method's unless another one is chosen."""
     default = methods.table()[picks.method].fixed.get("grouping", "")
-    _part("grouping", "Grouping", ["", *methods.groupings()], lambda name: name or f"as the method ({default})")
+    _part("grouping", ["", *methods.groupings()], lambda name: name or f"as the method ({default})")
 
 
 def importance() -> None:
     """The score of the neurons."""
-    _part("importance", "Importance", list(methods.importances()), str)
+    _part("importance", list(methods.importances()), str)
 
 
-def _part(name: str, label: str, names: list[str], words: Callable[[str], str]) -> None:
+def _part(name: str, names: list[str], words: Callable[[str], str]) -> None:
     """The list of a part that has options; a newly chosen part keeps the options that it shares with the old one."""
 
     def write() -> None:
         picks, _ = options.settle(replace(presets.last(), **{name: session.recall(FORM.key(name))}))
         presets.choose(picks)
 
-    st.selectbox(label, names, key=FORM.key(name), on_change=write, help=HELP[name], format_func=words)
+    st.selectbox(name.capitalize(), names, key=FORM.key(name), on_change=write, help=HELP[name], format_func=words)
 
 
 def start(planned: plan.Plan) -> None:

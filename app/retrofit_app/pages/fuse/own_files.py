@@ -8,11 +8,11 @@ from retrofit_app import runs
 from retrofit_app.address import session
 from retrofit_app.figures import escaped
 from retrofit_app.models import checkpoints, sources, uploads
+from retrofit_app.widgets import controls
 from retrofit_core.networks import user_code
 
 from . import permission, presets
-from .controls import HELP, text
-from .parameters import Picks
+from .parameters import HELP, Picks
 from .presets import FORM
 
 UPLOADS, REFUSED, KEPT = (FORM.key(name) for name in ("uploads", "refused", "kept"))
@@ -22,7 +22,8 @@ def ask(picks: Picks) -> None:
     """Files that are on this machine, or come from the browser; the address holds their names."""
     left, right = st.columns(2, gap="medium")
     with left:
-        text(
+        controls.text(
+            FORM,
             "files",
             "Checkpoints on this machine, one path a line",
             "\n".join(line for line, _ in _lines(picks.files)),
@@ -33,18 +34,8 @@ def ask(picks: Picks) -> None:
             help="The first one is network A: the fused network takes its shape, and the samples are its training images. "
             ".safetensors, or .pt files that hold tensors only.",
         )
-        st.text_input(
-            "Splits file (if you have one)",
-            help=HELP["rows"],
-            placeholder="splits.json",
-            **FORM.control("rows", _rows),
-        )
-        st.text_input(
-            "Architecture (if the files do not say it)",
-            help=HELP["code"],
-            placeholder="/path/to/mynet.py:make",
-            **FORM.control("code", _code),
-        )
+        controls.ask(FORM, HELP, "rows", read=_rows)
+        controls.ask(FORM, HELP, "code", read=_code)
         if user_code.names_in(picks.code):
             permission.ask_import(picks.code)
     with right:

@@ -5,6 +5,7 @@ No Streamlit; torch only where the address or a pick names a method, a score or 
 
 from dataclasses import dataclass
 
+from retrofit_app.address.fields import amount, choice, text
 from retrofit_app.address.readers import Series, number, one_of, path
 from retrofit_app.address.rule import declared
 from retrofit_app.runs import methods
@@ -23,6 +24,45 @@ RECIPES = {"small": "small", "cifar": "cifar", "paper": "the paper's", "imagenet
 SETTINGS = {"default": "ours", "paper": "the paper's"}
 SOURCES = {"first": "network A", "all": "all networks"}
 MOST_PARENTS, MOST_SAMPLES, MOST_EPOCHS, MOST_SEED, MOST_SIZE, MOST_CHANNELS = 12, 100_000, 1000, 9999, 1024, 64
+
+#: What the form says of each field.
+HELP = {
+    "preset": "Starting points. Everything below can be changed afterwards.",
+    "networks": "Fuse the two networks that come with the workbench, train new ones first, or take your own.",
+    "data": "digits comes with scikit-learn. Others are looked for in `data` beside the runs folder and in the folders that "
+    "RETROFIT_DATA names; or type the path of a folder.",
+    "mean": "Mean of the training pixels scaled to 0..1: one number, or one a channel (0.49,0.48,0.45). Only for data sets "
+    "that are not known by name.",
+    "std": "Standard deviation of the same pixels.",
+    "size": "Images are brought to so many pixels a side; 0 leaves them as they are.",
+    "arch": "What the networks look like. cnn and mlp train in seconds on digits; the others are meant for larger images.",
+    "parents": "How many networks are trained and fused. HF methods pair two; KF methods take any number.",
+    "widths": "Neurons of this network's hidden layers, compared with the usual number.",
+    "fused": "Width of the network that comes out.",
+    "split": "Who is trained on which images.",
+    "ratio": "Of a non-IID split: smallest concentration over largest. Smaller means more unequal shares.",
+    "recipe": "Training settings. small has no augmentation and few epochs; the others are for real image sets.",
+    "epochs": "Passes over the images; 0 for the recipe's own number.",
+    "split_seed": "Decides who gets which images, and the networks' first weights. Same seed, same networks.",
+    "method": "The first four are the paper's: HF pairs the neurons of two equal networks one to one, KF clusters them; Linear "
+    "fits each level in closed form, Gradient by gradient descent. The others are what they are compared with. The line below "
+    "says what the chosen one does.",
+    "grouping": "Which neurons are put together. Every method has its own way; another one can take its place.",
+    "importance": "What a neuron counts when neurons are grouped: its part in the network's decisions, or all the same.",
+    "samples": "Training images that the fusion sees, balanced over the classes. The paper uses 400.",
+    "source": "Whose training images the fusion sees. The paper takes network A's; where A has none of some class, the images of "
+    "all networks may serve better.",
+    "fusion_seed": "Decides which samples are drawn and where clusterings start. Same seed, same numbers.",
+    "settings": "Hyper-parameters of the fusion: ours, or those of the paper's tables.",
+    "code": "Empty where the files say it themselves. Else a name such as vgg11-half, timm:resnet18, torchvision:resnet18, or "
+    "a function of your own that gives the network: /path/to/mynet.py:make. Importing a module runs its code, so name only "
+    "code that you trust; it is imported when you press Start, in a process of its own.",
+    "target": "Empty for network A's architecture; or a name such as vgg11-half, or a JSON object, as `retrofit fuse "
+    "--target` takes it.",
+    "base": "The checkpoint from which all these networks were trained on: the method adds what each of them has learned to it.",
+    "rows": "A splits file tells which training images each network saw: then importance uses each network's own images. "
+    "Leave it empty if you have none.",
+}
 
 
 def _grouping(text: str) -> str:
@@ -49,38 +89,38 @@ class Picks:
     mean: tuple[float, ...] = declared((), NUMBERS)
     """Normalisation of a data set that is not known by name, one number or one a channel"""
     std: tuple[float, ...] = declared((), NUMBERS)
-    size: int = declared(0, number(0, MOST_SIZE, digits=0))
+    size: int = amount(0, 0, MOST_SIZE, "Size")
     """Images are resized to this many pixels a side; 0 keeps their size"""
-    arch: str = declared("cnn", one_of(ARCHITECTURES))
-    parents: int = declared(2, number(1, MOST_PARENTS, digits=0))
+    arch: str = choice("cnn", ARCHITECTURES, "Architecture", 150)
+    parents: int = amount(2, 1, MOST_PARENTS, "Networks", 130)
     widths: tuple[str, ...] = declared((), Series(",", one_of(SCALES), MOST_PARENTS))
     """A scale for each parent; () for normal ones"""
-    fused: str = declared("first", one_of(FUSED))
-    split: str = declared("sharded", one_of(SPLITS))
-    ratio: float = declared(0.2, number(0.01, 1, digits=2))
-    recipe: str = declared("small", one_of(RECIPES))
-    epochs: int = declared(0, number(0, MOST_EPOCHS, digits=0))
+    fused: str = choice("first", FUSED, "Fused width", 160)
+    split: str = choice("sharded", SPLITS, "Split", 330)
+    ratio: float = amount(0.2, 0.01, 1.0, "Ratio", 130, digits=2, step=0.05, format="%.2f")
+    recipe: str = choice("small", RECIPES, "Recipe", 140)
+    epochs: int = amount(0, 0, MOST_EPOCHS, "Epochs", 130)
     """0 for the recipe's number"""
-    split_seed: int = declared(0, number(0, MOST_SEED, digits=0))
+    split_seed: int = amount(0, 0, MOST_SEED, "Training seed", 130)
     method: str = declared("KF-Linear", one_of(methods.table))
     grouping: str = declared("", _grouping)
     """Instead of the method's; "" for the method's"""
     importance: str = declared("conductance", one_of(methods.importances))
-    samples: int = declared(400, number(10, MOST_SAMPLES, digits=0))
-    source: str = declared("first", one_of(SOURCES))
+    samples: int = amount(400, 10, MOST_SAMPLES, "Samples", 130, step=50)
+    source: str = choice("first", SOURCES, "Samples from", 150)
     """Whose training images the samples are"""
-    fusion_seed: int = declared(0, number(0, MOST_SEED, digits=0))
-    settings: str = declared("default", one_of(SETTINGS))
+    fusion_seed: int = amount(0, 0, MOST_SEED, "Seed", 120)
+    settings: str = choice("default", SETTINGS, "Settings", 150)
     options: tuple[str, ...] = declared((), Series("|", _option))
     """NAME=VALUE: options of method, grouping and score that differ from their defaults"""
     files: tuple[str, ...] = declared((), Series("|"))
-    rows: str = declared("", path)
+    rows: str = text("Splits file (if you have one)", "splits.json")
     """Splits file of the user's checkpoints"""
-    code: str = declared("", path)
+    code: str = text("Architecture (if the files do not say it)", "/path/to/mynet.py:make")
     """Architecture of the user's checkpoints, where they do not say it: a factory of his own, or what `--arch` takes else"""
-    target: str = declared("", path)
+    target: str = text("Fused architecture", "as network A", 220)
     """Fused architecture for the user's checkpoints: a preset of the library or a JSON spec"""
-    base: str = declared("", path)
+    base: str = text("Common ancestor", "a checkpoint", 220)
     """Checkpoint of the common ancestor of the user's checkpoints"""
 
     @property

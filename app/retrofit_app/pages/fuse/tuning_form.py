@@ -8,12 +8,11 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.address.readers import number, one_of
-from retrofit_app.address.rule import declared
+from retrofit_app.address.fields import amount, choice
 from retrofit_app.address.session import Scope
 from retrofit_app.figures import escaped
 from retrofit_app.runs.words import duration
-from retrofit_app.widgets import works
+from retrofit_app.widgets import controls, works
 from retrofit_app.widgets.works import Shelf
 from retrofit_core.runs.store import FINETUNING
 
@@ -24,14 +23,24 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 MOST_EPOCHS, MOST_SEED, LEAST_RATE = 1000, 9999, 1e-6
 
 
+HELP = {
+    "tune_epochs": "Passes over the training images. The learning rate falls to nearly nothing until epoch 10, 30, 70 and "
+    "150, and starts afresh after each: these are good numbers. The paper takes 200.",
+    "tune_rate": "The highest one, after each restart. The paper's is 0.0003 (0.00001 for Tiny-ImageNet).",
+    "tune_precision": "Of products. auto takes bfloat16 where this machine gains by it, else float32; weights are float32 "
+    "always.",
+    "tune_seed": "Decides which images are held out, their order and their augmentation. Same seed, same network.",
+}
+
+
 @dataclass(frozen=True)
 class TuningForm:
     """What the form asks for."""
 
-    tune_epochs: int = declared(30, number(1, MOST_EPOCHS, digits=0))
-    tune_rate: float = declared(3e-4, number(LEAST_RATE, 1, digits=7))
-    tune_precision: str = declared("auto", one_of(PRECISIONS))
-    tune_seed: int = declared(0, number(0, MOST_SEED, digits=0))
+    tune_epochs: int = amount(30, 1, MOST_EPOCHS, "Epochs", 150)
+    tune_rate: float = amount(3e-4, LEAST_RATE, 1.0, "Learning rate", digits=7, step=1e-4, format="%.6f")
+    tune_precision: str = choice("auto", PRECISIONS, "Precision")
+    tune_seed: int = amount(0, 0, MOST_SEED, "Seed", 150)
 
 
 def _config(settings: Mapping[str, Any]) -> Any:
@@ -53,48 +62,18 @@ def form(entry: runs.Entry, *, busy: bool) -> None:
         return
     with box:
         asked = TUNING.read(TuningForm)
-        controls()
+        ask()
         if permission.ask_data(entry.config["data"], "Open", "tuning-open-data"):
             return
         start_row(entry, config_of(asked), busy)
 
 
-def controls() -> None:
+def ask() -> None:
     """Epochs and seed; the rest has good defaults."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.number_input(
-            "Epochs",
-            1,
-            MOST_EPOCHS,
-            **TUNING.control("tune_epochs"),
-            width=150,
-            help="Passes over the training images. The learning rate falls to nearly nothing until epoch 10, 30, 70 and 150, "
-            "and starts afresh after each: these are good numbers. The paper takes 200.",
-        )
-        st.number_input(
-            "Seed",
-            0,
-            MOST_SEED,
-            **TUNING.control("tune_seed"),
-            width=150,
-            help="Decides which images are held out, their order and their augmentation. Same seed, same network.",
-        )
+        controls.ask(TUNING, HELP, "tune_epochs", "tune_seed")
         with st.popover("More", icon=":material/settings:"):
-            st.number_input(
-                "Learning rate",
-                LEAST_RATE,
-                1.0,
-                **TUNING.control("tune_rate"),
-                step=1e-4,
-                format="%.6f",
-                help="The highest one, after each restart. The paper's is 0.0003 (0.00001 for Tiny-ImageNet).",
-            )
-            st.selectbox(
-                "Precision",
-                PRECISIONS,
-                **TUNING.control("tune_precision"),
-                help="Of products. auto takes bfloat16 where this machine gains by it, else float32; weights are float32 always.",
-            )
+            controls.ask(TUNING, HELP, "tune_rate", "tune_precision")
 
 
 def config_of(asked: TuningForm) -> Any:

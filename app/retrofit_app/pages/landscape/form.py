@@ -6,14 +6,15 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs
+from retrofit_app.address.fields import Control
 from retrofit_app.figures import escaped, lettered
 from retrofit_app.runs import followups
 from retrofit_app.runs.words import duration
-from retrofit_app.widgets import works
+from retrofit_app.widgets import controls, works
 from retrofit_core.runs.store import FINETUNING, Work
 
 from . import parameters, readings, taking
-from .parameters import LANDSCAPE, LANDSCAPES, Among, LandscapeForm
+from .parameters import HELP, LANDSCAPE, LANDSCAPES, Among, LandscapeForm
 
 
 def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
@@ -42,63 +43,29 @@ def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
             st.info(f"A plane goes through three networks, and this run has {len(names)}.", icon=":material/info:")
             return
         asked = parameters.asked(names)
-        controls(names, tunings)
+        ask(names, tunings)
         start_row(entry, config_of(asked, align, tuned), busy)
 
 
-def controls(names: list[str], tunings: Mapping[str, Work]) -> None:
+def ask(names: list[str], tunings: Mapping[str, Work]) -> None:
     """Three networks, then how they are measured.
 
     Args:
         tunings: fine-tunings of the run that are done, by key.
     """
-    columns = st.columns(5 if tunings else 4)
-    places = (
-        ("first", "From", "The origin of the plane."),
-        ("second", "to", "It lies on the horizontal axis."),
-        ("third", "and through", "It lies above that axis."),
-    )
-    for column, (name, label, help_text) in zip(columns, places, strict=False):
-        column.selectbox(label, names, **LANDSCAPE.control(name), format_func=lettered, help=help_text)
-    columns[3].selectbox(
-        "Aligned parents by",
-        parameters.ALIGNMENTS,
-        **LANDSCAPE.control("align"),
-        help="Adds each further parent with its neurons in the order of the first one's, as this method finds it: the same "
-        "function at another place. It takes a while longer.",
-    )
+    labels = {"first": "From", "second": "to", "third": "and through"}
+    asked = {name: Control(label, options=names, words=lettered) for name, label in labels.items()}
+    asked["align"] = Control("Aligned parents by", options=parameters.ALIGNMENTS)
     if tunings:
-        columns[4].selectbox(
-            "Fine-tuned network",
-            [parameters.NONE, *tunings],
-            **LANDSCAPE.control("tuned"),
-            format_func=lambda key: tuning_words(tunings[key]) if key in tunings else key,
-            help="Adds what a fine-tuning of this run has made of the fused network. The page Fuse makes them.",
-        )
-    columns = st.columns(4)
-    columns[0].selectbox(
-        "Points a side",
-        parameters.RESOLUTIONS,
-        **LANDSCAPE.control("resolution"),
-        format_func=lambda text: f"{text} × {text}",
-        help="The coarse picture, 3 × 3, comes first.",
-    )
-    columns[1].selectbox(
-        "Test images",
-        parameters.IMAGES,
-        **LANDSCAPE.control("images"),
-        help="On which each point is measured, balanced over the classes.",
-    )
-    columns[2].selectbox(
-        "BatchNorm",
-        parameters.NORMS,
-        **LANDSCAPE.control("norms"),
-        help="Estimated: the statistics are computed anew at every point, on the same images. Interpolated: mixed as the "
-        "weights are. Without BatchNorm both are the same.",
-    )
-    columns[3].number_input(
-        "Seed", 0, 10**6, **LANDSCAPE.control("seed"), help="Decides which images are drawn. Same seed, same picture."
-    )
+        words = {key: tuning_words(work) for key, work in tunings.items()}
+        options = {parameters.NONE: parameters.NONE, **words}
+        asked["tuned"] = Control("Fine-tuned network", options=options, words=options.__getitem__)
+    for column, (name, control) in zip(st.columns(len(asked)), asked.items(), strict=True):
+        with column:
+            controls.draw(LANDSCAPE, name, control, HELP[name])
+    for column, name in zip(st.columns(4), ("resolution", "images", "norms", "seed"), strict=True):
+        with column:
+            controls.ask(LANDSCAPE, HELP, name)
 
 
 def tuning_words(work: Work) -> str:

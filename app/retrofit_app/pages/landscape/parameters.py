@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from retrofit_app.address.readers import matching, number, one_of
+from retrofit_app.address.fields import amount, choice
+from retrofit_app.address.readers import matching, one_of
 from retrofit_app.address.rule import Parameter, declared, option, switch
 from retrofit_app.address.session import Scope
 from retrofit_app.widgets.works import Shelf
@@ -12,7 +13,7 @@ from retrofit_core.runs import store
 
 LANDSCAPE = Scope("landscape")
 #: Points a side and images that the form offers: odd numbers of points have their coarse picture in the middle.
-RESOLUTIONS = ("5", "7", "11", "15", "21", "31", "51")
+RESOLUTIONS = {points: f"{points} × {points}" for points in ("5", "7", "11", "15", "21", "31", "51")}
 IMAGES = ("32", "64", "128", "256", "512", "1024")
 NONE = "none"
 ALIGNMENTS = (NONE, "Git-Re-Basin", "OTFusion")
@@ -20,6 +21,20 @@ NORMS = ("estimated", "interpolated")
 #: The colours of the paper's figure, and those of one landscape alone; all others are those of a run, LIKE and its name.
 PAPER, OWN, LIKE = "paper", "own", "as "
 PATHS = ("0", "1", "2")
+#: What the form says of each field.
+HELP = {
+    "first": "The origin of the plane.",
+    "second": "It lies on the horizontal axis.",
+    "third": "It lies above that axis.",
+    "align": "Adds each further parent with its neurons in the order of the first one's, as this method finds it: the same "
+    "function at another place. It takes a while longer.",
+    "tuned": "Adds what a fine-tuning of this run has made of the fused network. The page Fuse makes them.",
+    "resolution": "The coarse picture, 3 × 3, comes first.",
+    "images": "On which each point is measured, balanced over the classes.",
+    "norms": "Estimated: the statistics are computed anew at every point, on the same images. Interpolated: mixed as the "
+    "weights are. Without BatchNorm both are the same.",
+    "seed": "Decides which images are drawn. Same seed, same picture.",
+}
 
 
 @dataclass(frozen=True)
@@ -46,10 +61,10 @@ class LandscapeForm:
     first: str
     second: str
     third: str
-    resolution: str = declared("15", one_of(RESOLUTIONS, "number of points"))
-    images: str = declared("256", one_of(IMAGES, "number of images"))
-    norms: str = declared("estimated", one_of(NORMS, "handling of BatchNorm"))
-    seed: int = declared(0, number(0, 10**6, digits=0))
+    resolution: str = choice("15", RESOLUTIONS, "Points a side")
+    images: str = choice("256", IMAGES, "Test images")
+    norms: str = choice("estimated", NORMS, "BatchNorm")
+    seed: int = amount(0, 0, 10**6, "Seed")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,71 @@
+"""The controls of forms, drawn as their fields declare them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import streamlit as st
+
+from retrofit_app.address import session
+from retrofit_app.address.fields import Control
+from retrofit_app.address.session import Scope
+
+
+def ask(scope: Scope, help: Mapping[str, str], *names: str, read: Callable[[Any], Any] = lambda value: value) -> None:
+    """The controls of parameters that a form has read, as their fields declare them.
+
+    Args:
+        help: what the form says of each, by name.
+        read: makes a parameter's value of the control's.
+    """
+    for name in names:
+        draw(scope, name, scope.parameter(name).control, help[name], read)
+
+
+def draw(
+    scope: Scope, name: str, control: Control, help: str, read: Callable[[Any], Any] = lambda value: value
+) -> None:
+    """A control for a parameter; see `ask`."""
+    look = {"help": help, "width": control.width, **control.settings}
+    if control.options:
+        look |= scope.control(name, read)
+        st.selectbox(control.label, list(control.options), format_func=control.words, **look)
+    elif control.limits:
+        # The browser does not get the limits: it would not send a number outside, and Start would use the old one.
+        look |= scope.control(name, lambda value: read(_within(control, value)))
+        st.number_input(control.label, None, None, **look)
+    else:
+        st.text_input(control.label, **look, **scope.control(name, read))
+
+
+def text(
+    scope: Scope, name: str, label: str, written: str, read: Callable[[str], Any], kind: Callable[..., Any], **look: Any
+) -> None:
+    """A text that stands for a value of another kind; what cannot be read leaves the value as it was.
+
+    Args:
+        written: the value as a text.
+        read: gives the value; raises ValueError where there is none.
+        kind: st.text_input or st.text_area.
+    """
+    key = scope.key(f"{name}-text")
+    session.remember(key, written)
+
+    def write() -> None:
+        try:
+            value = read(session.recall(key))
+        except ValueError:
+            return
+        scope.change(**{name: value})
+
+    kind(label, key=key, on_change=write, **look)
+
+
+def _within(control: Control, value: Any) -> Any:
+    """The nearest number within the limits; a word says so."""
+    least, most = control.limits or (value, value)
+    nearest = type(value)(min(max(value, least), most))
+    if nearest != value:
+        st.toast(
+            f"{control.label} goes from {least:,} to {most:,}: {value:,} became {nearest:,}.", icon=":material/info:"
+        )
+    return nearest
