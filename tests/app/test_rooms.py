@@ -25,7 +25,15 @@ ROOMS = {
     "pages": {"figures", "runs", "address", "models", "widgets", "shell", "bundle", "learn"},
     "bundle": set(),
 }
-WITHOUT_STREAMLIT = ("figures", "runs", "learn", "address/rule.py", "address/readers.py", "address/neurons.py")
+WITHOUT_STREAMLIT = (
+    "figures",
+    "runs",
+    "learn",
+    "address/rule.py",
+    "address/readers.py",
+    "address/fields.py",
+    "address/neurons.py",
+)
 
 
 def name_of(path: Path) -> str:

@@ -152,7 +152,10 @@ def cluster_key(parents: int, neurons: int, palette: Palette) -> str:
     shapes = " &nbsp; ".join(f"{GLYPHS[index % len(GLYPHS)]}&nbsp;{network(index)}" for index in range(parents))
     unit = mark_size(neurons)
     sizes = ((round(unit / 2), "¼×"), (round(unit), "1×"), (round(2 * unit), "4×"))
-    areas = "".join(_dot(size / 16, NOTHING, palette.ink, "margin:0 3px 0 8px") + label for size, label in sizes)
+    areas = "".join(
+        _dot(size / 16, NOTHING, palette.ink, "vertical-align:middle;margin:0 3px 0 8px") + label
+        for size, label in sizes
+    )
     items = [
         shapes,
         f"area: importance ÷ mean{areas}",
@@ -165,9 +168,9 @@ def cluster_key(parents: int, neurons: int, palette: Palette) -> str:
     return f"<div style='font-size:.875rem;line-height:1.6;color:{palette.muted}'>{words}</div>"
 
 
-def _dot(size: float, colour: str, outline: str, margin: str = "margin-right:3px") -> str:
+def _dot(size: float, colour: str, outline: str, place: str = "vertical-align:-1px;margin-right:3px") -> str:
     """A circle, so many rem across."""
     return (
-        f"<span style='display:inline-block;width:{size}rem;height:{size}rem;border-radius:50%;vertical-align:-1px;{margin};"
+        f"<span style='display:inline-block;width:{size}rem;height:{size}rem;border-radius:50%;{place};"
         f"background:{colour};border:1px solid {outline};box-sizing:border-box'></span>"
     )
