@@ -33,9 +33,9 @@ def amount(
     default: float, least: float, most: float, label: str, width: Any = "stretch", digits: int = 0, **settings: Any
 ) -> Any:
     """A field with a number within limits, a whole one where no digits are asked for; `settings` of st.number_input."""
-    return declared(
-        default, number(least, most, digits), control=Control(label, width, limits=(least, most), settings=settings)
-    )
+    whole = {} if digits else {"step": 1}  # without it the control gives 7.0
+    control = Control(label, width, limits=(least, most), settings={**whole, **settings})
+    return declared(default, number(least, most, digits), control=control)
 
 
 def text(label: str, placeholder: str, width: Any = "stretch") -> Any:
