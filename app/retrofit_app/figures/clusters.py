@@ -100,7 +100,8 @@ def _rings(
     ring = mark("circle-open", (sizes[rows] + larger).round(1).tolist(), palette.accent, palette.accent, width)
     words = {"text": names, "textposition": "top center", "textfont": {"color": palette.accent}}
     mode = "markers" if names is None else "markers+text"
-    return scatter(*look.points[rows].T, mode, cliponaxis=False, marker=ring, **words)
+    x, y = look.points[rows].T
+    return scatter(x, y, mode, cliponaxis=False, marker=ring, **words)
 
 
 def _marks(look: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, picked: Sequence[int]) -> Trace:
@@ -130,8 +131,10 @@ def _marks(look: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, p
         grouped.distances[rows].tolist(),
         strict=True,
     )
+    x, y = look.points[rows].round(digits(float(np.ptp(look.points)))).T
     return scatter(
-        *look.points[rows].round(digits(float(np.ptp(look.points)))).T,
+        x,
+        y,
         "markers",
         # One text a mark: Plotly copies every list several times, and lists of numbers for a template take it longer.
         [

@@ -84,7 +84,7 @@ def errors_of(table: Any) -> np.ndarray:
     return 100 * (table["grouping share"] + table["approximation share"]).to_numpy(dtype=float)
 
 
-def error_words(errors: Sequence[float], few: bool) -> list[str]:
+def error_words(errors: Any, few: bool) -> list[str]:
     """Errors beside their levels: of few levels with a decimal."""
     return [number(error, 1 if few or error < 10 else 0) for error in errors]
 

@@ -101,12 +101,15 @@ def _network(
             y = np.stack([ys[index][j], ys[index + 1][i], gaps], 1)
             colour = palette.muted if index == 0 else palette.line
             traces.append(_line(x.ravel(), y.ravel(), colour, 0.4 + 1.6 * low))
-    looks = [("square", 22, palette.paper, palette.ink), (shape, MARK, list(colours), palette.ink)]
+    looks: list[tuple[Any, int, Any, str]] = [
+        ("square", 22, palette.paper, palette.ink),
+        (shape, MARK, list(colours), palette.ink),
+    ]
     looks += [(shape, 8, palette.paper, palette.muted)] * (len(ys) - 2)
     for index, (y, look) in enumerate(zip(ys, looks, strict=True)):
         words = {} if index else {"text": ["8×8"], "textfont": {"size": 10, "color": palette.muted}}
         mode = "markers" if index else "markers+text"
-        traces.append(scatter([float(xs[index])] * len(y), y, mode, marker=mark(*look, 1.2), **words))
+        traces.append(scatter([float(xs[index])] * len(y), y, mode, marker=mark(*look, width=1.2), **words))
     return traces
 
 

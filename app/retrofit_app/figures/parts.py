@@ -165,7 +165,7 @@ def _places(changes: Sequence[Any]) -> tuple[dict[Any, float], dict[str, int]]:
     """The row of each change, from the top, and the row of each part's name, before the changes of that part."""
     parts = list(dict.fromkeys(change.part for change in changes))
     before = [sum(parts.index(change.part) < rank for change in changes) for rank in range(len(parts))]
-    places = {change: index + 1 + parts.index(change.part) for index, change in enumerate(changes)}
+    places = {change: float(index + 1 + parts.index(change.part)) for index, change in enumerate(changes)}
     return places, {part: rank + count for rank, (part, count) in enumerate(zip(parts, before, strict=True))}
 
 

@@ -31,7 +31,8 @@ def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
         )
         tip = "neuron %{customdata}<extra>%{fullData.name}</extra>"
         numbers = grouped.numbers[rows].tolist()
-        traces.append(scatter(*points[rows].T, "markers", tip, name=network(parent), customdata=numbers, marker=marker))
+        x, y = points[rows].T
+        traces.append(scatter(x, y, "markers", tip, name=network(parent), customdata=numbers, marker=marker))
     off = int((~inside).sum())
     facts = f"{' + '.join(map(str, grouped.widths))} neurons" + (f" · {off} off-scale" if off else "")
     middles = [grouped.points[grouped.parents == parent].mean(0) for parent in range(len(grouped.widths))]

@@ -39,7 +39,7 @@ class Quantity:
         if self.is_log:
             powers = [math.log10(value) for value in values if value > 0] or [0.0]
             ends = [min(powers) - 0.15, max(powers) + 0.15]
-            ticks = {"dtick": 1} if ends[1] - ends[0] > 1 else log_ticks(*ends, unit=self.unit)
+            ticks = {"dtick": 1} if ends[1] - ends[0] > 1 else log_ticks(ends[0], ends[1], unit=self.unit)
             return {**plain, "type": "log", "range": ends, **ticks}
         if self.whole is not None:
             return {**plain, "range": list(self.whole)}

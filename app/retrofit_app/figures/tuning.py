@@ -30,15 +30,10 @@ def tuning_curve(
     low, high = max(low - max(0.06 * (100 - low), 1.0), -2.0), 100 + 0.05 * (100 - low) + 0.2
     labels = _labels(networks, APART * (high - low))
     looks = {"fused": (palette.accent, 2, "dot"), "ensemble": (palette.muted, 1.5, "dash")}
-    traces = [
-        line(
-            [0, epochs],
-            [value, value],
-            *looks.get(name, (palette.muted, 1.5, "longdashdot")),
-            f"{_who(name)}: {percent(value)}",
-        )
-        for name, value in _lines(networks)
-    ]
+    traces = []
+    for name, value in _lines(networks):
+        colour, width, dash = looks.get(name, (palette.muted, 1.5, "longdashdot"))
+        traces.append(line([0, epochs], [value, value], colour, width, dash, f"{_who(name)}: {percent(value)}"))
     traces += [
         lettering(
             [epochs] * len(labels),

@@ -102,7 +102,7 @@ def trained(picks: Picks) -> None:
             widths(picks)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         controls.ask(
-            FORM, "split", *(["ratio"] if picks.split == "dirichlet" else []), "split_seed", "recipe", "epochs"
+            FORM, HELP, "split", *(["ratio"] if picks.split == "dirichlet" else []), "split_seed", "recipe", "epochs"
         )
 
 
