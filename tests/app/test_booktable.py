@@ -60,7 +60,7 @@ def test_latex_is_set_with_booktabs():
 
 
 def test_a_line_without_a_network_says_why():
-    assert "colspan='3'>does not apply: 3 networks" in TABLE.html(LIGHT)
+    assert "colspan='3'><span>does not apply: 3 networks" in TABLE.html(LIGHT)
     assert "| PLeaS | does not apply: 3 networks |" in TABLE.markdown()
 
 
