@@ -21,8 +21,7 @@ from . import permission
 TUNING = Scope("tuning")
 PRECISIONS = ("auto", "float32", "bfloat16")
 MOST_EPOCHS, MOST_SEED, LEAST_RATE = 1000, 9999, 1e-6
-
-
+#: What the form says of each field.
 HELP = {
     "tune_epochs": "Passes over the training images. The learning rate falls to nearly nothing until epoch 10, 30, 70 and "
     "150, and starts afresh after each: these are good numbers. The paper takes 200.",
