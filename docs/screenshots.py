@@ -14,6 +14,8 @@ from typing import Literal
 
 from playwright.sync_api import Page, sync_playwright
 
+from retrofit_app import learn
+
 IMAGES = Path(__file__).parent / "images"
 PAGES = {"fuse": "/", "levels": "/levels?step=grouping", "landscape": "/landscape", "compare": "/compare"}
 #: Of each page: how the words of its last picture begin, and how many pictures it has at least.
@@ -143,6 +145,17 @@ def measuring(open_page: Callable[..., Page], address: str) -> None:
     page.get_by_text("Cancelled: what was measured").wait_for()
 
 
+def learning(open_page: Callable[..., Page]) -> None:
+    """A step of the explanation, which is a file of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        learn.save(file := Path(folder) / "learn.html")
+        page = open_page("wide")
+        page.set_viewport_size({"width": 1280, "height": 720})
+        page.goto(f"{file.as_uri()}#step=7")
+        page.wait_for_timeout(2500)  # its curve has grown
+        shoot(page, "learn-wide-light")
+
+
 def main() -> None:
     """All pages with the shipped run, wide and narrow, light and dark; a lecture; the form, a fusion at work, the list."""
     IMAGES.mkdir(exist_ok=True)
@@ -176,6 +189,7 @@ def main() -> None:
         shoot(page, "landscape-lecture-light")
         work(open_page, address)
         measuring(open_page, address)
+        learning(open_page)
         browser.close()
 
 
