@@ -237,7 +237,7 @@ def test_unknown_choices_name_the_known_ones(capsys):
     assert "Use zero, parents" in capsys.readouterr().err
 
 
-@each_case("name", ["", "train", "finetune", "fuse", "evaluate", "levels", "app"])
+@each_case("name", ["", "train", "finetune", "fuse", "evaluate", "levels", "app", "learn"])
 def test_help_teaches(name, capsys):
     assert main([word for word in (name, "--help") if word]) == 0
     shown = capsys.readouterr().out

@@ -3,6 +3,7 @@
 Nothing of this is needed to read docs/*.md where they stand: they are plain Markdown.
 """
 
+import sys
 from pathlib import Path
 
 import commands
@@ -15,7 +16,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from retrofit_app import learn
+sys.path.append(str(links.ROOT / "app"))  # where the workbench is not installed
+from retrofit_app import learn  # noqa: E402
 
 #: Tab -> the module that makes its pages.
 SECTIONS = {"Methods": methods, "Notebooks": gallery}

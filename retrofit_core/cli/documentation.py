@@ -22,6 +22,7 @@ from .terminal import new_table, out, say
 SOURCES = (
     "docs",
     "retrofit_core",
+    "app/retrofit_app/learn",
     "notebooks/*.ipynb",
     "benchmarks/*.py",
     "benchmarks/results",
