@@ -24,7 +24,7 @@ def case(regime: str = "classes", names: str = "AB", **options: Any) -> dict[str
     """A setting: parents by name, with their hidden width behind it where that is not 8, and options of `Engine.fuse`; so many
     restarts of k-means that both sides find the least cost."""
     parents = names.split() if " " in names else list(names)
-    return {"regime": regime, "parents": parents, "restarts": 60 if len(parents) == 2 else 600, **options}
+    return {"regime": regime, "parents": parents, "restarts": 120 if len(parents) == 2 else 600, **options}
 
 
 #: Groups of 8 + 8 neurons that no method would find.
@@ -39,7 +39,7 @@ CASES = [
     case(score="conductance", samples=[0, 1]),
     case(score="conductance", samples=[2]),
     case(score="conductance", width=4),
-    case(score="conductance", width=5),
+    case(score="conductance", width=5, restarts=400),
     case(score="uniform", width=12),
     case(score="conductance", width=16),
     case(score="conductance", widths=[6, 10]),
@@ -50,7 +50,7 @@ CASES = [
     case(names="A12 B12", method="HF"),
     case(names="A12 B C12", score="conductance", width=9),
     case(regime="skewed", score="conductance"),
-    case(regime="skewed", names="ACD", score="deeplift", width=7),
+    case(regime="skewed", names="ACD", score="deeplift", width=5),
     case(regime="all", method="HF", score="conductance", samples=[3]),
     case(regime="all", names="ABCD", score="conductance", width=5),
     case(score="conductance", ridge=0),
