@@ -150,6 +150,23 @@ def test_shuffled_networks_of_torchvision_compute_the_same(name):
     assert_shuffles(LARGE[name](), normal(2, 3, 64, 64))
 
 
+class Weighed(nn.Module):
+    """Two heads, weighed by a softmax over two numbers, which are not neurons."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.early, self.late = (nn.Linear(6, n) for n in (6, 6, 3, 3))
+        self.shares = nn.Parameter(torch.tensor([0.3, -0.5]))
+
+    def forward(self, x):
+        h, shares = self.first(x).relu(), self.shares.softmax(-1)
+        return shares[0] * self.early(h) + shares[1] * self.late(self.second(h).relu())
+
+
+def test_heads_may_be_weighed_by_a_softmax_over_a_list():
+    assert_shuffles(initialised(Weighed(), 1), normal(4, 6))
+
+
 def widths(name):
     make, shape = NETWORKS[name]
     return {group.name: group.width for group in neuron_groups(make(), normal(2, *shape))}

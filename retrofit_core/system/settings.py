@@ -133,13 +133,13 @@ class Setting:
 
 
 def setting(
-    default: Any,
+    default: object,
     help: str,
     range: Range | None = None,
     *,
     check: Callable[[Any], str] | None = None,
     read: Callable[[str], Any] | None = None,
-    **options: Any,
+    **options: object,
 ) -> Any:
     """A field of a value: its default, a sentence, and the numbers or contents that it takes.
 
@@ -148,7 +148,7 @@ def setting(
         options: handed to `dataclasses.field`.
     """
     facts = {"help": help, "range": range, "check": check, "read": read}
-    return dataclasses.field(default=default, metadata=facts, **options)
+    return dataclasses.field(default=default, metadata=facts, **options)  # type: ignore[call-overload]
 
 
 def same_as(value: type, name: str) -> Any:
@@ -233,7 +233,7 @@ def check_seed(seed: object) -> None:
     check_setting(SEED_SETTING, seed)
 
 
-def _kinds(hint: Any) -> tuple[tuple[type, ...], tuple[str, ...]]:
+def _kinds(hint: object) -> tuple[tuple[type, ...], tuple[str, ...]]:
     """The plain types and the words of an annotation; none where anything else may be given as well."""
     if get_origin(hint) is Literal:
         return (), get_args(hint)
@@ -242,4 +242,4 @@ def _kinds(hint: Any) -> tuple[tuple[type, ...], tuple[str, ...]]:
     parts = get_args(hint) if get_origin(hint) in (UnionType, Union) else (hint,)
     words = tuple(word for part in parts if get_origin(part) is Literal for word in get_args(part))
     kinds = tuple(part for part in parts if get_origin(part) is not Literal)
-    return (kinds, words) if set(kinds) <= set(PLAIN) else ((), ())
+    return (kinds, words) if set(kinds) <= set(PLAIN) else ((), ())  # type: ignore[return-value]
