@@ -1,7 +1,6 @@
 """The networks and images of a finished run, for work that goes on from them."""
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +26,7 @@ class Finished:
     """Its files named so that this process finds them"""
     parents: list[nn.Module]
     fused: nn.Module
-    networks: Mapping[str, nn.Module] = dataclasses.field(default_factory=dict)
+    networks: dict[str, nn.Module] = dataclasses.field(default_factory=dict)
     """All that a landscape knows by name"""
 
     def images(self, split: str = "test") -> Images:
