@@ -17,7 +17,7 @@ def page() -> None:
     """The explanation in the theme of the workbench, at the step that the address names."""
     with st.container(key="heading"):
         st.title("How does retrofitting work?", anchor=False)
-    state = LEARN.one(Parameter("at", "", _state, str))
+    state = LEARN.one(Parameter("at", "", _state))
     theme = "dark" if st.context.theme.type == "dark" else "light"
     st.iframe(learn.page(theme, state), height=HEIGHT, alt="The explanation of the method, step by step")
 
