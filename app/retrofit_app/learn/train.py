@@ -30,7 +30,8 @@ SEEN = {
 }
 WIDTHS = (8, 12)
 POINTS = 400
-SAMPLES, TEST = {"seed": 7, "count": 320}, {"seed": 99, "count": 800}
+SAMPLES: dict[str, Any] = {"seed": 7, "count": 320}
+TEST: dict[str, Any] = {"seed": 99, "count": 800}
 STARTS = 5
 STEPS, RATE, DECAY = 2000, 0.02, 1e-3
 
