@@ -25,5 +25,5 @@ def page() -> None:
 def _state(text: str) -> str:
     """What stands behind the `#` in an address of the explanation itself."""
     if not re.fullmatch(r"[\w=&.,|:+-]{0,400}", text):
-        raise ValueError("it is the state of the explanation, such as step=5&width=6")
+        raise ValueError("it is the state of the explanation, as its own address has it")
     return text
