@@ -9,7 +9,7 @@ from torch import nn
 
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.symmetry import neuron_groups
-from tests.marks import each_case
+from tests.marks import each_case, spread
 from tests.networks import initialised, labels, mlp, normal
 from tests.properties import assert_close
 from tests.test_contract import options_for
@@ -92,8 +92,7 @@ def adapted(kind, seed):
 
 
 @pytest.mark.slow
-@each_case("method", WRITING)
-@each_case("kind", [AsModules, AsParameters, AsOthers])
+@each_case("method, kind", spread(WRITING, [AsModules, AsParameters, AsOthers], 1))
 def test_every_method_that_writes_weights_refuses_factors_before_any_work(kind, method):
     parents = [adapted(kind, seed) for seed in (1, 2)]
     with pytest.raises(

@@ -22,17 +22,18 @@ from retrofit_core.networks.symmetry import neuron_groups, shuffled, tensors
 from retrofit_core.runs import RunConfig, method_keywords
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.flat import averaging, ensembling
-from tests.marks import each_case
+from tests.marks import each_case, spread
 from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, rewired, widened
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS
 from tests.test_twins import twins
 from tests.unfixed import otfusion, rebasin
 
+MODES = ("activations", "weights")
+
 
 @pytest.mark.slow
-@each_case("mode", ["activations", "weights"])
-@each_case("name", ["vgg with BatchNorm", "BatchNorm, no bias", "resnet"])
+@each_case("name, mode", spread(["vgg with BatchNorm", "BatchNorm, no bias", "resnet"], MODES, 1))
 def test_a_shuffled_copy_is_found_again_where_norms_are_folded(name, mode):
     """As weights act: a neuron whose weights are ten times those of its twin, undone by BatchNorm, is the same neuron."""
     model, twin, x = twins(name)
@@ -64,10 +65,10 @@ def normed_pairs(model):
 
 
 @pytest.mark.slow
-@each_case("mode", ["activations", "weights"])
-@each_case("make, shape", [(mlp, (6,)), (cnn, CNN_SHAPE), (batchnorm_cnn, CNN_SHAPE)])
-def test_duplicated_neurons_of_a_wider_parent_are_joined(make, shape, mode):
+@each_case("case, mode", spread([(mlp, (6,)), (cnn, CNN_SHAPE), (batchnorm_cnn, CNN_SHAPE)], MODES, 1))
+def test_duplicated_neurons_of_a_wider_parent_are_joined(case, mode):
     """C28: A and a wider network of the same function, whichever of them gives the widths."""
+    make, shape = case
     model, x = make(), normal(40, *shape)
     wide = widened(model, extra=2)
     for target in (model, wide):

@@ -19,7 +19,7 @@ from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import compose, partition
 from retrofit_core.networks.symmetry import shuffled, tensors
 from tests.flat import Kept, fuse
-from tests.marks import each_case
+from tests.marks import each_case, spread
 from tests.networks import CNN_SHAPE, VGG_SHAPE, initialised, labels, normal
 from tests.properties import assert_close, assert_same_function, assert_same_tensors
 from tests.test_symmetry import NETWORKS, of_spec
@@ -162,8 +162,7 @@ def test_errors_are_those_of_the_streams_after_the_sum():
 
 
 @pytest.mark.slow
-@each_case("method", ["HF-Linear", "KF-Linear"])
-@each_case("name", ["residual", "resnet", "bottleneck"])
+@each_case("name, method", spread(["residual", "resnet", "bottleneck"], ["HF-Linear", "KF-Linear"], 1))
 def test_a_shuffled_copy_is_found_again(name, method):
     """With the default ridge nothing is lost by grouping; without one the function is found again."""
     make, shape = NETWORKS[name]

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from retrofit_core import fuse
 from retrofit_core.methods import METHODS, RETROFITTING
-from tests.marks import each_case
+from tests.marks import each_case, spread
 from tests.networks import initialised, normal, shuffled
 from tests.properties import assert_same_function, assert_same_tensors
 from tests.test_blocks import least_squares, matched, projected, put
@@ -152,8 +152,7 @@ def network(case, seed=0) -> Any:
 
 
 @pytest.mark.slow
-@each_case("method", RETROFITTING)
-@each_case("name", STRUCTURED)
+@each_case("name, method", spread(STRUCTURED, RETROFITTING, 2))
 def test_neurons_of_other_kinds_are_never_in_one_group(name, method):
     case = STRUCTURED[name]
     kinds = torch.tensor(case[3])
@@ -168,8 +167,7 @@ def test_neurons_of_other_kinds_are_never_in_one_group(name, method):
 
 
 @pytest.mark.slow
-@each_case("method", CLOSED)
-@each_case("name", [*STRUCTURED, *BUFFERS])
+@each_case("name, method", spread([*STRUCTURED, *BUFFERS], CLOSED, 1))
 def test_a_shuffled_copy_is_found_again(name, method):
     case = (STRUCTURED | BUFFERS)[name]
     model = network(case, 3)
@@ -178,8 +176,8 @@ def test_a_shuffled_copy_is_found_again(name, method):
 
 
 @pytest.mark.slow
-@each_case("name", BUFFERS)
-def test_buffers_go_with_the_neurons_into_a_target(name):
+@each_case("name, method", spread(BUFFERS, reversed(CLOSED), 1))
+def test_buffers_go_with_the_neurons_into_a_target(name, method):
     """The target's own are numbers for neurons in another order."""
     case = BUFFERS[name]
     model = network(case, 3)
@@ -187,10 +185,9 @@ def test_buffers_go_with_the_neurons_into_a_target(name):
     for buffer in target.buffers():
         if buffer.is_floating_point():
             buffer.copy_(buffer.flip(0 if buffer.ndim < 3 else -1) + 0.5)
-    for method in CLOSED:
-        parents = [model, shuffled(model, case[2])]
-        result = METHODS[method](parents, case[2], target=target, ridge=0.0, device="cpu")
-        assert_same_function(result.model, model, case[2], 1e-8)
+    parents = [model, shuffled(model, case[2])]
+    result = METHODS[method](parents, case[2], target=target, ridge=0.0, device="cpu")
+    assert_same_function(result.model, model, case[2], 1e-8)
 
 
 def test_buffers_are_means_as_the_targets_are():

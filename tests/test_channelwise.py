@@ -230,7 +230,10 @@ MOBILE = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MOBILE)
+@pytest.mark.parametrize(
+    "name",
+    ["mobilenet_v3_small", *(pytest.param(name, marks=pytest.mark.long) for name in ("mobilenet_v2", "mnasnet"))],
+)
 def test_mobile_networks_are_found_again(name):
     torch.manual_seed(0)
     model, x = initialised(MOBILE[name](), 1), normal(6, 3, 64, 64)

@@ -9,7 +9,7 @@ from torch import nn
 from retrofit_core import fuse
 from retrofit_core.inspection.analysis import analyse
 from retrofit_core.methods import METHODS, RETROFITTING
-from tests.marks import each_case
+from tests.marks import each_case, spread
 from tests.networks import initialised, labels, normal, shuffled
 from tests.properties import assert_same_function, assert_same_tensors
 from tests.test_blocks import least_squares, matched, projected, put
@@ -92,8 +92,7 @@ def network(name, seed=0):
 
 
 @pytest.mark.slow
-@each_case("method", RETROFITTING)
-@each_case("name", NETWORKS)
+@each_case("name, method", spread(NETWORKS, RETROFITTING, 2))
 def test_class_c_stays_class_c_wherever_classes_are_made(name, method):
     options = {"epochs": 1} if "Gradient" in method else {}
     result = METHODS[method]([network(name, 1), network(name, 2)], DATA, device="cpu", **options)
@@ -108,8 +107,7 @@ def test_class_c_stays_class_c_wherever_classes_are_made(name, method):
 
 
 @pytest.mark.slow
-@each_case("method", CLOSED)
-@each_case("name", NETWORKS)
+@each_case("name, method", spread(NETWORKS, CLOSED, 1))
 def test_a_shuffled_copy_is_found_again(name, method):
     model = network(name, 3)
     twin = shuffled(model, DATA)

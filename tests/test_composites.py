@@ -50,8 +50,7 @@ def assert_comes_back(model, x, folder):
 
 
 @pytest.mark.slow
-@each_case("combine", ["softmax", "logits", "shares"])
-@each_case("name", SPECS)
+@each_case("combine, name", spread(["softmax", "logits", "shares"], SPECS, 2))
 def test_an_ensemble_comes_back(name, combine, tmp_path):
     models, x = parents(name, 3), normal(5, *VGG_SHAPE).float()
     shares = torch.rand(3, 4, generator=torch.Generator().manual_seed(0))

@@ -469,8 +469,7 @@ def test_an_unknown_device_is_refused(name):
 
 
 @pytest.mark.slow
-@each_case("network", ["vgg with BatchNorm", "vit"])
-@each_case("name", EVERY)
+@each_case("name, network", spread(EVERY, ["vgg with BatchNorm", "vit"], 1))
 def test_methods_run_on_every_device(name, network, device):
     """Parents that lie elsewhere stay there."""
     models, data, _ = case(network, "two parents")

@@ -146,7 +146,9 @@ def small():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [small, lambda: torchvision.models.shufflenet_v2_x0_5(num_classes=3)])
+@pytest.mark.parametrize(
+    "make", [small, pytest.param(lambda: torchvision.models.shufflenet_v2_x0_5(num_classes=3), marks=pytest.mark.long)]
+)
 def test_shufflenet_is_found_again(make):
     torch.manual_seed(0)
     model, x = initialised(make(), 1), normal(8, 3, 64, 64)

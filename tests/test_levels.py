@@ -91,7 +91,9 @@ def test_torchvision_vgg_small(batch_norm):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [torchvision.models.vgg11, torchvision.models.vgg11_bn])
+@pytest.mark.parametrize(
+    "make", [torchvision.models.vgg11_bn, pytest.param(torchvision.models.vgg11, marks=pytest.mark.long)]
+)
 def test_torchvision_vgg11_untouched(make):
     with torch.random.fork_rng():
         torch.manual_seed(0)

@@ -137,8 +137,7 @@ def test_the_mean_of_outputs_is_torchs(name):
 
 
 @pytest.mark.slow
-@each_case("method", READS_CLASSES)
-@each_case("name", NETWORKS)
+@each_case("method, name", spread(READS_CLASSES, NETWORKS, 2))
 def test_what_reads_classes_refuses_other_outputs_before_any_work(name, method):
     model, x, y = case(name)
     parents = [model, copy.deepcopy(model)]

@@ -110,8 +110,14 @@ def test_all_activation_functions_and_dropouts_of_torch_are_known():
 
 
 @pytest.mark.slow
-@each_case("method", ["KF-Linear", "OTFusion", "Git-Re-Basin", "ZipIt", "PLeaS"])
-@each_case("kind", [nn.SELU, nn.Softshrink, nn.Tanhshrink, nn.RReLU, nn.FeatureAlphaDropout])
+@each_case(
+    "kind, method",
+    spread(
+        [nn.SELU, nn.Softshrink, nn.Tanhshrink, nn.RReLU, nn.FeatureAlphaDropout],
+        ["KF-Linear", "OTFusion", "Git-Re-Basin", "ZipIt", "PLeaS"],
+        2,
+    ),
+)
 def test_twins_with_them_are_found(kind, method):
     def net(first, second, third):
         layers = [nn.Linear(4, 6), kind(), nn.Linear(6, 5), nn.Sequential(nn.Tanh(), kind()), nn.Linear(5, 3)]

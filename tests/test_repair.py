@@ -11,7 +11,7 @@ from retrofit_core.baselines.repair import head_layers, repair, statistics
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.norm_statistics import reset_statistics
 from retrofit_core.networks.symmetry import neuron_groups, reordered, shuffled, tensors
-from tests.marks import each_case
+from tests.marks import each_case, spread
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS
@@ -179,8 +179,10 @@ def test_layers_that_run_twice_stay():
 
 
 @pytest.mark.slow
-@each_case("method", ["OTFusion", "OTFusion-Weights", "Git-Re-Basin", "Git-Re-Basin-Weights"])
-@each_case("name", ["mlp", "cnn", "residual"])
+@each_case(
+    "method, name",
+    spread(["OTFusion", "OTFusion-Weights", "Git-Re-Basin", "Git-Re-Basin-Weights"], ["mlp", "cnn", "residual"], 2),
+)
 def test_every_aligning_method_composes_with_it(name, method):
     """The same goals as from parents that are put into the fused order by hand; a shuffled copy stays."""
     (first, second), x = parents_of(name)

@@ -110,9 +110,10 @@ NETWORKS = {
     "torchvision vgg_bn": (lambda: small_torchvision_vgg(True).double(), VGG_SHAPE),
     "torchvision squeezenet": (vision("squeezenet1_1", num_classes=5), (3, 32, 32)),
 }
+SMALLEST = "torchvision mobilenet_v3"
 LARGE = {
+    SMALLEST: vision("mobilenet_v3_small", num_classes=5),
     "torchvision resnet18": vision("resnet18", num_classes=5),
-    "torchvision mobilenet_v3": vision("mobilenet_v3_small", num_classes=5),
     "torchvision convnext": vision("convnext_tiny", num_classes=5),
     "torchvision densenet": vision("densenet121", num_classes=5),
     "torchvision shufflenet": vision("shufflenet_v2_x0_5", num_classes=5),
@@ -144,7 +145,7 @@ def test_shuffled_networks_compute_the_same(name):
 
 
 @pytest.mark.slow
-@each_case("name", LARGE)
+@pytest.mark.parametrize("name", [SMALLEST, *(pytest.param(name, marks=pytest.mark.long) for name in [*LARGE][1:])])
 def test_shuffled_networks_of_torchvision_compute_the_same(name):
     torch.manual_seed(0)
     assert_shuffles(LARGE[name](), normal(2, 3, 64, 64))

@@ -86,7 +86,7 @@ def twins(name):
 
 
 @pytest.mark.slow
-@each_case("method, name", spread(ALIGNED, MAKE, 3))
+@each_case("method, name", spread(ALIGNED, MAKE, 2))
 def test_twins_are_found_and_stay_tied(name, method):
     model, twin, x = twins(name)
     with untouched(model, twin):
@@ -98,8 +98,7 @@ def test_twins_are_found_and_stay_tied(name, method):
 
 
 @pytest.mark.slow
-@each_case("method", ["PLeaS", "RegMean"])
-@each_case("name", MAKE)
+@each_case("name, method", spread(MAKE, ["PLeaS", "RegMean"], 1))
 def test_methods_that_solve_layers_by_themselves_refuse_and_what_they_name_works(name, method):
     model, twin, x = twins(name)
     with pytest.raises(ValueError, match=r"Use Git-Re-Basin, OTFusion or ZipIt, which keep it shared") as refusal:

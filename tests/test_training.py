@@ -25,7 +25,7 @@ from retrofit_core.training import OPTIMIZERS, RECIPES, finetune, loop, recipe, 
 from retrofit_core.training.batches import Augmentation, PixelSource, cutmix, epoch_of, steps_in
 from retrofit_core.training.evaluation import evaluate
 from retrofit_core.training.schedules import rates
-from tests.marks import each_case
+from tests.marks import each_case, spread
 
 CNN = {"architecture": "cnn", "widths": [4, 6, 6]}
 CPU = torch.device("cpu")
@@ -323,8 +323,7 @@ def test_models_that_view_their_activations_train_too(digits):
 
 
 @pytest.mark.slow
-@each_case("optimizer", OPTIMIZERS)
-@each_case("stop", [1, 4])
+@each_case("optimizer, stop", spread(OPTIMIZERS, [1, 4], 1))
 def test_a_cancelled_training_goes_on_bit_for_bit(digits, tmp_path, optimizer, stop):
     settings = {"epochs": 6, "optimizer": optimizer, "learning_rate": 3e-3, "crop": 1, "cutmix": True}
     rows, state, straight = torch.arange(300), tmp_path / "state.safetensors", network(dropout=True)

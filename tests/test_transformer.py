@@ -1,6 +1,7 @@
 """Transformer OTFusion: the paper's steps in plain lines, copies found again, maps as soft as asked."""
 
 import copy
+from itertools import product
 
 import ot
 import pytest
@@ -150,8 +151,7 @@ def standard(z):
 
 
 @pytest.mark.slow
-@each_case("policy", POLICIES)
-@each_case("mode", MODES)
+@each_case("policy, mode", spread(POLICIES, MODES, 1))
 def test_equals_the_steps_in_plain_lines(mode, policy):
     first, x = vit(), normal(20, *VGG_SHAPE)
     second = changed(first, 2)
@@ -168,9 +168,9 @@ def test_equals_the_steps_in_plain_lines(mode, policy):
 
 
 @pytest.mark.slow
-@each_case("policy, name", spread(POLICIES, NAMES, 1))
-@each_case("mode", MODES)
-def test_a_shuffled_copy_is_found_again_by_every_policy(name, mode, policy):
+@each_case("policy, pair", spread(POLICIES, product(NAMES, MODES), 2))
+def test_a_shuffled_copy_is_found_again_by_every_policy(policy, pair):
+    name, mode = pair
     make, shape = PAIRS[name]
     model, x = make(), normal(20, *shape)
     twin = shuffled(model, x, torch.Generator().manual_seed(3))
@@ -183,8 +183,7 @@ def test_a_shuffled_copy_is_found_again_by_every_policy(name, mode, policy):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name, mode", zip(NAMES, MODES, strict=True))
 def test_exchanged_heads_are_found_again(name, mode):
     """Heads may change places as wholes; OTFusion, which keeps them apart, does not see it."""
     make, shape = PAIRS[name]
@@ -206,8 +205,7 @@ def test_exchanged_heads_are_found_again(name, mode):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", PAIRS)
+@each_case("name, mode", zip(NAMES, reversed(MODES), strict=True))
 def test_the_softer_the_further_from_itself(name, mode):
     make, shape = PAIRS[name]
     model, x = make(), normal(20, *shape)
@@ -252,8 +250,7 @@ def test_several_parents_are_the_mean_of_pairs_with_the_anchor(mode):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("changes", [{"mlp_width": 11}, {"hidden": 18}])
+@each_case("changes, mode", zip([{"mlp_width": 11}, {"hidden": 18}], MODES, strict=True))
 def test_parents_of_other_widths(changes, mode):
     narrow, wide, x = vit(), vit(2, **changes), normal(20, *VGG_SHAPE)
     for target in (narrow, wide):

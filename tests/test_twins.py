@@ -153,8 +153,7 @@ def trained(make, epochs, seed):
 
 
 @pytest.mark.slow
-@each_case("method", ["HF-Gradient", "KF-Gradient"])
-@each_case("seed", [1, 2])
+@each_case("method, seed", [("HF-Gradient", 1), ("KF-Gradient", 2)])
 @each_case(("make", "epochs"), [(added, 20), (partial(Residual, 8, 10), 6)])
 def test_the_twin_of_a_trained_residual_network_is_found_again(make, epochs, seed, method):
     """Groups that change within a stream lose up to a fifth of a level, and the copy: the skip adds neuron i to neuron i."""
@@ -168,8 +167,7 @@ def test_the_twin_of_a_trained_residual_network_is_found_again(make, epochs, see
 
 
 @pytest.mark.slow
-@each_case("method", KEEPING)
-@each_case("name", ["mlp", "resnet", "vit"])
+@each_case("method, name", spread(KEEPING, ["mlp", "resnet", "vit"], 1))
 def test_methods_that_keep_parent_0_keep_its_function(name, method):
     model, twin, x = twins(name)
     result = METHODS[method]([model, twin], x, device="cpu", **KEEPING[method])
@@ -179,8 +177,7 @@ def test_methods_that_keep_parent_0_keep_its_function(name, method):
 
 
 @pytest.mark.slow
-@each_case("method", AVERAGING)
-@each_case("name", ["mlp", "resnet", "vit"])
+@each_case("method, name", spread(AVERAGING, ["mlp", "resnet", "vit"], 2))
 def test_averages_of_neurons_as_they_lie_lose_it(name, method):
     """The control: the copies above are no easy prey."""
     model, twin, x = twins(name)
@@ -190,8 +187,7 @@ def test_averages_of_neurons_as_they_lie_lose_it(name, method):
 
 
 @pytest.mark.slow
-@each_case("method", CONTROLS)
-@each_case("name", ["mlp", "vgg with a flatten", "vgg with BatchNorm"])
+@each_case("name, method", spread(["mlp", "vgg with a flatten", "vgg with BatchNorm"], CONTROLS, 1))
 def test_controls_lose_it_unless_their_groups_happen_to_be_right(name, method):
     """A refit alone finds no neurons: it keeps a network with itself as it lies, where groups are those of one number.
 
@@ -210,8 +206,9 @@ def test_controls_lose_it_unless_their_groups_happen_to_be_right(name, method):
 
 
 @pytest.mark.slow
-@each_case("method", ["KF-Gradient", "OTFusion", "OTFusion-Weights", "ZipIt"])
-@each_case("name", ["mlp", "resnet", "vit"])
+@each_case(
+    "method, name", spread(["KF-Gradient", "OTFusion", "OTFusion-Weights", "ZipIt"], ["mlp", "resnet", "vit"], 1)
+)
 def test_any_number_of_copies(name, method):
     model, twin, x = twins(name)
     third = shuffled(model, x, torch.Generator().manual_seed(8))

@@ -14,7 +14,7 @@ from retrofit_core.inspection.analysis import analyse
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import partition
 from retrofit_core.networks.wrappers import unwrapped
-from tests.marks import each_case
+from tests.marks import each_case, spread
 from tests.networks import initialised, labels, mlp, normal
 from tests.properties import assert_close, assert_reproduces, untouched
 from tests.test_contract import options_for
@@ -100,8 +100,7 @@ def test_every_method_gives_what_it_gives_of_the_networks_inside(method):
 
 
 @pytest.mark.slow
-@each_case("method", ["RegMean", "KF-Linear"])
-@each_case("name", WRAPPED)
+@each_case("name, method", spread(WRAPPED, ["RegMean", "KF-Linear"], 1))
 def test_every_wrapper_is_taken_off(name, method):
     x = normal(60, 6)
     fused = METHODS[method](wrapped_pair(name, x), x, device="cpu").model
