@@ -155,6 +155,7 @@ def test_stopping_before_and_after_all_levels_is_the_ensemble_and_the_fused_netw
     assert_close(log_probabilities, case.result.model(x).log_softmax(1), 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp", "cnn", "mlp, three parents of other widths", "mlp, one parent compressed"])
 @torch.no_grad()
 def test_stopping_between_levels_runs_the_parents_own_layers_on_their_representatives(name, cases):
@@ -213,6 +214,7 @@ def test_scores_are_normalised_as_in_the_run():
     assert abs(expected.sum().item() - 2) > 1e-3
 
 
+@pytest.mark.slow
 def test_a_method_that_refuses_is_missing_with_its_sentence(cases):
     case, analysis = cases("vit, gradient")
     assert set(analysis.missing) == {"deeplift"}
@@ -492,6 +494,7 @@ def _last_before_cancelling(case, phase) -> str:
     return seen[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["parents", "data", "cut"])
 def test_what_was_not_fused_is_refused(wrong, cases):
     case, _ = cases("cnn, gradient")

@@ -82,6 +82,7 @@ def test_the_score_takes_batches_and_can_be_stopped(registered):
     assert [(event["index"], event["total"]) for event in events if event["kind"] == "step"] == [(0, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit", ["ridge", "gradient"])
 def test_a_grouping_gets_what_the_page_says(fit):
     """Float64 from float32 networks, whichever form the sums have."""

@@ -39,6 +39,7 @@ SPECS = [
 ]
 
 
+@pytest.mark.slow
 @each_case("spec", [*SPECS, {"architecture": "cnn", "size": 6, "resize": 12}, "vgg11-half", "resnet18"])
 def test_a_network_takes_what_its_architecture_declares(spec):
     with torch.device("meta"):

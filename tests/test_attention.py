@@ -83,6 +83,7 @@ def with_heads_changed(model, name, seed=4):
     return twin
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_twin_is_found_again(name, method):

@@ -154,6 +154,7 @@ def test_sums_and_errors_against_loops():
     assert_close(solve(together, 1.0).weights(A), solve(moments, 1.0).weights(A), 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
 def test_a_shuffled_copy_is_found_again(method):
     model = inverted(3)
@@ -187,6 +188,7 @@ def dense(seed=0, **widths):
     return initialised(Dense(**widths), seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
 def test_neurons_of_several_levels_side_by_side_keep_their_groups(method):
     model = dense(3)
@@ -229,11 +231,8 @@ MOBILE = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    ["mobilenet_v3_small", *(pytest.param(name, marks=pytest.mark.long) for name in ("mobilenet_v2", "mnasnet"))],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", MOBILE)
 def test_mobile_networks_are_found_again(name):
     torch.manual_seed(0)
     model, x = initialised(MOBILE[name](), 1), normal(6, 3, 64, 64)
@@ -242,6 +241,7 @@ def test_mobile_networks_are_found_again(name):
     assert_same_function(result.model, model, x, 1e-6)
 
 
+@pytest.mark.slow
 def test_a_strong_ridge_towards_the_parents_gives_their_kernels():
     model = inverted(3)
     fused = METHODS["HF-Linear"]([model, copy.deepcopy(model)], DATA, toward="parents", ridge=1e12, device="cpu").model
@@ -268,6 +268,7 @@ def test_weights_reproduce_the_level():
             boundary = level.module(boundary)
 
 
+@pytest.mark.slow
 def test_the_analysis_knows_them():
     parents, data = [inverted(1).float(), inverted(2).float()], (DATA.float(), labels(60, 3))
     result = METHODS["KF-Linear"](parents, data, device="cpu")

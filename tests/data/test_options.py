@@ -62,6 +62,7 @@ def test_a_field_that_a_record_lacks_has_its_default(config):
     assert len({plain.key(), config.key(), dataclasses.replace(plain, augment=1).key()}) == 3
 
 
+@pytest.mark.slow
 def test_the_size_travels_in_the_checkpoint(config, tmp_path, capsys):
     fused = tmp_path / "fused.safetensors"
     words = ["fuse", *config.models, "--splits", config.splits, "--samples", "40", "--size", "12", "--augment", "1"]

@@ -120,6 +120,7 @@ def watching_kmeans(watching):
     return group
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("functions", "inputs"),
     [

@@ -143,6 +143,7 @@ class Flattened(nn.Module):
         return self.last(channels_last(self.first(x).relu()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", [Concatenated, Flattened])
 @pytest.mark.parametrize("options", [{"toward": "parents"}, {"refit": False}])
 def test_weights_that_cannot_be_mapped_are_refused_before_any_level(network, options):

@@ -17,6 +17,7 @@ def rows(h, bias):
     return torch.cat([h, torch.ones(len(h), 1).double()], 1) if bias else h
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("grouping", ["kmeans", "hungarian"])
 @torch.no_grad()
@@ -59,6 +60,7 @@ def test_the_first_level_varies_as_much_as_the_parents_do():
         assert least <= share <= most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make, shape", [(cnn, CNN_SHAPE), (batchnorm_cnn, CNN_SHAPE), (residual, CNN_SHAPE)])
 def test_a_shuffled_copy_is_found_again(make, shape):
     model, x = make(), normal(60, *shape)
@@ -67,6 +69,7 @@ def test_a_shuffled_copy_is_found_again(make, shape):
     assert_same_function(fused, model, x, 1e-6)
 
 
+@pytest.mark.slow
 def test_levels_whose_outputs_are_added_to_a_stream_keep_their_targets():
     parents, x = [residual(), residual(seed=1)], normal(60, *CNN_SHAPE)
     plain, varied = (fuse(parents, x, fit=Ridge(repair=repair)) for repair in (False, True))

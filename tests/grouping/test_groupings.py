@@ -16,6 +16,7 @@ from tests.properties import as_groups, as_sets, assert_close, assert_is_groupin
 WIDTHS = {name: 5 if grouping.equal_widths else 4 for name, grouping in GROUPINGS.items()}
 
 
+@pytest.mark.slow
 @each_case("inputs", HARD)
 @each_case("name", GROUPINGS)
 def test_groups_cover_all_neurons_and_cost_what_they_say(name, inputs, device):

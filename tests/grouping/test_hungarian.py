@@ -14,6 +14,7 @@ from tests.networks import normal
 from tests.properties import as_groups, as_sets
 
 
+@pytest.mark.slow
 @given(st.integers(1, 6), st.integers(0, 99))
 def test_equals_brute_force_over_all_matchings(width, seed):
     phi, scores = points(2 * width, seed=seed), positive(2 * width, seed)

@@ -42,6 +42,7 @@ def test_is_as_good_as_scikit_learn(m, width, seed, device):
     assert grouping.cost <= 1.05 * reference_cost
 
 
+@pytest.mark.slow
 @given(st.integers(0, 99), st.integers(2, 8))
 def test_lloyd_never_raises_the_cost(seed, width):
     """C11: also where empty groups are filled with the worst-served neuron."""

@@ -47,6 +47,7 @@ def test_batches_do_not_matter(monkeypatch, device):
     assert whole.report["completeness_gap"] == pytest.approx(parts.report["completeness_gap"])
 
 
+@pytest.mark.slow
 def test_completeness_gap_shrinks_with_the_steps():
     """C34: signed attributions of a level that cuts the network sum to f_y(x) - f_y(0) as the steps grow."""
     model, x = cnn(), normal(20, *CNN_SHAPE)

@@ -12,6 +12,7 @@ from tests.networks import CNN_SHAPE, cnn, initialised, labels, mlp, normal
 from tests.properties import assert_close, untouched
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Setting forward, backward hooks")
 @pytest.mark.parametrize("make, shape", [(mlp, (6,)), (cnn, CNN_SHAPE)])
 def test_equals_captum_on_the_original_model(make, shape):
