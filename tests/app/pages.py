@@ -6,9 +6,20 @@ from typing import Any
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
+from retrofit_app import runs
 from retrofit_app.address.rule import canonical, settle
 from retrofit_app.pages.fuse import presets
 from retrofit_app.pages.fuse.parameters import Picks
+
+MAIN = str(runs.BUNDLED.parent / "shell" / "main.py")
+
+
+def page_at(name: str = "", /, **address: str) -> AppTest:
+    """A page as a link opens it; the first one where none is named."""
+    page = AppTest.from_file(MAIN, default_timeout=120)
+    for word, value in address.items():
+        page.query_params[word] = value
+    return (to_page(page, name) if name else page).run()
 
 
 def to_page(app: AppTest, name: str) -> AppTest:

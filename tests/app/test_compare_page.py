@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 import shutil
+from functools import partial
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -13,19 +14,14 @@ from retrofit_app.models import predictions
 from retrofit_app.pages.compare import paired, taking
 from retrofit_app.runs import compared, leaderboards
 
-from .pages import clean, to_page, words
+from .pages import clean, page_at, words
 
 pytestmark = pytest.mark.slow
 
-MAIN = str(runs.BUNDLED.parent / "shell" / "main.py")
 SMALL = {"view": "board", "of": "kf-linear", "methods": "Average,FedAvg", "scores": "uniform"}
 
 
-def open_page(**address) -> AppTest:
-    page = AppTest.from_file(MAIN, default_timeout=120)
-    for name, value in address.items():
-        page.query_params[name] = value
-    return to_page(page, "compare").run()
+open_page = partial(page_at, "compare")
 
 
 def tables(page: AppTest) -> list[str]:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from functools import partial
 from urllib.parse import parse_qsl
 
 import pytest
@@ -29,28 +30,15 @@ from retrofit_core.runs import RunConfig, create, execute, read_config
 from tests.marks import each_case
 
 from ..test_class_names import SPEC, image_folder
-from .pages import form_of, to_page
+from .pages import MAIN, form_of, page_at, to_page
 
 pytestmark = pytest.mark.slow
 
 #: A method of each kind that the form treats apart.
 FORMS = ("KF-Linear", "Same-Index-Linear", "SLERP", "TIES", "Ensemble", "Git-Re-Basin", "KD", "LP")
-MAIN = str(runs.BUNDLED.parent / "shell" / "main.py")
 
 
-def open_page(**address) -> AppTest:
-    page = AppTest.from_file(MAIN, default_timeout=60)
-    for name, value in address.items():
-        page.query_params[name] = value
-    return page.run()
-
-
-def open_form(**address) -> AppTest:
-    return open_page(view="new", **address)
-
-
-def open_runs(**address) -> AppTest:
-    return open_page(view="runs", **address)
+open_form, open_runs = partial(page_at, view="new"), partial(page_at, view="runs")
 
 
 def words(page: AppTest) -> str:
@@ -78,12 +66,12 @@ def errors(page: AppTest) -> str:
 def test_the_run_that_is_shown_first_is_named_by_the_bundle(monkeypatch):
     facts = {**runs.bundle_facts(), "first": "hf-gradient"}
     monkeypatch.setattr(runs, "bundle_facts", lambda: facts)
-    page = open_page()
+    page = page_at()
     assert page.session_state["shown"].entry.name == page.session_state["shown"].first == "hf-gradient"
 
 
 def test_first_page_shows_the_shipped_fusion(shipped):
-    page = open_page()
+    page = page_at()
     assert not page.error and not page.exception and not page.warning
     assert page.title[0].value == "Two half-blind networks, one that sees it all"
     networks = shipped.metrics["networks"]
@@ -223,12 +211,7 @@ def test_samples_of_all_networks_are_asked_for_and_told():
     ("page_name", "address"), [("fuse", {"foo": "1", "level": "x"}), ("levels", {"preset": "four"})]
 )
 def test_parameters_that_a_page_does_not_have_are_named(page_name, address):
-    page = open_form(**address)
-    if page_name == "levels":
-        page = to_page(AppTest.from_file(MAIN, default_timeout=60), "levels")
-        for name, value in address.items():
-            page.query_params[name] = value
-        page.run()
+    page = open_form(**address) if page_name == "fuse" else page_at(page_name, **address)
     assert all(f"{name}={value}" in errors(page) for name, value in address.items())
 
 
@@ -266,7 +249,7 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
     )
     monkeypatch.chdir(runs.BUNDLED)
     result, metrics = execute(config, runs_folder / "mine")
-    page = open_page(run="mine")
+    page = page_at(run="mine")
     assert not page.error and not page.exception, errors(page)
     networks = metrics["networks"]
     best = max(networks["parent 0"]["accuracy"], networks["parent 1"]["accuracy"])
@@ -295,7 +278,7 @@ def test_one_network_has_no_ensemble_and_no_average(runs_folder, monkeypatch):
     config = dataclasses.replace(bundle.config("KF-Linear"), models=bundle.PARENTS[:1], samples=50, analyse=False)
     monkeypatch.chdir(runs.BUNDLED)
     execute(config, runs_folder / "mine")
-    page = open_page(run="mine")
+    page = page_at(run="mine")
     bars = next(chart.proto.alt for chart in page.get("plotly_chart") if "Bar chart of test" in chart.proto.alt)
     assert "network A 4" in bars and "ensemble" not in bars and "average" not in bars
     assert "ensemble" not in words(page) and "plain average" not in words(page) and not page.error
@@ -384,7 +367,7 @@ def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sl
     # The same work by hand has the same key.
     preset, picks, _ = form_of({"preset": "sharded"})
     assert preset == "sharded" and configs.fusion(picks, configs.training(picks, 64, 10), 64, 10).key() == key
-    again = open_page(run=key)  # a reload: a new session finds the run by its address
+    again = page_at(run=key)  # a reload: a new session finds the run by its address
     assert again.title[0].value == "Your fusion is going on"
     assert "view" not in page.query_params and "start" not in keys(again)  # Start shows the progress
     button(again, "cancel").click().run()
@@ -414,7 +397,7 @@ def test_the_end_of_a_run_is_told_wherever_its_user_looks(runs_folder, shipped, 
 
 
 def test_the_three_views_are_one_click_apart():
-    page = open_page(preset="four")
+    page = page_at(preset="four")
     assert page.title[0].value.startswith("Two half-blind") and "start" not in keys(page) and not page.warning
     button(page, "fuse-new").click().run()
     assert page.query_params["view"] == "new" and page.title[0].value == "New fusion" and "fuse-new" not in keys(page)
@@ -712,7 +695,7 @@ def stopped(runs_folder, seed=8, **status):
     ids=["failed", "cancelled", "interrupted"],
 )
 def test_a_run_that_ended_early_says_why_and_can_go_on(runs_folder, sleeper, status, says):
-    page = open_page(run=stopped(runs_folder, **status))
+    page = page_at(run=stopped(runs_folder, **status))
     assert says in " ".join(element.value for element in [*page.error, *page.warning])
     button(page, "resume").click().run()
     assert page.title[0].value == "Your fusion is going on" and "cancel" in keys(page)
@@ -723,7 +706,7 @@ def test_the_picker_survives_the_end_of_its_run(runs_folder, shipped, monkeypatc
     shutil.copytree(shipped.folder, folder)
     status = json.loads((folder / "status.json").read_text())
     (folder / "status.json").write_text(json.dumps(status | {"state": "cancelled"}))
-    page = open_page(run="mine")
+    page = page_at(run="mine")
     before = page.selectbox(key="run").options[-1]
     (folder / "status.json").write_text(json.dumps(status))
     page.run()
@@ -746,7 +729,7 @@ def test_a_damaged_record_is_named_in_its_place(runs_folder):
     create(folder, config)
     (folder / "status.json").write_text(json.dumps({"schema": 1, "state": "done", "checksums": {}, "updated": 1.0}))
     (folder / "metrics.json").write_text("{}")
-    page = open_page(run=config.key())
+    page = page_at(run=config.key())
     message = next(error.value for error in page.error if "levels are not shown" in error.value)
     assert "cannot be read" in message and str(runs_folder) not in message
 
@@ -757,7 +740,7 @@ def test_a_run_of_another_version_is_flagged(runs_folder, shipped):
     status = json.loads((folder / "status.json").read_text())
     for version, flagged in (("0.0.1", True), (runs.library(), False)):
         (folder / "status.json").write_text(json.dumps(status | {"version": version}))
-        page = open_page(run="mine")
+        page = page_at(run="mine")
         messages = " ".join(info.value for info in page.info)
         assert ("made by version 0.0.1" in messages) == flagged and not page.error
         assert f"retrofit-workbench {version}" in widgets.origin(runs.read_entry(folder))
@@ -797,6 +780,6 @@ def test_a_broken_page_says_so_without_paths(monkeypatch):
         raise RuntimeError("no luck")
 
     monkeypatch.setattr(runs, "entries", broken)
-    page = open_page()
+    page = page_at()
     assert "no luck" in page.error[0].value
     assert "no luck" in page.code[0].value and "/" not in page.code[0].value

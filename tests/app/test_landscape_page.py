@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,20 +14,15 @@ from retrofit_core.inspection.landscape import Landscape
 from retrofit_core.runs.landscapes import LandscapeConfig
 from retrofit_core.runs.store import LANDSCAPE, Work
 
-from .pages import clean, to_page, words
+from .pages import clean, page_at, words
 from .surveys import SPANNING, invented, noted, placed
 
 pytestmark = pytest.mark.slow
 
-MAIN = str(runs.BUNDLED.parent / "shell" / "main.py")
 SMALL = LandscapeConfig(SPANNING, None, Landscape(resolution=5, images=32))
 
 
-def open_page(**address) -> AppTest:
-    page = AppTest.from_file(MAIN, default_timeout=120)
-    for name, value in address.items():
-        page.query_params[name] = value
-    return to_page(page, "landscape").run()
+open_page = partial(page_at, "landscape")
 
 
 def pictures(page: AppTest) -> list[dict]:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,19 +20,14 @@ from retrofit_core.runs.store import worker_of
 from retrofit_core.runs.worker import CHILDREN
 
 from .analyses import SCORES, analysed, plain
-from .pages import clean, to_page, words
+from .pages import clean, page_at, words
 
 pytestmark = pytest.mark.slow
 
-MAIN = str(runs.BUNDLED.parent / "shell" / "main.py")
 STEPS = ("activations", "importance", "grouping", "targets", "fit")
 
 
-def open_page(**address) -> AppTest:
-    page = AppTest.from_file(MAIN, default_timeout=60)
-    for name, value in address.items():
-        page.query_params[name] = value
-    return to_page(page, "levels").run()
+open_page = partial(page_at, "levels")
 
 
 @pytest.fixture

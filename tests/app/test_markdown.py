@@ -9,15 +9,13 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from streamlit.testing.v1 import AppTest
 
-from retrofit_app import runs
 from retrofit_app.figures import escaped, plain_text
 from retrofit_app.figures.markdown import JOINER
 from tests.marks import each_case
 
 from .analyses import plain
-from .pages import to_page
+from .pages import page_at
 
-MAIN = str(runs.BUNDLED.parent / "shell" / "main.py")
 PICTURE = "![x](http://foreign.example/a.png)"
 HOSTILE = [
     PICTURE,
@@ -80,13 +78,6 @@ def unescaped(page: AppTest) -> list[str]:
     return [text for text in texts if re.search(r"(?<!\\)\[x\]\(http", str(text))]
 
 
-def open_page(name: str, **address: str) -> AppTest:
-    page = AppTest.from_file(MAIN, default_timeout=60)
-    for word, value in address.items():
-        page.query_params[word] = value
-    return to_page(page, name).run()
-
-
 WORDS = {
     "fuse": ["preset", "method", "importance", "grouping", "samples", "arch", "networks", "data", "files", "options"],
     "levels": ["level", "step", "score", "seed", "pick", "mark", "lecture", "panel", "pair", "cluster", "neuron"],
@@ -96,16 +87,14 @@ WORDS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WORDS)
 def test_no_word_of_the_address_becomes_a_picture(runs_folder, name):
-    page = open_page(
-        name, **dict.fromkeys([*WORDS[name], "run", "format", "unknown"], f"{PICTURE}=1"), **{PICTURE: "1"}
-    )
+    page = page_at(name, **dict.fromkeys([*WORDS[name], "run", "format", "unknown"], f"{PICTURE}=1"), **{PICTURE: "1"})
     assert page.warning and not page.exception
     assert unescaped(page) == []
 
 
 @pytest.mark.slow
 def test_files_of_the_address_become_no_picture(runs_folder):
-    page = open_page("fuse", preset="own", files=f"{PICTURE}|b.safetensors", data=PICTURE, rows=PICTURE)
+    page = page_at("fuse", preset="own", files=f"{PICTURE}|b.safetensors", data=PICTURE, rows=PICTURE)
     assert not page.exception and unescaped(page) == []
 
 
@@ -124,4 +113,4 @@ def test_no_word_of_a_record_becomes_a_picture(runs_folder, name):
     (folder / "metrics.json").write_text(json.dumps(metrics))
     levels = pd.read_parquet(folder / "levels.parquet")
     levels.assign(level=PICTURE + levels["level"], kind=PICTURE).to_parquet(folder / "levels.parquet")
-    assert unescaped(open_page(name, run="plain")) == []
+    assert unescaped(page_at(name, run="plain")) == []

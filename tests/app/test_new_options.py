@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import pytest
 import torch
-from streamlit.testing.v1 import AppTest
 
 from retrofit_app import bundle, runs
 from retrofit_app.figures import plain_text
@@ -18,11 +18,10 @@ from retrofit_core.fusion.importance import IMPORTANCE, Importance
 from retrofit_core.runs import execute, read_config
 from retrofit_core.system.settings import Range, setting
 
-from .pages import form_of
+from .pages import form_of, page_at
 
 pytestmark = pytest.mark.slow
 
-MAIN = str(runs.BUNDLED.parent / "shell" / "main.py")
 ADDRESS = {"grouping": "in_turn", "importance": "loudness", "options": "power=3.0|offset=2"}
 
 
@@ -64,12 +63,7 @@ def registered(monkeypatch, runs_folder) -> Iterator[None]:
     return runs_folder
 
 
-def open_page(**address: str) -> AppTest:
-    """The form of a new fusion."""
-    page = AppTest.from_file(MAIN, default_timeout=60)
-    for name, value in {"view": "new", **address}.items():
-        page.query_params[name] = value
-    return page.run()
+open_page = partial(page_at, view="new")
 
 
 def test_the_form_offers_them_with_their_options(registered):

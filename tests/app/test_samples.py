@@ -79,9 +79,10 @@ def test_images_of_other_data_are_not_shown(entry, tmp_path, monkeypatch, change
 
 @pytest.mark.slow
 def test_the_page_shows_sheets_a_question_or_a_sentence(runs_folder, shipped, tmp_path):
-    from .test_fuse_page import button, keys, open_page, words
+    from .pages import page_at
+    from .test_fuse_page import button, keys, words
 
-    pictures = re.findall(r"<img src='data:image/png;base64,[^']+' alt='([^']+)'", words(open_page()))
+    pictures = re.findall(r"<img src='data:image/png;base64,[^']+' alt='([^']+)'", words(page_at()))
     assert len(pictures) == 2 and "15 of the 715 training images of network A, of the classes 0, 1, 4, 7" in pictures[0]
     folder = runs_folder / "mine"
     shutil.copytree(shipped.folder, folder)
@@ -89,7 +90,7 @@ def test_the_page_shows_sheets_a_question_or_a_sentence(runs_folder, shipped, tm
     outside = str(tmp_path / "elsewhere")
     for changed, says in (({"splits": None}, "was not recorded"), ({"data": outside}, "Show images of elsewhere")):
         (folder / "config.json").write_text(json.dumps(whole | {"config": whole["config"] | changed}))
-        page = open_page(run="mine")
+        page = page_at(run="mine")
         assert not page.exception and "<img" not in words(page)  # the levels are not shown: their record has changed
         assert says in words(page) + " ".join(widget.label for widget in page.button)
     button(page, "fuse-show-data").click().run()

@@ -15,20 +15,12 @@ from retrofit_core.runs import worker
 from retrofit_core.runs.finetunings import FinetuneConfig
 from retrofit_core.runs.store import FINETUNING, Work, worker_of
 
-from .pages import clean, words
+from .pages import clean, page_at, words
 
 pytestmark = pytest.mark.slow
 
-MAIN = str(runs.BUNDLED.parent / "shell" / "main.py")
 SHORT = FinetuneConfig(epochs=3)
 BEFORE = {"parent 0": 49.0, "parent 1": 50.0, "ensemble": 99.0, "fused": 94.0}
-
-
-def open_page(**address) -> AppTest:
-    page = AppTest.from_file(MAIN, default_timeout=120)
-    for name, value in address.items():
-        page.query_params[name] = value
-    return page.run()
 
 
 @pytest.fixture
@@ -107,13 +99,13 @@ def table(page: AppTest):
 
 
 def test_a_run_without_any_says_what_it_is_and_reads_nothing(record):
-    page = open_page(run="mine")
+    page = page_at(run="mine")
     assert clean(page) and "made without any training" in words(page)
     assert "start-tuning" not in {button.key for button in page.button}
 
 
 def test_the_form_says_which_images_it_takes_how_long_and_the_command(record, opened):
-    page = open_page(run="mine", **{"tune-epochs": "7", "tune-seed": "2"})
+    page = page_at(run="mine", **{"tune-epochs": "7", "tune-seed": "2"})
     assert clean(page)
     assert "all 1,438 training images" in words(page) and "1,295 to train on and 143 held out" in words(page)
     assert "on this machine as it is now" in words(page)
@@ -123,13 +115,13 @@ def test_the_form_says_which_images_it_takes_how_long_and_the_command(record, op
 
 
 def test_a_start_makes_a_worker_cancel_asks_it_and_a_reload_finds_it(record, opened, sleeper):
-    page = open_page(run="mine", **{"tune-epochs": "3"})
+    page = page_at(run="mine", **{"tune-epochs": "3"})
     page.button(key="start-tuning").click().run()
     assert not page.exception
     key = page.query_params["tuned"]
     assert key == SHORT.key(record)
     folder = record / FINETUNING.folder / key
-    again = open_page(run="mine", tuned=key)
+    again = page_at(run="mine", tuned=key)
     assert clean(again) and "Reading the network" in again.get("progress")[0].proto.text
     again.button(key="cancel-tuning").click().run()
     assert (folder / "cancel").exists()
@@ -144,14 +136,14 @@ def test_a_start_makes_a_worker_cancel_asks_it_and_a_reload_finds_it(record, ope
 def test_a_growing_one_shows_its_curve(record, sleeper):
     followups.begin(runs.read_entry(record), SHORT)
     placed(record, accuracy=None, accuracies=(94.0, 96.0))
-    page = open_page(run="mine")
+    page = page_at(run="mine")
     assert clean(page) and "Epoch 1 of 3 is done" in page.get("progress")[0].proto.text
     assert "1 of 3 epochs are done; the best is epoch 1 with 96.0" in words(page).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_a_finished_one_says_what_it_brought_and_on_which_images(record):
     placed(record)
-    page = open_page(run="mine")
+    page = page_at(run="mine")
     said = words(page).replace("\N{NO-BREAK SPACE}", " ")
     assert clean(page) and "of which epoch 3 is kept: **97.5 %** ± 1.6 of 359 test images" in said
     assert "**clearly better than before** (+4.5" in said and "not clearly different from the ensemble" in said
@@ -160,7 +152,7 @@ def test_a_finished_one_says_what_it_brought_and_on_which_images(record):
 
 def test_no_better_epoch_is_said(record):
     placed(record, accuracies=(94.0, 90.0, 91.0, 92.0))
-    page = open_page(run="mine")
+    page = page_at(run="mine")
     assert clean(page) and "No epoch of 3 was better than the start" in words(page)
 
 
@@ -174,7 +166,7 @@ def test_no_better_epoch_is_said(record):
 )
 def test_how_an_unfinished_one_ended_is_said_and_it_can_go_on(record, sleeper, state, error, said):
     noted(placed(record, accuracy=None, accuracies=(94.0, 96.0)), state, error)
-    page = open_page(run="mine")
+    page = page_at(run="mine")
     sentences = [element.value for element in [*page.warning, *page.error]]
     assert not page.exception and len(sentences) == 1 and said in sentences[0]
     page.button(key="tuning-resume").click().run()
@@ -185,7 +177,7 @@ def test_several_stand_beside_each_other_and_one_is_chosen(record):
     placed(record)
     other = FinetuneConfig(epochs=3, seed=5)
     placed(record, other, accuracy=96.0)
-    page = open_page(run="mine", tuned=other.key(record))
+    page = page_at(run="mine", tuned=other.key(record))
     assert clean(page) and sorted(table(page)["seed"]) == [0, 5]
     assert list(table(page)["test %"][table(page)["seed"] == 5]) == [96.0]
     page.selectbox(key="tuning-tuned").set_value(SHORT.key(record)).run()
@@ -194,7 +186,7 @@ def test_several_stand_beside_each_other_and_one_is_chosen(record):
 
 def test_a_deleted_one_comes_back_with_undo(record):
     folder = placed(record)
-    page = open_page(run="mine", tuned=folder.name)
+    page = page_at(run="mine", tuned=folder.name)
     page.button(key="fine-tuning-delete").click().run()
     assert clean(page) and not folder.exists() and "tuned" not in page.query_params
     page.button(key="fine-tuning-undo").click().run()
@@ -203,17 +195,17 @@ def test_a_deleted_one_comes_back_with_undo(record):
 
 def test_a_damaged_one_is_named_in_its_place(record):
     (placed(record) / FINETUNING.growing).write_text("{}")
-    page = open_page(run="mine")
+    page = page_at(run="mine")
     assert not page.exception and "curve.json of the fine-tuning" in page.error[0].value
 
 
 def test_nonsense_in_the_address_is_named(record):
-    page = open_page(run="mine", tuned="gone", **{"tune-epochs": "0"})
+    page = page_at(run="mine", tuned="gone", **{"tune-epochs": "0"})
     assert not page.exception and "tuned=gone" in page.warning[0].value
 
 
 def test_other_views_know_the_parameters(record):
-    assert clean(open_page(run="mine", view="runs", tuned="0123456789", **{"tune-epochs": "7"}))
+    assert clean(page_at(run="mine", view="runs", tuned="0123456789", **{"tune-epochs": "7"}))
 
 
 # --- on disk --------------------------------------------------------------------------------------
