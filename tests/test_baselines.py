@@ -227,6 +227,7 @@ def only_first_class(levels, x, y):
     return scores
 
 
+@pytest.mark.slow
 def test_group_scores_are_the_levels_scores_where_groups_are_levels():
     model, x, y = batchnorm_cnn(), normal(12, *CNN_SHAPE), labels(12, 3)
     groups = neuron_groups(model, x)

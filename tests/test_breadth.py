@@ -38,6 +38,7 @@ def test_the_record_holds_networks_of_the_lists(breadth):
     assert all(f"| {name} |" in text for name in (*measured, *breadth.TIMM))
 
 
+@pytest.mark.slow
 def test_what_is_said_of_a_network(breadth):
     row = breadth.looked_at("torchvision", "squeezenet1_1")
     assert row["levels_of"] == {"levels": 10, "affine": 2, "whole": []}  # stem, eight modules, head

@@ -93,6 +93,7 @@ def test_bytes_have_a_fitting_unit():
     assert re.search(r"needs \d+ (bytes|kB) for its sums", str(refusal.value))
 
 
+@pytest.mark.slow
 def test_methods_without_levels_show_no_table_of_levels(tmp_path, capsys):
     parents = digits_parents(tmp_path, widths=[4, 5, 6])
     words = ["fuse", *parents["models"], "--splits", parents["splits"], "--samples", "40", "--device", "cpu"]
