@@ -168,7 +168,7 @@ def test_equals_the_steps_in_plain_lines(mode, policy):
 
 
 @pytest.mark.slow
-@each_case("policy, pair", spread(POLICIES, product(NAMES, MODES), 2))
+@each_case("policy, pair", spread(POLICIES, product(NAMES, MODES), 1))
 def test_a_shuffled_copy_is_found_again_by_every_policy(policy, pair):
     name, mode = pair
     make, shape = PAIRS[name]
