@@ -88,14 +88,21 @@ const Draw = (() => {
     const value = el("span", { class: "value" });
     const note = el("span", { class: "note" });
     const node = el("figure", { class: `plane ${className}` }, el("figcaption", {}, name, value), el("div", { class: "picture" }, canvas, dots), note);
-    let last = null;
+    let last = null, drawn = null;
     return {
       node, canvas, dots,
       name(text) { name.textContent = text; },
       cover(isHidden) { node.classList.toggle("covered", isHidden); },
       value(text) { value.textContent = text; },
       note(text) { note.textContent = text; },
-      regions(networks) { regions(canvas, networks); },
+      /** Drawn again only for other networks, or in another theme. */
+      regions(networks) {
+        const list = [networks].flat();
+        const theme = document.documentElement.dataset.theme;
+        if (drawn && drawn.theme === theme && drawn.list.length === list.length && list.every((network, k) => network === drawn.list[k])) return;
+        drawn = { list, theme };
+        regions(canvas, networks);
+      },
       neuron(values, colour) { neuron(canvas, values, colour); },
       points(samples, labels) {
         if (!points || last === samples) return;
@@ -233,8 +240,11 @@ const Draw = (() => {
         aims = targets.map((target) => (target ? [sx(target[0]), sy(target[1])] : null));
         // an empty group's target waits in the corner, where neurons can be dropped
         aims.forEach((aim, k) => { if (!aim && assign) aims[k] = [width - 120 + 28 * k, 24]; });
+        // a neuron alone would cover its target
+        const isAlone = (k) => labels.filter((label) => label === k).length === 1;
+        const shownAims = aims.map((aim, k) => aim && (isAlone(k) ? [aim[0] + 20, aim[1] - 18] : aim));
         lines.replaceChildren(...list.map((_, j) => svg("line", { x1: places[j][0], y1: places[j][1], x2: aims[labels[j]][0], y2: aims[labels[j]][1], class: "member" })));
-        centres.replaceChildren(...aims.map((aim, k) => aim && svg("g", { class: "target", transform: `translate(${aim[0]} ${aim[1]})` },
+        centres.replaceChildren(...shownAims.map((aim, k) => aim && svg("g", { class: "target", transform: `translate(${aim[0]} ${aim[1]})` },
           svg("rect", { x: -12, y: -11, width: 24, height: 22, rx: 4 }), svg("text", { y: 4.5, "text-anchor": "middle" }, `T${k + 1}`))).filter(Boolean));
         const hadFocus = points.contains(document.activeElement);
         points.replaceChildren(...list.map((neuron, j) => {
@@ -250,6 +260,7 @@ const Draw = (() => {
           mark.addEventListener("pointerdown", (down) => {
             if (pick) { pick(j); return; }
             picked = j;
+            down.preventDefault();
             node.setPointerCapture(down.pointerId);
             const move = (event) => { mark.setAttribute("transform", `translate(${toView(event).join(" ")})`); };
             node.addEventListener("pointermove", move);
@@ -299,6 +310,6 @@ const Draw = (() => {
     }
   }
 
-  const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)} %`;
+  const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)}\u00a0%`;
   return { NAMES, CLASSES, RANGE, grid, regions, neuron, maps, plane, tile, matrix, scatter, groups, draggable, chart, percent, css, rgb, x, y };
 })();

@@ -84,7 +84,7 @@ const Tour = (() => {
             const reason = obstacle ? obstacle(state) : "";
             input.checked = state[key] === value;
             input.disabled = Boolean(reason);
-            option.title = reason;
+            if (reason) option.dataset.tip = reason; else delete option.dataset.tip;
           });
           row.append(option);
         }
@@ -105,7 +105,7 @@ const Tour = (() => {
         return row;
       },
       /** Commit first, then see. `options(state)` -> [[label, reason, is it right], ...]; the answer is kept in state[key] (0: none). */
-      ask({ key, question, options, into = words }) {
+      ask({ key, question, options, into = words, shownWhen = () => true }) {
         const box = el("div", { class: "question" });
         const ask = el("p", {});
         const answers = el("div", { class: "answers" });
@@ -114,6 +114,7 @@ const Tour = (() => {
         into.append(box);
         let drawn = "";
         updates.push(() => {
+          box.style.display = shownWhen(state) ? "" : "none";
           const choices = options(state);
           const chosen = live ? state[key] : choices.findIndex((choice) => choice[2]) + 1;
           const answered = chosen > 0 && chosen <= choices.length;
@@ -182,7 +183,7 @@ const Tour = (() => {
     for (const [index, link] of [...byId("rail").children].entries()) {
       link.setAttribute("aria-current", index === number ? "step" : "false");
     }
-    byId("place").textContent = `${number + 1} of ${steps.length}`;
+    byId("place").textContent = placeWords();
     for (const [name, shift] of [["previous", -1], ["next", 1]]) {
       const button = document.querySelector(`[data-do=${name}]`);
       const neighbour = steps[number + shift];
@@ -193,12 +194,15 @@ const Tour = (() => {
     if (parent !== window) parent.postMessage({ retrofitStep: number + 1 }, "*");
   }
 
+  const placeWords = () => `${number + 1} of ${steps.length}${root.classList.contains("lecture") ? " · Esc ends lecture mode" : ""}`;
+
   const actions = {
     next: () => show(number + 1),
     previous: () => show(number - 1),
     lecture(isOn = !root.classList.contains("lecture")) {
       root.classList.toggle("lecture", isOn);
       document.querySelector("[data-do=lecture]").setAttribute("aria-pressed", String(isOn));
+      byId("place").textContent = placeWords();
       requestRefresh();
     },
     theme() {

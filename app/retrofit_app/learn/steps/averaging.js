@@ -17,8 +17,8 @@
       const ensemble = World.accuracy([A, B]);
       page.say(`Four classes of points lie in the plane. Network <b class="a">A</b> was trained on the orange and green ones only,
         network <b class="b">B</b> on the blue and pink ones only. Each is right about its half and wrong about the other.`);
-      page.say(`Both have the same shape: two inputs, two layers of 8 neurons, one output for each class. So their weights can be averaged,
-        number by number. Does the average know all four classes?`);
+      page.say(`<b>Fusion</b> wants one network of the same size that knows what both know. Both have the same shape: two inputs, two layers of
+        8 neurons, an output for each class. So the simplest idea is to average their weights, number by number.`);
       page.ask({
         key: "guess", question: "How accurate is the average, halfway between A and B?",
         options: () => {
@@ -33,8 +33,8 @@
       page.slider({ key: "t", label: "From A (left) to B (right)", min: 0, max: 1, step: 0.01,
         format: (t) => (t === 0 ? "A" : t === 1 ? "B" : `${Draw.percent(1 - t)} A + ${Draw.percent(t)} B`) });
       page.say(() => page.answered("guess")
-        ? `Asking both and averaging their <em>answers</em>, the <b>ensemble</b>, has ${Draw.percent(ensemble, 1)}: so the knowledge is
-           there. But it keeps two networks and pays for both. Fusion wants one.`
+        ? `Asking both and averaging their <em>answers</em>, the <b>ensemble</b>, has ${Draw.percent(ensemble, 1)}: the knowledge
+           is there. But an ensemble keeps both networks and runs both. Fusion wants a single one.`
         : "", "reveal");
       const row = page.figure.appendChild(el("div", { class: "planes three" }));
       const planes = [Draw.plane("Network A", { className: "parent-0" }), Draw.plane("Average"), Draw.plane("Network B", { className: "parent-1" })];
@@ -71,6 +71,17 @@
 
   const SHUFFLED = "43507612";
   const digits = (text) => [...text].map(Number);
+  /** Another order, in which no neuron is in its place. */
+  function shuffled() {
+    const order = digits("01234567");
+    do {
+      for (let i = 7; i > 0; i--) {
+        const j = Math.floor(Math.random() * (i + 1));
+        [order[i], order[j]] = [order[j], order[i]];
+      }
+    } while (order.some((neuron, place) => neuron === place));
+    return order.join("");
+  }
 
   Tour.step({
     title: "Why averaging fails", short: "Order",
@@ -83,7 +94,7 @@
         But an average adds up what stands in the <em>same place</em>.`);
       page.choice({ key: "view", label: "Average A with", options: [["copy", "a shuffled copy of A"], ["other", "B, in its best order"]] });
       page.ask({
-        key: "guess", question: "A and the shuffled copy have the same accuracy. What has their average?",
+        key: "guess", question: "A and its shuffled copy are equally accurate. How accurate is their average?",
         options: () => {
           const value = World.accuracy(Engine.average([A, Engine.permute(A, 0, digits(SHUFFLED))]));
           const same = World.accuracy(A);
@@ -93,11 +104,11 @@
         },
       });
       page.say((state) => state.view === "copy"
-        ? "Drag the copy's neurons below A's look-alikes (or pick one, then another: they change places) until the dip disappears."
+        ? "Drag the copy's neurons below A's look-alikes (or pick one, then another: they change places). It may get worse on the way, but with all eight in place the dip is gone."
         : `Here B's neurons stand in the order that suits A best (the Hungarian method finds it). That helps: ${Draw.percent(World.accuracy(Engine.average([A, B])), 1)} became
-           ${Draw.percent(World.accuracy(Engine.average([A, matched[2]])), 1)}. But the ensemble knows ${Draw.percent(World.accuracy([A, B]), 1)}, for <b>A and B do not have the same neurons</b>:
+           ${Draw.percent(World.accuracy(Engine.average([A, matched[2]])), 1)}. But the ensemble has ${Draw.percent(World.accuracy([A, B]), 1)}. <b>A and B do not have the same neurons</b>:
            A never learnt what tells blue from pink. Order is not enough; neurons have to be <em>combined</em>.`);
-      page.buttons(["Sort for me", () => page.set({ view: "copy", order: "01234567" })], ["Shuffle again", () => page.set({ view: "copy", order: SHUFFLED })]);
+      const sorting = page.buttons(["Sort for me", () => page.set({ order: "01234567" })], ["Shuffle again", () => page.set({ order: shuffled() })]);
       page.say("Each little map is one neuron over the plane: coloured where it fires, grey where it is silent.", "small");
 
       const box = page.figure.appendChild(el("div", { class: "pairs" }));
@@ -107,7 +118,7 @@
       box.append(el("p", { class: "small" }, "A, first layer"), el("div", { class: "eight" }, ...mine.map((tile) => tile.node)));
       const label = box.appendChild(el("p", { class: "small" }));
       box.append(el("div", { class: "eight" }, ...theirs.map((tile) => tile.node)));
-      const chart = accuracyChart("weights", ["A", "halfway", ""]);
+      const chart = accuracyChart("weights", ["A", "halfway", "the other"]);
       page.figure.append(chart.node);
       const below = page.figure.appendChild(el("p", { class: "small" }));
       let picked = -1;
@@ -128,6 +139,7 @@
       });
       page.onUpdate(() => {
         const isCopy = page.state.view === "copy";
+        sorting.style.display = isCopy ? "" : "none";
         const order = isCopy ? digits(page.state.order) : matched[0];
         const other = isCopy ? Engine.permute(A, 0, order) : matched[2];
         const source = isCopy ? A : B;
@@ -144,7 +156,7 @@
         const isShown = page.answered("guess");
         chart.show(isShown ? [{ points: line, colour: "average" }] : [], [
           { at: [0, line[0][1]], colour: "parent-0" }, { at: [1, line[20][1]], colour: isCopy ? "parent-0" : "parent-1" },
-          ...(isShown ? [{ at: [0.5, half], colour: "average", label: `average ${Draw.percent(half, 1)}`, r: 6, shift: [0, half > 0.3 ? 20 : -12] }] : [])]);
+          ...(isShown ? [{ at: [0.5, half], colour: "average", label: `average ${Draw.percent(half, 1)}`, r: 6, shift: [0, half > 0.45 ? -14 : 22] }] : [])]);
         const right = order.filter((j, place) => j === place).length;
         below.textContent = isCopy ? `${right} of 8 neurons in their place.` : `B in its own order: ${Draw.percent(World.accuracy(Engine.average([A, B])), 1)}.`;
       });

@@ -13,16 +13,16 @@
       const fused = (width) => World.fuse(PAIR, { score: page.state.score, widths: page.state.level === "1" ? [width, 8] : [8, width] });
       const current = () => fused(page.state.width);
       const level = () => current().levels[Number(page.state.level) - 1];
-      page.say("A level's cost {J} compares each parent's neuron with the fused neuron of its group. It falls apart into two errors, exactly:");
+      page.say("A level's cost {J} compares each parent's neuron with the fused neuron of its group. It splits exactly into two errors (Theorem 1 of the paper):");
       const formula = page.figure.appendChild(el("p", { class: "formula" }));
       page.fill(formula, () => {
         const { J, grouping, approximation, energy } = level();
         const share = (value) => `${(100 * value / energy).toFixed(2)} %`;
         return `{J} = Σ {s}<sub>j</sub> ‖{f} − {z}<sub>j</sub>‖² = <b class="grouping">grouping</b> + <b class="approximation">approximation</b>
-          <span class="numbers">${share(J)} = ${share(grouping)} + ${share(approximation)} of the neurons' energy; counted apart, they differ by
-          ${Math.abs(J - grouping - approximation) < 1e-9 * energy ? "nothing but rounding" : number(Math.abs(J - grouping - approximation))}</span>`;
+          <span class="numbers">${share(J)} = ${share(grouping)} + ${share(approximation)} of Σ {s}<sub>j</sub> ‖{z}<sub>j</sub>‖².
+          ${Math.abs(J - grouping - approximation) < 1e-9 * energy ? "The left side is computed by itself: both sides agree to rounding." : ""}</span>`;
       });
-      page.say(`<b class="grouping">Grouping error</b>: members of a group are not alike; their mean {T} is none of them.<br>
+      page.say(`<b class="grouping">Grouping error</b>: members of a group differ from their mean {T}.<br>
         <b class="approximation">Approximation error</b>: the fused layer cannot reach {T} from the inputs it gets.`);
       page.choice({ key: "level", label: "Level", options: HIDDEN });
       page.slider({ key: "width", label: "Fused neurons in this layer", min: 3, max: 16 });
@@ -35,8 +35,8 @@
         },
       });
       page.say((state) => state.level === "1"
-        ? "In the first layer both networks read the same points, so every mean of neurons can be reached: only the ridge leaves a little."
-        : "The second layer reads what the fused first layer hands on, no longer what its parents read. So targets are missed.", "small");
+        ? "In the first layer all networks read the same points, so every mean of neurons can be reached."
+        : "The second layer reads what the fused first layer hands on, not what its parents read. So it misses targets a little.", "small");
 
       const most = Math.max(...["1", "2"].map((name) => {
         const { J, energy } = World.fuse(PAIR, { score: page.state.score, widths: name === "1" ? [3, 8] : [8, 3] }).levels[name - 1];
@@ -44,7 +44,7 @@
       }));
       const stride = [1, 2, 3, 4, 5, 6, 8, 10, 20].find((one) => 4 * one >= most) || 25;
       const top = page.figure.appendChild(el("div", { class: "beside narrow" }));
-      const chart = Draw.chart({ width: 460, height: 300, xs: [3, 16], ys: [0, 4 * stride], xLabel: "fused neurons in this layer", yLabel: "error, % of energy",
+      const chart = Draw.chart({ width: 460, height: 300, xs: [3, 16], ys: [0, 4 * stride], xLabel: "fused neurons in this layer", yLabel: "error, %",
         xTicks: [4, 6, 8, 10, 12, 14, 16], yTicks: [0, 1, 2, 3, 4].map((k) => k * stride) });
       const region = Draw.plane("Fused network", { className: "fused medium" });
       top.append(chart.node, region.node);
@@ -62,8 +62,8 @@
         region.points(World.test.points, World.test.labels);
         region.value(Draw.percent(current().accuracy, 1));
         chart.show([{ points: lines.J, colour: "J" }, { points: lines.grouping, colour: "grouping", dashed: true }], [
-          { at: [page.state.width, 100 * J / energy], colour: "J", label: `J ${(100 * J / energy).toFixed(1)}`, shift: [10, -9], anchor: "start" },
-          { at: [page.state.width, 100 * grouping / energy], colour: "grouping", label: `of it grouping ${(100 * grouping / energy).toFixed(1)}`, shift: [10, 9], anchor: "start" }]);
+          { at: [page.state.width, 100 * J / energy], colour: "J", label: `J ${(100 * J / energy).toFixed(1)}`, shift: page.state.width > 9 ? [0, -24] : [10, -9], anchor: page.state.width > 9 ? "end" : "start" },
+          { at: [page.state.width, 100 * grouping / energy], colour: "grouping", label: `of it grouping ${(100 * grouping / energy).toFixed(1)}`, shift: page.state.width > 9 ? [0, -9] : [10, 9], anchor: page.state.width > 9 ? "end" : "start" }]);
         // first the largest group that has neurons of both networks, on request the next ones
         const width = level().width;
         const count = (k) => (labels.some((label, j) => label === k && j < widths[0]) && labels.some((label, j) => label === k && j >= widths[0])
@@ -95,24 +95,27 @@
     state: { inputs: "fused", groups: "random", ridge: -2, neuron: 0, guess: 0 },
     check: (state) => ({ ...state, groups: state.groups === "KF" ? "KF" : "random", ridge: Math.min(1, Math.max(-6, state.ridge)), neuron: Math.abs(Math.round(state.neuron)) % 8 }),
     mount(page) {
-      const fused = (inputs, method = page.state.groups) => World.fuse(PAIR, { score: "conductance", inputs, method, ridge: `${10 ** page.state.ridge}x` });
+      const fused = (inputs, method = page.state.groups, ridge = page.state.ridge) => World.fuse(PAIR, { score: "conductance", inputs, method, ridge: `${10 ** ridge}x` });
+      const asked = (inputs) => fused(inputs, "random", -2).accuracy; // the question is about one setting, wherever the sliders are
       page.say(`Each fused layer is fitted to its targets, <b>on the fused network's own inputs</b>, earlier errors included. So a layer
         sees what went wrong before it, and repairs what it can. For a linear layer this is least squares, solved in one step:`);
-      page.formula("minimise Σ<sub>samples</sub> ({f} − {T})² + λ ‖weights‖²");
+      page.formula("minimise Σ<sub>samples</sub> ({f} − {T})² + λ ‖weights‖²  <span class='numbers'>the ridge λ keeps weights small</span>");
       page.ask({
-        key: "guess", question: `Even with groups drawn at random, the fit reaches ${Draw.percent(fused("fused", "random").accuracy)}. Fit each layer on the parents' inputs instead, as if nothing had gone wrong before it?`,
+        key: "guess", question: `Even with groups drawn at random, the fit reaches ${Draw.percent(asked("fused"))}. What if each layer is fitted on the parents' inputs instead, as if nothing had gone wrong before it?`,
         options: () => {
-          const [fit, other] = [fused("fused", "random").accuracy, fused("parents", "random").accuracy];
+          const [fit, other] = [asked("fused"), asked("parents")];
           const none = World.fuse(PAIR, { score: "conductance", method: "random", fit: false }).accuracy;
           const fact = `<b>${Draw.percent(other, 1)}</b> instead of ${Draw.percent(fit, 1)}. Averaging weights within the groups, without any fit, has ${Draw.percent(none, 1)}.`;
           const drop = fit - other;
-          return [["better: those inputs are cleaner", `No: each layer is fitted to inputs that it never gets. ${fact}`, drop < -0.01],
+          return [["better: those inputs are cleaner", `No: each layer is then fitted to inputs it never gets. ${fact}`, drop < -0.01],
             ["about the same", `${Math.abs(drop) <= 0.01 ? "Right" : "No"}: ${fact}`, Math.abs(drop) <= 0.01],
             ["worse", `${drop > 0.01 ? "Right: errors pile up, since no layer sees them" : "No"}. ${fact}`, drop > 0.01]];
         },
       });
-      page.say("The line shows the repair: accuracy falls where groups are bad, and rises again as later layers, which see the damage, are fitted.");
-      page.say("Importance has done its work in {T}: at the fit all targets count alike (plain squared error). A large λ keeps weights small and misses targets.", "small");
+      page.say((state) => state.groups === "random"
+        ? "After two levels the parents' last layer can hardly read the fused neurons. But what they know is still in there: a last layer fitted to them finds it."
+        : "With good groups there is little to repair, and both ways end alike. The fit matters where grouping has gone wrong.");
+      page.say("The fit counts all targets alike (plain squared error): importance has already shaped {T}.", "small");
       const top = page.figure.appendChild(el("div", { class: "beside narrow" }));
       const scatter = Draw.scatter();
       const caption = el("figcaption");
@@ -127,7 +130,7 @@
       page.figure.append(chart.node, into);
       page.choice({ key: "inputs", label: "Fit each layer on", options: [["fused", "its own inputs"], ["parents", "the parents' inputs"]], into });
       page.choice({ key: "groups", label: "Groups", options: [["random", "at random"], ["KF", "by k-means"]], into });
-      page.slider({ key: "ridge", label: "Ridge λ (times the inputs' energy)", min: -6, max: 1, step: 0.25, format: (value) => (10 ** value).toPrecision(2), into });
+      page.slider({ key: "ridge", label: "Ridge λ, relative", min: -6, max: 1, step: 0.25, format: (value) => (10 ** value).toPrecision(2), into });
       page.onUpdate(() => {
         const isShown = page.answered("guess");
         const inputs = isShown ? page.state.inputs : "fused";
@@ -144,7 +147,7 @@
         region.note(inputs === "fused" ? "each layer fitted on its own inputs" : "each layer fitted on the parents' inputs");
         const lines = [["fused", "fused"], ...(isShown ? [["parents", "J"]] : [])].map(([name, colour]) => ({
           name, colour, dashed: name !== inputs, points: World.once(`way ${name} ${page.state.groups} ${page.state.ridge}`, () => World.accuracies(PAIR, fused(name)).map((value, x) => [x, value])) }));
-        chart.show(lines, lines.map(({ name, colour, points }) => ({ at: points[3], colour, anchor: "end", shift: [-14, name === "fused" ? -9 : 24],
+        chart.show(lines, lines.map(({ name, colour, points }) => ({ at: points[3], colour, anchor: "end", shift: name === "fused" ? [-14, -9] : [4, 26],
           label: `${name === "fused" ? "own inputs" : "parents' inputs"} ${Draw.percent(points[3][1], 1)}` })));
       });
     },
@@ -160,9 +163,9 @@
       page.say(`Samples only make neurons answer; the fit needs no labels. So they may all come from one network's data, if the other's are private or gone:
         B's neurons answer A's points, too, and that is all that grouping and fit ask for.`);
       page.ask({
-        key: "guess", question: "Samples of A's two classes only: no blue or pink point is ever shown. The fused network's accuracy on all four classes?",
+        key: "guess", question: "200 samples of A's two classes only, no blue or pink point. How accurate is the fused network on all four classes?",
         options: () => {
-          const [one, all] = [fused([0, 1]).accuracy, fused([0, 1, 2, 3]).accuracy];
+          const [one, all] = [[0, 1], [0, 1, 2, 3]].map((classes) => World.fuse(PAIR, { score: "conductance" }, World.samples(classes, 200)).accuracy); // at the defaults, wherever the sliders are
           const bins = [["about 50 %: A's half", 0.5], ["about 75 %", 0.75], ["over 90 %", 0.95]];
           const nearest = bins.reduce((best, bin) => (Math.abs(bin[1] - one) < Math.abs(best[1] - one) ? bin : best));
           return bins.map((bin) => [bin[0], `${bin === nearest ? "Right" : "No"}: <b>${Draw.percent(one, 1)}</b>; with samples of all classes ${Draw.percent(all, 1)}. B's knowledge
@@ -171,12 +174,12 @@
       });
       page.slider({ key: "count", label: "Samples", min: 8, max: 400, step: 4 });
       page.choice({ key: "score", label: "Importance", options: [["uniform", "uniform"], ["conductance", "conductance"]] });
-      page.say("<b>When it fails:</b> where A's samples never go, nothing is known. Neurons of B that are silent on all of them, or all answer alike, cannot be told apart.");
+      page.say("<b>When it fails:</b> where A's samples never go, nothing is known. Neurons of B that give the same answers to all of these samples cannot be told apart, whatever they do elsewhere.");
       page.say("Conductance needs labelled points of each network's own data, once, where it was trained.", "small");
       const row = page.figure.appendChild(el("div", { class: "planes three" }));
       const planes = SETS.map(([name]) => Draw.plane(name, { className: "fused" }));
       row.append(...planes.map((plane) => plane.node));
-      const chart = Draw.chart({ width: 720, height: 170, xs: [0, 400], ys: [0.5, 1], xLabel: "samples", yLabel: "accuracy", xTicks: [8, 100, 200, 300, 400], yTicks: [0.5, 0.75, 1],
+      const chart = Draw.chart({ width: 720, height: 170, xs: [0, 400], ys: [0.6, 1.02], xLabel: "samples", yLabel: "accuracy", xTicks: [8, 100, 200, 300, 400], yTicks: [0.6, 0.8, 1],
         formatY: (share) => Draw.percent(share) });
       page.figure.append(chart.node);
       const counts = [8, 16, 32, 60, 100, 200, 300, 400];
@@ -195,8 +198,9 @@
         const lines = SETS.map(([, classes], index) => ({ colour: ["parent-0", "parent-1", "fused"][index], points: !isShown && index < 2 ? []
           : page.curve(`samples ${classes} ${page.state.score}`, counts, (count) => World.fuse(PAIR, { score: page.state.score }, World.samples(classes, count)).accuracy) }));
         chart.show([{ points: [[0, ensemble], [400, ensemble]], colour: "ensemble", dashed: true }, ...lines],
-          [{ at: [60, ensemble], colour: "ensemble", label: "ensemble", shift: [0, -5], r: 0 },
-            ...SETS.map(([name, classes], index) => ({ at: [page.state.count, fused(classes).accuracy], colour: lines[index].colour })).filter((_, index) => isShown || index === 2)]);
+          [{ at: [30, ensemble], colour: "ensemble", label: "ensemble", shift: [0, -5], r: 0 },
+            ...SETS.map(([name, classes], index) => ({ at: [page.state.count, fused(classes).accuracy], colour: lines[index].colour,
+              label: name, shift: [10, [-6, 16, -7][index]], anchor: "start" })).filter((_, index) => isShown || index === 2)]);
       });
     },
   });

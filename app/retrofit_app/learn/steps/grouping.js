@@ -20,8 +20,8 @@
       const samples = World.samples();
       const order = samples.labels.map((label, n) => [label, n]).sort((a, b) => a[0] - b[0]).map(([, n]) => n)
         .filter((_, place) => place % 4 === 0);
-      page.say(`Cut both networks into <b>levels</b>, here one for each layer. Show both the same ${samples.points.length} points, the
-        <b>fusion samples</b>. Each neuron answers each sample with a number, {z}: a neuron is a <b>column of answers</b>.`);
+      page.say(`Cut both networks into <b>levels</b>, and fuse them one after the other. A level is a layer here; in a large network it can be a whole block of layers.
+        Show both networks the same ${samples.points.length} points, the <b>fusion samples</b>. Each neuron answers each sample with a number {z} (before ReLU): a neuron is a <b>column of answers</b>.`);
       page.choice({ key: "level", label: "Level", options: LEVELS });
       // the neuron of A with the clearest look-alike in B, and two neurons of B that are none
       const own = columnsOf(A, 0, samples.points), other = columnsOf(B, 0, samples.points);
@@ -29,7 +29,7 @@
       const clear = ranked.reduce((best, one) => (one.by[0][0] / one.by[1][0] < best.by[0][0] / best.by[1][0] ? one : best));
       const candidates = [0, 3, 7].map((place) => clear.by[place][1]).sort((a, b) => a - b);
       page.ask({
-        key: "guess", question: `First layer: which neuron of B answers most like A${clear.i + 1}? Look at the maps.`,
+        key: "guess", shownWhen: (state) => state.level === "1", question: `Which neuron of B answers most like A${clear.i + 1}? Look at the maps.`,
         options: () => candidates.map((j) => {
           const isRight = j === clear.by[0][1];
           const d = clear.by.find(([, at]) => at === j)[0];
@@ -40,7 +40,7 @@
       page.say((state) => state.level === "3"
         ? "At the outputs nothing has to be found: output 1 of A and output 1 of B both mean “orange”. So classes are never grouped."
         : "Alike means: nearly the same answers to all samples. It is not the weights that are compared, nor the place in the layer.");
-      page.say("Pick one neuron of each network to see their answers against each other. A point on the diagonal is a sample on which both agree.", "small");
+      page.say("Colour: the neuron fires. Grey: below 0, where ReLU cuts it off. Pick one neuron of each network to see their answers against each other; on the diagonal both agree.", "small");
 
       const tiles = [0, 1].map((k) => Array.from({ length: 8 }, (_, j) => Draw.tile(`${"AB"[k]}${j + 1}`, `parent-${k}`)));
       tiles.forEach((row, k) => {
@@ -111,9 +111,9 @@
     },
     mount(page) {
       page.say(`The fused layer has room for 4 neurons; the parents bring 8. So make 4 groups {R}. Fused neuron k stands for group {R} and
-        aims at its mean, the target {T}. Members should be alike, so that {J} is small:`);
-      page.formula("{J} = Σ<sub>k</sub> Σ<sub>j∈{R}</sub> {s}<sub>j</sub> ‖{T} − {z}<sub>j</sub>‖²");
-      page.say("<b>Drag a neuron onto another target</b> (or press 1 to 4 on it). Can you beat the machines?");
+        aims at its mean, the target {T}. The <b class="grouping">grouping error</b> says how unlike the members are (all {s} are equal here):`);
+      page.formula("Σ<sub>k</sub> Σ<sub>j∈{R}</sub> {s}<sub>j</sub> ‖{T} − {z}<sub>j</sub>‖²");
+      page.say("<b>Drag a neuron onto another target</b> (or press 1 to 4 on it). Can you beat the two methods below?");
       const bars = page.say("", "bars");
       const list = () => neurons.slice(0, 4 * page.state.parents);
       const scores = () => list().map(() => 0.25);
@@ -121,7 +121,7 @@
       const row = page.buttons(["Hungarian", () => run("HF")], ["k-means", () => run("KF")], ["Start again", () => page.set({ groups: START[page.state.parents] })]);
       page.choice({ key: "parents", label: "Networks", options: [[2, "A and B"], [3, "A, B and C"]] });
       page.ask({
-        key: "guess", question: "Three networks, or two of unequal width: who can still group their neurons?",
+        key: "guess", question: "With three networks, or two of unequal width: which method still works?",
         options: () => [
           ["Hungarian", "No. It pairs each neuron of one network with one of the other, so it needs two networks of equal width.", false],
           ["k-means", "Right. It only asks which neurons are alike; even two of one network may share a group. Hungarian pairs one with one, so it needs two networks of equal width.", true],
@@ -132,6 +132,8 @@
         xLabel: "answer to sample 1 (pink)", yLabel: "answer to sample 2 (blue)" });
       page.figure.append(picture.node, el("p", { class: "small" }, `Four neurons of the first layer of each network and their answers to two of the samples, so
         that a neuron is a point. With all samples the same happens in ${World.samples().points.length} dimensions.`));
+      page.fill(page.figure.appendChild(el("p", {})), `<b>Hungarian</b> matching pairs each neuron of A with one of B so that all pairs together cost least. <b>k-means</b> moves targets to the means
+        of their groups and neurons to the nearest target, in turn, until nothing changes.`);
       let parents = page.state.parents;
       page.onUpdate(() => {
         if (page.state.parents !== parents) { parents = page.state.parents; page.state.groups = START[parents]; }
@@ -164,12 +166,12 @@
       const rand = (level) => Engine.adjustedRand(uniform.levels[level].labels, conductance.levels[level].labels);
       page.say("A neuron that hardly matters to its own network should not pull the target. So each neuron has an <b>importance</b> {s}, and targets are weighted means:");
       page.formula("{T} = Σ<sub>j∈{R}</sub> {s}<sub>j</sub> {z}<sub>j</sub> / Σ<sub>j∈{R}</sub> {s}<sub>j</sub>");
-      page.slider({ label: "Importance of the picked neuron", min: 0, max: 8, format: (value) => `${list[page.state.picked].name}: ${value}×`,
+      page.slider({ label: "Try it: importance of the picked neuron", min: 0, max: 8, format: (value) => `${list[page.state.picked].name}: ${value}×`,
         read: () => raw()[page.state.picked],
         write: (value) => page.set({ s: raw().map((old, j) => (j === page.state.picked ? value : old)).join("") }) });
       page.buttons(["All equal", () => page.set({ s: "11111111" })]);
-      page.say(`<b>Uniform</b> scores count all alike. <b>Conductance</b> measures how much of the right class's output flows through a neuron, on data that its network knows.`);
-      page.choice({ key: "score", label: "Importance in the whole first layer", options: [["uniform", "uniform"], ["conductance", "conductance"]] });
+      page.say(`Importance also decides the groups, since {J} counts each neuron {s} times. <b>Uniform</b> scores count all alike. <b>Conductance</b> asks how much of the right class's output comes through a neuron, on data that its network knows.`);
+      page.choice({ key: "score", label: "Importance of all neurons (the bars)", options: [["uniform", "uniform"], ["conductance", "conductance"]] });
       page.ask({
         key: "guess", question: `k-means, uniform scores, samples of B's data alone: the fused network has ${Draw.percent(uniform.accuracy, 1)}. With conductance?`,
         options: () => {
@@ -192,11 +194,11 @@
       });
       const planes = ["uniform", "conductance"].map((name) => Draw.plane(name, { className: "fused" }));
       right.append(el("figcaption", {}, "The fused network"), el("div", { class: "planes" }, ...planes.map((plane) => plane.node)));
-      page.fill(page.figure.appendChild(el("p", { class: "small" })), () => page.answered("guess") ? `How much it helps depends: ${
-        [["k-means", "KF"], ["Hungarian", "HF"]].map(([name, method]) => `${name}, samples of all data ${Draw.percent(fused("uniform", method, ALL).accuracy, 1)} →
-        ${Draw.percent(fused("conductance", method, ALL).accuracy, 1)}`).join("; ")}.<br>How differently do the two scores group? The <b>adjusted Rand index</b> of
+      page.fill(page.figure.appendChild(el("p", {})), () => page.answered("guess") ? `With samples of all data there is less to gain: ${
+        [["k-means", "KF"], ["Hungarian", "HF"]].map(([name, method]) => `${name} has ${Draw.percent(fused("uniform", method, ALL).accuracy, 1)} with uniform scores,
+        ${Draw.percent(fused("conductance", method, ALL).accuracy, 1)} with conductance`).join("; ")}.<br>How differently do the two scores group? The <b>adjusted Rand index</b> of
         their groups is ${rand(0).toFixed(2)} in the first layer, ${rand(1).toFixed(2)} in the second. 1 means the same groups, 0 no more alike than by chance. It tells <em>how different</em>
-        two groupings are, never which is better: for that, fuse and measure.` : "");
+        two groupings are, never which is better: fuse and measure to know that.` : "");
       const labels = machine("KF", list, list.map(() => 0.25)).labels;
       page.onUpdate(() => {
         picture.show(list, labels, targets(list, scores(), labels), scores(), page.state.picked);

@@ -7,19 +7,20 @@
     ["Networks that saw different data", "<b>KF-Linear with conductance</b>: seconds, a few hundred unlabelled samples, any number of networks, any widths",
       [["shares of classes differ", skewed.best, skewed.kf, skewed.ensemble], ["five classes each", sharded.best, sharded.kf, sharded.ensemble]]],
     ["The same, two networks of equal width", "<b>HF-Linear with conductance</b>: nearly as good; pairs are easy to read", [["shares differ", skewed.best, skewed.hf, skewed.ensemble]]],
-    ["Levels that are not linear, time to spare", "<b>KF-Gradient</b>: whole blocks are trained towards their targets", [["shares differ", skewed.best, skewed.gradient, skewed.ensemble]]],
-    ["Many networks, one far better than the rest", "<b>Compare with the best one first.</b> Groups by activity help", [["four, KF-Linear", four.best, four.kf, four.ensemble], ["by activity", four.best, four.activity, four.ensemble]]],
-    ["Networks that all saw the same data", "<b>Keep the best</b>, or the ensemble. Plain KF-Linear fails here; by activity with repaired targets it loses less", [["KF-Linear, uniform", same.best, same["kf uniform"], same.ensemble],
+    ["Levels that are not linear, time to spare", "<b>KF-Gradient</b>: gradient descent fits whole blocks of layers to their targets", [["shares differ", skewed.best, skewed.gradient, skewed.ensemble]]],
+    ["One network far better than the rest", "<b>Compare with the best one first.</b> Groups by activity help", [["four, KF-Linear", four.best, four.kf, four.ensemble], ["by activity", four.best, four.activity, four.ensemble]]],
+    ["Networks that all saw the same data", "<b>Keep the best</b>, or the ensemble. KF-Linear fails here; grouping by activity and repairing targets lose less", [["KF-Linear, uniform", same.best, same["kf uniform"], same.ensemble],
       ["by activity, repaired", same.best, same["activity repair"], same.ensemble]]],
-    ["Fine-tuned from one common start", "<b>Averaging weights</b> can do: their neurons still correspond. Never for networks trained apart", [["trained apart", skewed.best, skewed.average, skewed.ensemble]]],
+    ["Fine-tuned from one common start", "<b>Averaging weights</b> can be enough: their neurons still correspond. Never for networks trained apart", [["trained apart", skewed.best, skewed.average, skewed.ensemble]]],
     ["Memory and time for all networks at each answer", "<b>The ensemble</b>: nothing here beats it on these networks", []],
   ];
   const SHEET = `<table><thead><tr><th>Your networks</th><th>Use</th><th>Measured</th><th class="number">best parent</th><th class="number">fused</th><th class="number">ensemble</th></tr></thead><tbody>${
     ADVICE.map(([networks, use, rows]) => (rows.length ? rows : [["", null, null, null]]).map(([name, ...numbers], index) => `<tr>${
       index ? "" : `<td rowspan="${rows.length || 1}">${networks}</td><td rowspan="${rows.length || 1}">${use}</td>`}<td>${name}</td>${
       numbers.map((number, at) => `<td class="number">${number === null ? "" : at === 1 ? `<b>${value(number)}</b>` : value(number)}</td>`).join("")}</tr>`).join("")).join("")}</tbody></table>
-    <p class="small">Accuracies in % on the 10,000 test images of CIFAR-10: VGG11s, 400 fusion samples of the first network; a pair of given networks (shares differ; five classes each at half width, three fusions each), four and
-    two networks trained by us at half width (one fusion each). The paper's own numbers are higher, with better trained networks; its order of methods is nearly the same.</p>`;
+    <p class="small"><b>KF</b>: groups by k-means. <b>HF</b>: pairs by Hungarian matching. <b>Linear</b>: fit by least squares. <b>By activity</b>: neurons are compared behind ReLU. <b>Repaired</b>: targets are stretched to vary as much as the
+    neurons they stand for. Accuracies in % on the 10,000 test images of CIFAR-10: VGG11 networks, 400 fusion samples of the first one's data. Fusions of pairs with different data are means of three, the others single ones.
+    The method is from “Model Fusion via Retrofitting”; that paper's networks are better trained and its numbers higher, and its order of methods is nearly this one.</p>`;
   const METHODS = [["KF", "k-means (KF)"], ["HF", "Hungarian (HF)"], ["random", "random groups"], ["same-index", "same place"]];
   const REGIMES = [["classes", "two classes each"], ["skewed", "skewed shares"], ["all", "all data"]];
   const START = { view: "play", regime: "classes", parents: 2, width: 8, method: "KF", score: "conductance", fused: 8, from: "all", count: 200, ridge: -2, fit: true };
@@ -42,7 +43,7 @@
       const networks = (state) => World.parents(state.regime, state.parents, state.width);
       const obstacle = (method) => (state) => Engine.whyNot(method, networks(state).map((network) => network.biases[0].length), state.fused);
       page.choice({ key: "view", label: "", options: [["play", "Sandbox"], ["sheet", "Which method when"]] });
-      page.say((state) => state.view === "play" ? "Every number is computed here, as you move. The address holds all settings." : "", "small");
+      page.say((state) => state.view === "play" ? "In short: run all networks on the samples, group their neurons, average each group, fit the fused layer; then the next level. Toy networks fuse easily, even if all saw the same data; for large ones see “Which method when”." : "", "small");
       const into = page.figure.appendChild(el("div", { class: "controls" }));
       page.choice({ key: "regime", label: "The networks saw", options: REGIMES, into });
       page.choice({ key: "parents", label: "How many", options: [[2, "2"], [3, "3"], [4, "4"]], into });
@@ -114,7 +115,7 @@
           return row;
         }));
         const head = el("p", { class: "small" });
-        head.innerHTML = `Errors of each level in % of its neurons' energy: <b class="grouping">grouping</b> + <b class="approximation">approximation</b>. Ensemble: ${Draw.percent(way[0], 1)}.`;
+        head.innerHTML = `Errors of each level in %: <b class="grouping">grouping</b> + <b class="approximation">approximation</b>. At the outputs (level 3) grouping error says how much the networks disagree about a class.`;
         bars.prepend(head);
       });
     },
