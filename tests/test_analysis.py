@@ -280,6 +280,7 @@ def test_other_rows_are_what_runs_with_that_score_and_seed_make_of_the_first_lev
             assert same(label_rows[seed], case.fused(importance=importance, seed=seed).levels[0].labels)
 
 
+@pytest.mark.slow
 def test_groupings_without_randomness_have_one_row_and_agree_with_themselves(cases):
     for name, levels in (("mlp", range(3)), ("cnn", [2])):  # hungarian; any grouping at the head
         for index in levels:
@@ -515,6 +516,7 @@ def test_a_grouping_of_ones_own_is_refused():
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cnn", "vit, gradient"])
 def test_a_saved_analysis_comes_back(name, cases, tmp_path):
     analysis = cases(name)[1]

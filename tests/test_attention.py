@@ -137,6 +137,7 @@ def test_values_keep_the_most_of_what_they_add_to_the_stream():
     assert_close(c @ A @ left, torch.from_numpy((U[:, :3] * S[:3]) @ V[:3]), 1e-10)
 
 
+@pytest.mark.slow
 @each_case("stop", [2, 3, 9])
 @each_case("name", NAMES)
 def test_a_stopped_run_goes_on_to_the_same_weights(name, stop):
@@ -147,6 +148,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(name, stop):
         assert torch.equal(tensors(resumed.model)[key], tensor), key
 
 
+@pytest.mark.slow
 def test_per_neuron_parameters_are_the_means_of_the_groups():
     parents, (_, x) = [network("vit")[0], network("vit", 2)[0]], network("vit")
     result = METHODS["HF-Linear"](parents, x, device="cpu")
@@ -262,6 +264,7 @@ def test_equals_plain_steps():
     assert [level.stream for level in result.levels] == ["embedding", *[""] * 3, "embedding", "", "embedding", ""]
 
 
+@pytest.mark.slow
 def test_a_function_before_the_sum_is_seen_through():
     """The second GELU of the ViT's MLP: fitted behind it, which leaves less of the stream's error than fitting before it."""
     parents, x = [network("vit")[0], network("vit", 2)[0]], network("vit")[1]
@@ -280,6 +283,7 @@ def test_a_function_before_the_sum_is_seen_through():
     assert level.missing_error == pytest.approx((total * (stream - mean).square().sum()).item(), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_analysis_knows_heads_and_streams():
     parents, x = [network("vit")[0].float(), network("vit", 2)[0].float()], network("vit")[1].float()
     y, pixels = labels(60, 4), (normal(50, *VGG_SHAPE) * 40 + 128).clamp(0, 255).to(torch.uint8)
@@ -302,6 +306,7 @@ def test_the_analysis_knows_heads_and_streams():
     assert len(queries.grouping["heads"]) == 6 and sorted(set(queries.grouping["heads"])) == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_errors_of_heads_are_what_is_read_back_of_each_neuron():
     parents, x = [network("vit")[0], network("vit", 2)[0]], network("vit")[1]
     result = METHODS["HF-Linear"](parents, x, device="cpu")
@@ -327,6 +332,7 @@ def test_errors_of_heads_are_what_is_read_back_of_each_neuron():
         assert report.unavoidable_error <= report.cost * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_reports_with_weights_are_kept(tmp_path):
     model, x = network("vit")
     result = METHODS["KF-Linear"]([model, network("vit", 2)[0]], x, device="cpu")
@@ -337,6 +343,7 @@ def test_reports_with_weights_are_kept(tmp_path):
             assert torch.equal(level.weights, again.weights)
 
 
+@pytest.mark.slow
 def test_a_twin_that_stops_within_a_block_goes_on_with_the_parents():
     for name in NAMES:
         model, x = network(name)
@@ -387,6 +394,7 @@ def test_one_layer_may_make_queries_keys_and_values(method):
     assert_same_function(result.model, model, x, 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bias", "gate", "pooled"])
 def test_attentions_of_other_kinds_are_found_again_neuron_by_neuron(kind):
     model, x = initialised(Tokens(kind), 1), normal(60, 7, 5)
@@ -408,6 +416,7 @@ def test_convnext_with_its_scaled_branches_is_found_again():
     assert_same_function(METHODS["HF-Linear"]([model, twin], x, ridge=0.0, device="cpu").model, model, x, 1e-6)
 
 
+@pytest.mark.slow
 def test_budgets_change_nothing(monkeypatch):
     parents, x = [network("vit")[0], network("vit", 2)[0]], network("vit")[1]
     expected = METHODS["KF-Linear"](parents, x, device="cpu").model

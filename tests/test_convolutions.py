@@ -63,6 +63,7 @@ def twins(seed):
     return one, two
 
 
+@pytest.mark.slow
 @each_case("name", ["KF-Linear", "HF-Linear", "OTFusion", "Git-Re-Basin", "ZipIt", "RegMean", "PLeaS"])
 def test_one_dimension_is_two_of_which_one_is_a_pixel_high(name):
     pairs = zip(twins(0), twins(1), strict=True)

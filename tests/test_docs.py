@@ -139,6 +139,7 @@ def test_files_of_the_code_exist(page):
         assert (ROOT / path).exists(), path
 
 
+@pytest.mark.slow
 def test_the_measurements_are_the_records():
     done = subprocess.run(
         [sys.executable, ROOT / "benchmarks" / "tables.py"], capture_output=True, text=True, check=True
