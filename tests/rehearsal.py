@@ -1,0 +1,359 @@
+"""A GPU that is not there.
+
+    with rehearsal() as counts:
+        fused = fuse(models, data, device="cuda")
+    print(counts.launches, counts.waits, counts.causes.most_common())
+
+Tensors say that they lie on cuda:0 and hold their numbers on the CPU. PyTorch believes them: its own checks, and all that it
+does differently on CUDA, are those of CUDA. What its CUDA kernels would refuse is refused here (two devices in one operation,
+a CPU's generator), and what the host would wait for is counted, with the line of the core that caused it.
+
+What it cannot show: kernels (numbers are the CPU's, cuDNN and fused attention are off), streams, and memory.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import get_gradient_edge
+from torch.optim.optimizer import _foreach_supported_types
+from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+CUDA = torch.device("cuda", 0)
+_CORE = str(Path(__file__).parents[1] / "retrofit_core")
+#: Operations whose result, or its size, the host reads before it goes on. Some check their result on the host.
+_WAITING = {
+    *("_local_scalar_dense", "equal", "nonzero", "masked_select", "bincount", "histc", "repeat_interleave"),
+    *("_unique2", "unique_dim", "unique_consecutive"),
+    *("_linalg_check_errors", "_linalg_eigh", "_linalg_svd", "linalg_eig", "linalg_lstsq"),
+}
+#: Operations without a kernel, beside views.
+_ALLOCATING = {
+    *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"),
+    *("lift_fresh", "_unsafe_view", "_local_scalar_dense", "_linalg_check_errors"),
+}
+_INDEXING = ("index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put")
+
+torch._C._ensureCUDADeviceGuardSet()
+
+
+@dataclass
+class Counts:
+    """What the host asked of the device, and what it waited for."""
+
+    launches: int = 0
+    """Operations with at least one kernel"""
+    waits: int = 0
+    """Times that the host read a number, or the size of a result"""
+    to_device: int = 0
+    to_host: int = 0
+    """Tensors copied from one to the other; the host waits for these as well"""
+    synchronises: int = 0
+    """Times that the host waited because it wanted to"""
+    causes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """(which count, what, file:line of the core) -> how often; launches are not among them"""
+
+    def launch(self, name: str, func: Any, args: Any, kwargs: Any, out: Any) -> None:
+        """One operation has been carried out; its tensors are those on the CPU."""
+        self.launches += 1
+
+    def wait(self, name: str) -> None:
+        """The host waits for a number or a size."""
+        self.waits += 1
+        self._note("wait", name)
+
+    def copy(self, to: torch.device, name: str, bytes: int) -> None:
+        """A tensor is copied to the device, or from it."""
+        if to.type == "cpu":
+            self.to_host += 1
+        else:
+            self.to_device += 1
+        self._note("to host" if to.type == "cpu" else "to device", name)
+
+    def synchronise(self, *_: Any) -> None:
+        """The host waits because it wants to."""
+        self.synchronises += 1
+        self._note("synchronise", "")
+
+    def _note(self, kind: str, name: str) -> None:
+        self.causes[kind, name, _line()] += 1
+
+
+def _line() -> str:
+    """The line of the core that asked for it."""
+    frame: Any = sys._getframe(3)
+    while frame is not None and not frame.f_code.co_filename.startswith(_CORE):
+        frame = frame.f_back
+    return (
+        f"{frame.f_code.co_filename[len(_CORE) + 1 :]}:{frame.f_lineno}"
+        if frame
+        else "backward, or outside of the core"
+    )
+
+
+class Held(Tensor):
+    """A tensor that says it lies on cuda:0; `inner` lies on the CPU."""
+
+    inner: Tensor
+
+    @staticmethod
+    def __new__(cls, inner: Tensor) -> "Held":
+        held = Tensor._make_wrapper_subclass(
+            cls,
+            inner.size(),
+            strides=inner.stride(),
+            storage_offset=inner.storage_offset(),
+            dtype=inner.dtype,
+            layout=inner.layout,
+            device=CUDA,
+        )
+        held.inner = inner
+        return held
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Where the rehearsal is over, nothing is counted."""
+        return _carried_out(Counts(), func, args, kwargs or {})
+
+    @property
+    def data(self) -> Tensor:
+        return Tensor.data.__get__(self)
+
+    @data.setter
+    def data(self, other: "Held") -> None:
+        Tensor.data.__set__(self, other)
+        self.inner = other.inner
+
+    def tolist(self) -> Any:
+        """As PyTorch, which refuses it for classes of one's own."""
+        return self.cpu().tolist()
+
+    def numpy(self, *_: Any, **__: Any) -> Any:
+        """As CUDA refuses it."""
+        raise TypeError(
+            "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+        )
+
+    __array__ = numpy
+
+    def __repr__(self, **_: Any) -> str:
+        return f"{self.inner!r} on {CUDA}"
+
+
+class _Rehearsal(TorchDispatchMode):
+    """Takes over what concerns the device; all else goes its way."""
+
+    def __init__(self, counts: Counts) -> None:
+        super().__init__()
+        self.counts = counts
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if _asked(kwargs) == "cuda" or any(isinstance(leaf, Held) for leaf in tree_leaves((args, kwargs))):
+            return _carried_out(self.counts, func, args, kwargs)
+        return func(*args, **kwargs)
+
+
+def _asked(kwargs: Mapping[str, Any]) -> str | None:
+    """The type of the device that a call names."""
+    device = kwargs.get("device")
+    return None if device is None else torch.device(device).type
+
+
+def _carried_out(counts: Counts, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """An operation that concerns the device."""
+    name = func._schema.name.removeprefix("aten::")
+    if name == "_to_copy":
+        return _moved(counts, func, args[0], kwargs)
+    if name == "copy_":
+        return _copied(counts, func, *args)
+    if name == "_fused_sdp_choice":
+        return 0  # products and softmax one by one: a CPU has no kernels of a GPU's fused attention
+    _refuse_what_cuda_refuses(counts, name, func, args, kwargs)
+    if name in _WAITING and not (name == "repeat_interleave" and kwargs.get("output_size") is not None):
+        counts.wait(name)
+    inner_args, inner_kwargs = tree_map_only(Held, _inner, (args, kwargs))
+    if "device" in inner_kwargs:
+        inner_kwargs["device"] = torch.device("cpu")
+    out = func(*inner_args, **inner_kwargs)
+    if not (name in _ALLOCATING or _is_view(func)):
+        counts.launch(name, func, inner_args, inner_kwargs, out)
+    held = return_and_correct_aliasing(func, args, kwargs, tree_map_only(Tensor, Held, out))
+    for leaf in tree_leaves((args, kwargs)):
+        if isinstance(leaf, Held) and leaf.inner.shape != leaf.shape:
+            raise NotImplementedError(f"{name} gives a tensor another shape, which a rehearsal cannot follow.")
+    return held
+
+
+def _inner(tensor: Held) -> Tensor:
+    return tensor.inner
+
+
+def _is_view(func: Any) -> bool:
+    """Whether it only looks at the tensor's memory in another way."""
+    aliases = [result.alias_info for result in func._schema.returns]
+    return any(alias is not None and not alias.is_write for alias in aliases)
+
+
+def _moved(counts: Counts, func: Any, tensor: Tensor, kwargs: Mapping[str, Any]) -> Tensor:
+    """`_to_copy`: to another device, another dtype, or both."""
+    here = "cuda" if isinstance(tensor, Held) else "cpu"
+    there = _asked(kwargs) or here
+    rest = {key: value for key, value in kwargs.items() if key not in ("device", "non_blocking")}
+    inner = tensor.inner if isinstance(tensor, Held) else tensor
+    out = func(inner, **rest)
+    if here != there:
+        counts.copy(torch.device(there), "to", out.nbytes)
+    if here == there or out.dtype != tensor.dtype:
+        counts.launch("_to_copy", func, (inner,), rest, out)
+    return Held(out) if there == "cuda" else out
+
+
+def _copied(counts: Counts, func: Any, to: Tensor, source: Tensor, *rest: Any) -> Tensor:
+    """`copy_`, which may cross devices."""
+    inners = [tensor.inner if isinstance(tensor, Held) else tensor for tensor in (to, source)]
+    func(*inners)
+    if isinstance(to, Held) == isinstance(source, Held):
+        counts.launch("copy_", func, inners, {}, inners[0])
+    else:
+        counts.copy(to.device, "copy_", inners[1].nbytes)
+    return to
+
+
+def _refuse_what_cuda_refuses(counts: Counts, name: str, func: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
+    """Raise what CUDA would; places that lie on the CPU may index, and are copied."""
+    generator = kwargs.get("generator")
+    if generator is not None and generator.device.type != "cuda":
+        raise RuntimeError(f"Expected a 'cuda' device type for generator but found 'cpu' ({name})")
+    given: Any = (args, kwargs)
+    if name in _INDEXING:
+        places = [place for place in args[1] if place is not None]
+        if isinstance(args[0], Held):
+            for place in places:
+                if not isinstance(place, Held):
+                    counts.copy(CUDA, "places", place.nbytes)
+                elif place.dtype in (torch.bool, torch.uint8):
+                    counts.wait(f"{name} by a mask")
+            given = (args[0], args[2:], kwargs)
+    tensors = [leaf for leaf in tree_leaves(given) if isinstance(leaf, Tensor)]
+    held = any(isinstance(tensor, Held) for tensor in tensors)
+    on_cpu = [tensor for tensor in tensors if not isinstance(tensor, Held) and tensor.ndim > 0]
+    written = func._schema.arguments and func._schema.arguments[0].alias_info
+    if written is not None and written and written.is_write and args and type(args[0]) is Tensor:
+        on_cpu.append(args[0])
+    if held and on_cpu:
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu! ({name} with "
+            f"tensors on the CPU of shapes {', '.join(str(tuple(tensor.shape)) for tensor in on_cpu)})"
+        )
+
+
+def _backward(
+    roots: Sequence[Tensor],
+    gradients: Sequence[Tensor | None],
+    keep_graph: bool,
+    create_graph: bool,
+    inputs: Sequence[Tensor] = (),
+    allow_unreachable: bool = True,
+    accumulate_grad: bool = True,
+) -> tuple[Tensor | None, ...] | None:
+    """Reverse mode, node by node: PyTorch's own engine asks CUDA for its streams. Hooks are not called."""
+    wanted = [get_gradient_edge(tensor) for tensor in inputs]
+    buffers: dict[Any, dict[int, Tensor]] = {}
+    for root, gradient in zip(roots, gradients, strict=True):
+        edge = get_gradient_edge(root)
+        _add(buffers, edge.node, edge.output_nr, torch.ones_like(root) if gradient is None else gradient)
+    found: dict[Any, Tensor] = {}
+    with torch.set_grad_enabled(create_graph):
+        for node in _outermost_first(list(buffers)):
+            given = buffers.pop(node, {})
+            found.update({(node, number): gradient for number, gradient in given.items()})
+            leaf = not node.next_functions
+            if not given or (leaf and inputs and not accumulate_grad):
+                continue
+            numbers = range(len(node._input_metadata))
+            results = getattr(node, "apply", node)(*(given.get(number) for number in numbers))
+            results = results if isinstance(results, tuple) else (results,)
+            for (below, number), gradient in zip(node.next_functions, () if leaf else results, strict=False):
+                if below is not None and gradient is not None:
+                    _add(buffers, below, number, gradient)
+    return None if accumulate_grad else tuple(found.get((edge.node, edge.output_nr)) for edge in wanted)
+
+
+def _add(buffers: dict[Any, dict[int, Tensor]], node: Any, number: int, gradient: Tensor) -> None:
+    """Add a gradient, in the shape and the dtype of what it belongs to."""
+    expected = node._input_metadata[number]
+    gradient = gradient.sum_to_size(expected.shape).to(expected.dtype)
+    held = buffers.setdefault(node, {})
+    held[number] = held[number] + gradient if number in held else gradient
+
+
+def _outermost_first(roots: list[Any]) -> list[Any]:
+    """All nodes below the roots, each before those it hands gradients to."""
+    order, seen, stack = list[Any](), set[Any](), [(node, False) for node in roots]
+    while stack:
+        node, left = stack.pop()
+        if left:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack += [(below, False) for below, _ in node.next_functions if below is not None]
+    return order[::-1]
+
+
+@contextmanager
+def rehearsal(counts: Counts | None = None) -> Iterator[Counts]:
+    """Within it there is a device cuda:0, an H100 as far as it can be asked; PyTorch is as before behind it."""
+    counts = counts or Counts()
+    cuda = {
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "get_device_capability": lambda *_: (9, 0),
+        "get_device_name": lambda *_: "a rehearsal",
+        "mem_get_info": lambda *_: (80 << 30, 80 << 30),
+        "synchronize": counts.synchronise,
+        "is_current_stream_capturing": lambda: False,
+        "get_rng_state": lambda *_: torch.zeros(16, dtype=torch.uint8),
+        "set_rng_state": lambda *_: None,
+        "manual_seed_all": lambda *_: None,
+        "_lazy_init": lambda: None,
+    }
+    before = torch._C._only_lift_cpu_tensors(), torch.__future__.get_swap_module_params_on_conversion()
+    torch._C._set_only_lift_cpu_tensors(True)
+    torch.__future__.set_swap_module_params_on_conversion(True)  # tied parameters stay tied, as on CUDA
+    _foreach_supported_types.append(Held)
+    try:
+        with ExitStack() as stack:
+            for name, value in cuda.items():
+                stack.enter_context(patch.object(torch.cuda, name, value))
+            stack.enter_context(
+                patch.object(
+                    torch.accelerator, "current_stream", lambda *_: SimpleNamespace(is_capturing=lambda: False)
+                )
+            )
+            engine = torch.autograd._engine_run_backward
+
+            def backward(roots: Sequence[Tensor], *rest: Any, **options: Any) -> Any:
+                held = any(isinstance(root, Held) for root in roots)
+                return (_backward if held else engine)(roots, *rest, **options)
+
+            stack.enter_context(patch.object(torch.autograd, "_engine_run_backward", backward))
+            stack.enter_context(patch.object(torch.autograd.graph, "_engine_run_backward", backward))
+            stack.enter_context(torch.backends.cudnn.flags(enabled=False))
+            stack.enter_context(_Rehearsal(counts))
+            yield counts
+    finally:
+        _foreach_supported_types.remove(Held)
+        torch.__future__.set_swap_module_params_on_conversion(before[1])
+        torch._C._set_only_lift_cpu_tensors(before[0])

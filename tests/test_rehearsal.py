@@ -1,0 +1,194 @@
+"""The GPU that is not there refuses what CUDA refuses and counts; every method gives on it what it gives on a CPU."""
+
+import inspect
+
+import pytest
+import torch
+from torch import nn
+
+from retrofit_core.fusion.grouping import base, grouped_cost
+from retrofit_core.system import device as devices
+from tests.marks import each_case
+from tests.networks import VGG_SHAPE, labels, normal, seeded
+from tests.properties import assert_close, untouched
+from tests.rehearsal import CUDA, rehearsal
+from tests.test_contract import EVERY, FIRST, NETWORKS, case, options_for, reason
+
+HERE = {
+    "a sum": lambda here, there: here + there,
+    "a product": lambda here, there: here @ there,
+    "tensors side by side": lambda here, there: torch.cat([here, there]),
+    "a sum into the other": lambda here, there: there.add_(here),
+    "a sum into a number": lambda here, there: there[0, 0].add_(here[0, 0]),
+    "values put in": lambda here, there: here.index_put_((torch.tensor([0]),), there[:1]),
+    "places that lie there": lambda here, there: there[torch.tensor([0], device="cuda")],
+    "rows picked": lambda here, there: here.index_select(0, torch.tensor([0])),
+}
+
+
+@each_case("what", HERE)
+def test_two_devices_in_one_operation_are_refused(what):
+    with rehearsal(), pytest.raises(RuntimeError, match=r"same device.*cuda:0 and cpu"):
+        HERE[what](torch.ones(3, 3, device="cuda"), torch.ones(3, 3))
+
+
+def test_a_generator_of_the_cpu_and_numpy_are_refused():
+    with rehearsal():
+        with pytest.raises(RuntimeError, match="Expected a 'cuda' device type for generator but found 'cpu'"):
+            torch.rand(2, device="cuda", generator=torch.Generator())
+        with pytest.raises(TypeError, match="can't convert cuda:0 device type tensor to numpy"):
+            torch.ones(2, device="cuda").numpy()
+
+
+def test_what_cuda_takes_is_taken():
+    """Numbers without axes, places on the CPU, copies in both directions."""
+    with rehearsal() as counts:
+        x = torch.arange(6.0, device="cuda").view(2, 3)
+        assert x.device == CUDA and x.is_cuda and x.get_device() == 0 and devices.pick(None) == CUDA
+        x = x * torch.tensor(2.0)
+        x[torch.tensor([0])] = 1
+        x[1].copy_(torch.zeros(3))
+        assert x.tolist() == [[1, 1, 1], [0, 0, 0]]
+    assert (counts.to_device, counts.to_host, counts.waits) == (2, 1, 0)
+
+
+def counted(work):
+    """Launches, waits, copies to the device and to the host of some work on a tensor that lies there."""
+    with rehearsal() as counts:
+        x = torch.arange(4.0).to("cuda")
+        before = counts.launches
+        work(x)
+    return counts.launches - before, counts.waits, counts.to_device - 1, counts.to_host
+
+
+COUNTED = {
+    "a product": (lambda x: x @ x, (1, 0, 0, 0)),
+    "views and empty tensors": (lambda x: (x[1:], x.view(2, 2).T, torch.empty_like(x), x.detach()), (0, 0, 0, 0)),
+    "another dtype": (lambda x: x.double(), (1, 0, 0, 0)),
+    "the same device": (lambda x: x.to("cuda").cuda(), (0, 0, 0, 0)),
+    "a number read": (lambda x: x[2].item(), (0, 1, 0, 0)),
+    "a condition": (lambda x: bool((x > 9).any()), (2, 1, 0, 0)),
+    "places of a mask": (lambda x: x[x > 1], (2, 1, 0, 0)),
+    "values at a mask": (lambda x: x.masked_fill(x > 1, 0), (2, 0, 0, 0)),
+    "a list": (lambda x: x.tolist(), (0, 0, 0, 1)),
+    "counts": (lambda x: torch.bincount(x.long()), (2, 1, 0, 0)),
+    "members of known classes": (lambda x: nn.functional.one_hot(x.long(), 5), (4, 0, 0, 0)),
+    "repeats of an unknown number": (lambda x: x.repeat_interleave(x.long()), (3, 1, 0, 0)),
+    "repeats of a known number": (lambda x: x.repeat_interleave(x.long(), output_size=6), (3, 0, 0, 0)),
+}
+
+
+@each_case("what", COUNTED)
+def test_launches_waits_and_copies_are_counted(what):
+    work, expected = COUNTED[what]
+    assert counted(work) == expected
+
+
+def test_the_line_that_caused_it_is_told():
+    with rehearsal() as counts:
+        x = torch.eye(3, dtype=torch.float64).to("cuda")
+        grouped_cost(x, x[0], torch.zeros(3, dtype=torch.long, device="cuda"), 1)
+        devices.synchronise(CUDA)
+    lines, first = inspect.getsourcelines(grouped_cost)
+    read = next(number for number, line in enumerate(lines, first) if ".item()" in line)
+    waits = {(kind, name, line) for kind, name, line in counts.causes if kind != "to device"}
+    assert ("wait", "_local_scalar_dense", f"fusion/grouping/base.py:{read}") in waits
+    assert [line.partition(":")[0] for kind, _, line in waits if kind == "synchronise"] == ["system/device.py"]
+    assert base.__file__.endswith("fusion/grouping/base.py") and counts.synchronises == 1
+
+
+class Tied(nn.Module):
+    """A small network with two parameters that are one."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.third = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Conv2d(3, 4, 3)
+        self.third.weight = self.first.weight
+
+    def forward(self, x):
+        return (torch.relu(self.second(self.first(x))) + self.third(x)).mean((2, 3))
+
+
+def test_training_goes_as_on_the_cpu():
+    """Tied parameters stay tied; gradients and steps of Adam are those of the CPU."""
+
+    def trained(device):
+        model = seeded(0, Tied).double().to(device)
+        assert model.third.weight is model.first.weight
+        optimiser = torch.optim.Adam(model.parameters(), 0.1)
+        for _ in range(3):
+            optimiser.zero_grad()
+            loss = nn.functional.cross_entropy(model(normal(6, *VGG_SHAPE).to(device)), labels(6, 4).to(device))
+            loss.backward()
+            optimiser.step()
+        return torch.cat([tensor.detach().cpu().flatten() for tensor in (loss, *model.parameters())])
+
+    expected = trained("cpu")
+    with rehearsal() as counts:
+        assert_close(trained("cuda"), expected, 1e-12)
+    assert counts.waits == 0
+
+
+def test_gradients_of_chosen_tensors_equal_the_cpus():
+    def gradients(device):
+        x, w = (normal(3, 3, seed=k).to(device).requires_grad_() for k in (0, 1))
+        unused = torch.ones(2, device=device, requires_grad=True)
+        y = torch.relu(x @ w) + w[0]
+        of_x, of_y, none = torch.autograd.grad(y.square().sum(), [x, y, unused], allow_unused=True)
+        assert none is None and x.grad is None
+        return torch.stack([of_x, of_y]).cpu()
+
+    expected = gradients("cpu")
+    with rehearsal():
+        assert_close(gradients("cuda"), expected, 1e-12)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_behind_it_there_is_no_device():
+    with rehearsal():
+        held = torch.ones(2, device="cuda")
+    assert held.cpu().tolist() == [1, 1]  # a result can be read
+    assert not torch.cuda.is_available() and devices.pick(None).type == "cpu"
+    with pytest.raises(ValueError, match="device 'cuda' is not available here"):
+        devices.pick("cuda")
+    x = torch.ones(2, requires_grad=True)
+    x.sum().backward()
+    assert x.grad.tolist() == [1, 1]
+
+
+# --- every method ----------------------------------------------------------------------------------------------------
+
+
+def rehearsed(name, network):
+    """What a method gives on the CPU and on the device, and what the host asked of the device; float64."""
+    models, (x, y), options = case(network, "two parents")
+    options = options_for(name, models, NETWORKS[network].classes) | options
+    models = [model.double() for model in models]  # in place, the base of task vectors as well
+    expected = EVERY[name](models, (x.double(), y), **options)
+    with untouched(*models), rehearsal() as counts:
+        result = EVERY[name](models, (x.double(), y), **{**options, "device": "cuda"})
+    return expected, result, counts
+
+
+def assert_equal_on_the_device(expected, result):
+    assert {tensor.device for tensor in result.model.state_dict().values()} == {CUDA}
+    assert torch.device(result.config["device"]) == CUDA
+    for name, tensor in expected.model.state_dict().items():
+        assert_close(result.model.state_dict()[name].cpu(), tensor, 1e-9)
+    for ours, theirs in zip(result.levels, expected.levels, strict=True):
+        assert torch.equal(ours.labels, theirs.labels) and ours.labels.device.type == "cpu"
+
+
+@pytest.mark.slow
+@each_case("name", [name for name in EVERY if not reason(name, FIRST, "two parents")])
+def test_every_method_gives_the_same_on_the_device(name):
+    expected, result, _ = rehearsed(name, FIRST)
+    assert_equal_on_the_device(expected, result)
+
+
+@pytest.mark.slow
+@each_case("network", ["resnet", "vit"])
+@each_case("name", ["HF-Linear", "KF-Linear"])
+def test_networks_of_blocks_give_the_same_on_the_device(name, network):
+    expected, result, _ = rehearsed(name, network)
+    assert_equal_on_the_device(expected, result)
