@@ -16,6 +16,6 @@ def test_the_explanation_runs_within_the_workbench(open_page, scheme, width):
     assert root.get_attribute("data-theme") == scheme
     assert root.get_attribute("data-state") == "step=2"
     frame.locator("main h1, main h2, h1").first.wait_for()
-    assert page.get_by_role("heading", name="How does retrofitting work?").is_visible()
+    assert page.frame_locator("iframe").get_by_role("heading", level=1).is_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     assert not said

@@ -252,6 +252,7 @@ const Tour = (() => {
   }
 
   function start() {
+    if (parent !== window) root.classList.add("embedded"); // the workbench has a name and a theme of its own
     byId("rail").append(...steps.map((step, index) => {
       const link = el("a", { href: `#step=${index + 1}`, title: step.title }, el("b", {}, String(index + 1)), el("span", {}, step.short));
       link.addEventListener("click", (event) => { event.preventDefault(); show(index); });

@@ -15,11 +15,10 @@ HEIGHT = 740
 
 def page() -> None:
     """The explanation in the theme of the workbench, at the step that the address names."""
-    with st.container(key="heading"):
-        st.title("How does retrofitting work?", anchor=False)
     state = LEARN.one(Parameter("at", "", _state))
     theme = "dark" if st.context.theme.type == "dark" else "light"
-    st.iframe(learn.page(theme, state), height=HEIGHT, alt="The explanation of the method, step by step")
+    with st.container(key="learn"):  # style.css makes it as high as the window
+        st.iframe(learn.page(theme, state), height=HEIGHT, alt="How retrofitting works, step by step")
 
 
 def _state(text: str) -> str:
