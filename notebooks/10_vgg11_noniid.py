@@ -135,7 +135,7 @@ if SCALE is None:  # what is said above is said of the records that come with th
     assert two_way.claim("KF-Linear", "best parent").verdict == "agreed"
     assert two_way.claim("KF-Linear", "Git-Re-Basin").verdict == "agreed"
     assert two_way.claim("KF-Gradient", "best parent").verdict == "agreed"
-    assert two_way.claim("KF-Gradient", "LP").verdict == "not agreed"
+    assert two_way.claim("KF-Gradient", "LP").verdict == "contradicted"
     assert abs(two_way.gap("KF-Gradient, conductance", "KF-Linear, conductance").points) < 0.5
     assert two_way.gap("KF-Gradient, uniform", "KF-Linear, uniform").interval[0] > 0
     assert two_way.gap("HF-Gradient, uniform", "HF-Linear, uniform").interval[0] > 5
@@ -147,6 +147,6 @@ if SCALE is None:  # what is said above is said of the records that come with th
     assert four_way.number("KF-Linear, conductance, all data") - four_way.number("KF-Linear, conductance") < 1
     eight_way = vgg.column("8-way")
     assert 0 < eight_way.claim("KF-Linear", "best parent").ours < 2
-    assert eight_way.claim("KF-Linear", "LP").verdict == "not agreed"
+    assert eight_way.claim("KF-Linear", "LP").verdict == "contradicted"
     assert eight_way.number("KF-Linear, conductance") - eight_way.number("Random-Linear, conductance") > 10
     assert eight_way.number("KF-Linear, uniform, by activity") - eight_way.number("KF-Linear, uniform") > 5

@@ -121,5 +121,5 @@ if SCALE is None:  # what is said above is said of the records that come with th
             assert two_way.claim(method, other).verdict == "agreed", (method, other)
         assert two_way.claim(method, "best parent").verdict == "undecided"
         assert two_way.number(f"{method}, uniform") > two_way.number("Parent 1") + 4  # ours of the samples
-    assert two_way.claim("HF-Gradient, conductance", "HF-Gradient, uniform").verdict == "not agreed"
+    assert two_way.claim("HF-Gradient, conductance", "HF-Gradient, uniform").verdict == "contradicted"
     assert two_way.number("Transformer-OTFusion-Weights, uniform") < two_way.number("Parent 1") - 10

@@ -79,5 +79,5 @@ if SCALE is None:  # what is said above is said of the records that come with th
         assert two_way.claim(method, "Ensemble").verdict == "agreed"
         assert two_way.claim(method, "Transformer-OTFusion").verdict == "agreed"
         assert two_way.claim(method, "best parent").verdict == "undecided"
-    assert two_way.claim("KF-Gradient", "KD").verdict == "not agreed"
+    assert two_way.claim("KF-Gradient", "KD").verdict == "contradicted"
     assert two_way.number("Ensemble") < two_way.number("Parent 0") + 2

@@ -2,13 +2,13 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from ..runs.leaderboard import difference
+from ..runs.leaderboard import RESAMPLES, difference
 from .paper import Value
 from .results import Result
 from .rows import BEST, PARENT, read_row, scored
@@ -27,11 +27,19 @@ OTHERS = (
     "Git-Re-Basin",
     "ZipIt",
 )
+#: Opponents that lose clearly in the paper nearly everywhere, so that agreeing on them says little.
+EASY = ("Average", "KD", "OTFusion", "Transformer-OTFusion", "Transformer-OTFusion-Weights", "Git-Re-Basin", "ZipIt")
+#: The best parent, the ensemble, LP, and a score against another one.
+INFORMATIVE = "informative"
 #: Which score is compared with which, for one method.
 SCORES = (("conductance", "uniform"), ("deeplift", "conductance"))
 BEST_PARENT = "best parent"
 #: An order of fewer methods says nothing.
 LEAST_RANKED = 3
+#: And a bootstrap of fewer says nothing of how sure it is.
+LEAST_RESAMPLED = 8
+#: Standard errors to either side that 95 % of a normal distribution lie within.
+NORMAL = 1.96
 
 #: Row -> seed -> the result of its network.
 ResultsByRow = Mapping[str, Mapping[int, Result]]
@@ -44,7 +52,7 @@ class Gap:
     points: float
     """Mean over the seeds that both have"""
     interval: tuple[float, float]
-    """95 %, over test images; its ends are averaged over seeds too, which is on the safe side"""
+    """95 %, over test images and, where there are several, fusion seeds: see `difference`"""
     seeds: tuple[float, ...]
     """Points with each seed"""
     paired: bool
@@ -62,11 +70,23 @@ class Claim:
     """Of the paper's difference, as if both were independent; None where it prints none"""
     ours: float | None = None
     interval: tuple[float, float] | None = None
-    """95 %, over test images"""
+    """95 %, as of `Gap`"""
+    seeds: int = 0
+    """Fusion seeds behind ours; the interval of one is over test images alone"""
     paired: bool = True
     """Whether the interval compares the networks image by image"""
     rows: tuple[str, str] = ("", "")
     """The rows that were compared, where left and right are the best of several"""
+
+    @property
+    def group(self) -> str:
+        """Whether the opponent is an easy or an informative one."""
+        return "easy" if self.right in EASY else INFORMATIVE
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether the paper's own difference is within two of its deviations, so that it claims little."""
+        return self.deviation is not None and abs(self.paper) <= 2 * self.deviation
 
     @property
     def verdict(self) -> str:
@@ -77,25 +97,56 @@ class Claim:
             return "no claim"
         if self.interval[0] <= 0 <= self.interval[1]:
             return "undecided"
-        return "agreed" if (self.ours > 0) == (self.paper > 0) else "not agreed"
+        return "agreed" if (self.ours > 0) == (self.paper > 0) else "contradicted"
 
 
-VERDICTS = ("agreed", "not agreed", "undecided", "no claim", "not measured")
+#: Verdicts on a claim that is measured, then the others.
+DECIDED = ("agreed", "undecided", "contradicted")
+VERDICTS = (*DECIDED, "no claim", "not measured")
 
 
-def rank_correlation(paper: Mapping[str, float], ours: Mapping[str, float]) -> tuple[int, float | None]:
-    """How many methods both have, and Spearman's correlation of their orders; None where there is no order to compare.
+@dataclass(frozen=True)
+class Order:
+    """How far two orders of the same methods agree."""
+
+    methods: int
+    correlation: float
+    """Spearman's, -1 to 1"""
+    interval: tuple[float, float] | None
+    """95 %: a bootstrap over methods, as if these had been drawn from many; None for fewer than eight, or the same order"""
+
+
+def rank_correlation(paper: Mapping[str, float], ours: Mapping[str, float], only: Sequence[str] = ()) -> Order | None:
+    """Spearman's correlation of the orders of the methods that both have; None where there is no order to compare.
 
     Parents are no methods. A "best" of rows that are there themselves does not count again.
+
+    Args:
+        only: rows of these methods (default: all).
     """
     both = [row for row in paper if row in ours and not row.startswith(PARENT)]
     rows = [row for row in both if not (row.endswith(f", {BEST}") and set(scored((row,))) & set(both))]
-    pairs = [(paper[row], ours[row]) for row in rows]
-    if len(rows) < LEAST_RANKED or any(len(set(values)) == 1 for values in zip(*pairs, strict=True)):
-        return len(rows), None
-    from scipy.stats import spearmanr
+    rows = [row for row in rows if not only or read_row(row).method in only]
+    pairs = np.array([(paper[row], ours[row]) for row in rows]).reshape(-1, 2)
+    if len(rows) < LEAST_RANKED or any(len(set(values)) == 1 for values in pairs.T):
+        return None
+    correlation = float(spearman(pairs[:, 0], pairs[:, 1]))
+    if len(rows) < LEAST_RESAMPLED or abs(correlation) == 1:
+        return Order(len(rows), correlation, None)
+    drawn = np.random.default_rng(0).integers(len(rows), size=(RESAMPLES, len(rows)))
+    resampled = spearman(pairs[drawn, 0], pairs[drawn, 1])
+    low, high = np.nanpercentile(resampled, [2.5, 97.5])  # a draw of equal numbers has no order
+    return Order(len(rows), correlation, (float(low), float(high)))
 
-    return len(rows), float(np.asarray(spearmanr(pairs))[0])
+
+def spearman(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Rank correlation along the last dimension, ties with their mean rank; nan where one side is constant."""
+    from scipy.stats import rankdata
+
+    ranks = [rankdata(values, axis=-1) for values in (first, second)]
+    a, b = (each - each.mean(-1, keepdims=True) for each in ranks)
+    with np.errstate(invalid="ignore"):
+        return (a * b).sum(-1) / np.sqrt((a * a).sum(-1) * (b * b).sum(-1))
 
 
 def claims(paper: Mapping[str, Value], measured: ResultsByRow) -> list[Claim]:
@@ -156,9 +207,11 @@ def gap(left: str, right: str, measured: ResultsByRow) -> Gap | None:
     if not pairs:
         return None
     paired = all(_can_be_paired(*pair) for pair in pairs)
-    compared = [_paired(*pair) if paired else _unpaired(*pair) for pair in pairs]
-    points, low, high = (float(value) for value in np.mean(compared, axis=0))
-    return Gap(points, (low, high), tuple(float(each) for each, _, _ in compared), paired)
+    seeds = tuple(left.metrics["accuracy"] - right.metrics["accuracy"] for left, right in pairs)
+    if not paired:
+        return Gap(float(np.mean(seeds)), _unpaired(pairs, seeds), seeds, paired)
+    known = (torch.from_numpy(np.stack([result.knows() for result in side])) for side in zip(*pairs, strict=True))
+    return Gap(*difference(*known), seeds, paired)
 
 
 def _with_ours(claim: Claim, left: str | None, right: str | None, measured: ResultsByRow) -> Claim:
@@ -166,7 +219,9 @@ def _with_ours(claim: Claim, left: str | None, right: str | None, measured: Resu
     ours = None if left is None or right is None else gap(left, right, measured)
     if ours is None or left is None or right is None:
         return claim
-    return dataclasses.replace(claim, ours=ours.points, interval=ours.interval, paired=ours.paired, rows=(left, right))
+    return dataclasses.replace(
+        claim, ours=ours.points, interval=ours.interval, seeds=len(ours.seeds), paired=ours.paired, rows=(left, right)
+    )
 
 
 def _same_seeds(left: str, right: str, measured: ResultsByRow) -> list[tuple[Result, Result]]:
@@ -186,14 +241,19 @@ def _can_be_paired(left: Result, right: Result) -> bool:
     return bool(left.correct and right.correct) and left.metrics["samples"] == right.metrics["samples"]
 
 
-def _paired(left: Result, right: Result) -> tuple[float, float, float]:
-    mean, (low, high) = difference(torch.from_numpy(left.knows()), torch.from_numpy(right.knows()))
-    return mean, low, high
+def _unpaired(pairs: Sequence[tuple[Result, Result]], seeds: Sequence[float]) -> tuple[float, float]:
+    """As if both had been measured on images of their own: the normal approximation of two shares, and seeds as `difference`."""
+    mean = float(np.mean(seeds))
+    reach = NORMAL * math.sqrt(float(np.mean([_variance(left) + _variance(right) for left, right in pairs])))
+    if len(seeds) > 1:
+        from scipy.stats import t
+
+        error = float(np.std(seeds, ddof=1)) / math.sqrt(len(seeds))
+        reach = math.hypot(reach, float(t.ppf(0.975, len(seeds) - 1)) * error)
+    return mean - reach, mean + reach
 
 
-def _unpaired(left: Result, right: Result) -> tuple[float, float, float]:
-    """As if both had been measured on images of their own: the normal approximation of two shares."""
-    shares = [(result.metrics["accuracy"] / 100, result.metrics["samples"]) for result in (left, right)]
-    mean = 100 * (shares[0][0] - shares[1][0])
-    reach = 196 * math.sqrt(sum(share * (1 - share) / images for share, images in shares))
-    return mean, mean - reach, mean + reach
+def _variance(result: Result) -> float:
+    """Of an accuracy in points, over test images."""
+    share = result.metrics["accuracy"] / 100
+    return 1e4 * share * (1 - share) / result.metrics["samples"]

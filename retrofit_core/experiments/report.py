@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 
 from .bundles import Bundle
 from .cells import Table
-from .claims import VERDICTS, Claim, claims, rank_correlation
+from .claims import OURS, Claim, Order, claims, rank_correlation
 from .paper import Value, paper_values
 from .results import Result
 from .rows import BEST, PARENT, applies, read_row, scored
 from .scales import Scale
 from .setting import CellResults, Setting, is_of_this_version, settings
+from .summary import Summary, summarised
 from .tables import TABLES
 
 #: States of a line without a number of ours.
@@ -60,10 +61,12 @@ class Line:
 
     @property
     def is_within(self) -> bool | None:
-        """Whether the difference is at most two deviations of both together; None where one of them has none."""
-        if self.difference is None or self.paper is None or self.paper.deviation is None or self.deviation is None:
+        """Whether ours may be one more seed of the paper: it lies within two standard errors of the paper's mean, where ours,
+        of one pair of parents, has the paper's deviation; None where the paper prints none, or nothing is measured."""
+        if self.difference is None or self.paper is None or self.paper.deviation is None:
             return None
-        return abs(self.difference) <= 2 * math.hypot(self.paper.deviation, self.deviation)
+        of_mean = 1 / self.paper.seeds if self.paper.seeds else 0.0
+        return abs(self.difference) <= 2 * self.paper.deviation * math.sqrt(of_mean + 1)
 
 
 @dataclass(frozen=True)
@@ -75,10 +78,14 @@ class Block:
     badge: str
     """The scale, and what serves in place of the paper's data set or of trained parents"""
     lines: tuple[Line, ...]
+    scale: str = ""
+    """Name of the scale; empty where nothing here measures the numbers"""
     parents: tuple[str, ...] = ()
     """Names of the checkpoints that were given"""
-    ranked: tuple[int, float | None] | None = None
-    """How many methods both have, and the rank correlation, -1 to 1; None where the numbers are no accuracies"""
+    ranked: Order | None = None
+    """Of all methods that both have; None where there is no order, or the numbers are no accuracies"""
+    ranked_own: Order | None = None
+    """Of the rows of the paper's own methods"""
     claims: tuple[Claim, ...] = ()
     measured: int = 0
     """Cells with a number or a refusal, one for each seed that is meant"""
@@ -103,6 +110,8 @@ class Report:
 
     scales: tuple[Scale, ...]
     tables: tuple[TableReport, ...]
+    summary: Summary
+    """Of all tables, also where only what is measured is shown"""
     machines: tuple[tuple[str, int], ...] = ()
     """Where the results of the tables were measured, and how many each"""
     others: int = 0
@@ -122,11 +131,6 @@ class Report:
             measured[block.badge] += block.measured
             cells[block.badge] += block.cells
         return {badge: (measured[badge], count) for badge, count in cells.items() if count}
-
-    def verdicts(self) -> dict[str, int]:
-        """Verdict -> how many claims."""
-        reached = Counter(claim.verdict for block in self.blocks for claim in block.claims)
-        return {verdict: reached[verdict] for verdict in VERDICTS if verdict in reached}
 
 
 def report(
@@ -151,12 +155,10 @@ def report(
     """
     columns_of = {name: settings(TABLES[name], bundle, scales, seeds, columns) for name in tables if name in TABLES}
     written = [
-        table_report(TABLES[name], columns_of[name], root, seeds, only_measured)
-        if name in TABLES
-        else _paper_alone(name)
+        table_report(TABLES[name], columns_of[name], root, seeds) if name in TABLES else _paper_alone(name)
         for name in tables
-        if name in TABLES or not only_measured
     ]
+    shown = [_measured_alone(table) for table in written] if only_measured else written
     used = {
         result.key: result
         for columns in columns_of.values()
@@ -167,7 +169,8 @@ def report(
     }
     return Report(
         tuple(scales),
-        tuple(table for table in written if table.blocks),
+        tuple(table for table in shown if table.blocks),
+        summarised(written),
         _machines(used.values()),
         len(bundle.results) - len(used),
         sum(not is_of_this_version(result) for result in used.values()),
@@ -223,26 +226,30 @@ def _labels(values: Sequence[Value]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value.label for value in values))
 
 
-def table_report(
-    table: Table, columns: Sequence[Setting], root: str, seeds: int | None = None, only_measured: bool = False
-) -> TableReport:
+def table_report(table: Table, columns: Sequence[Setting], root: str, seeds: int | None = None) -> TableReport:
     """A table that is measured here, with one block for each setting of a column.
 
     Args:
-        root, seeds, only_measured: as in `report`.
+        root, seeds: as in `report`.
     """
     blocks = [_block(setting, columns, root) for setting in columns]
     missing = [setting for setting, block in zip(columns, blocks, strict=True) if block.measured < block.cells]
     commands = dict.fromkeys(_command(setting, root, seeds) for setting in missing)
-    if only_measured:
-        blocks = [_measured_alone(block) for block in blocks]
     filled = tuple(block for block in blocks if block.lines)
     return TableReport(table.name, table.title, table.labels, filled, tuple(commands))
 
 
-def _measured_alone(block: Block) -> Block:
-    lines = tuple(line for line in block.lines if line.state in (MEASURED, REFUSED))
-    return replace(block, lines=lines, claims=tuple(claim for claim in block.claims if claim.ours is not None))
+def _measured_alone(table: TableReport) -> TableReport:
+    """A table without lines, claims and columns that have neither a number nor a refusal."""
+    blocks = [
+        replace(
+            block,
+            lines=tuple(line for line in block.lines if line.state in (MEASURED, REFUSED)),
+            claims=tuple(claim for claim in block.claims if claim.ours is not None),
+        )
+        for block in table.blocks
+    ]
+    return replace(table, blocks=tuple(block for block in blocks if block.lines))
 
 
 def _command(setting: Setting, root: str, seeds: int | None) -> str:
@@ -260,13 +267,16 @@ def _block(setting: Setting, columns: Sequence[Setting], root: str) -> Block:
     printed = _printed(setting)
     lines = _lines(setting, printed, root)
     is_accuracy = setting.column.metric == ACCURACY
+    has_order = is_accuracy or setting.column.metric.startswith("part")
     return Block(
         setting.column.name,
         setting.column.metric,
         setting.badge,
         lines,
+        setting.scale.name,
         setting.given.names if setting.given else (),
-        _ranked(lines) if is_accuracy or setting.column.metric.startswith("part") else None,
+        _ranked(lines) if has_order else None,
+        _ranked(lines, OURS) if has_order else None,
         tuple(_claims(setting, columns)) if is_accuracy else (),
         setting.measured,
         len(setting.meant),
@@ -361,9 +371,9 @@ def _is_row(name: str) -> bool:
     return True
 
 
-def _ranked(lines: Sequence[Line]) -> tuple[int, float | None]:
+def _ranked(lines: Sequence[Line], only: Sequence[str] = ()) -> Order | None:
     printed = {line.row: line.paper.mean for line in lines if line.paper is not None}
-    return rank_correlation(printed, {line.row: line.mean for line in lines if line.mean is not None})
+    return rank_correlation(printed, {line.row: line.mean for line in lines if line.mean is not None}, only)
 
 
 def _claims(setting: Setting, columns: Sequence[Setting]) -> list[Claim]:

@@ -11,7 +11,7 @@ from .results import rounded
 FIELDS: tuple[str, ...] = (
     *("kind", "table", "column", "row", "metric"),
     *("paper", "paper_deviation", "paper_seeds", "ours", "ours_deviation", "ours_seeds"),
-    *("difference", "within_two_sigma", "low", "high", "paired"),
+    *("difference", "within_two_sigma", "low", "high", "paired", "opponent", "within_paper_noise"),
     *("state", "scale", "note", "command"),
 )
 #: So many digits are more than any test set has.
@@ -47,9 +47,11 @@ def _lines(block: Block) -> Iterator[dict[str, Any]]:
             "note": line.note,
             "command": line.command,
         }
-    if block.ranked is not None and block.ranked[1] is not None:
-        count, correlation = block.ranked
-        yield {"kind": "rank correlation", "ours": correlation, "note": f"{count} methods"}
+    for order, whose in ((block.ranked, ""), (block.ranked_own, "of the paper's own ")):
+        if order is not None:
+            low, high = order.interval or (None, None)
+            facts = {"ours": order.correlation, "low": low, "high": high, "note": f"{whose}{order.methods} rows"}
+            yield {"kind": "rank correlation", **facts}
     for claim in block.claims:
         low, high = claim.interval or (None, None)
         yield {
@@ -61,6 +63,9 @@ def _lines(block: Block) -> Iterator[dict[str, Any]]:
             "low": low,
             "high": high,
             "paired": claim.paired if claim.interval else None,
+            "opponent": claim.group,
+            "within_paper_noise": claim.is_noise,
+            "ours_seeds": claim.seeds or None,
             "state": claim.verdict,
             "note": " against ".join(claim.rows) if any(claim.rows) else "",
         }

@@ -12,16 +12,19 @@ from .report_words import (
     CLAIM_HEADER,
     HEADER,
     READING,
+    SUMMARY_HEADER,
     TITLE,
     block_sentences,
     block_title,
     claim_words,
     departures,
+    details,
+    findings,
     footnotes,
     known_claims,
     line_words,
     many,
-    summary,
+    summary_rows,
     table_title,
 )
 
@@ -54,8 +57,15 @@ class Format:
         return word
 
     def report(self, report: Report) -> str:
-        """All tables, between a summary and what differs from the paper."""
-        parts = [self.heading(TITLE, 1), self.sentences(summary(report)), self.sentences(READING)]
+        """All tables, between a summary (claims agreed / undecided / contradicted) and what differs from the paper."""
+        rows = [[self.cell(word) for word in row] for row in summary_rows(report.summary)]
+        parts = [
+            self.heading(TITLE, 1),
+            self.sentences(findings(report.summary)),
+            self.grid(SUMMARY_HEADER, rows, {}, "") if rows else "",
+            self.sentences(details(report)),
+            self.sentences(READING),
+        ]
         parts += [self.table(table) for table in report.tables]
         parts += [self.heading("What differs from the paper", 2), self.sentences(departures(report))]
         return self._joined(parts) + "\n"

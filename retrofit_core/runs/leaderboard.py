@@ -6,6 +6,7 @@
 import dataclasses
 import itertools
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -367,19 +368,27 @@ def _outputs(model: nn.Module, samples: Tensor, monitor: Monitor) -> Tensor:
 
 
 def difference(ours: Tensor, best: Tensor, seed: int = 0) -> tuple[float, tuple[float, float]]:
-    """Points of accuracy between two networks on the same images, and its paired bootstrap interval of 95 %.
+    """Points of accuracy between two networks on the same images, and the paired interval of 95 %.
 
-    Resampling n images draws the numbers of images that only one of both knows from a multinomial, so that is drawn
-    directly.
+    The images are drawn again, the same for all fusion seeds (bootstrap). With several fusion seeds each draw adds what other
+    seeds would move the mean: Student's t times its standard error over seeds. Drawing three seeds again would cover
+    81 % instead of 95 % where seeds matter most.
 
     Args:
-        ours, best: (n,) bool, which images each knows.
+        ours, best: (n,) bool, which images each knows; or (fusion seeds, n).
     """
-    n = len(ours)
-    won, lost = int((ours & ~best).sum()), int((~ours & best).sum())
-    drawn = np.random.default_rng(seed).multinomial(n, [won / n, lost / n, (n - won - lost) / n], RESAMPLES)
-    low, high = np.percentile(100 * (drawn[:, 0] - drawn[:, 1]) / n, [2.5, 97.5])
-    return 100 * (won - lost) / n, (float(low), float(high))
+    ahead = np.atleast_2d(ours.numpy()).astype(int) - np.atleast_2d(best.numpy())
+    seeds, n = ahead.shape
+    # Only the sum over seeds counts for an image, so images are drawn as numbers of images with each sum.
+    sums = np.array([*range(seeds, 0, -1), *range(-1, -seeds - 1, -1), 0])
+    shares = np.array([(ahead.sum(0) == each).sum() for each in sums]) / n
+    generator = np.random.default_rng(seed)
+    drawn = 100 / seeds * (generator.multinomial(n, shares, RESAMPLES) @ sums) / n
+    if seeds > 1:
+        error = 100 * ahead.mean(1).std(ddof=1) / math.sqrt(seeds)
+        drawn = drawn + error * generator.standard_t(seeds - 1, RESAMPLES)
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return 100 * float(ahead.mean()), (float(low), float(high))
 
 
 def operations(model: nn.Module, example: Tensor) -> int:

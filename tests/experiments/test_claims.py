@@ -1,10 +1,13 @@
 """Orders of methods and signs of differences, worked out by hand."""
 
+import math
+
+import numpy as np
 import pytest
 import torch
 
 from retrofit_core.experiments.cells import Cell
-from retrofit_core.experiments.claims import claims, rank_correlation
+from retrofit_core.experiments.claims import OURS, Order, claims, rank_correlation, spearman
 from retrofit_core.experiments.paper import Value
 from retrofit_core.runs.leaderboard import difference
 from tests.experiments.made_up import cells_of, knowing, made
@@ -40,19 +43,42 @@ def test_ranks_are_spearmans():
     paper = {"KF-Linear": 90.0, "KD": 30.0, "LP": 60.0, "Average": 10.0}
     ours = {"KF-Linear": 80.0, "KD": 50.0, "LP": 40.0, "Average": 20.0}
     # ranks 4 2 3 1 and 4 3 2 1: 1 - 6 (0 + 1 + 1 + 0) / (4 (16 - 1)) = 0.8
-    assert rank_correlation(paper, ours) == (4, pytest.approx(0.8))
-    assert rank_correlation(paper, {row: -number for row, number in paper.items()}) == (4, pytest.approx(-1.0))
+    assert rank_correlation(paper, ours) == Order(4, pytest.approx(0.8), None)
+    assert rank_correlation(paper, {row: -number for row, number in paper.items()}).correlation == pytest.approx(-1.0)
+
+
+def test_spearman_is_scipys_with_ties():
+    from scipy.stats import spearmanr
+
+    first, second = np.random.default_rng(0).integers(0, 6, size=(2, 20, 9))
+    expected = [np.asarray(spearmanr(a, b))[0] for a, b in zip(first, second, strict=True)]
+    assert spearman(first, second) == pytest.approx(expected)
+    assert np.isnan(spearman(np.ones(3), np.arange(3)))
+
+
+def test_the_interval_of_an_order_is_a_bootstrap_over_methods():
+    """Beside a plain loop that draws methods again."""
+    rows = [f"{method}, {score}" for method in OURS for score in ("uniform", "conductance", "deeplift")]
+    generator = np.random.default_rng(1)
+    paper = dict(zip(rows, generator.normal(size=12), strict=True))
+    ours = {row: number + generator.normal() for row, number in paper.items()}
+    order = rank_correlation({**paper, "KD": -9.0}, {**ours, "KD": -9.0}, OURS)
+    drawn = []
+    for _ in range(4000):
+        chosen = [rows[index] for index in generator.integers(12, size=12)]
+        drawn.append(spearman(np.array([paper[row] for row in chosen]), np.array([ours[row] for row in chosen])))
+    assert order.methods == 12 and order.interval == pytest.approx(np.nanpercentile(drawn, [2.5, 97.5]), abs=0.04)
 
 
 def test_parents_and_repeated_rows_are_not_ranked():
     paper = {"Parent 0": 99.0, "KD, best": 1.0, "KF-Linear, best": 9.0, "KF-Linear, uniform": 8.0, "LP": 5.0, "KD": 2.0}
     # Parent 0 is no method, the best of KF-Linear is among its scores; KD, best stands for none that is there.
-    assert rank_correlation(paper, paper)[0] == 4
+    assert rank_correlation(paper, paper).methods == 4
 
 
 def test_an_order_needs_three_methods_that_differ():
-    assert rank_correlation({"KD": 1.0, "LP": 2.0}, {"KD": 1.0, "LP": 2.0}) == (2, None)
-    assert rank_correlation({"KD": 1.0, "LP": 1.0, "Average": 1.0}, {"KD": 1.0, "LP": 2.0, "Average": 3.0}) == (3, None)
+    assert rank_correlation({"KD": 1.0, "LP": 2.0}, {"KD": 1.0, "LP": 2.0}) is None
+    assert rank_correlation({"KD": 1.0, "LP": 1.0, "Average": 1.0}, {"KD": 1.0, "LP": 2.0, "Average": 3.0}) is None
 
 
 def test_signs_of_differences():
@@ -76,7 +102,7 @@ def test_signs_of_differences():
     }
     assert {names: claim.verdict for names, claim in claimed.items()} == {
         ("KF-Linear", "best parent"): "agreed",
-        ("KF-Linear", "Ensemble"): "not agreed",
+        ("KF-Linear", "Ensemble"): "contradicted",
         ("KF-Linear", "KD"): "agreed",
         # Two of a hundred images: the interval ends at 0.
         ("KF-Linear, conductance", "KF-Linear, uniform"): "undecided",
@@ -142,3 +168,80 @@ def test_deviations_of_a_difference_add_in_squares():
     paper = {"KD": value("KD", 40, 3.0), "KF-Linear, uniform": value("KF-Linear, uniform", 85, 4.0)}
     assert claims(paper, {})[0].deviation == pytest.approx(5.0)
     assert claims({**paper, "KD": value("KD", 40)}, {})[0].deviation is None
+
+
+def test_opponents_are_easy_or_informative_and_differences_clear_or_noise():
+    paper = {
+        "Parent 0": value("Parent 0", 80, 1.0),
+        "KD": value("KD", 84, 3.0),
+        "LP": value("LP", 70),
+        "KF-Linear, uniform": value("KF-Linear, uniform", 85, 4.0),
+        "KF-Linear, conductance": value("KF-Linear, conductance", 96, 3.0),
+    }
+    claimed = claims(paper, {})
+    assert {(claim.right, claim.group, claim.is_noise) for claim in claimed} == {
+        ("best parent", "informative", False),  # 16 of sqrt(9 + 1)
+        ("KD", "easy", False),  # 12 of sqrt(9 + 9)
+        ("LP", "informative", False),  # without a deviation nothing tells
+        ("KF-Linear, uniform", "informative", False),  # 11 of sqrt(9 + 16) = 5: two are 10
+    }
+    near = claims({**paper, "KF-Linear, conductance": value("KF-Linear, conductance", 95, 3.0)}, {})
+    assert [claim.is_noise for claim in near if claim.right == "KF-Linear, uniform"] == [True]
+
+
+def answers(generator, seeds: int, images: int, moves: float) -> torch.Tensor:
+    """Which images networks of the same accuracy know: images differ in how hard they are, seeds in how good."""
+    hard = generator.normal(size=images)
+    seed = generator.normal(size=(seeds, 1))
+    return torch.from_numpy(hard + moves * seed + generator.normal(size=(seeds, images)) > 0)
+
+
+def test_the_interval_over_seeds_and_images_is_that_of_a_plain_loop():
+    generator = np.random.default_rng(2)
+    ours, best = answers(generator, 5, 60, 0.2), answers(generator, 1, 60, 0.0).expand(5, -1)
+    mean, (low, high) = difference(ours, best)
+    ahead = ours.numpy().astype(int) - best.numpy()
+    by_seed = [100 * sum(row) / 60 for row in ahead]
+    error = math.sqrt(sum((each - mean) ** 2 for each in by_seed) / 4) / math.sqrt(5)
+    drawn = []
+    for _ in range(4000):
+        images = generator.integers(60, size=60)
+        again = [sum(row[image] for image in images) / 60 for row in ahead]
+        drawn.append(100 * sum(again) / 5 + error * generator.standard_t(4))
+    assert mean == pytest.approx(sum(by_seed) / 5)
+    assert (low, high) == pytest.approx(tuple(np.percentile(drawn, [2.5, 97.5])), abs=1.0)
+
+
+@pytest.mark.parametrize("moves", [0.0, 0.05, 0.5])
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_the_interval_covers_the_truth(seeds, moves):
+    """Both sides are drawn alike, so the true difference is 0. One seed says nothing of other seeds."""
+    generator = np.random.default_rng(3)
+    covered = []
+    for _ in range(120):
+        low, high = difference(answers(generator, seeds, 400, moves), answers(generator, seeds, 400, moves))[1]
+        covered.append(low <= 0 <= high)
+    if seeds == 1 and moves == 0.5:
+        assert np.mean(covered) < 0.5
+    elif seeds > 1 or moves == 0:
+        assert np.mean(covered) >= 0.92
+
+
+def test_the_best_of_several_seeds_is_no_longer_sure():
+    """Seeds that disagree widen the interval, which that of each seed alone does not know."""
+    knows = [[image < share for image in range(100)] for share in (60, 80, 70)]
+    other = torch.tensor([[image < 60 for image in range(100)]] * 3)
+    _, (low, high) = difference(torch.tensor(knows), other)
+    alone = [difference(torch.tensor(row), other[0])[1] for row in knows]
+    assert low < 0 < np.mean([each for each, _ in alone])
+    assert high > np.mean([each for _, each in alone])
+
+
+def test_seeds_widen_the_interval_of_two_shares_too():
+    paper = printed(KF_Linear__uniform=85, KD=40)
+    ours = {seed: made(unit_of("KF-Linear, uniform", seed), accuracy=80.0 + 2 * seed) for seed in range(3)}
+    others = {seed: result_of("KD", 75, seed) for seed in range(3)}
+    claim = by_name(paper, {"KF-Linear, uniform": ours, "KD": others})["KF-Linear", "KD"]
+    images = np.mean([1.96**2 * 100 * (p * (1 - p) + 0.1875) for p in (0.80, 0.82, 0.84)])
+    reach = math.sqrt(images + (4.303 * 2 / math.sqrt(3)) ** 2)  # 4.303: of Student's t with two degrees of freedom
+    assert claim.interval == pytest.approx((7 - reach, 7 + reach), abs=2e-3) and claim.seeds == 3

@@ -7,7 +7,6 @@ anew; read their difference before it is committed.
 import csv
 import dataclasses
 import io
-import math
 import os
 import re
 from pathlib import Path
@@ -23,6 +22,7 @@ from retrofit_core.experiments.report_formats import LATEX, MARKDOWN, escaped
 from retrofit_core.experiments.report_words import ours_words, printed
 from retrofit_core.experiments.results import write_result
 from retrofit_core.experiments.scales import SCALES, scale_of
+from retrofit_core.experiments.summary import verdicts
 from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import ParentSource
 from tests.experiments.made_up import bundle_of, cells_of, knowing, made, renamed
@@ -128,7 +128,8 @@ def test_nothing_is_measured_of_nothing(empty):
     assert {measured for measured, _ in empty.counts().values()} == {0}
     # Tables share no cell, so all cells are those of the tables.
     assert sum(cells for _, cells in empty.counts().values()) == sum(len(cells_of(name)) for name in TABLES)
-    assert set(empty.verdicts()) == {"not measured"}
+    assert {claim.verdict for block in empty.blocks for claim in block.claims} == {"not measured"}
+    assert empty.summary.measured() == 0 and not empty.summary.counts
     assert not report(NOTHING, all_tables(), SMOKE, only_measured=True).tables
 
 
@@ -144,20 +145,21 @@ def test_all_scales_can_be_asked(monkeypatch):
 
 
 def test_means_deviations_and_two_sigma():
-    # The paper: 76.1 ± 0.5. Ours: 74, 76, 78, of mean 76 and deviation 2; |76 - 76.1| <= 2 sqrt(0.25 + 4).
+    # Ours: 74, 76, 78, of mean 76 and deviation 2. The paper: 76.1 ± 0.5, of an unknown number of seeds.
     cells = cells_of("fusion-set-size", seeds=3)
     bundle = bundle_of(cells, lambda cell: {"accuracy": 74.0 + 2 * cell.seed})
     line = line_of(report(bundle, ["fusion-set-size"], SMOKE), "fusion-set-size", "5k samples", "KF-Gradient, uniform")
     assert (line.mean, line.deviation) == (pytest.approx(76), pytest.approx(2))
     assert line.difference == pytest.approx(-0.1)
-    assert line.is_within is True
     assert ours_words(line) == "76.00 ± 2.00 (3)"
-    far = dataclasses.replace(line, values=(70.0, 72.0, 74.0))  # |72 - 76.1| = 4.1 <= 2 sqrt(0.25 + 4) = 4.12
-    assert far.is_within is True
-    assert dataclasses.replace(line, values=(69.9, 71.9, 73.9)).is_within is False  # 4.2
-    assert dataclasses.replace(line, values=(70.0,)).is_within is None
+    assert line.is_within is True and dataclasses.replace(line, values=(75.0,)).is_within is False  # 1.1 of 2 * 0.5
+    # Of five seeds: 2 * 0.5 * sqrt(1 + 1/5) = 1.0954.
+    of_five = dataclasses.replace(line, paper=dataclasses.replace(line.paper, seeds=5))
+    assert dataclasses.replace(of_five, values=(75.01,)).is_within is True
+    assert dataclasses.replace(of_five, values=(75.0,)).is_within is False
+    without = dataclasses.replace(line.paper, deviation=None)
+    assert dataclasses.replace(line, paper=without).is_within is None
     assert dataclasses.replace(line, paper=None).difference is None
-    assert math.hypot(0.5, 2) * 2 == pytest.approx(4.123, abs=1e-3)
 
 
 def test_more_seeds_than_the_scale_has_are_shown_but_not_missed():
@@ -525,3 +527,65 @@ def test_results_stay_where_a_new_version_left_their_networks_as_they_were(table
     of_gradient = {key: result for key, result in bundle.results.items() if "-Gradient" in str(result.unit)}
     assert of_gradient
     assert {setting_module.is_of_this_version(result) for result in of_gradient.values()} == {kept}
+
+
+def summary_of(shares, scales=("evening", "small")):
+    """Of `fusion-set-size`, where the networks of a scale know as many images as its `shares` say of a row and column."""
+    results = {}
+    for scale in scales:
+        cells = cells_of("fusion-set-size", scale, 1)
+        facts = {(cell.column, cell.row): shares(scale, cell) for cell in cells}
+        results |= bundle_of(
+            cells,
+            lambda cell, facts=facts: (
+                None if (share := facts[cell.column, cell.row]) is None else {"known": knowing(share)}
+            ),
+        ).results
+    return report(Bundle(results), ["fusion-set-size"], [scale_of(name) for name in scales]).summary
+
+
+@pytest.fixture
+def all_data(monkeypatch):
+    """A machine with every data set."""
+    monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: True)
+
+
+def test_the_summary_counts_each_number_once_at_its_fullest_scale(all_data):
+    only = ("KF-Gradient, uniform", "Parent 0")
+    summary = summary_of(lambda scale, cell: None if scale == "evening" and cell.row not in only else 50)
+    printed_numbers = {(value.column, value.row) for value in paper_values("fusion-set-size")}
+    at_evening = {(column, row) for column, row in printed_numbers if row in only}
+    assert summary.numbers == len(printed_numbers)
+    assert [(count.scale, count.numbers) for count in summary.counts] == [
+        ("evening", len(at_evening)),
+        ("small", len(printed_numbers) - len(at_evening)),
+    ]
+    assert (summary.measured("evening"), summary.measured()) == (len(at_evening), len(printed_numbers))
+
+
+def test_the_summary_counts_each_claim_once_by_its_verdict(all_data):
+    shares = {"Parent 0": 40, "Parent 1": 30, "KF-Gradient, uniform": 60, "KF-Gradient, conductance": 60}
+    summary = summary_of(lambda scale, cell: shares.get(cell.row, 90) if scale == "small" else None)
+    claimed = summary.decided()
+    assert not summary.decided("evening") and len(claimed) == summary.claims
+    # Above the best parent by 20, DeepLIFT above conductance by 30, conductance level with uniform scores.
+    for claim in claimed:
+        expected = "agreed" if claim.paper > 0 else "contradicted"
+        assert claim.verdict == ("undecided" if claim.left.endswith("conductance") else expected)
+    assert sum(verdicts(claimed)) == len(claimed) and all(verdicts(claimed))
+
+
+def test_smoke_says_nothing_in_the_summary(all_data):
+    assert summary_of(lambda scale, cell: 50, ("smoke",)).measured() == 0
+
+
+def test_the_report_begins_with_the_summary(all_data):
+    bundle = bundle_of(cells_of("fusion-set-size", "small", 1), lambda cell: {"known": knowing(50)})
+    text = MARKDOWN.report(report(bundle, ["fusion-set-size"], [scale_of("small")], only_measured=True))
+    first, second = (line for line in text.splitlines() if line.startswith("- Of "))
+    assert (
+        first
+        == "- Of 11 numbers that the paper prints here, 11 are measured at `small` or fuller, 0 of them at `evening` or fuller."
+    )
+    assert second.startswith("- Of 8 claims (differences between methods), 8 are measured")
+    assert "| fusion-set-size | 11 " in text

@@ -13,13 +13,13 @@ from .rows import ENTRY, NUMBERS, ROW, TITLE, dots, listed, paper_mark
 #: What a difference's verdict looks like: symbol, width of its line, and words of the legend.
 VERDICTS = {
     "agreed": ("circle", 1, "ours, the paper's sign"),
-    "not agreed": ("x", 1, "ours, the other sign"),
+    "contradicted": ("x", 1, "ours, the other sign"),
     "undecided": ("circle-open", 2, "ours, undecided (interval contains 0)"),
 }
 #: What is said of one difference with a verdict, and of several.
 COUNTED = {
     "agreed": ("has its sign", "have its sign"),
-    "not agreed": ("has the other one", "have the other one"),
+    "contradicted": ("has the other one", "have the other one"),
     "undecided": ("is undecided", "are undecided"),
     "no claim": ("is 0 in the paper", "are 0 in the paper"),
 }
@@ -39,7 +39,7 @@ def differences(column: Any, palette: Palette) -> Picture:
     differences = [(f"{escape(claim.left)} \N{MINUS SIGN} {escape(claim.right)}", claim) for claim in claims]
     printed = [(claim.paper, name) for name, claim in differences]
     traces = [dots(printed, "paper", "%{y}, paper: %{x:+.1f} points", paper_mark(palette))]
-    colours = {"agreed": palette.accent, "not agreed": palette.grouping, "undecided": palette.ink}
+    colours = {"agreed": palette.accent, "contradicted": palette.grouping, "undecided": palette.ink}
     for verdict, (symbol, width, title) in VERDICTS.items():
         of_verdict = [(name, claim) for name, claim in differences if claim.verdict == verdict]
         marks = dots(
@@ -60,7 +60,7 @@ def differences(column: Any, palette: Palette) -> Picture:
     counts = [f"{n} {COUNTED[verdict][n > 1]}" for verdict in COUNTED if (n := numbers[verdict])]
     of = "1 difference" if len(claims) == 1 else f"{len(claims)} differences"
     finding = f"Of {of} that the paper's numbers claim, {listing(counts)}."
-    against = [f"{claim.left} against {claim.right}" for claim in claims if claim.verdict == "not agreed"]
+    against = [f"{claim.left} against {claim.right}" for claim in claims if claim.verdict == "contradicted"]
     finding += f" The other sign: {listing(against)}." if against else ""
     return drawn(
         palette,

@@ -1,0 +1,123 @@
+"""What a report comes to: how many of the paper's numbers are measured, and how many of its claims hold.
+
+Each number and each claim counts once, at the fullest scale at which it is measured. `smoke` says nothing of accuracy, so
+what is measured there alone counts as not measured.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from .claims import DECIDED, Claim
+from .scales import BEST_FIRST
+
+if TYPE_CHECKING:
+    from .report import Block, TableReport
+
+#: The scales that say something of accuracy, the fullest first.
+SAYING = tuple(name for name in BEST_FIRST if name != "smoke")
+Thing = TypeVar("Thing")
+
+
+@dataclass(frozen=True)
+class Count:
+    """What is measured of a table at one scale, with parents of one kind."""
+
+    table: str
+    badge: str
+    scale: str
+    numbers: int
+    """Of the paper, which have one of ours here"""
+    claims: tuple[Claim, ...]
+    """Decided here: agreed, undecided or contradicted"""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What all tables of a report come to."""
+
+    numbers: int
+    """That the paper prints in these tables"""
+    claims: int
+    """That it makes there: differences that are not 0"""
+    counts: tuple[Count, ...]
+    """By table, then by scale, the fullest first"""
+
+    def measured(self, least: str = SAYING[-1]) -> int:
+        """How many of the paper's numbers have one of ours, at this scale or a fuller one."""
+        return sum(count.numbers for count in self.counts if _is_at_least(count, least))
+
+    def decided(self, least: str = SAYING[-1]) -> list[Claim]:
+        """The claims that are measured at this scale or a fuller one."""
+        return [claim for count in self.counts if _is_at_least(count, least) for claim in count.claims]
+
+
+def verdicts(claims: Iterable[Claim]) -> tuple[int, int, int]:
+    """How many claims are agreed, undecided, contradicted."""
+    reached = Counter(claim.verdict for claim in claims)
+    agreed, undecided, contradicted = (reached[verdict] for verdict in DECIDED)
+    return agreed, undecided, contradicted
+
+
+def summarised(tables: Sequence["TableReport"]) -> Summary:
+    """The summary of whole tables, whose lines and claims without a number of ours are still there."""
+    blocks = [(table.name, block) for table in tables for block in table.blocks]
+    numbers = {
+        (table, block.column, line.row) for table, block in blocks for line in block.lines if line.paper is not None
+    }
+    claims = {
+        (table, block.column, claim.left, claim.right)
+        for table, block in blocks
+        for claim in block.claims
+        if claim.paper
+    }
+    numbered, decided = dict[Hashable, str](), dict[Hashable, Claim]()
+    counts = []
+    for table in dict.fromkeys(table for table, _ in blocks):
+        of_table = [block for name, block in blocks if name == table]
+        for badge, same in _by_badge(of_table).items():
+            new_numbers = _first(
+                {
+                    (block.column, line.row): badge
+                    for block in same
+                    for line in block.lines
+                    if line.paper is not None and line.values
+                },
+                table,
+                numbered,
+            )
+            new_claims = _first(
+                {
+                    (block.column, claim.left, claim.right): claim
+                    for block in same
+                    for claim in block.claims
+                    if claim.verdict in DECIDED
+                },
+                table,
+                decided,
+            )
+            if new_numbers:
+                counts.append(Count(table, badge, same[0].scale, len(new_numbers), tuple(new_claims)))
+    return Summary(len(numbers), len(claims), tuple(counts))
+
+
+def _by_badge(blocks: Sequence["Block"]) -> dict[str, list["Block"]]:
+    """The blocks at scales that say something, the fullest first."""
+    written: dict[str, list[Block]] = {}
+    for block in sorted(
+        (block for block in blocks if block.scale in SAYING), key=lambda block: SAYING.index(block.scale)
+    ):
+        written.setdefault(block.badge, []).append(block)
+    return written
+
+
+def _first(things: Mapping[tuple[str, ...], Thing], table: str, known: dict[Hashable, Thing]) -> list[Thing]:
+    """The things that no fuller scale has; they are known from here on."""
+    new = {(table, *key): thing for key, thing in things.items() if (table, *key) not in known}
+    known.update(new)
+    return list(new.values())
+
+
+def _is_at_least(count: Count, least: str) -> bool:
+    return SAYING.index(count.scale) <= SAYING.index(least)
