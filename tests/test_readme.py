@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 
 from retrofit_core.catalogue import CATALOGUE
+from retrofit_core.experiments.bundles import results_in
+from retrofit_core.experiments.claims import INFORMATIVE
+from retrofit_core.experiments.report import report
+from retrofit_core.experiments.scales import SCALES
+from retrofit_core.experiments.summary import SAYING, verdicts
+from retrofit_core.experiments.tables import TABLES
 
 README = Path(__file__).parent.parent / "README.md"
+RESULTS = README.parent / "benchmarks" / "results" / "experiments"
 NUMBER = re.compile(r"\d+\.\d+")
 
 
@@ -26,6 +33,18 @@ def test_every_file_that_it_links_to_exists():
 
 def test_it_counts_the_methods():
     assert f"All {len(CATALOGUE)} methods" in README.read_text()
+
+
+@pytest.mark.slow
+def test_it_counts_the_papers_claims_that_hold():
+    summary = report(results_in(RESULTS), list(TABLES), [SCALES[name] for name in SAYING]).summary
+    decided = summary.decided()
+    informative = [claim for claim in decided if claim.group == INFORMATIVE]
+    (sentence,) = re.findall(r"^Of .* claims of the paper .*$", README.read_text(), re.MULTILINE)
+    agreed, _, contradicted = verdicts(decided)
+    hard, _, against = verdicts(informative)
+    counts = [len(decided), agreed, contradicted, len(informative), hard, against]
+    assert [int(number) for number in re.findall(r"\d+", sentence)] == counts
 
 
 @pytest.mark.slow
