@@ -17,9 +17,10 @@ from retrofit_core.data import load
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.runs import RunConfig, comparison, execute, leaderboard
+from retrofit_core.runs.answers import difference, from_bits
 from retrofit_core.runs.comparison import compare_runs, configurations, quick_first, title
 from retrofit_core.runs.execute import Measurements
-from retrofit_core.runs.leaderboard import Leaderboard, difference, operations
+from retrofit_core.runs.leaderboard import Leaderboard, operations
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training import evaluation
 from retrofit_core.training.evaluation import ensemble, evaluate
@@ -79,6 +80,7 @@ def test_a_parent_may_be_the_best_and_nobody_is_better_than_it():
     rows = leaderboard.ranked(table, correct)
     assert [(row["name"], row["difference"]) for row in rows] == [("parent 0", 0), ("Average", -50)]
     assert rows[0]["interval"] == (0, 0)
+    assert from_bits(rows[0]["knows"], 4).tolist() == [True, True, True, False]
 
 
 def test_every_row_has_every_key_and_the_board_says_what_was_compared(base):
@@ -157,9 +159,9 @@ def test_runs_of_other_parents_are_not_compared(base):
 def test_the_interval_is_that_of_resampled_images():
     """Against resampling the images themselves, and sure cases."""
     generator = np.random.default_rng(0)
-    ours, best = torch.tensor(generator.random(400) < 0.6), torch.tensor(generator.random(400) < 0.75)
+    ours, best = generator.random(400) < 0.6, generator.random(400) < 0.75
     points, (low, high) = difference(ours, best)
-    gaps = ours.double().numpy() - best.double().numpy()
+    gaps = ours.astype(float) - best
     drawn = 100 * gaps[generator.integers(0, 400, (4000, 400))].mean(1)
     assert points == pytest.approx(100 * gaps.mean())
     assert (low, high) == pytest.approx(np.percentile(drawn, [2.5, 97.5]), abs=0.6)

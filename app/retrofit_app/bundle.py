@@ -15,10 +15,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from retrofit_app.runs import ingredients
 from retrofit_core.inspection.landscape import keep
 from retrofit_core.methods import RETROFITTING
 from retrofit_core.runs import RunConfig, execute
+from retrofit_core.runs.comparison import compare_runs, configurations
 from retrofit_core.runs.landscapes import LandscapeConfig, material_of
+from retrofit_core.runs.store import COMPARISON
 
 HERE = Path(__file__).parent / "bundled"
 #: Seeds of split and training that are tried; SEED is shipped. It was picked because its parents are even (five classes
@@ -68,8 +71,18 @@ def survey(record: Path) -> None:
     wanted.save(folder, record)
 
 
+def take_apart(record: Path) -> None:
+    """What each ingredient of a run brings, as the workbench measures it for other runs, into the record."""
+    run = config({method.lower(): method for method in RETROFITTING}[record.name])
+    configs = configurations(ingredients.base_of(run), ingredients.methods_of(run), run.importance)
+    folder = record / COMPARISON.folder / ingredients.NAME
+    compare_runs(configs, also=[record], out=folder)
+    (folder / "leaderboard.csv").unlink()
+
+
 def build(folder: Path) -> dict[str, Any]:
-    """Write parents, splits, a record with its landscape per method, and bundle.json; returns what bundle.json says."""
+    """Write parents, splits, for each method a record with its landscape and ingredients, and bundle.json, whose content is
+    returned."""
     folder.mkdir(parents=True, exist_ok=True)
     tried = {}
     for seed in SEEDS:
@@ -90,6 +103,7 @@ def build(folder: Path) -> dict[str, Any]:
             # Times and loss of single steps: of use while a run goes on, noise in a repository.
             (Path(names[-1]) / "events.jsonl").unlink()
             survey(Path(names[-1]))
+            take_apart(Path(names[-1]))
             print(f"{method}: {_accuracies(Path(names[-1]))['fused']:.1f} %")
     facts = {"runs": names, "first": TYPICAL.lower(), "seed": SEED, "typical": TYPICAL, "tried": tried}
     (folder / "bundle.json").write_text(json.dumps(facts, indent=1) + "\n")

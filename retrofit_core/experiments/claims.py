@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
-from ..runs.leaderboard import RESAMPLES, difference
+from ..runs.answers import RESAMPLES, difference
 from .paper import Value
 from .results import Result
 from .rows import BEST, PARENT, read_row, scored
@@ -210,7 +209,7 @@ def gap(left: str, right: str, measured: ResultsByRow) -> Gap | None:
     seeds = tuple(left.metrics["accuracy"] - right.metrics["accuracy"] for left, right in pairs)
     if not paired:
         return Gap(float(np.mean(seeds)), _unpaired(pairs, seeds), seeds, paired)
-    known = (torch.from_numpy(np.stack([result.knows() for result in side])) for side in zip(*pairs, strict=True))
+    known = (np.stack([result.knows() for result in side]) for side in zip(*pairs, strict=True))
     return Gap(*difference(*known), seeds, paired)
 
 

@@ -6,14 +6,12 @@
 import dataclasses
 import itertools
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -36,19 +34,19 @@ from ..system.registry import known_name
 from ..system.settings import settings_of
 from ..system.texts import read_options
 from ..training.evaluation import NO_ACCURACY, measured, scores
+from .answers import as_bits, difference
 from .config import title_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 BATCH = 500  # samples at once when a network is measured
-RESAMPLES = 10_000
 Run = Callable[[Sequence[nn.Module], Any], nn.Module | FusionResult]
 SCORES = ("accuracy", "loss", "calibration_error", "per_class")
 #: A row without any results.
 EMPTY: dict[str, Any] = dict.fromkeys(
     ["name", "method", "grouping", "importance", "options", "seconds", "reason", "key", *SCORES]
-    + ["operations", "parameters", "difference", "interval"]
+    + ["operations", "parameters", "difference", "interval", "knows"]
 )
 
 
@@ -59,8 +57,8 @@ class Leaderboard:
     rows: list[dict[str, Any]]
     """name, method, grouping (None: the method's own), importance (None for parents), options, accuracy (%), loss,
     per_class (%), calibration_error, difference (points to the best row, be it a method or a parent) and interval (its
-    95 %), seconds (of the fusion), operations (multiply-adds for one image), parameters, reason (None, or why there is no
-    network), key (of the run).
+    95 %), knows (the test images that it knows, see `answers.from_bits`), seconds (of the fusion), operations (multiply-adds
+    for one image), parameters, reason (None, or why there is no network), key (of the run).
     Every row has all of them; what was not measured is None."""
     classes: list[str]
     data: str
@@ -367,30 +365,6 @@ def _outputs(model: nn.Module, samples: Tensor, monitor: Monitor) -> Tensor:
     return torch.cat(parts).clone()
 
 
-def difference(ours: Tensor, best: Tensor, seed: int = 0) -> tuple[float, tuple[float, float]]:
-    """Points of accuracy between two networks on the same images, and the paired interval of 95 %.
-
-    The images are drawn again, the same for all fusion seeds (bootstrap). With several fusion seeds each draw adds what other
-    seeds would move the mean: Student's t times its standard error over seeds. Drawing three seeds again would cover
-    81 % instead of 95 % where seeds matter most.
-
-    Args:
-        ours, best: (n,) bool, which images each knows; or (fusion seeds, n).
-    """
-    ahead = np.atleast_2d(ours.numpy()).astype(int) - np.atleast_2d(best.numpy())
-    seeds, n = ahead.shape
-    # Only the sum over seeds counts for an image, so images are drawn as numbers of images with each sum.
-    sums = np.array([*range(seeds, 0, -1), *range(-1, -seeds - 1, -1), 0])
-    shares = np.array([(ahead.sum(0) == each).sum() for each in sums]) / n
-    generator = np.random.default_rng(seed)
-    drawn = 100 / seeds * (generator.multinomial(n, shares, RESAMPLES) @ sums) / n
-    if seeds > 1:
-        error = 100 * ahead.mean(1).std(ddof=1) / math.sqrt(seeds)
-        drawn = drawn + error * generator.standard_t(seeds - 1, RESAMPLES)
-    low, high = np.percentile(drawn, [2.5, 97.5])
-    return 100 * float(ahead.mean()), (float(low), float(high))
-
-
 def operations(model: nn.Module, example: Tensor) -> int:
     """Multiply-adds that a network spends on one image (1, C, H, W): products of matrices and convolutions."""
     from torch.utils.flop_counter import FlopCounterMode
@@ -403,8 +377,10 @@ def operations(model: nn.Module, example: Tensor) -> int:
 def ranked(table: list[dict[str, Any]], correct: dict[str, Tensor]) -> list[dict[str, Any]]:
     """Best first, each with its difference to the first; rows without a network last, in their order."""
     measured_rows = sorted((row for row in table if row["reason"] is None), key=lambda row: -row["accuracy"])
+    known = {name: answers.numpy() for name, answers in correct.items()}
     for row in measured_rows:
-        row["difference"], row["interval"] = difference(correct[row["name"]], correct[measured_rows[0]["name"]])
+        row["difference"], row["interval"] = difference(known[row["name"]], known[measured_rows[0]["name"]])
+        row["knows"] = as_bits(known[row["name"]])
     return measured_rows + [row for row in table if row["reason"] is not None]
 
 
@@ -412,5 +388,5 @@ def _flat(row: dict[str, Any], classes: Iterable[str]) -> dict[str, Any]:
     low, high = row["interval"] or (None, None)
     per_class = dict(zip((f"class {name}" for name in classes), row["per_class"] or [], strict=False))
     options = " ".join(f"{key}={value}" for key, value in (row["options"] or {}).items())
-    plain = {key: value for key, value in row.items() if key not in ("interval", "per_class", "options")}
+    plain = {key: value for key, value in row.items() if key not in ("interval", "per_class", "options", "knows")}
     return {**plain, "options": options, "low": low, "high": high, **per_class}

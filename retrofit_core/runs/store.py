@@ -7,6 +7,7 @@ to. A runs folder holds all of it:
     RUN/finetunings/KEY, finetunings/KEY    of that run; the latter of a run that cannot be written to
     RUN/landscapes/KEY, landscapes/KEY      likewise
     comparisons/KEY                         a leaderboard, whose runs are records beside it
+    RUN/comparisons/ingredients             a leaderboard of what a run is made of, without records
     parents-KEY                             a training
     experiments/KEY                         a unit of experiments (`experiments.work`)
 """

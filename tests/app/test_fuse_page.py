@@ -77,7 +77,7 @@ def test_first_page_shows_the_shipped_fusion(shipped):
     networks = shipped.metrics["networks"]
     for name in ("parent 0", "parent 1", "ensemble", "average", "fused"):
         assert figures.percent(networks[name]["accuracy"]) in words(page)
-    assert words(page).count("PCA hides") == 2 and "No level clearly loses accuracy" in words(page)
+    assert "Groups bring +55.2 points" in words(page) and "No level clearly loses accuracy" in words(page)
     assert [download.label for download in page.get("download_button")] == ["Fused network", "Levels", "Run record"]
     for table in ("menu-accuracy", "menu-per-class"):
         page.session_state[table] = True  # as a click on the menu does
@@ -772,7 +772,7 @@ print(painted[0])
     process = subprocess.run(
         [sys.executable, "-c", code, MAIN], capture_output=True, text=True, timeout=200, check=True
     )
-    assert process.stdout.splitlines()[-1] == "('fuse-strip', False)"
+    assert process.stdout.splitlines()[-1] == "('ingredients', False)"
 
 
 def test_a_broken_page_says_so_without_paths(monkeypatch):

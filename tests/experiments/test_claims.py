@@ -4,12 +4,11 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 from retrofit_core.experiments.cells import Cell
 from retrofit_core.experiments.claims import OURS, Order, claims, rank_correlation, spearman
 from retrofit_core.experiments.paper import Value
-from retrofit_core.runs.leaderboard import difference
+from retrofit_core.runs.answers import difference
 from tests.experiments.made_up import cells_of, knowing, made
 
 
@@ -115,7 +114,7 @@ def test_the_interval_is_the_paired_one_of_comparisons():
     # Paired, the networks differ in five images alone; unpaired, five points of 75 are nothing.
     left, right = result_of("KF-Linear, uniform", 80), result_of("KD", 75)
     claim = by_name(paper, {"KF-Linear, uniform": {0: left}, "KD": {0: right}})["KF-Linear", "KD"]
-    mean, interval = difference(torch.from_numpy(left.knows()), torch.from_numpy(right.knows()))
+    mean, interval = difference(left.knows(), right.knows())
     assert (claim.ours, claim.interval, claim.paired) == (mean, interval, True)
     assert claim.verdict == "agreed"
 
@@ -189,18 +188,18 @@ def test_opponents_are_easy_or_informative_and_differences_clear_or_noise():
     assert [claim.is_noise for claim in near if claim.right == "KF-Linear, uniform"] == [True]
 
 
-def answers(generator, seeds: int, images: int, moves: float) -> torch.Tensor:
+def answers(generator, seeds: int, images: int, moves: float) -> np.ndarray:
     """Which images networks of the same accuracy know: images differ in how hard they are, seeds in how good."""
     hard = generator.normal(size=images)
     seed = generator.normal(size=(seeds, 1))
-    return torch.from_numpy(hard + moves * seed + generator.normal(size=(seeds, images)) > 0)
+    return hard + moves * seed + generator.normal(size=(seeds, images)) > 0
 
 
 def test_the_interval_over_seeds_and_images_is_that_of_a_plain_loop():
     generator = np.random.default_rng(2)
-    ours, best = answers(generator, 5, 60, 0.2), answers(generator, 1, 60, 0.0).expand(5, -1)
+    ours, best = answers(generator, 5, 60, 0.2), np.repeat(answers(generator, 1, 60, 0.0), 5, axis=0)
     mean, (low, high) = difference(ours, best)
-    ahead = ours.numpy().astype(int) - best.numpy()
+    ahead = ours.astype(int) - best
     by_seed = [100 * sum(row) / 60 for row in ahead]
     error = math.sqrt(sum((each - mean) ** 2 for each in by_seed) / 4) / math.sqrt(5)
     drawn = []
@@ -230,9 +229,9 @@ def test_the_interval_covers_the_truth(seeds, moves):
 def test_the_best_of_several_seeds_is_no_longer_sure():
     """Seeds that disagree widen the interval, which that of each seed alone does not know."""
     knows = [[image < share for image in range(100)] for share in (60, 80, 70)]
-    other = torch.tensor([[image < 60 for image in range(100)]] * 3)
-    _, (low, high) = difference(torch.tensor(knows), other)
-    alone = [difference(torch.tensor(row), other[0])[1] for row in knows]
+    other = np.array([[image < 60 for image in range(100)]] * 3)
+    _, (low, high) = difference(np.array(knows), other)
+    alone = [difference(np.array(row), other[0])[1] for row in knows]
     assert low < 0 < np.mean([each for each, _ in alone])
     assert high > np.mean([each for _, each in alone])
 

@@ -11,6 +11,7 @@ import streamlit as st
 from retrofit_app import figures, runs
 from retrofit_app.models import predictions
 from retrofit_app.runs.compared import FUSED, Group, Row
+from retrofit_core.runs.answers import difference
 
 
 @dataclass(frozen=True)
@@ -133,11 +134,7 @@ def _interval(group: Group, row: Row, other: Row) -> tuple[float, float] | None:
     if any(None in each or not each for each in both) or len({len(one) for each in right for one in each}) != 1:
         return None
     if len(right[0]) == len(right[1]) == 1:
-        import torch
-
-        from retrofit_core.runs.leaderboard import difference
-
-        return difference(torch.from_numpy(right[0][0]), torch.from_numpy(right[1][0]))[1]
+        return difference(right[0][0], right[1][0])[1]
     gaps = 100 * (np.mean(right[0], axis=0) - np.mean(right[1], axis=0))
     half = 1.96 * float(gaps.std(ddof=1)) / len(gaps) ** 0.5
     return float(gaps.mean()) - half, float(gaps.mean()) + half

@@ -1,4 +1,4 @@
-"""Where something is lost: the strip over all levels, the way into the worst one, and its neurons under two scores."""
+"""Where something is lost: the strip over all levels, and the way into the worst one."""
 
 import json
 
@@ -16,7 +16,7 @@ from retrofit_app.widgets import pictures, readings
 @st.fragment
 @guarded
 def lost(entry: runs.Entry, palette: figures.Palette) -> None:
-    """The strip over all levels, a way into the worst one, and its neurons under two scores."""
+    """The strip over all levels, and a way into the worst one."""
     st.header("Where is something lost?", anchor=False)
     try:
         overview = readings.overview(entry)
@@ -58,7 +58,6 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
         "The page Levels: activations, importance, grouping, targets and fit of every level.",
         level=str(name),
     )
-    neurons(entry, palette, worst)
 
 
 def without_levels(entry: runs.Entry, palette: figures.Palette) -> None:
@@ -80,36 +79,3 @@ def without_levels(entry: runs.Entry, palette: figures.Palette) -> None:
             entry,
             heading="**How did the training go?**",
         )
-
-
-def neurons(entry: runs.Entry, palette: figures.Palette, worst: int) -> None:
-    """The worst level's neurons as the run grouped them, and as another score groups them."""
-    try:
-        analysis = readings.analysis(entry)
-        widths = readings.record(entry).levels[worst].widths
-    except ValueError as error:
-        st.error(f"The neurons are not shown: {escaped(str(error).replace(str(entry.folder), entry.name))}")
-        return
-    importance = entry.config.get("importance")
-    weighed = f" ({escaped(importance)})" if methods.weighs(entry) else ""
-    scores: list[str | None] = [None]
-    if analysis is not None:
-        scores += [score for score in analysis.levels[worst].labels if score != importance][:1]
-    for column, score in zip(st.columns(2, gap="large"), scores, strict=False):
-        with column:
-            words = (
-                f"**Level {worst + 1} as it was grouped**{weighed}"
-                if score is None
-                else f"**With {escaped(score)} importance**"
-            )
-            widgets.chart(
-                f"fuse-clusters-{score or importance}",
-                lambda colours, score=score: pictures.picture(
-                    entry, "clusters", colours, worst, **({"score": score} if score else {})
-                ),
-                palette,
-                lambda score=score: readings.neuron_table(entry, worst, score),
-                entry,
-                heading=words,
-            )
-    st.html(figures.cluster_key(len(widths), sum(widths), palette))

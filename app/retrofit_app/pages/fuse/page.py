@@ -12,6 +12,7 @@ from . import (
     going,
     headline,
     history,
+    ingredients,
     lost,
     measured,
     presets,
@@ -49,13 +50,14 @@ def page() -> None:
 
 
 def finished(entry: runs.Entry, entries: list[runs.Entry]) -> None:
-    """The finding, what the networks saw, where something was lost, how good each network is, and everything to take away."""
+    """The finding and what brought it, what the networks saw, what was lost where, how good each is, and what to take away."""
     palette = widgets.palette()
     headline.headline(entry, palette)
     if sentence := runs.other_version(entry):
         st.info(
             f"{escaped(sentence)} To compare, delete it in *Your runs* and run it again.", icon=":material/history:"
         )
+    ingredients.brought(entry, palette)
     show_images = seen.seen(entry, palette)
     lost.lost(entry, palette)
     measured.accuracies(entry, entries, palette)

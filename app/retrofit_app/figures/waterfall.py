@@ -1,0 +1,130 @@
+"""What each ingredient of a fusion brings: the plain average, groups, the fit; and what other groups reach with it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from .drawing import NOTHING, bars, drawn, edge, lettering, note, room, rows
+from .palette import TEXT, Palette
+from .picture import Picture
+from .words import number, share, signed
+
+
+@dataclass(frozen=True)
+class Step:
+    """A row of the waterfall."""
+
+    name: str
+    start: float
+    """In per cent, where its bar begins"""
+    accuracy: float
+    """In per cent, where it ends"""
+    brings: tuple[float, tuple[float, float]] | None = None
+    """Points, and their paired interval of 95 %: to the row above; of a control, to the fused network"""
+    control: bool = False
+    unfitted: float | None = None
+    """Of a control, in per cent without the fit"""
+
+    @property
+    def words(self) -> str:
+        """ "+13.6 (10.0 to 17.3)"; empty where it is compared with nothing."""
+        if self.brings is None:
+            return ""
+        points, (low, high) = self.brings
+        return f"{signed(points)} ({number(low)} to {number(high)})"
+
+
+def waterfall(steps: Sequence[Step], finding: str, palette: Palette) -> Picture:
+    """A bar for each step, from where the one above ends; controls below, from nothing, with a tick where they had no fit.
+
+    Args:
+        steps: the controls last.
+        finding: what they show, in a sentence.
+    """
+    heads = [f"{escape(step.name)}{f'<br>{step.words}' if step.words else ''}" for step in steps]
+    fused = next((step.accuracy for step in reversed(steps) if not step.control), 0.0)
+    # A control's row stands apart from the steps.
+    places = [index + 0.5 * step.control for index, step in enumerate(steps)]
+    fills = [palette.paper if step.control else palette.accent if step.brings else palette.grey for step in steps]
+    outlines = [palette.muted if step.control else NOTHING for step in steps]
+    tips = [
+        f"{escape(step.name)}: {share(step.accuracy)} %" + (f", {step.words}" if step.words else "") for step in steps
+    ]
+    traces = [
+        bars(
+            [step.accuracy - step.start for step in steps],
+            places,
+            "%{customdata}",
+            orientation="h",
+            base=[step.start for step in steps],
+            width=0.6,
+            marker={
+                "color": fills,
+                "line": edge(outlines, 1.5),
+                "pattern": {
+                    "shape": ["/" if step.control or not step.brings else "" for step in steps],
+                    "fillmode": "overlay",
+                    "fgcolor": [palette.grey if step.control else palette.paper for step in steps],
+                    "size": 7,
+                    "solidity": 0.25,
+                },
+            },
+            customdata=tips,
+        ),
+        lettering(  # right of the line that leads down from the fused network, not on it
+            [max(step.accuracy, fused) if step.control else step.accuracy for step in steps],
+            places,
+            [f" <b>{share(step.accuracy)}</b>" for step in steps],
+            textposition="middle right",
+        ),
+    ]
+    shapes = [  # from the end of a step down to the beginning of the next
+        {
+            "type": "line",
+            "x0": after.start,
+            "x1": after.start,
+            "y0": y + 0.3,
+            "y1": y + 0.7,
+            "line": edge(palette.muted),
+        }
+        for y, after in zip(places, steps[1:], strict=False)
+        if not after.control
+    ]
+    controls = [place for place, step in zip(places, steps, strict=True) if step.control]
+    if controls:
+        line = edge(palette.accent, 1, "dot")
+        last = len(steps) - len(controls) - 1
+        shapes.append(
+            {"type": "line", "x0": fused, "x1": fused, "y0": last + 0.3, "y1": controls[-1] + 0.4, "line": line}
+        )
+    ticks = [(place, step.unfitted) for place, step in zip(places, steps, strict=True) if step.unfitted is not None]
+    shapes += [
+        {"type": "line", "x0": at, "x1": at, "y0": place - 0.3, "y1": place + 0.3, "line": edge(palette.ink, 2)}
+        for place, at in ticks
+    ]
+    notes = [
+        note(
+            f"no fit {share(at)}",
+            at,
+            place,
+            palette.ink,
+            xanchor="right",
+            xshift=-3,
+            bgcolor=palette.paper,
+            borderpad=1,
+        )
+        for place, at in ticks
+    ]
+    return drawn(
+        palette,
+        traces,
+        34 + 48 * len(steps),
+        "Waterfall of test accuracy in per cent: "
+        + ", ".join(f"{step.name} {share(step.accuracy)} {step.words}".strip() for step in steps),
+        finding,
+        margin=(room([part for head in heads for part in head.split("<br>")]), 4, 26, 6),
+        shapes=shapes,
+        annotations=notes,
+        xaxis={"range": [0, 112], "tickvals": [0, 50, 100], "ticktext": ["0", "50", "100 %"], "side": "top"},
+        yaxis=rows(palette, tickvals=places, ticktext=heads, tickfont={"size": TEXT, "color": palette.ink}),
+    )

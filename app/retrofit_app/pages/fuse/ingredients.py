@@ -1,0 +1,188 @@
+"""What brought it: a waterfall from the plain average over groups and fit, with controls beside it; measured on request."""
+
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+
+from retrofit_app import runs, widgets
+from retrofit_app.figures import DARK, LIGHT, Palette, escaped, listing, percent
+from retrofit_app.figures.waterfall import Step, waterfall
+from retrofit_app.figures.words import first_up, signed
+from retrofit_app.runs import ingredients
+from retrofit_app.runs.ingredients import AVERAGE, CONTROLS, OWN, Ingredient
+from retrofit_app.runs.words import duration
+from retrofit_app.shell import navigation
+from retrofit_app.shell.errors import guarded
+from retrofit_app.widgets import works
+from retrofit_core.runs.store import COMPARISON, Work, notes_of
+
+NAMES = {"random": "random groups", "same_index": "same-index groups"}
+GROUPS = "+ groups, no fit"
+#: Fits that are made for it: two without and two with, beside the run's own.
+FITS = 5
+
+
+@st.fragment
+@guarded
+def brought(entry: runs.Entry, palette: Palette) -> None:
+    """The waterfall, its measurement while it goes on, or the button that starts it; nothing where there are no ingredients."""
+    if not ingredients.has_some(entry):
+        return
+    st.header("What does each ingredient bring?", anchor=False)
+    work = ingredients.work_of(entry)
+    if work.state == "done":
+        drawn(entry, work, palette)
+    elif work.going:
+        watch(str(work.folder), entry.config["method"], palette is DARK)
+    else:
+        ask(entry, work)
+    navigation.link(
+        "learn",
+        "How does this work?",
+        "The page Learn: averaging, groups and the fit on networks of a few neurons.",
+        at="step=4",
+    )
+
+
+def drawn(entry: runs.Entry, work: Work, palette: Palette) -> None:
+    """The picture and what it is of."""
+    try:
+        steps = steps_of(ingredients.read(work), entry.config["method"])
+    except ValueError as error:
+        st.error(f"The ingredients are not shown: {escaped(error)}")
+        return
+    widgets.chart(
+        "ingredients",
+        lambda colours: waterfall(steps, finding(steps), colours),
+        palette,
+        lambda: table(steps),
+        entry,
+        heading=f"**{escaped(finding(steps))}**",
+        below="",
+    )
+    st.caption(
+        "In brackets: 95 % intervals, paired image by image; of a step against the row above, of a control (hatched) against "
+        "the fused network. A control has the same fit, to groups that know nothing of the neurons; random groups are one draw."
+    )
+
+
+def steps_of(known: list[Ingredient], method: str) -> list[Step]:
+    """The rows of the waterfall: average, groups, fit, controls, as far as each applies to the networks."""
+    found = {(each.groups, each.fitted): each for each in known}
+    path = [
+        (name, found[key])
+        for name, key in (
+            ("Plain average", (AVERAGE, False)),
+            (GROUPS, (OWN, False)),
+            (f"+ fit: {method}", (OWN, True)),
+        )
+        if key in found
+    ]
+    before = [None, *(each for _, each in path)]
+    steps = [
+        Step(name, above.accuracy if above else 0.0, each.accuracy, each.beyond(above) if above else None)
+        for (name, each), above in zip(path, before, strict=False)
+    ]
+    fused = found.get((OWN, True))
+    for groups in CONTROLS:
+        if fused and (control := found.get((groups, True))):
+            without = found.get((groups, False))
+            steps.append(
+                Step(
+                    first_up(NAMES[groups]),
+                    0.0,
+                    control.accuracy,
+                    control.beyond(fused),
+                    control=True,
+                    unfitted=without and without.accuracy,
+                )
+            )
+    return steps
+
+
+def finding(steps: list[Step]) -> str:
+    """What groups and fit bring, and what the fit reaches with the controls' groups."""
+    gains = [
+        f"{'groups bring' if step.name == GROUPS else 'the fit brings'} {signed(step.brings[0])} points"
+        for step in steps
+        if step.brings and not step.control
+    ]
+    reached = [
+        f"to {NAMES[groups]} it reaches {percent(step.accuracy)} ({signed(step.brings[0])} points)"
+        for groups in CONTROLS
+        for step in steps
+        if step.brings and step.name == first_up(NAMES[groups])
+    ]
+    sentences = [" and ".join(gains), f"with the same fit {listing(reached)}" if reached else ""]
+    return " ".join(f"{first_up(sentence)}." for sentence in sentences if sentence)
+
+
+def table(steps: list[Step]) -> pd.DataFrame:
+    """The numbers behind the picture."""
+    return pd.DataFrame(
+        [
+            {
+                "network": step.name,
+                "accuracy %": step.accuracy,
+                "without fit %": step.unfitted,
+                "points": step.brings and step.brings[0],
+                "low": step.brings and step.brings[1][0],
+                "high": step.brings and step.brings[1][1],
+                "compared with": "fused network" if step.control else "row above" if step.brings else "",
+            }
+            for step in steps
+        ]
+    )
+
+
+# --- measuring ------------------------------------------------------------------------------------
+
+
+def ask(entry: runs.Entry, work: Work) -> None:
+    """Why there is nothing yet, and the button that measures it."""
+    if sentence := {
+        "cancelled": "Cancelled before all were measured.",
+        "interrupted": "The worker was ended before all were measured.",
+        "failed": f"Not measured: {runs.error_of(work.folder)}",
+    }.get(work.state):
+        (st.warning if work.state == "cancelled" else st.error)(escaped(sentence))
+    seconds = entry.status.get("seconds")
+    takes = f", about {duration(FITS * seconds)} on the machine of this run" if seconds else ""
+    st.markdown(
+        "The same networks averaged, grouped without a fit, and fitted to random and same-index groups show what groups and fit "
+        f"each bring. That is {FITS} more fusions{takes}."
+    )
+    if st.button("Measure it", key="start-ingredients", icon=":material/play_arrow:"):
+        try:
+            ingredients.begin(entry)
+        except ValueError as error:
+            st.warning(f"Not started: {escaped(error)}")
+            return
+        st.rerun()
+
+
+@st.fragment(run_every=works.POLL)
+@guarded
+def watch(folder: str, method: str, dark: bool) -> None:
+    """Poll until the worker has ended; only this part of the page is drawn again."""
+    work = Work(COMPARISON, Path(folder))
+    if not work.going:
+        st.rerun()
+    notes = notes_of(work.folder)
+    index, total = notes.get("index") or 0, notes.get("total") or 1
+    share = min(index / total, 1.0)
+    works.progress(
+        work.folder,
+        share,
+        f"{str(notes.get('name', 'starting')).rstrip(':').capitalize()}…",
+        "Stops after the current step.",
+        "cancel-ingredients",
+    )
+    if work.has_content:
+        try:
+            steps = steps_of(ingredients.read(work), method)
+        except ValueError:  # it is being written
+            return
+        if steps:
+            works.growing("ingredients", waterfall(steps, "", DARK if dark else LIGHT), "", caption=False)

@@ -1,0 +1,130 @@
+"""What each ingredient of a run brings: shipped with the shipped runs, measured on request for others."""
+
+import dataclasses
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from retrofit_app import bundle, figures, runs
+from retrofit_app.figures.waterfall import waterfall
+from retrofit_app.pages.fuse.ingredients import finding, steps_of, table
+from retrofit_app.runs import ingredients
+from retrofit_core.runs import store
+from retrofit_core.runs.comparison import configurations
+from retrofit_core.runs.store import COMPARISON
+
+from .pages import clean, page_at, words
+from .surveys import noted
+
+SHIPPED = runs.bundle_facts()["runs"]
+
+
+def shipped_entry(name: str = "kf-linear") -> runs.Entry:
+    return runs.read_entry(runs.BUNDLED / name, shipped=True)
+
+
+@pytest.fixture
+def record(runs_folder) -> Path:
+    """A finished run of the user's, without its ingredients."""
+    folder = runs_folder / "mine"
+    shutil.copytree(runs.BUNDLED / "kf-linear", folder, ignore=shutil.ignore_patterns(COMPARISON.folder))
+    return folder
+
+
+def click(page, key: str):
+    return next(widget for widget in page.button if widget.key == key).click().run()
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_run_has_its_ingredients_and_they_agree_with_its_tiles(name):
+    entry = shipped_entry(name)
+    work, networks = ingredients.work_of(entry), entry.metrics["networks"]
+    assert work.state == "done" and all(path.stat().st_size < 1e5 for path in work.folder.iterdir())
+    known = {(each.groups, each.fitted): each for each in ingredients.read(work)}
+    assert len(known) == 7
+    assert known[ingredients.AVERAGE, False].accuracy == networks["average"]["accuracy"]
+    assert known[ingredients.OWN, True].accuracy == networks["fused"]["accuracy"]
+    for each in known.values():
+        assert 100 * each.knows.mean() == pytest.approx(each.accuracy)
+
+
+def test_steps_go_from_the_average_over_groups_to_the_fit_and_controls_are_compared_with_it():
+    steps = steps_of(ingredients.read(ingredients.work_of(shipped_entry())), "KF-Linear")
+    assert [step.name for step in steps] == [
+        "Plain average",
+        "+ groups, no fit",
+        "+ fit: KF-Linear",
+        "Same-index groups",
+        "Random groups",
+    ]
+    for above, step in zip(steps[:2], steps[1:3], strict=True):
+        points, (low, high) = step.brings
+        assert step.start == above.accuracy and points == pytest.approx(step.accuracy - above.accuracy)
+        assert low < points < high
+    assert all(step.brings[0] == pytest.approx(step.accuracy - steps[2].accuracy) for step in steps[3:])
+    picture = waterfall(steps, finding(steps), figures.LIGHT)
+    assert all(figures.number(step.accuracy) in picture.alt for step in steps)
+    assert finding(steps).startswith("Groups bring +55.2 points and the fit brings +13.6 points.")
+    assert table(steps)["compared with"].tolist() == ["", "row above", "row above", "fused network", "fused network"]
+
+
+def test_networks_without_an_average_begin_with_the_groups():
+    known = [each for each in ingredients.read(ingredients.work_of(shipped_entry())) if each.groups == ingredients.OWN]
+    steps = steps_of(known, "KF-Linear")
+    assert [(step.start, step.brings is None) for step in steps] == [(0, True), (steps[0].accuracy, False)]
+    assert finding(steps).startswith("The fit brings +13.6 points")
+
+
+def test_what_is_compared_has_the_runs_own_options_where_they_apply():
+    config = dataclasses.replace(bundle.config("KF-Gradient"), options={"epochs": 3, "restarts": 2, "preset": "paper"})
+    base = ingredients.base_of(config)
+    configs = configurations(base, ingredients.methods_of(config), config.importance)
+    assert [each.method for each in configs] == ["Average"] + ["KF-Linear", "KF-Gradient"] * 3
+    own, control = configs[2].options, configs[4].options
+    assert own == {"preset": "paper", "epochs": 3, "restarts": 2}
+    assert control == {"preset": "paper", "epochs": 3, "grouping": "same_index"}
+    assert configs[1].options == {"preset": "paper", "refit": False, "restarts": 2}
+
+
+@pytest.mark.slow
+def test_a_run_without_them_offers_to_measure_them_and_watches(record, sleeper):
+    page = page_at(run="mine")
+    assert clean(page) and "5 more fusions" in words(page)
+    click(page, "start-ingredients")
+    work = ingredients.work_of(runs.read_entry(record))
+    assert work.going and store.is_going(work.folder)
+    page = page_at(run="mine")
+    assert "cancel-ingredients" in {widget.key for widget in page.button}
+
+
+@pytest.mark.slow
+def test_what_was_stopped_says_so_and_can_be_measured_again(record):
+    folder = ingredients.work_of(runs.read_entry(record)).folder
+    folder.mkdir(parents=True)
+    noted(folder, "failed", "no more memory")
+    page = page_at(run="mine")
+    assert "Not measured: no more memory" in page.error[0].value
+    assert "start-ingredients" in {widget.key for widget in page.button}
+
+
+@pytest.mark.slow
+def test_the_worker_measures_them(record):
+    entry = runs.read_entry(record)
+    ingredients.begin(entry)
+    work = ingredients.work_of(entry)
+    wait_for(work)
+    assert work.state == "done", runs.log_tail(work.folder)
+    ours, shipped = (
+        {(each.groups, each.fitted): each.accuracy for each in ingredients.read(ingredients.work_of(one))}
+        for one in (entry, shipped_entry())
+    )
+    assert ours == pytest.approx(shipped, abs=3)
+    assert [path.name for path in record.parent.iterdir() if path.is_dir()] == ["mine"]  # no runs of their own
+
+
+def wait_for(work: store.Work) -> None:
+    deadline = time.monotonic() + 120
+    while work.going and time.monotonic() < deadline:
+        time.sleep(0.2)
