@@ -10,6 +10,7 @@ from retrofit_app.figures import DARK, LIGHT, headline, landscape_plane, lettere
 from retrofit_app.figures.landscape import (
     PAPER,
     Scale,
+    average_words,
     caption,
     extent_of,
     landscape_surface,
@@ -187,6 +188,18 @@ def test_a_line_shows_its_barrier_as_a_number_and_a_bar(palette):
     assert "<b>barrier 1.12</b>" in {text for trace in picture.figure.data for text in trace.text or ()}
     assert "the loss rises by up to 1.12" in picture.alt and "50\N{NO-BREAK SPACE}% of the way" in picture.alt
     assert "no barrier" in loss_path(invented().paths[1], palette).alt
+
+
+def test_the_plain_average_stands_beside_its_parents():
+    markers = [
+        dataclasses.replace(invented().markers[0], name=name, accuracy=accuracy)
+        for name, accuracy in (("parent 0", 49.6), ("parent 1", 49.2), ("fused", 93.0), ("average", 23.4))
+    ]
+    said = average_words(dataclasses.replace(invented(), markers=markers)).replace("\N{NO-BREAK SPACE}", " ")
+    assert said == "Half way between A and B lies the plain average: 23.4 %, worse than either (A 49.6 %, B 49.2 %)."
+    better = [*markers[:3], dataclasses.replace(markers[3], accuracy=60.0)]
+    assert "better than either" in average_words(dataclasses.replace(invented(), markers=better))
+    assert average_words(dataclasses.replace(invented(), markers=markers[:3])) == ""
 
 
 def test_words_say_what_was_found_and_how_it_was_measured():

@@ -46,6 +46,8 @@ def test_a_shipped_run_shows_its_landscape_before_any_click(runs_folder):
     page = open_page()
     assert clean(page) and len(pictures(page)) == 3
     assert "The highest barrier lies between" in words(page)
+    assert "Half way between A and B lies the plain average: 23.4" in words(page)
+    assert "on all 359 test images, as on Fuse, the average has 24.2" in words(page)
     for fact in (
         "15 × 15 points, 256 images of digits (test), seed 0",
         "No BatchNorm",

@@ -15,6 +15,8 @@ from retrofit_app.address.rule import understood
 from retrofit_app.figures.counterparts import counterparts
 from retrofit_app.figures.marks import ALONE, OTHER
 from retrofit_app.models import activity, sources
+from retrofit_app.pages.learn import page as learn
+from retrofit_app.pages.levels.page import LEARNED
 from retrofit_app.widgets import pictures, readings
 from retrofit_core.runs.store import worker_of
 from retrofit_core.runs.worker import CHILDREN
@@ -70,6 +72,15 @@ def test_every_step_of_every_level_can_be_shown(record, step):
         assert clean(page), [element.value for element in [*page.error, *page.warning]]
         page.button(key="go-next").click().run()
     assert page.button(key="go-next").disabled and page.query_params["level"] == "classifier"
+
+
+def test_every_step_leads_to_its_explanation_and_back(record):
+    assert set(LEARNED) == set(STEPS) == set(learn.STEPS)
+    for name, step in (("levels", "fit"), ("learn", "")):
+        page = page_at(name, run="analysed", **({"step": step} if step else {}))
+        links = [link.proto.query_string for link in page.get("page_link")]
+        shown = ["at=step%3D7"] if step else [f"step={each}" for each in STEPS]
+        assert all(any(part in link and "run=analysed" in link for link in links) for part in shown)
 
 
 def test_a_press_counts_from_where_the_last_one_went_whatever_the_list_of_levels_still_shows(record):

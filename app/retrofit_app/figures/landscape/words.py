@@ -1,5 +1,6 @@
 """A landscape in words: networks, losses, places, and the finding of one."""
 
+import re
 from math import isfinite
 from typing import Any
 
@@ -33,6 +34,24 @@ def headline(survey: Any) -> str:
     if least is not worst:
         text += f" The lowest, {loss_words(least.barrier)}, lies between {lettered(least.first)} and {lettered(least.last)}."
     return text
+
+
+def average_words(survey: Any) -> str:
+    """How good the plain average is beside the parents that it lies between; empty where it is not among the networks."""
+    known = {marker.name: marker.accuracy for marker in survey.markers}
+    parents = [name for name in known if re.fullmatch(r"parent \d+", name)]
+    if "average" not in known or len(parents) < 2:
+        return ""
+    average, alone = known["average"], [known[name] for name in parents]
+    where = (
+        f"Half way between {listing([short(name) for name in parents])}" if len(parents) == 2 else "Amid the parents"
+    )
+    if average < min(alone):
+        rank = "worse than either" if len(parents) == 2 else "worse than all"
+    else:
+        rank = "better than either" if average > max(alone) and len(parents) == 2 else "no worse than the worst"
+    each = ", ".join(f"{short(name)} {percent(value)}" for name, value in zip(parents, alone, strict=True))
+    return f"{where} lies the plain average: {percent(average)}, {rank} ({each})."
 
 
 def loss_words(value: float) -> str:

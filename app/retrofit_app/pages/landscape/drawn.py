@@ -11,6 +11,7 @@ from retrofit_app.figures import Palette, escaped, headline, landscape_plane, lo
 from retrofit_app.figures.landscape import (
     KINDS,
     Scale,
+    average_words,
     caption,
     landscape_surface,
     loss_words,
@@ -19,6 +20,7 @@ from retrofit_app.figures.landscape import (
     place_words,
     short,
 )
+from retrofit_app.shell import navigation
 from retrofit_core.runs.store import Work
 
 from . import parameters, readings
@@ -44,8 +46,16 @@ def landscape(
     scale = readings.scale(survey, look.scale, likes)
     paths = paths_of(survey)
     point = point_of(survey, look.point)
-    if survey.paths:
-        st.markdown(f"**{escaped(headline(survey))}**")
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="landscape-finding"):
+        average = average_words(survey)
+        st.markdown(f"**{escaped(average or headline(survey))}**", width="stretch")
+        navigation.link(
+            "learn", "What is this?", "The page Learn shows on small networks why averaging fails.", at="step=2"
+        )
+    every = "Every point of the plane is a network, too: a mixture of the three."
+    st.markdown(
+        escaped(" ".join(filter(None, [every, other_images(entry, survey), headline(survey) if average else ""])))
+    )
     controls(paths, likes, look, chooser)
     columns = st.columns(2, gap="small")
     for column, kind in zip(columns, KINDS, strict=True):
@@ -67,6 +77,18 @@ def landscape(
         line(entry, palette, survey, int(look.path))
     with right:
         flatness(entry, survey)
+
+
+def other_images(entry: runs.Entry, survey: Any) -> str:
+    """What Fuse says of the average, where the landscape was measured on other images."""
+    known = entry.metrics.get("networks", {}).get("average")
+    facts = survey.facts
+    if known is None or (facts["split"] == "test" and facts["images"] >= known["samples"]):
+        return ""
+    return (
+        f"All numbers here are of {facts['images']:,} images ({facts['split']}); on all {known['samples']:,} test images, as on "
+        f"Fuse, the average has {percent(known['accuracy'])}."
+    )
 
 
 def point_of(survey: Any, text: str) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ import streamlit as st
 from retrofit_app import runs, widgets
 from retrofit_app.address import session
 from retrofit_app.figures import Palette, escaped, fitted
-from retrofit_app.shell import picker
+from retrofit_app.shell import navigation, picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.shell.style import stylesheet
 from retrofit_app.widgets import copies, neurons, pictures, readings
@@ -20,6 +20,9 @@ from .parameters import LEVELS, Where
 from .reading import how_to_read
 from .steps import DRAWN
 from .view import NETWORK, View
+
+#: Where the page Learn explains each step.
+LEARNED = {"activations": "step=3", "importance": "step=5", "grouping": "step=4", "targets": "step=6", "fit": "step=7"}
 
 
 def page() -> None:
@@ -181,6 +184,12 @@ def level(
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="facts"):
             st.markdown(stepper.facts(entry, overview, index), width="stretch")
             how_to_read(view, overview, where.step)
+            navigation.link(
+                "learn",
+                "What is this?",
+                f"The page Learn explains {where.step} on small networks.",
+                at=LEARNED[where.step],
+            )
         if analysed is None:
             analysing.panel(entry)
     DRAWN[where.step](view)
