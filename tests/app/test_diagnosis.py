@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from retrofit_app.figures.diagnosis import diagnosis, largest_loss, worst_level
+from retrofit_app.figures.diagnosis import AVERAGED, diagnosis, largest_loss, worst_level
 from tests.marks import each_case
 
 
@@ -22,16 +22,17 @@ THREE = levels((0.02, 0.0), (0.10, 0.05), (0.20, 0.0))
 def test_a_clear_loss_is_told_with_its_interval_and_its_cause():
     text = diagnosis(THREE, [90.0, 89.0, 70.0, 70.0], 1000).replace("\N{NO-BREAK SPACE}", " ")
     margin = 196 * ((0.89 * 0.11 + 0.7 * 0.3) / 1000) ** 0.5
-    assert text.startswith(f"Level 2 (layer1) loses 19.0 ± {margin:.1f} points of accuracy; its error is 15.0 %")
-    assert "67 % of that grouping: neurons of a group are not alike." in text and "clusters" not in text
-    assert "approximation: the fit does not reach" in diagnosis(
-        levels((0.0, 0.1), (0.0, 0.0)), [90.0, 50.0, 50.0], 1000
-    )
+    assert text.startswith(f"Level 2 (layer1) loses 19.0 ± {margin:.1f} points of accuracy. Its error is 15.0 %")
+    assert "67 % of it from grouping: the neurons of a group are not alike." in text and "clusters" not in text
+    missed, accuracy = ((0.0, 0.1), (0.0, 0.0)), [90.0, 50.0, 50.0]
+    assert "all of it from approximation: the fit misses its targets" in diagnosis(levels(*missed), accuracy, 1000)
+    averaged = diagnosis(levels(*missed, form=AVERAGED), accuracy, 1000)
+    assert "the weights are averaged, not fitted" in averaged and "the fit" not in averaged
 
 
 @pytest.mark.parametrize(
     ("after", "says"),
-    [(75.0, "of which level 3 regains 5.0"), (95.0, "all of which level 3 regains"), (60.0, "accuracy; ")],
+    [(75.0, "; level 3 regains 5.0 of them."), (95.0, "; level 3 regains all of them."), (60.0, "of accuracy. Its")],
 )
 def test_what_the_next_level_regains_is_told(after, says):
     assert says in diagnosis(THREE, [90.0, 90.0, 70.0, after], 1000)
@@ -39,7 +40,11 @@ def test_what_the_next_level_regains_is_told(after, says):
 
 def test_a_level_with_a_small_error_is_not_said_to_lose_by_it():
     text = diagnosis(THREE, [90.0, 60.0, 60.0, 60.0], 1000)
-    assert "does not explain that: level 3 (layer2) has 20.0" in text and "grouping" not in text
+    assert (
+        "Its own error is small: 2.0" in text
+        and "Level 3 (layer2) has the largest, 20.0" in text
+        and "grouping" not in text
+    )
 
 
 def test_a_loss_within_chance_is_none():
@@ -54,7 +59,7 @@ def test_a_loss_within_chance_is_none():
 def test_without_a_loss_or_a_measurement_the_errors_are_told():
     assert diagnosis(THREE, [80.0, 80.0, 81.0, 81.0], 1000).startswith("No level loses accuracy. Level 3 (layer2)")
     assert diagnosis(THREE, [], 0).startswith("Level 3 (layer2) has the largest error: 20.0")
-    assert "by grouping alone" in diagnosis(levels((0.1, 0.0), form="aligned"), [], 0)
+    assert "all of it from grouping" in diagnosis(levels((0.1, 0.0), form="aligned"), [], 0)
 
 
 @each_case("accuracy", [[], [80.0] * 4, [96.0, 95.0, 93.0, 93.0], [90.0, 60.0, 60.0, 60.0]])

@@ -1,6 +1,7 @@
 """The Levels page's logic, without a browser."""
 
 import json
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -18,6 +19,7 @@ from retrofit_app.models import activity, sources
 from retrofit_app.pages.learn import page as learn
 from retrofit_app.pages.levels.page import LEARNED
 from retrofit_app.widgets import pictures, readings
+from retrofit_core.runs.record import checksums
 from retrofit_core.runs.store import worker_of
 from retrofit_core.runs.worker import CHILDREN
 
@@ -172,12 +174,30 @@ def test_what_is_drawn_around_among_many_neurons_fits_into_the_address():
     assert understood(neurons.parameter("pick", 2), text) == (text, "")
 
 
-def test_picks_stay_at_another_level_and_score(record):
-    page = open_page(run="analysed", level="features.0", pick="A3.B1")
-    page.button(key="go-next").click().run()
+def test_picks_stay_under_another_score_and_go_with_their_level(record):
+    """The same numbers are other neurons at another level."""
+    page = open_page(run="analysed", level="features.0", pick="A3.B1", mark="A3")
+    page.selectbox(key="levels-score").set_value("uniform").run()
     assert page.query_params["pick"] == "A3.B1" and "2 neurons picked" in words(page)
-    again = open_page(run="analysed", level="features.2", score="uniform", pick="A3.B1")
-    assert "2 neurons picked" in words(again)
+    page.button(key="go-next").click().run()
+    assert page.selectbox(key="levels-level").value == "features.2"
+    assert set(page.query_params).isdisjoint({"pick", "mark"})
+    page.query_params["pick"] = "A3.B1"
+    page.run().selectbox(key="levels-level").set_value("classifier").run()
+    assert page.query_params["level"] == "classifier" and "pick" not in page.query_params
+
+
+def test_a_run_without_a_fit_does_not_speak_of_one(record):
+    result = json.loads((record / "result.json").read_text())
+    result["config"]["refit"] = False
+    (record / "result.json").write_text(json.dumps(result))
+    status = json.loads((record / "status.json").read_text())
+    status["checksums"] |= checksums(record, ["result.json"])
+    (record / "status.json").write_text(json.dumps(status))
+    page = open_page(run="analysed", level="classifier", step="fit")
+    assert clean(page) and "Nothing is fitted in this run" in words(page)
+    assert "that a fit could remove" in words(page)
+    assert not re.search("ridge|closed form|the fit misses", words(page), re.IGNORECASE)
 
 
 def test_home_and_end_and_the_switch_for_shortcuts(record):
@@ -260,7 +280,11 @@ def test_two_groupings_stand_side_by_side_with_their_index(record):
     headings = [f"{picture['name']}{picture['note']}" for picture in drawn(page)["pictures"]]
     labels = readings.record(runs.read_entry(record)).analysis.levels[0].labels
     index = adjusted_rand_score(labels["uniform"][0], labels["conductance"][0])
-    assert headings == ["Uniform", f"Conductance · ARI {figures.number(index, 2)} to the left one"]
+    mean = "; 0.40 on average over seeds"  # what the cell of the matrix says
+    assert headings == ["Uniform", f"Conductance · ARI {figures.number(index, 2)} to the left one{mean}"]
+    specs = [json.loads(chart.proto.spec) for chart in page.get("plotly_chart")]
+    shapes = next(spec["layout"]["shapes"] for spec in specs if spec["data"][0]["type"] == "heatmap")
+    assert [(shape["x0"], shape["y0"]) for shape in shapes] == [(0.52, -0.48), (-0.48, 0.52)]  # both of its cells
     seeds = open_page(run="analysed", level="features.0", pair="uniform-uniform")
     first, second = drawn(seeds)["pictures"]
     assert first["note"].startswith(", the run’s seed") and second["note"].startswith(", other seed 1")

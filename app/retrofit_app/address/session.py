@@ -107,7 +107,16 @@ class Scope:
         self._show(values)
         _write({self: (list(every.values()), self._address(values)[1])})
 
-    def changed(self, name: str, read: Callable[[Any], Any] = lambda value: value) -> None:
+    def knows(self, name: str) -> bool:
+        """Whether the page has read a parameter of this name yet."""
+        return name in self._memory().parameters
+
+    def changed(
+        self,
+        name: str,
+        read: Callable[[Any], Any] = lambda value: value,
+        change: Callable[[Any], None] | None = None,
+    ) -> None:
         """A widget's callback: write its new value. A control that was emptied keeps its old value.
 
         So does a control that arrives with a press of a key or button: the browser sends all controls with every press, and
@@ -117,16 +126,24 @@ class Scope:
         pressed = any(on for key, on in st.session_state.items() if str(key).startswith(BUTTON))
         if value is None or pressed:
             st.session_state[self.key(name)] = self.current(name)
+        elif change is not None:
+            change(read(value))
         else:
             self.change(**{name: read(value)})
 
-    def control(self, name: str, read: Callable[[Any], Any] = lambda value: value) -> dict[str, Any]:
+    def control(
+        self,
+        name: str,
+        read: Callable[[Any], Any] = lambda value: value,
+        change: Callable[[Any], None] | None = None,
+    ) -> dict[str, Any]:
         """What makes a widget the control of a parameter: its key and its callback.
 
         Args:
             read: makes the parameter's value of the widget's.
+            change: writes it, where others change with it.
         """
-        return {"key": self.key(name), "on_change": self.changed, "args": (name, read)}
+        return {"key": self.key(name), "on_change": self.changed, "args": (name, read, change)}
 
     def move(self, **values: Any) -> None:
         """Write parameters into the address alone, which then wins over the widgets. For the middle of a page, whose

@@ -9,7 +9,7 @@ from .agreement import agreement_matrix, agreement_words, cluster_sizes, title
 from .classes import class_grid
 from .clusters import cluster_key, clusters
 from .counterparts import flow
-from .diagnosis import fitted, worst_level
+from .diagnosis import AVERAGED, fitted, worst_level
 from .errors import errors_scatter
 from .fits import group_words, loss_curve, loss_plane, residual_bars, stream_words
 from .landscape import headline, landscape_plane, loss_path

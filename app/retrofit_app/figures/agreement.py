@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from .drawing import axis, bars, cell_words, cells, drawn, hatched, named, rows, targets
+from .drawing import NOTHING, axis, bars, cell_words, cells, drawn, edge, hatched, named, rows, targets
 from .neurons import Neurons
 from .palette import LIGHT, Palette
 from .picture import Picture
 from .words import number, percent
 
+TINTED = 0.2  # of an adjusted Rand index, below which the whole range of tints is not used
 #: Sizes of clusters that share a bar.
 SIZES = ((1, 1), (2, 2), (3, 3), (4, 4), (5, 8), (9, 16), (17, 32), (33, 64), (65, 10**9))
 
@@ -22,11 +23,12 @@ def title(score: str) -> str:
     return IMPORTANCE[score].title if score in IMPORTANCE else score
 
 
-def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette) -> Picture:
+def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette, chosen: str = "") -> Picture:
     """Adjusted Rand indices of the scores' groupings; on the diagonal the index between seeds of one score, the floor.
 
     Args:
         agreement: rows of `LevelAnalysis.agreement`.
+        chosen: the two scores, as in "uniform-deeplift", whose cells have a frame; "" for none.
     """
     names = list(dict.fromkeys(row["first"] for row in agreement) | dict.fromkeys(row["second"] for row in agreement))
     table = {frozenset((row["first"], row["second"])): row for row in agreement}
@@ -41,17 +43,24 @@ def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette) -> P
             spread = "" if row["least"] == row["most"] else f"<br>{number(row['least'], 2)}–{number(row['most'], 2)}"
             below = "<br>its seeds" if i == j else f"<br>seeds: {number(_floor(table, first, second), 2)}"
             text[i][j] = f"<b>{number(row['mean'], 2)}</b>{spread if i == j else ''}{below}"
-    colours = (palette.paper, "#BFE0DD") if palette is LIGHT else ("#232320", "#1F5B58")
+    # Over the range of these values: near each other as they often are, all would have one tint.
+    low = float(np.nanmin(values))
+    high = max(float(np.nanmax(values)), low + TINTED)
     titles, places = [title(name) for name in names], [(i, j) for i in range(len(names)) for j in range(len(names))]
+    frame = {"type": "rect", "line": edge(palette.ink, 3), "fillcolor": NOTHING}
+
+    def pair(place: tuple[int, int]) -> str:
+        return f"{names[min(place)]}-{names[max(place)]}"
+
     traces = [
-        cells(values, colours, 1, text, 3),
+        cells(values, shades(palette), high, text, 3, zmin=low),
         cell_words(text, [[palette.ink] * len(names)] * len(names)),
         targets(  # a heat map cannot be picked
             [j for _, j in places],
             [i for i, _ in places],
             66,
             [f"{titles[i]}, {titles[j]}: {text[i][j]}<br>click: side by side" for i, j in places],
-            customdata=[[f"{names[min(place)]}-{names[max(place)]}"] for place in places],
+            customdata=[[pair(place)] for place in places],
             cliponaxis=False,
         ),
     ]
@@ -63,9 +72,19 @@ def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette) -> P
         agreement_words(agreement),
         margin=(4, 4, 28, 4),
         clickmode="event+select",
+        shapes=[
+            {**frame, "x0": j - 0.48, "x1": j + 0.48, "y0": i - 0.48, "y1": i + 0.48}
+            for i, j in places
+            if pair((i, j)) == chosen
+        ],
         xaxis=named(palette, titles, side="top"),
         yaxis=rows(palette, titles, automargin=True, ticklabelstandoff=0),
     )
+
+
+def shades(palette: Palette) -> tuple[str, str]:
+    """Of the matrix: least and most, both light enough (or dark) for the page's own lettering."""
+    return ("#F7F7F4", "#A9CBE8") if palette is LIGHT else ("#232320", "#2B4E6E")
 
 
 def agreement_words(agreement: Sequence[dict[str, Any]]) -> str:
@@ -81,18 +100,18 @@ def agreement_words(agreement: Sequence[dict[str, Any]]) -> str:
     floor = min((table[frozenset((name,))] for name in (row["first"], row["second"])), key=lambda pair: pair["mean"])
     if floor["least"] >= 1:
         return (
-            f"{first} and {second} agree least, with {number(row['mean'], 2)}; this grouping has no randomness, so all of "
-            "the difference comes from the scores."
+            f"{first} and {second} agree least, with {number(row['mean'], 2)}. This grouping has no randomness, so the whole "
+            "difference comes from the scores."
         )
     seeds = f"{number(floor['mean'], 2)} ({number(floor['least'], 2)} to {number(floor['most'], 2)})"
     if row["mean"] >= floor["least"]:
         return (
-            f"{first} and {second} agree least, with {number(row['mean'], 2)}, but two seeds of one score agree no better: "
-            f"{seeds}. Not distinguishable from starting the clustering again."
+            f"{first} and {second} agree least, with {number(row['mean'], 2)}. Two seeds of one score agree no better, with "
+            f"{seeds}, so this may be the chance of another start."
         )
     return (
-        f"{first} and {second} agree least, with {number(row['mean'], 2)}; two seeds of one score agree with {seeds}, so "
-        "these scores do group differently."
+        f"{first} and {second} agree least, with {number(row['mean'], 2)}. Two seeds of one score agree better, with {seeds}, "
+        "so these scores do group differently."
     )
 
 

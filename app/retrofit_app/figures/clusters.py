@@ -138,7 +138,7 @@ def _marks(look: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, p
         "markers",
         # One text a mark: Plotly copies every list several times, and lists of numbers for a template take it longer.
         [
-            f"neuron {name}{'' if within else ', off-scale'}<br>cluster {cluster}, {members} members<br>"
+            f"neuron {name}{'' if within else ', outside the frame'}<br>cluster {cluster}, {members} members<br>"
             f"importance {weight:.3g} × mean<br>{distance:.3g} from its centroid"
             for name, within, cluster, members, weight, distance in facts
         ],
@@ -163,7 +163,7 @@ def cluster_key(parents: int, neurons: int, palette: Palette) -> str:
         shapes,
         f"area: importance ÷ mean{areas}",
         f"{_dot(0.7, palette.ink, palette.ink)}largest cluster",
-        f"{''.join(_dot(0.7, hue, palette.outline) for hue in palette.clusters)}next five, the same everywhere",
+        f"{''.join(_dot(0.7, hue, palette.outline) for hue in palette.clusters)}next five, in the same colour in every picture",
         f"{_dot(0.7, palette.grey, palette.outline)}other clusters",
         f"{_dot(0.7, palette.paper, palette.grey)}alone",
     ]

@@ -41,15 +41,16 @@ def counterparts(reference: Neurons, grouped: Neurons) -> np.ndarray:
 
 
 def flow(reference: Neurons, grouped: Neurons) -> str:
-    """Where the members of the densest cluster went: "63 → 81: 40 stayed, 23 left, 41 joined"."""
+    """Where the members of the largest cluster are in another grouping: "40 of 63 members stay together, joined by 41 others"."""
     if reference.densest is None:
         return "no cluster to follow"
     first = np.flatnonzero(counterparts(reference, grouped) == 0)
     before = reference.labels == reference.densest
     if not len(first):
-        return f"{before.sum()}, now spread over {len(np.unique(grouped.labels[before]))} clusters"
+        return f"the {before.sum()} members are spread over {len(np.unique(grouped.labels[before]))} groups"
     after = grouped.labels == first[0]
-    stayed = int((before & after).sum())
-    return (
-        f"{before.sum()} → {after.sum()}: {stayed} stayed, {before.sum() - stayed} left, {after.sum() - stayed} joined"
-    )
+    together = int((before & after).sum())
+    others = int(after.sum()) - together
+    whole = "all" if together == before.sum() else f"{together} of"
+    beside = f", joined by {others} other{'' if others == 1 else 's'}" if others else ""
+    return f"{whole} {before.sum()} members stay together{beside}"

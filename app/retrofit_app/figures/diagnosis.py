@@ -9,6 +9,9 @@ import numpy as np
 from .noise import difference
 from .words import first_up, number, percent
 
+#: The form of levels whose weights are means of the parents' weights, where the fit was switched off.
+AVERAGED = "averaged"
+
 
 @dataclass(frozen=True)
 class Loss:
@@ -64,18 +67,19 @@ def diagnosis(table: Any, accuracy: Sequence[float], images: int) -> str:
         return f"No level loses accuracy. {_error_words(table, worst)}"
     if not loss.clear:
         within = (
-            f"within chance (±\N{NO-BREAK SPACE}{number(loss.margin)} on {images:,} images)" if images else "unclear"
+            f"may be chance (±\N{NO-BREAK SPACE}{number(loss.margin)} on {images:,} images)"
+            if images
+            else "may be chance, because the number of images is unknown"
         )
         return (
             f"No level clearly loses accuracy: the largest drop, {number(loss.points)} points at {_named(table, loss.level)}, "
-            f"is {within}. {_error_words(table, worst)}"
+            f"{within}. {_error_words(table, worst)}"
         )
-    whole = f"all of which level {worst + 2} regains"
-    part = f"of which level {worst + 2} regains {number(loss.regained)}"
-    regained = f", {whole if loss.regained >= loss.points else part}" if loss.regained else ""
+    amount = "all of them" if loss.regained >= loss.points else f"{number(loss.regained)} of them"
+    regained = f"; level {worst + 2} regains {amount}" if loss.regained else ""
     return (
         f"{first_up(_named(table, worst))} loses {number(loss.points)}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{number(loss.margin)} "
-        f"points of accuracy{regained}; {_cause(table, worst)}"
+        f"points of accuracy{regained}. {_cause(table, worst)}"
     )
 
 
@@ -104,7 +108,7 @@ def is_measured(table: Any, accuracy: Sequence[float]) -> bool:
 
 
 def fitted(table: Any) -> bool:
-    """Whether any level was fitted; methods that only align neurons have no targets to miss."""
+    """Whether any level has targets to miss; methods that only align neurons have none."""
     return set(table["form"]) != {"aligned"}
 
 
@@ -115,23 +119,31 @@ def _cause(table: Any, level: int) -> str:
     if errors[level] < np.median(errors):
         largest = int(np.argmax(errors))
         return (
-            f"its own error, {error} of its neurons' energy, does not explain that: {_named(table, largest)} has "
+            f"Its own error is small: {error} of its neurons' energy. {first_up(_named(table, largest))} has the largest, "
             f"{percent(errors[largest])}."
         )
-    grouped = row["grouping share"] >= row["approximation share"]
-    part = 100 * max(row["grouping share"], row["approximation share"]) / max(errors[level] / 100, 1e-300)
-    cause = (
-        "grouping: neurons of a group are not alike" if grouped else "approximation: the fit does not reach its targets"
-    )
-    return f"its error is {error} of its neurons' energy, {percent(part, 0)} of that {cause}."
+    if row["grouping share"] >= row["approximation share"]:
+        part, cause = _part(table, level, "grouping"), "grouping: the neurons of a group are not alike"
+    else:
+        missed = "the weights are averaged, not fitted" if row["form"] == AVERAGED else "the fit misses its targets"
+        part, cause = _part(table, level, "approximation"), f"approximation: {missed}"
+    return f"Its error is {error} of its neurons' energy, {part} from {cause}."
+
+
+def _part(table: Any, level: int, kind: str) -> str:
+    """How much of a level's error is of one kind: "all of it", "67 % of it"."""
+    row = table.iloc[level]
+    part = 100 * row[f"{kind} share"] / max(row["grouping share"] + row["approximation share"], 1e-300)
+    if 0.5 <= part < 99.5:
+        return f"{percent(part, 0)} of it"
+    return f"{'' if part in (0, 100) else 'almost '}{'all' if part > 50 else 'none'} of it"
 
 
 def _error_words(table: Any, level: int) -> str:
-    row, error = table.iloc[level], errors_of(table)[level]
-    how = f"{percent(100 * row['grouping share'] / max(error / 100, 1e-300), 0)} of that by grouping"
+    how = _part(table, level, "grouping") if fitted(table) else "all of it"
     return (
-        f"{first_up(_named(table, level))} has the largest error: {percent(error)} of its neurons' energy, "
-        f"{how if fitted(table) else 'by grouping alone'}."
+        f"{first_up(_named(table, level))} has the largest error: {percent(errors_of(table)[level])} of its neurons' energy, "
+        f"{how} from grouping."
     )
 
 

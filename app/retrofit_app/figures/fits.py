@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from .diagnosis import AVERAGED
 from .drawing import BARE, axis, bars, colour_key, drawn, edge, hatched, line, log_ticks, mark, rows, scatter
 from .markdown import escaped
 from .palette import CIVIDIS, HALO, SHAPES, Palette
@@ -12,14 +13,13 @@ from .picture import Picture
 from .words import lettered, listing, number, percent
 
 GRID = 61
-RIDGE = (
-    "the ridge, a price on large weights, holds the fit back so that it does not follow these few samples too closely."
-)
+RIDGE = "the ridge penalty on large weights keeps the fit away from it, so that it does not follow these few samples too closely."
 #: Why a fit is not at the lowest point, by its form.
 SHORT = {
     "primal": RIDGE,
     "dual": RIDGE,
-    "gradient": "gradient descent does not go all the way there: it keeps the weights that do best on rows set aside.",
+    "gradient": "gradient descent does not go all the way there: it keeps the weights that do best on the rows set aside.",
+    AVERAGED: "nothing is fitted here: these weights are means of the parents' weights.",
 }
 
 
@@ -50,7 +50,7 @@ def loss_curve(curve: Sequence[dict[str, Any]], palette: Palette, *, log: bool =
         ],
         320,
         f"Lines of the fit's loss over epochs, {'logarithmic' if log else 'linear'}",
-        f"{epochs[-1]} epochs of gradient descent: the loss on rows set aside falls from {float(curve[0]['validation']):.3g} "
+        f"{epochs[-1]} epochs of gradient descent: the loss on the rows set aside falls from {float(curve[0]['validation']):.3g} "
         f"to {float(curve[best]['validation']):.3g}; epoch {epochs[best]} is kept.",
         xaxis=axis("epoch"),
         yaxis=axis(
@@ -72,24 +72,24 @@ def group_words(level: Any) -> str:
     if "heads" in level.grouping:
         heads = level.grouping["heads"]
         pairs = "; ".join(
-            f"{number + 1} of {' and '.join(str(j + 1) for j, group in enumerate(heads) if group == number)}"
+            f"{number + 1} combines {' and '.join(str(j + 1) for j, group in enumerate(heads) if group == number)}"
             for number in sorted(set(heads))
         )
         return (
-            "It makes queries, keys or values. Heads are grouped by what they attend to (fused head "
-            f"{pairs} of the parents' heads, counted on through all parents). Within a head neurons have no counterparts, "
-            "for any basis gives the same attention: the fused head keeps the directions that matter most. A neuron is shown in "
-            "the group in which it weighs most; the errors say what can be read back of it from its whole head."
+            "This level makes queries, keys or values. Its heads are grouped by what they attend to (fused head "
+            f"{pairs} of the parents' heads, numbered through all parents). Neurons within a head have no counterparts, "
+            "because any basis gives the same attention, so the fused head keeps the directions that matter most. Each neuron "
+            "is shown in the group in which it weighs most; the errors say how much of it can be recovered from its whole head."
         )
     if "parts" in level.grouping:
         return (
-            f"Its neurons lie in the {level.grouping['parts']} parts of a grouped convolution. The parents' parts are matched as "
-            "wholes, by what their neurons span; then neurons are grouped within matched parts."
+            f"Its neurons lie in the {level.grouping['parts']} parts of a grouped convolution. Whole parts of the parents are "
+            "matched first, by what their neurons span; neurons are then grouped within matched parts."
         )
     if "kinds" in level.grouping:
         return (
-            f"Its neurons are of {level.grouping['kinds']} kinds that cannot change places with each other: each kind is grouped "
-            "by itself."
+            f"Its neurons are of {level.grouping['kinds']} kinds that cannot change places with each other, so each kind is "
+            "grouped by itself."
         )
     if level.stream and level.stream != level.name:
         return f"It writes to the residual stream that begins at **{escaped(level.stream)}**, and shares its grouping."
@@ -103,35 +103,39 @@ def stream_words(level: Any) -> str:
         level: a `LevelReport`.
     """
     if level.stream and level.stream == level.name:
-        return "Here a residual stream begins: this grouping holds for all levels that write to it."
+        return "A residual stream begins here: all levels that write to it share this grouping."
     if not level.stream or np.isnan(level.missing_error):
         return ""
     before, after = (
         percent(100 * error / (level.energy or 1.0)) for error in (level.missing_error, level.approximation_error)
     )
     return (
-        f"Its layers were fitted to what the stream lacked of its target: {before} of the neurons' energy without them, {after} "
-        "with them."
+        f"Its layers are fitted to what the stream still lacks of its target: {before} of the neurons' energy before them, "
+        f"{after} after them."
     )
 
 
-def residual_bars(level: Any, palette: Palette) -> Picture:
-    """What a fit leaves: the part that no affine level could reach, and what is above it.
+def residual_bars(level: Any, palette: Palette, form: str = "primal") -> Picture:
+    """What a level loses: to grouping, the part that no affine level could avoid, and what is above it.
 
     Args:
         level: a `LevelReport`.
+        form: that of its row in `readings.Overview`.
     """
     energy = level.energy or 1.0
     approximation, unavoidable = 100 * level.approximation_error / energy, 100 * level.unavoidable_error / energy
-    losses = {"grouping": (100 * level.grouping_error / energy, palette.grouping, "")}
+    losses = {"grouping": (100 * level.grouping_error / energy, palette.grouping, "", "to grouping")}
     if np.isnan(unavoidable):
-        losses["approximation"] = approximation, palette.approximation, "/"
+        losses["approximation"] = approximation, palette.approximation, "/", "to approximation"
     else:
         unavoidable = min(unavoidable, approximation)
-        losses["out of reach for any weights"] = unavoidable, palette.grey, "x"
-        losses["left by the ridge"] = approximation - unavoidable, palette.approximation, "/"
-    shares, colours, patterns = (list(each) for each in zip(*losses.values(), strict=True))
-    words = listing([f"{name} {percent(value)}" for name, value in zip(losses, shares, strict=True)])
+        losses["unavoidable"] = unavoidable, palette.grey, "x", "that no weights could avoid"
+        name, why = (
+            ("not fitted", "that a fit could remove") if form == AVERAGED else ("ridge penalty", "to the ridge penalty")
+        )
+        losses[name] = approximation - unavoidable, palette.approximation, "/", why
+    shares, colours, patterns, reasons = (list(each) for each in zip(*losses.values(), strict=True))
+    words = listing([f"{percent(value)} {why}" for value, why in zip(shares, reasons, strict=True)])
     return drawn(
         palette,
         [
@@ -149,7 +153,7 @@ def residual_bars(level: Any, palette: Palette) -> Picture:
         ],
         60 + 52 * len(losses),
         f"Bars of what this level loses: {words}",
-        caption=f"What this level loses: {words}.",
+        caption=f"This level loses {words}.",
         margin=(4, 4, 8, 44),
         xaxis=axis("% of the neurons' energy", range=[0, max(max(shares) * 1.45, 1e-6)]),
         yaxis=rows(palette, automargin=True, ticklabelstandoff=0),
@@ -161,7 +165,7 @@ def loss_plane(plane: dict[str, Any], palette: Palette, form: str = "primal") ->
 
     Args:
         plane: `LevelAnalysis.plane` with a "quadratic".
-        form: `LevelReport.form`: what kept the fit from the lowest point.
+        form: what kept the fit from the lowest point; see `residual_bars`.
     """
     marks = plane["marks"]
     xs, ys = np.array([mark["x"] for mark in marks]), np.array([mark["y"] for mark in marks])
@@ -206,7 +210,7 @@ def loss_plane(plane: dict[str, Any], palette: Palette, form: str = "primal") ->
     finding += f"{listing([f'{name} {loss}' for name, loss in named])}."
     least = float(c + _lowest(plane["quadratic"]))
     if 100 * (c - least) > max(0.005, 0.01 * 100 * c):
-        finding += f" The lowest on this plane would be {_loss(max(least, 0.0))}; {SHORT.get(form, RIDGE)}"
+        finding += f" The lowest loss on this plane is {_loss(max(least, 0.0))}; {SHORT.get(form, RIDGE)}"
     bare = {**BARE, "showticklabels": False}
     return drawn(
         palette,

@@ -7,7 +7,7 @@ import numpy as np
 from .counterparts import NAMED, counterparts
 from .neurons import Neurons
 from .palette import Palette
-from .plane import frame
+from .plane import frame, side_by_side
 from .words import percent
 
 #: Kinds of neurons by their cluster: 0 is the densest, 1 to 5 are those with a hue, and these two.
@@ -26,7 +26,7 @@ class Marks:
     reach: float
     """Half of the frame's width"""
     points: np.ndarray
-    """(m, 2) x and y, at the border for neurons outside the frame"""
+    """(m, 2) x and y: at the border for neurons outside the frame, beside each other for a few at the same spot"""
     inside: np.ndarray
     """(m,) whether a neuron is inside the frame"""
     joined: list[int]
@@ -46,7 +46,7 @@ def marks(grouped: Neurons, reference: Neurons | None = None, whole: bool = Fals
     inside: np.ndarray = np.abs(grouped.points - centre).max(axis=1) <= reach * (1 + 1e-9)
     few = len(grouped.labels) <= FEW
     joined = np.flatnonzero(grouped.counts > 1) if few else np.unique(grouped.labels[colours == 0])
-    points = np.clip(grouped.points, centre - reach, centre + reach)
+    points = side_by_side(np.clip(grouped.points, centre - reach, centre + reach), reach)
     return Marks(kinds, centre, reach, points, inside, joined.tolist())
 
 
@@ -71,9 +71,9 @@ def cluster_words(grouped: Neurons, off: int) -> tuple[str, str]:
     facts = [
         f"{' + '.join(map(str, grouped.widths))} neurons in {grouped.width} clusters",
         *([f"{mixed} with members of more than one network"] if len(grouped.widths) > 1 else []),
-        f"densest {largest}" if largest > 1 else "no cluster has more than one member",
+        f"largest {largest}" if largest > 1 else "no cluster has more than one member",
         f"{int((counts == 1).sum())} alone",
-    ] + ([f"{off} off-scale"] if off else [])
+    ] + ([f"{off} outside the frame"] if off else [])
     alt = (
         f"Scatter plot of the neurons of level {grouped.name} on two principal components: {', '.join(facts)}. "
         f"The plane hides {percent(100 * grouped.hidden, 0)} of the variance"

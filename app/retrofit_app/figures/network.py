@@ -161,16 +161,19 @@ def _accuracy(table: Any, accuracy: Sequence[float], palette: Palette) -> list[T
     labelled = {0, worst, last} if last > MANY else set(range(last + 1))
     words = [number(value) if index in labelled else "" for index, value in enumerate(accuracy)]
     tips = [
-        f"level {index}, {name}<br>accuracy if fusion stopped here: {percent(value)}"
+        f"level {index}, {name}<br>accuracy if the fusion stopped here: {percent(value)}"
         for index, (name, value) in enumerate(zip(table["level"], accuracy[1:], strict=True), 1)
     ]
+    # The word stands below its point, or, where the line runs low, above it: below are the blocks.
+    is_low = accuracy[0] - min(accuracy) < (max(accuracy) - min(accuracy)) / 2 or max(accuracy) == min(accuracy)
+    is_named = last <= NAMED
     course = scatter(
         [PARENTS, *range(last)],
         list(accuracy),
         "lines+markers+text",
-        [f"all networks side by side: {percent(accuracy[0])}", *tips],
+        [f"ensemble, all networks side by side: {percent(accuracy[0])}", *tips],
         yaxis="y2",
-        text=[percent(accuracy[0]), *words[1:]],
+        text=[("ensemble<br>" if is_named and is_low else "") + percent(accuracy[0]), *words[1:]],
         textposition="top center",
         cliponaxis=False,
         line=edge(palette.ink, 2),
@@ -182,7 +185,7 @@ def _accuracy(table: Any, accuracy: Sequence[float], palette: Palette) -> list[T
         "marker": mark("circle", 26, NOTHING, width=0),  # it keeps the word off the line
         "textfont": {"color": palette.muted},
     }
-    return [course, word] if last <= NAMED else [course]
+    return [course, word] if is_named and not is_low else [course]
 
 
 def _targets(table: Any, accuracy: Sequence[float]) -> list[Trace]:
@@ -211,7 +214,7 @@ def _axes(table: Any, accuracy: Sequence[float], chosen: int | None) -> dict[str
     top = 0.54 if measured else 1.0
     axes = {
         "xaxis": {**bare, "range": span, "tickvals": ticks, "ticktext": names, "tickangle": 0},
-        "yaxis": axis("error, %", range=[-0.53, 0.53], domain=[0, top], **row),
+        "yaxis": axis("width", range=[-0.53, 0.53], domain=[0, top], **row),
     }
     if measured:
         low, high = min(accuracy), max(accuracy)

@@ -10,6 +10,8 @@ from .palette import SHAPES, Palette
 from .picture import Picture
 from .words import network, number, percent
 
+#: Of half the frame: the size of a spot, and how far from each other neurons at one spot are drawn.
+SPOT, BESIDE = 0.004, 0.08
 QUANTILE, MARGIN = 0.94, 1.15  # the frame of a picture: a few outliers must not squeeze the rest
 
 
@@ -17,7 +19,7 @@ def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
     """The same plane before any grouping: one hue and shape per parent."""
     grouped = level if isinstance(level, Neurons) else neurons(level)
     centre, reach = frame(grouped.points)
-    points = np.clip(grouped.points, centre - reach, centre + reach)
+    points = side_by_side(np.clip(grouped.points, centre - reach, centre + reach), reach)
     inside = np.abs(grouped.points - centre).max(axis=1) <= reach
     traces = []
     for parent in range(len(grouped.widths)):
@@ -34,7 +36,7 @@ def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
         x, y = points[rows].T
         traces.append(scatter(x, y, "markers", tip, name=network(parent), customdata=numbers, marker=marker))
     off = int((~inside).sum())
-    facts = f"{' + '.join(map(str, grouped.widths))} neurons" + (f" · {off} off-scale" if off else "")
+    facts = f"{' + '.join(map(str, grouped.widths))} neurons" + (f" · {off} outside the frame" if off else "")
     middles = [grouped.points[grouped.parents == parent].mean(0) for parent in range(len(grouped.widths))]
     apart = float(np.linalg.norm(middles[0] - middles[-1])) / max(float(grouped.points.std()), 1e-300)
     alt = (
@@ -92,6 +94,19 @@ def frame(points: np.ndarray, whole: bool = False) -> tuple[np.ndarray, float]:
     centre = np.median(points, axis=0)
     away = np.abs(points - centre).max(1)
     return centre, float(max(away.max() * 1.02 if whole else np.quantile(away, QUANTILE) * MARGIN, 1e-9))
+
+
+def side_by_side(points: np.ndarray, reach: float) -> np.ndarray:
+    """Points (m, 2), of which a few that share a spot are set beside each other, so that each is seen.
+
+    Many neurons at one spot, such as dead ones, stay where they are.
+    """
+    spots, index, counts = np.unique(np.round(points / (SPOT * reach)), axis=0, return_inverse=True, return_counts=True)
+    apart, index = points.copy(), index.reshape(-1)
+    for spot in np.flatnonzero((counts > 1) & (counts <= len(SHAPES))).tolist():
+        rows = np.flatnonzero(index == spot)
+        apart[rows, 0] += BESIDE * reach * (np.arange(len(rows)) - (len(rows) - 1) / 2)
+    return apart
 
 
 def axis_words(number: int, share: float) -> str:

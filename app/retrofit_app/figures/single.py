@@ -70,10 +70,10 @@ def score_histogram(grouped: Neurons, score: str, palette: Palette) -> Picture:
         ranked = np.sort(weights)[::-1]
         half = int(np.searchsorted(np.cumsum(ranked), 0.5 * ranked.sum())) + 1
         faint = int((weights < FAINT).sum())
-        idle = f"{faint} carry" if faint else "none carries"
+        idle = f"{faint} count{'s' if faint == 1 else ''}" if faint else "none counts"
         finding = (
-            f"{score} importance: {half} of {len(weights)} neurons carry half of it; {idle} next to nothing; "
-            f"the strongest counts {number(float(ranked[0]))} × the mean."
+            f"{score} importance: half of it lies on {half} of {len(weights)} neurons; {idle} for less than {FAINT:g} × the "
+            f"mean; the most important one has {number(float(ranked[0]))} × the mean."
         )
     return multiples(weights, grouped.parents, palette, "importance", finding)
 
@@ -87,9 +87,10 @@ def activity_histogram(energy: np.ndarray, parents: np.ndarray, palette: Palette
     relative = energy / max(float(energy.mean()), 1e-300)
     dead = int((relative < 1e-6).sum())
     faint = int((relative < FAINT).sum())
-    who = f"{faint} of {len(energy)} neurons hardly respond" if faint else f"All {len(energy)} neurons respond"
+    hardly = "hardly responds" if faint == 1 else "hardly respond"
+    who = f"{faint} of {len(energy)} neurons {hardly}" if faint else f"All {len(energy)} neurons respond"
     finding = (
-        f"{who} to the fusion samples{f', {dead} of them not at all' if dead else ''}; the strongest has "
+        f"{who} to the fusion samples{f', and {dead} of these not at all' if dead else ''}; the strongest has "
         f"{number(float(relative.max()))} × the mean energy."
     )
     return multiples(relative, parents, palette, "energy", finding)
@@ -100,10 +101,8 @@ def r2_histogram(kept: np.ndarray, parents: np.ndarray, palette: Palette) -> Pic
     means = [float(kept[parents == parent].mean()) for parent in range(int(parents.max()) + 1)]
     words = listing([f"{network(parent)} {percent(100 * mean)}" for parent, mean in enumerate(means)])
     lost = int((kept < 0.1).sum())
-    finding = (
-        f"On average this much of a neuron's variance is kept: {words}. "
-        f"{f'{lost} of {len(kept)} neurons keep' if lost else 'No neuron keeps'} less than a tenth."
-    )
+    few = f"{lost} of {len(kept)} neurons {'keeps' if lost == 1 else 'keep'}" if lost else "No neuron keeps"
+    finding = f"Share of a neuron's variance that is kept, on average: {words}. {few} less than a tenth."
     return _histogram(kept, parents, TENTHS, palette, "R² from the fused neuron (.9: from .9 to 1)", "R²", finding)
 
 
@@ -129,7 +128,7 @@ def fit_scatter(targets: np.ndarray, outputs: np.ndarray, name: str, palette: Pa
         ],
         320,
         "Scatter plot",
-        f"{name}, target against output on {len(targets)} sampled rows: {fit}; the dotted line is a perfect fit.",
+        f"{name}, output against target on {len(targets)} sampled rows: {fit}. The dotted line is a perfect fit.",
         xaxis=axis("target: the cluster's weighted mean", range=span),
         yaxis=axis("output of the fused neuron", range=span, automargin=True),
     )

@@ -58,6 +58,11 @@ def goes_level_by_level(entry: Entry) -> bool:
     return {"grouping", "fit"} <= made.keys() if made else takes(entry.config.get("method", "")).levels
 
 
+def is_fitted(entry: Entry) -> bool:
+    """Whether a run fits each level, in place of averaging its weights."""
+    return decided(entry).get("refit", True)
+
+
 def is_trained_after(entry: Entry) -> bool:
     """Whether the fused network was trained as a whole when its last level was fitted."""
     return "distil_epochs" in decided(entry)

@@ -44,12 +44,12 @@ def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str
     if kind == "errors":
         return figures.errors_scatter(overview(entry).table, palette)
     if kind == "agreement":
-        return figures.agreement_matrix(analysis(entry).levels[level].agreement, palette)
+        return figures.agreement_matrix(analysis(entry).levels[level].agreement, palette, **chosen)
     report = record(entry).levels[level]
     if kind == "curve":
         return figures.loss_curve(report.curve, palette, **chosen)
     if kind == "residual":
-        return figures.residual_bars(report, palette)
+        return figures.residual_bars(report, palette, overview(entry).table["form"].iloc[level])
     if kind == "activity":
         return figures.activity_histogram(report.gram.diagonal().double().numpy(), report.parents.numpy(), palette)
     if kind == "activations":
@@ -65,7 +65,7 @@ def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str
     if kind == "kept":
         return figures.r2_histogram(level_analysis.kept.double().numpy(), report.parents.numpy(), palette)
     if kind == "plane":
-        return figures.loss_plane(level_analysis.plane, palette, report.form)
+        return figures.loss_plane(level_analysis.plane, palette, overview(entry).table["form"].iloc[level])
     neuron = chosen["neuron"]
     return figures.fit_scatter(
         level_analysis.targets[:, neuron].double().numpy(),

@@ -13,6 +13,7 @@ import streamlit as st
 from retrofit_app import figures, runs
 from retrofit_app.figures import Neurons
 from retrofit_app.memory import MEBI, cached
+from retrofit_app.runs import methods
 
 MEMBERS = 30  # of a cluster that are named one by one
 
@@ -38,7 +39,7 @@ class Overview:
     """All levels at a glance, read without torch."""
 
     table: pd.DataFrame
-    """As `results.frame` makes it"""
+    """As `results.frame` makes it; `form` is AVERAGED where the fit was switched off"""
     accuracy: list[float]
     """Ensemble, then after each level; empty where it was not measured"""
     samples: int
@@ -62,11 +63,11 @@ def overview(entry: runs.Entry) -> Overview:
     Raises:
         ValueError: a file is missing or broken.
     """
-    return _overview(*version(entry))
+    return _overview(*version(entry), methods.is_fitted(entry))
 
 
 @cached(16 * MEBI)
-def _overview(folder: str, updated: float, sealed: str) -> Overview:
+def _overview(folder: str, updated: float, sealed: str, is_fitted: bool) -> Overview:
     path = Path(folder)
     try:
         table = pd.read_parquet(path / "levels.parquet").drop(columns="report", errors="ignore")
@@ -76,6 +77,8 @@ def _overview(folder: str, updated: float, sealed: str) -> Overview:
     # Methods that only align have no targets to miss.
     errors = ["approximation error", "approximation share"]
     table[errors] = table[errors].astype(float).fillna(0.0)
+    if not is_fitted:
+        table["form"] = figures.AVERAGED
     return Overview(table, facts.get("accuracy", []), facts.get("samples", 0), bool(sealed), facts.get("missing", {}))
 
 

@@ -5,14 +5,19 @@ from typing import Any
 import streamlit as st
 from streamlit.components.v2 import component
 
-NAME = "retrofit-window"
+from retrofit_app.address import session
+from retrofit_app.shell.style import stylesheet
+
+NAME, KNOWN = "retrofit-window", "enlarged"
 PAGE = (1280, 720)  # px of the page that has to fit
+NARROW = 700  # px, below which a lecture is a page to be scrolled, with pictures of their usual size
 STEP = 0.05  # smaller changes are not told
 SCRIPT = f"""
 export default function ({{ parentElement, data, setStateValue }}) {{
     let told = data.shown
     const tell = () => {{
-        const ratio = Math.min(window.innerWidth / {PAGE[0]}, window.innerHeight / {PAGE[1]})
+        const isNarrow = window.innerWidth < {NARROW}
+        const ratio = isNarrow ? 1 : Math.min(window.innerWidth / {PAGE[0]}, window.innerHeight / {PAGE[1]})
         const step = Math.max({STEP}, Math.floor(ratio / {STEP} + 1e-6) * {STEP})
         if (Math.abs(step - told) > {STEP / 2}) setStateValue('ratio', (told = step))
     }}
@@ -28,13 +33,16 @@ def _component() -> Any:
     return component(NAME, html="<span></span>", js=SCRIPT)
 
 
-def window(key: str, shown: float) -> float:
+def enlarged() -> float:
     """How often a page of 1280 x 720 fits into the window, in steps of 0.05; the page runs again where that changes.
 
-    Args:
-        shown: what is assumed until the browser has told.
+    Until the browser has told, it is 1, and what is drawn is not to be seen: it would jump.
     """
+    known = session.recall(KNOWN, 0.0)
     state = _component()(
-        key=key, data={"shown": shown}, default={"ratio": shown}, on_ratio_change=lambda: None, height="content"
+        key="window", data={"shown": known}, default={"ratio": known}, on_ratio_change=lambda: None, height="content"
     )
-    return round(float(state.ratio), 2)
+    if not state.ratio:
+        st.html(stylesheet("unmeasured"))
+        return 1.0
+    return session.remember(KNOWN, round(float(state.ratio), 2))

@@ -40,7 +40,7 @@ def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing, like
     survey = readings.survey_of(work)
     scale, paths = readings.scale(survey, look.scale, likes), paths_of(survey)
     with st.container(gap="xsmall", key="landscape"):
-        ratio = session.remember("enlarged", widgets.window("window", session.recall("enlarged", 1.0)))
+        ratio = widgets.enlarged()
         bar(entry, paths)
         with st.container(key="facts"):
             st.markdown(f"**{escaped(headline(survey))}**" if survey.paths else "Not measured to its end.")

@@ -7,7 +7,6 @@ from functools import partial
 import streamlit as st
 
 from retrofit_app import figures, widgets
-from retrofit_app.address import neurons as written
 from retrofit_app.address import session
 from retrofit_app.figures import title
 from retrofit_app.figures.picture import LECTURE
@@ -31,16 +30,16 @@ def grouping(view: View) -> None:
     )  # as the run grouped them; its score need not be among the analysed ones
     alike = "that stand for one class each" if view.last and figures.same_numbers(grouped) else "that respond alike"
     view.say(
-        f"The {sum(report.widths)} neurons become {report.width} groups {alike}; what a group's members do not share is the "
+        f"The {sum(report.widths)} neurons become {report.width} groups {alike}. What a group's members do not share is the "
         "grouping error."
     )
     if (words := figures.group_words(report)) and not view.lecture:
         tied = report.grouping.keys() & {"heads", "parts", "kinds"}  # of a stream each score has its own groups
         st.markdown(f"{words} All scores are shown with these groups." if tied else words)
     if report.width == 1:
-        widgets.why("This level has one cluster: every neuron is in it, and colours have nothing to tell apart.")
+        widgets.why("This level has one group, with every neuron in it, so colours have nothing to tell apart.")
     if len(set(report.labels.tolist())) == len(report.labels):
-        widgets.why("Nothing is merged here: as many groups as neurons.")
+        widgets.why("Nothing is merged here: there are as many groups as neurons.")
     phone = "Mobi" in (st.context.headers.get("User-Agent") or "")
     session.first_time("picking", "click" if phone else "lasso")
     groupings = squares(view)
@@ -57,16 +56,16 @@ def grouping(view: View) -> None:
 def controls(view: View, groupings: Sequence[Grouped]) -> None:
     """One toolbar: whose grouping and which start is looked at, which are compared, how neurons are picked; and the pictures'
     menu."""
-    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="toolbar"):
+    # With their labels, for what a control does is told beside its label.
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall", key="toolbar"):
         if len(view.scores) > 1:
             st.selectbox(
                 "Score",
                 view.scores,
                 **LEVELS.control("score"),
-                format_func=lambda score: f"Score: {title(score)}",
-                label_visibility="collapsed",
-                width=170,
-                help="Whose grouping the tables below follow: the one with the bold name. The pictures show all of them.",
+                format_func=title,
+                width=150,
+                help="The tables below follow the grouping of this score, whose name is bold. The pictures show all scores.",
             )
         seeds = len(view.analysis.labels[view.look.score]) if view.analysis is not None else 1
         if seeds > 1:
@@ -74,20 +73,18 @@ def controls(view: View, groupings: Sequence[Grouped]) -> None:
                 "Seed",
                 [str(seed) for seed in range(seeds)],
                 **LEVELS.control("seed"),
-                label_visibility="collapsed",
-                width=140,
-                format_func=lambda seed: "Seed: the run's" if seed == "0" else f"Seed: other {seed}",
-                help="The same neurons grouped again with another start: what changes now is chance, not the score.",
+                width=120,
+                format_func=lambda seed: "the run's" if seed == "0" else f"other {seed}",
+                help="Groups the same neurons again from another start. What changes is chance, not the score.",
             )
         if view.pairs:
             st.selectbox(
-                "Side by side",
+                "Show",
                 ["", *view.pairs],
                 **LEVELS.control("pair"),
-                label_visibility="collapsed",
-                width=220,
-                format_func=lambda pair: panels.pair_words(view, pair) if pair else "Show: all scores",
-                help="All scores, or any two groupings in larger pictures. Two seeds of one score show what chance alone does.",
+                width=210,
+                format_func=lambda pair: panels.pair_words(view, pair) if pair else "all scores",
+                help="All scores, or two groupings in larger pictures. Two seeds of one score show what chance alone does.",
             )
         st.segmented_control(
             "Pick neurons by",
@@ -95,16 +92,15 @@ def controls(view: View, groupings: Sequence[Grouped]) -> None:
             key="picking",
             persist_state="session",
             required=True,
-            label_visibility="collapsed",
-            help="Lasso or box: draw around neurons. A click picks one, Shift adds to what is picked, Escape clears it. Click "
-            "alone: a finger scrolls the page as usual. By keyboard: Tab to a picture, arrows go through clusters (up, down) "
-            "and neurons, Enter picks the neuron, Space its cluster. The picked ones have a ring under every score and at "
-            "every level; the table below lists them.",
+            help="With lasso or box, draw around neurons. A click picks one neuron, Shift adds to the picked ones, and Escape "
+            "clears them. Choose click to scroll the page with a finger. By keyboard: Tab goes to a picture, the arrows go "
+            "through groups (up, down) and neurons, Enter picks the neuron, and Space its group. Picked neurons have a ring "
+            "under every score, and a table below lists them.",
         )
         st.toggle(
             "Outliers",
             **LEVELS.control("outliers"),
-            help="Widen the frame until every neuron is inside. Otherwise those outside stand open on its border.",
+            help="Widens the frame until every neuron is inside. Otherwise neurons outside it stand open on its border.",
         )
         level = f"{view.index + 1}-{view.report.name}"
         menu_of(KEY, items(view, groupings), view.entry, level, canvas=True)
@@ -123,16 +119,16 @@ def squares(view: View) -> list[Grouped]:
         note = f", {f'other seed {seed}' if seed else 'the run’s seed'}" if twice else ""
         if view.look.pair and position:
             index = readings.index(view.entry, view.index, view.chosen(*pairs[0]), view.chosen(score, seed))
-            note += f" · ARI {figures.number(index, 2)} to the left one"
+            note += f" · ARI {figures.number(index, 2)} to the left one{panels.mean_words(view)}"
         elif of_run:
             note += " · as in this run"
         elif view.analysis is not None and not view.look.pair:
             index = readings.index(view.entry, view.index, (None, 0), view.chosen(score, seed))
             note += f" · ARI {figures.number(index, 2)} to the run’s"
-        words = f"largest {int(grouped.counts.max())} · alone {int((grouped.counts == 1).sum())}"
+        words = f"Largest group: {int(grouped.counts.max())} neurons; {int((grouped.counts == 1).sum())} are alone."
         if off:
-            words += f" · {off} off-scale, open at the border"
-        words += "" if of_run else f" · the run’s largest {figures.flow(run, grouped)}"
+            words += f" {off} outside the frame {'stands' if off == 1 else 'stand'} open on its border."
+        words += "" if of_run or run.densest is None else f" Of the run’s largest group, {figures.flow(run, grouped)}."
         chosen = view.chosen(score, seed)
         groupings.append(
             Grouped(
@@ -173,17 +169,14 @@ def looks(view: View) -> neurons.Looks:
     )
 
 
-def pick(view: View, rows: list[int], added: bool) -> None:
-    """Pick neurons; those picked at other levels go, unless these are added to them."""
-    run, widths = readings.grouping(view.entry, view.index), view.report.widths
-    picked = {(int(run.parents[row]), int(run.numbers[row])) for row in rows}
-    if added:
-        picked |= {each for each in written.read(view.look.pick, len(widths)) if each[1] >= widths[each[0]]}
+def pick(view: View, rows: list[int]) -> None:
+    """Pick neurons."""
+    run = readings.grouping(view.entry, view.index)
     # In the looks at one cluster: that of the picked neurons is meant, too.
     looked_at = {"cluster": view.grouping().labels, "images": run.labels}.get(view.look.panel)
     clusters = set() if looked_at is None else set(looked_at[rows].tolist())
     name = {"cluster": "cluster", "images": "neuron"}.get(view.look.panel, "")
-    LEVELS.change(pick=written.written(sorted(picked)), **({name: str(clusters.pop())} if len(clusters) == 1 else {}))
+    LEVELS.change(pick=panels.text_of(run, rows), **({name: str(clusters.pop())} if len(clusters) == 1 else {}))
 
 
 def items(view: View, groupings: Sequence[Grouped]) -> list[Item]:

@@ -16,7 +16,7 @@ from retrofit_app.widgets import copies, neurons, pictures, readings
 from retrofit_app.widgets.readings import Overview
 
 from . import analysing, panels, parameters, stepper
-from .parameters import LEVELS, Where
+from .parameters import Where
 from .reading import how_to_read
 from .steps import DRAWN
 from .view import NETWORK, View
@@ -52,7 +52,7 @@ def body(entry: runs.Entry, palette: Palette) -> None:
     with st.container(gap="xsmall", key="levels"):
         if where.lecture:
             st.html(stylesheet("lecture"))
-            ratio = session.remember("enlarged", widgets.window("window", session.recall("enlarged", 1.0)))
+            ratio = widgets.enlarged()
             stepper.stepper(names, index, lecture=True)
             with st.container(key="facts"):
                 st.markdown(stepper.facts(entry, overview, index, lecture=True))
@@ -82,11 +82,11 @@ def empty(entry: runs.Entry) -> None:
     """A run without levels: not started, going on, stopped before its first level, or a method without levels."""
     method = entry.config.get("method", "")
     if entry.active:
-        why = "This run has not finished its first level yet. Its levels appear here one by one; reload the page in a moment."
+        why = "This run has not finished its first level yet. Its levels appear here one by one. Reload the page in a moment."
     elif entry.state == "done":
-        why = f"{method} does not work level by level, so there is nothing to step through."
+        why = f"{method} does not work level by level, so there are no levels to look at."
     else:
-        why = "This run ended before its first level was finished. Fuse offers to go on with it."
+        why = "This run ended before it finished its first level. You can go on with it on the page Fuse."
     widgets.why([why, "Choose another run on the left to see its levels."])
 
 
@@ -105,12 +105,12 @@ def network(
     large = {"large": (round(NETWORK * lecture), lecture)} if lecture else {}
     if entry.state != "done":
         total = entry.status.get("levels") or "?"
-        st.caption(f"Not finished: the first {len(names)} of {escaped(total)} levels are ready and shown.")
+        st.caption(f"This run is not finished. Its first {len(names)} of {escaped(total)} levels are shown.")
 
     def go() -> None:
         points = session.selected("strip")
         if points:
-            LEVELS.change(level=names[int(points[0]["customdata"][0])])
+            parameters.to_level(names[int(points[0]["customdata"][0])])
 
     widgets.chart(
         "strip",
@@ -224,7 +224,7 @@ def everything(entry: runs.Entry, overview: Overview, palette: Palette, index: i
             "text/csv",
             on_click="ignore",
             icon=":material/download:",
-            help="Widths, errors (and their shares of the importance-weighted energy), ridge, form of fit, accuracy after it, "
-            "and seconds of every level.",
+            help="Widths, errors (and their shares of the importance-weighted energy), ridge, form of the fit, accuracy and "
+            "seconds of every level.",
         )
         copies.of_run(entry)

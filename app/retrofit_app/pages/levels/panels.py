@@ -23,8 +23,8 @@ def panel(view: View) -> None:
         **LEVELS.control("panel"),
         required=True,
         format_func=PANELS.__getitem__,
-        help="How alike the groupings are, how large the groups, where the members of one "
-        "cluster go under the other scores, the images on which a group's neurons are most active, or every neuron as a row.",
+        help="Shows how alike the groupings are, how large the groups are, where the members of one group are under the other "
+        "scores, which images excite a group's neurons most, or every neuron as a row.",
     )
     if view.look.panel == "scores":
         agreement(view)
@@ -38,7 +38,7 @@ def panel(view: View) -> None:
     elif view.look.panel == "images":
         exciting.panel(view)
     else:
-        st.markdown("**All neurons**, the most important first. Choose rows to ring them in the pictures.")
+        st.markdown("**All neurons**, the most important first. Tick rows to ring these neurons in the pictures.")
         neuron_rows(view, view.neurons().sort_values("importance × mean", ascending=False), "all")
 
 
@@ -79,10 +79,20 @@ def compared(view: View) -> list[tuple[str, int]]:
     return [(first, 0), (first, seed or 1)] if first == second else [(first, seed), (second, seed)]
 
 
+def mean_words(view: View) -> str:
+    """Behind the index of the two groupings that are shown: the matrix has the mean over all seeds; empty for one seed."""
+    scores = set(_scores_of(view, view.look.pair) or ())
+    rows = view.analysis.agreement if view.analysis is not None else []
+    row = next((row for row in rows if {row["first"], row["second"]} == scores), None)
+    if row is None or all(len(view.analysis.labels[score]) < 2 for score in scores):
+        return ""
+    return f"; {figures.number(row['mean'], 2)} on average over seeds"
+
+
 def agreement(view: View) -> None:
     """How alike the scores' groupings are, beside how alike seeds are."""
     if view.analysis is None:
-        widgets.why("The groupings of other scores are part of the analysis, which this run does not have.")
+        widgets.why("The groupings of other scores are part of the analysis. This run has none.")
         return
 
     def side_by_side() -> None:
@@ -98,6 +108,7 @@ def agreement(view: View) -> None:
             "**Do the scores group differently?**",
             lambda: pd.DataFrame(view.analysis.agreement),
             below="",
+            chosen=view.look.pair,
             on_select=side_by_side,
             selection_mode="points",
         )
@@ -133,15 +144,15 @@ def one_cluster(view: View) -> None:
         format_func=lambda cluster: (
             f"{cluster} · {grouped.counts[int(cluster)]} member" + ("" if grouped.counts[int(cluster)] == 1 else "s")
         ),
-        help="The largest come first. A click on a neuron in a picture (Pick neurons by: click) chooses its cluster, too.",
+        help="The largest come first. To choose another one, you can also click a neuron in a picture (Pick neurons by: click).",
     )
     rows = followed(view)
-    st.markdown(f"{figures.members_words(grouped, view.cluster)} Lines join them in every picture above.")
+    st.markdown(f"{figures.members_words(grouped, view.cluster)} Lines join them in the pictures above.")
     if len(view.scores) < 2:
-        widgets.why("There is no other score to follow it to.")
+        widgets.why("This run has no other score under which to follow it.")
         return
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
-        st.markdown("**Where they are under the other scores**", width="stretch")
+        st.markdown("**Where are its members under the other scores?**", width="stretch")
         widgets.menu(
             "members", lambda: members_table(view, rows), view.entry, level=f"{view.index + 1}-{view.report.name}"
         )
@@ -151,15 +162,11 @@ def one_cluster(view: View) -> None:
         alt="Where the members of the cluster are under the other scores.",
         column_config={
             "under": st.column_config.TextColumn("under", help="The score that groups the same neurons."),
-            "most go to": st.column_config.NumberColumn(
-                "most go to", help="The cluster that holds most of them there."
-            ),
-            "stayed": st.column_config.NumberColumn("stayed", help="Members that are together in that cluster."),
+            "most go to": st.column_config.NumberColumn("most go to", help="The cluster that holds most of them."),
+            "stayed": st.column_config.NumberColumn("stayed", help="Members that are in that cluster."),
             "left": st.column_config.NumberColumn("left", help="Members that are elsewhere."),
-            "joined": st.column_config.NumberColumn("joined", help="Other neurons in that cluster."),
-            "spread over": st.column_config.NumberColumn(
-                "spread over", help="Clusters among which the members are there."
-            ),
+            "joined": st.column_config.NumberColumn("joined", help="Other neurons that are in that cluster."),
+            "spread over": st.column_config.NumberColumn("spread over", help="Number of clusters that hold members."),
         },
     )
 
@@ -207,9 +214,9 @@ def show_picked(view: View) -> None:
     picked = view.rows("pick")
     if not picked:
         st.caption(
-            "None of the picked neurons exists at this level; they are kept for the others."
+            "This level has none of the neurons that the address picks."
             if view.look.pick
-            else "Draw around some neurons in a picture: they get rings everywhere, and a table here lists them."
+            else "Draw around some neurons in a picture to ring them in all pictures and list them in a table here."
         )
         return
     parents = [
@@ -226,9 +233,8 @@ def show_picked(view: View) -> None:
             on_click=LEVELS.change,
             kwargs={"pick": "", "mark": ""},
             icon=":material/close:",
-            help="Show all neurons as bright again, and take the rings away.",
+            help="Takes the rings away and shows all neurons bright again.",
         )
-    view.note("At another level the same numbers stay picked; those are other neurons.")
     neuron_rows(view, view.neurons().iloc[picked], f"picked-{len(picked)}")
 
 
@@ -252,12 +258,12 @@ def neuron_rows(view: View, shown: pd.DataFrame, what: str) -> None:
         alt=f"Neurons of level {view.report.name} with cluster and importance under {title(view.look.score)}.",
         column_config={
             "neuron": st.column_config.TextColumn(
-                "neuron", pinned=True, help="Network and number: A3 is neuron 3 of network A."
+                "neuron", pinned=True, help="Network and number. A3 is neuron 3 of network A."
             ),
             "importance × mean": column(format="%.2f", help="Importance in multiples of the level's mean."),
-            "distance": column(format="%.3g", help="To the cluster's centroid, in the plane of the picture."),
+            "distance": column(format="%.3g", help="Distance to the cluster's centroid, in the plane of the picture."),
             "kept R²": column(
-                format="%.2f", help="Share of the neuron's variance that its fused neuron explains, in this run."
+                format="%.2f", help="Share of the neuron's variance that its fused neuron explains in this run."
             ),
         },
     )
@@ -269,5 +275,5 @@ def neuron_rows(view: View, shown: pd.DataFrame, what: str) -> None:
         file_name=f"{view.entry.name}-{view.report.name}-{view.look.score}-neurons.csv",
         mime="text/csv",
         key=f"csv-{key}",
-        help="Exactly the rows of this table.",
+        help="The rows of this table.",
     )

@@ -41,7 +41,7 @@ class Look:
     pair: str
     """Two groupings side by side; "" for all"""
     pick: str
-    """Neurons that stay bright, as `address.neurons` writes them"""
+    """Neurons of this level that stay bright, as `address.neurons` writes them"""
     mark: str
     """Neurons with a ring"""
     panel: str = declared("scores", one_of(PANELS, "closer look"))
@@ -60,6 +60,15 @@ def where(names: Sequence[str], default: str) -> Where:
         return text if text in names else numbers[text]
 
     return LEVELS.read(Where, [Parameter("level", default, level, of_run=True)])
+
+
+def to_level(name: str, **more: str) -> None:
+    """Open a level; the picked neurons are those of the level that is left. For callbacks.
+
+    Args:
+        more: parameters that change with it.
+    """
+    LEVELS.change(level=name, **more, **{each: "" for each in ("pick", "mark") if LEVELS.knows(each)})
 
 
 def look(

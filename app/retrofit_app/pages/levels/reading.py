@@ -9,44 +9,46 @@ from retrofit_app.widgets.readings import Overview
 from .view import View
 
 NETWORK = (
-    "**The drawn network.** The networks on the left, with one slice a level, flow into the fused one, with one block a level. "
-    "A block is as high as the level is wide (by square roots), as dark as its error is large, and carries that error in per "
-    "cent of its neurons' energy; hatched: most of it is approximation. The line above is the accuracy if the fusion stopped "
-    "after that level; it begins with the ensemble, all networks side by side. A click on a level, J, K, Home and End go there."
+    "**The drawn network.** The networks on the left, with a slice for each level, flow into the fused one, with a block for "
+    "each level. A block's height shows the width of the level (its square root), and its shade and number show the error in "
+    "per cent of its neurons' energy. A hatched block's error is mostly approximation. The line above is the accuracy if the "
+    "fusion stopped after that level; it begins with the ensemble, all networks side by side. Click a level to open it, or "
+    "press J, K, Home or End."
 )
 STEPS = {
     "activations": (
-        "**Activations.** The networks see the same samples, and each neuron answers with {rows:,} numbers. Two neurons that "
-        "answer alike lie close together; their network is their shape and colour. Dead neurons lie at one spot, and cost "
-        "nothing."
+        "**Activations.** The networks see the same samples, and each neuron responds with {rows:,} numbers. Two neurons that "
+        "respond alike lie close together. Shape and colour show the network. A few neurons at the same spot stand side by side. "
+        "Dead neurons all lie at one spot, and cost nothing."
     ),
     "importance": (
-        "**Importance.** A score says how much of a network's decisions passes through a neuron. It weighs the neuron when "
-        "groups are formed and when errors are added up, so that a neuron that nobody listens to may be lost. *Uniform* counts "
-        "all alike."
+        "**Importance.** A score says how much of a network's decisions pass through a neuron. It weighs the neuron when groups "
+        "are formed and when errors are added up, so that a neuron that decides nothing may be lost. *Uniform* gives all neurons "
+        "the same weight."
     ),
     "grouping": (
-        "**Grouping.** Each group becomes one neuron of the fused network. Black (white on dark pages) is the largest group of "
-        "this run, five colours are the next largest ones, and under every other score the same colour is the group that "
-        "shares most members with it; lines join the members of a group. A neuron's shape is its network, its area its "
-        "importance. Alone: a group of one. Open marks on the border lie outside the frame.\n\n"
-        "**The plane.** Every picture of this level has the same axes: the first two principal components of neurons' outputs "
-        "on the fusion samples, computed for this level alone. They hide {hidden} of the variance, so neurons of one cluster may "
-        "look far apart, and neurons that look close may differ.\n\n"
-        "**ARI.** The adjusted Rand index says how alike two groupings are: 1 the same groups, 0 no more alike than by chance, "
-        "below 0 (down to −0.5) less than chance. On the diagonal of the matrix one score is grouped again from other seeds: "
-        "mean, and least to most. That is the noise floor: two scores only differ where their index lies below it. A click on a "
-        "cell shows its two groupings side by side."
+        "**Grouping.** Each group becomes one neuron of the fused network. Black (white on dark pages) marks the largest group "
+        "of this run, and five colours mark the next largest ones. Under another score the same colour marks the group that "
+        "shares most members with it. Lines join the members of a group. A neuron's shape shows its network, and its area its "
+        "importance. A neuron alone is a group of one. Open marks on the border lie outside the frame. A few neurons at the same "
+        "spot stand side by side.\n\n"
+        "**The plane.** Every picture of this level has the same axes: the first two principal components of the neurons' "
+        "outputs on the fusion samples, computed for this level alone. They hide {hidden} of the variance, so neurons of one "
+        "group may look far apart, and neurons that look close may differ.\n\n"
+        "**ARI.** The adjusted Rand index says how alike two groupings are: 1 for the same groups, 0 for no more than chance, "
+        "and below 0 (down to −0.5) for less than chance. Each number in the matrix is a mean over seeds. The diagonal compares "
+        "seeds of one score, with mean, least and most. That is the noise floor: two scores differ only where their index lies "
+        "below it. Click a cell to see two of its groupings side by side."
     ),
     "targets": (
-        "**Targets.** What a group's members do not share cannot be answered by one neuron. A parent's neuron keeps what the "
-        "one answer tells about its own, R² = 1 being everything. On the right: what one fused neuron should put out, against "
-        "what the fitted one does."
+        "**Targets.** One fused neuron cannot reproduce what its group's members do not share. R² says how much of a parent's "
+        "neuron the fused one explains; 1 is everything. The right picture compares the output of one fused neuron with its "
+        "target."
     ),
     "fit": (
-        "**Fit.** The fused level's inputs are the fused outputs of the level below, so an error goes on upwards. On the right "
-        "the level's own loss on a plane through three points of its weights: ★ the fitted ones, ● ◆ those of two networks, "
-        "mapped onto the fused inputs. Dark is low loss; the scale is logarithmic, and exact on this plane."
+        "**Fit.** The fused level reads the fused outputs of the level below, so errors pass upwards. The right picture shows "
+        "the level's own loss on a plane through three points of its weights: ★ the fused ones, ● ◆ those of two networks, "
+        "mapped onto the fused inputs. Dark is low. The scale is logarithmic, and the loss is exact on this plane."
     ),
 }
 

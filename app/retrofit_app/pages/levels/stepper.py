@@ -10,7 +10,7 @@ from retrofit_app.figures import escaped, percent
 from retrofit_app.widgets import lectures
 from retrofit_app.widgets.readings import Overview
 
-from .parameters import LEVELS, STEPS
+from .parameters import LEVELS, STEPS, to_level
 
 KEYS = {"first": "Home", "previous": "K", "next": "J", "last": "End"}
 ICONS = {"previous": ":material/chevron_left:", "next": ":material/chevron_right:"}
@@ -22,7 +22,7 @@ def shortcuts() -> None:
         toggle_lecture,
         "the drawn network and the pictures of one step",
         "steps and levels",
-        "J and K: next and previous level. Home and End: first and last.",
+        "J and K go to the next and the previous level, Home and End to the first and the last.",
     )
 
 
@@ -41,13 +41,15 @@ def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
 
     def move(to: str) -> None:
         # From the address, not from the list: the second of two quick presses starts where the first one went.
-        LEVELS.change(level=names[target(to, names.index(LEVELS.current("level")))])
+        to_level(names[target(to, names.index(LEVELS.current("level")))])
 
     def turn(by: int) -> None:
         """A page on: the next step, of the next level after the last one."""
-        page = names.index(LEVELS.current("level")) * len(STEPS) + STEPS.index(LEVELS.current("step")) + by
+        start = names.index(LEVELS.current("level"))
+        page = start * len(STEPS) + STEPS.index(LEVELS.current("step")) + by
         if 0 <= page < len(names) * len(STEPS):
-            LEVELS.change(level=names[page // len(STEPS)], step=STEPS[page % len(STEPS)])
+            level, step = names[page // len(STEPS)], STEPS[page % len(STEPS)]
+            LEVELS.change(step=step) if level == names[start] else to_level(level, step=step)
 
     def button(to: str) -> None:
         st.button(
@@ -66,11 +68,11 @@ def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
         st.selectbox(
             "Level",
             names,
-            **LEVELS.control("level"),
+            **LEVELS.control("level", change=to_level),
             width=190,
             label_visibility="collapsed",
             format_func=lambda name: f"{names.index(name) + 1} of {len(names)} · {name}",
-            help="From the input up. Each level is one layer with the functions without weights before it.",
+            help="From the input up. A level is one layer and the functions without weights before it.",
         )
         button("next")
         st.segmented_control(
@@ -80,8 +82,8 @@ def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
             required=True,
             format_func=lambda name: f"{STEPS.index(name) + 1} {name}",
             label_visibility="collapsed",
-            help="What happens inside a level, in order: neurons respond, get an importance, are grouped, each group gets a "
-            "target, and the fused neuron is fitted to it.",
+            help="What happens inside a level, in order: the neurons respond, get an importance and are grouped. Then each group "
+            "gets a target, and its fused neuron is fitted to it.",
         )
         if lecture:
             st.button(

@@ -10,6 +10,7 @@ import streamlit as st
 from retrofit_app import figures, widgets
 from retrofit_app.address import session
 from retrofit_app.figures import escaped, title
+from retrofit_app.runs import methods
 from retrofit_app.widgets import readings
 
 from .grouping import grouping
@@ -20,7 +21,7 @@ from .view import View
 def activations(view: View) -> None:
     """How the neurons respond, before anything is done with them."""
     view.say(
-        "Neurons that lie close together answer alike to the same samples, whichever network they come from: those are worth "
+        "Neurons that lie close together respond alike to the same samples, whichever network they come from. These are worth "
         "merging."
     )
     left, right = st.columns(2, gap="large")
@@ -33,7 +34,8 @@ def activations(view: View) -> None:
 def importance(view: View) -> None:
     """How much each neuron counts."""
     view.say(
-        "Importance says how much of a network's decisions passes through a neuron, and weighs it in every group and error."
+        "Importance says how much of a network's decisions pass through a neuron. It weighs the neuron in its group and in every "
+        "error."
     )
     columns = st.columns(len(view.scores)) if len(view.scores) > 1 else [st.container()]
     for column, score in zip(columns, view.scores, strict=True):
@@ -62,14 +64,13 @@ def scores_table(view: View, score: str) -> pd.DataFrame:
 def targets(view: View) -> None:
     """What each group's fused neuron is asked to do, and what the parents keep by that."""
     aligned = view.report.form == "aligned"
-    sentence = (
-        "The fused neuron's weights are the mean of its group's; nothing is fitted to the mean of its answers"
+    view.say(
+        "Each fused neuron has the mean of its group's weights. This method fits nothing, so there are no targets."
         if aligned
-        else "Each group's target is the importance-weighted mean of what its members answer: the fused neuron should answer that"
+        else "Each group's target is the importance-weighted mean of its members' outputs. The fused neuron should reproduce it."
     )
-    view.say(f"{sentence}.")
     if view.analysis is None:
-        widgets.why("What neurons keep, and the targets, are part of the analysis, which this run does not have.")
+        widgets.why("The targets, and what neurons keep, are part of the analysis. This run has none.")
         return
     left, right = st.columns(2, gap="large")
     with left:
@@ -94,7 +95,7 @@ def detail(view: View) -> None:
         format_func=lambda neuron: (
             f"{neuron} · {grouped.counts[int(neuron)]} member{'' if grouped.counts[int(neuron)] == 1 else 's'}"
         ),
-        help="Each cluster of the run becomes one neuron of the fused network. The largest come first.",
+        help="Each group of the run becomes one neuron of the fused network. The largest groups come first.",
     )
     rows = np.flatnonzero(grouped.labels == neuron)
     named = ", ".join(grouped.names[row] for row in rows[: readings.MEMBERS]) + (
@@ -105,20 +106,25 @@ def detail(view: View) -> None:
 
 
 def fit(view: View) -> None:
-    """How the weights were found, and what is left."""
+    """How the weights were found, and what is lost."""
     report = view.report
     if report.form == "aligned":
         st.markdown(
-            "Nothing is fitted by this method: the networks' weights are averaged group by group, so there are no "
-            "targets and no approximation error."
+            "This method fits nothing: it averages the networks' weights group by group, so there are no targets and no "
+            "approximation error."
         )
         return
-    how = (
-        "are trained by gradient descent towards the targets"
-        if report.form == "gradient"
-        else "are solved for in closed form"
-    )
-    view.say(f"The weights of the fused level {how}; what is missing then is the approximation error.")
+    if not methods.is_fitted(view.entry):
+        view.say(
+            "Nothing is fitted in this run: each fused neuron gets the mean of its group's weights. The approximation error is "
+            "the distance of its output from the target."
+        )
+    else:
+        how = "Gradient descent finds" if report.form == "gradient" else "A closed form gives"
+        view.say(
+            f"{how} the weights that bring the fused level close to its targets. The approximation error is the distance that "
+            "remains."
+        )
     for words in filter(None, (figures.group_words(report), figures.stream_words(report))):
         st.markdown(words)
     left, right = st.columns(2, gap="large")
@@ -135,12 +141,12 @@ def fit(view: View) -> None:
                     "Logarithmic loss",
                     key="log",
                     persist_state="session",
-                    help="Equal steps are equal factors: small losses can be told apart.",
+                    help="Equal distances are equal factors, so that small losses can be told apart.",
                 )
         else:
             view.chart(
                 "residual",
-                "**What is left?** Closed form, no curve",
+                "**What does this level lose?**",
                 lambda: residual_table(report),
             )
     with right:
@@ -164,9 +170,9 @@ def plane(view: View) -> None:
     if view.analysis is None or "quadratic" not in view.analysis.plane:
         st.markdown(heading)
     if view.analysis is None:
-        widgets.why("The loss around the weights is part of the analysis, which this run does not have.")
+        widgets.why("The loss around the weights is part of the analysis. This run has none.")
     elif "quadratic" not in view.analysis.plane:
-        widgets.why(f"No picture: {view.analysis.plane.get('why', 'it was not computed for this level.')}")
+        widgets.why(f"There is no picture: {view.analysis.plane.get('why', 'it was not computed for this level.')}")
     else:
         view.chart("plane", heading, lambda: pd.DataFrame(view.analysis.plane["marks"]))
 

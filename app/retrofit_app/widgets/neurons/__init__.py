@@ -71,7 +71,7 @@ def pictures(
     mode: str,
     height: int,
     scale: float,
-    on_pick: Callable[[list[int], bool], None],
+    on_pick: Callable[[list[int]], None],
 ) -> None:
     """The pictures beside each other, or below each other where they do not fit.
 
@@ -79,8 +79,7 @@ def pictures(
         mode: one of MODES.
         height: of a picture, in pixels of a page.
         scale: how much larger lettering, marks and lines are than on a page.
-        on_pick: what to do with the neurons that are picked now; and whether they were added to those before, which at
-            this level may not all be there.
+        on_pick: what to do with the neurons that are picked now.
     """
     plane, turn = readings.grouping(entry, level), f"{key}-turn"
 
@@ -88,7 +87,7 @@ def pictures(
         gesture = session.recall(key)["gesture"]
         session.remember(turn, int(gesture["turn"]))
         if gesture["level"] == level:
-            on_pick([row for row in map(int, gesture["rows"]) if 0 <= row < len(plane.labels)], bool(gesture["keeps"]))
+            on_pick([row for row in map(int, gesture["rows"]) if 0 <= row < len(plane.labels)])
 
     version = readings.version(entry)
     parts = [

@@ -545,7 +545,7 @@ class Figure {
         this.said.textContent = `Picked: ${this.own.length}`
         this.paint()
         clearTimeout(this.timer)
-        const told = { rows: this.own, keeps: adds, level: this.data.level, turn: ++this.turn }
+        const told = { rows: this.own, level: this.data.level, turn: ++this.turn }
         this.timer = setTimeout(() => this.tell(told), WAIT)
     }
 
