@@ -6,7 +6,6 @@ import streamlit as st
 from streamlit.components.v2 import component
 
 from retrofit_app.address import session
-from retrofit_app.shell.style import stylesheet
 
 NAME, KNOWN = "retrofit-window", "enlarged"
 PAGE = (1280, 720)  # px of the page that has to fit
@@ -43,6 +42,6 @@ def enlarged() -> float:
         key="window", data={"shown": known}, default={"ratio": known}, on_ratio_change=lambda: None, height="content"
     )
     if not state.ratio:
-        st.html(stylesheet("unmeasured"))
+        st.html("<i class='retrofit-unmeasured'></i>")
         return 1.0
     return session.remember(KNOWN, round(float(state.ratio), 2))
