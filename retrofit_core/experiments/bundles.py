@@ -32,6 +32,8 @@ class GivenParents:
     """As `ParentSource.to_json` says it: digests of the files, and the data set"""
     splits: str | None = None
     """Name of the splits file"""
+    about: str = ""
+    """What they are, in words: network, width, training"""
 
     @property
     def source(self) -> ParentSource:
@@ -144,7 +146,7 @@ def merged(bundles: Iterable[Bundle]) -> Bundle:
             parents = json.dumps(entry.facts, sort_keys=True)
             first = given.get(parents, entry)
             columns = tuple(dict.fromkeys((*first.columns, *entry.columns)))
-            given[parents] = dataclasses.replace(first, columns=columns)
+            given[parents] = dataclasses.replace(first, columns=columns, about=first.about or entry.about)
     return Bundle(dict(sorted(results.items())), tuple(given.values()))
 
 
@@ -183,7 +185,7 @@ def _without_folders(given: GivenParents) -> dict[str, Any]:
 
 def _given(entry: Mapping[str, Any]) -> GivenParents:
     columns = tuple((table, column) for table, column in entry["columns"])
-    return GivenParents(columns, tuple(entry["names"]), entry["facts"], entry["splits"])
+    return GivenParents(columns, tuple(entry["names"]), entry["facts"], entry["splits"], entry.get("about", ""))
 
 
 def _unpacked(entry: Mapping[str, Any], shared: list[Any]) -> Result:
@@ -193,7 +195,9 @@ def _unpacked(entry: Mapping[str, Any], shared: list[Any]) -> Result:
 
 
 def _exchanged(unit: dict[str, Any], exchange: Any) -> dict[str, Any]:
-    """A unit whose settings of the training are exchanged, also those of the network that it starts from."""
+    """A unit whose settings of the training are exchanged, also those of the networks that it starts from."""
+    if "ensemble" in unit:
+        return {**unit, "ensemble": [_exchanged(member, exchange) for member in unit["ensemble"]]}
     if "start" in unit:
         return {**unit, "start": _exchanged(unit["start"], exchange)}
     return {**unit, "training": exchange(unit["training"])} if "training" in unit else unit

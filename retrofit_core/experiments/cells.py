@@ -6,9 +6,9 @@ from typing import Any
 
 from .paper import FIGURES, paper_values
 from .results import Metric
-from .rows import OTHER_PARENT_FIRST, Row, applies, read_row, scored
+from .rows import OTHER_PARENT_FIRST, Row, applies, impossible, read_row, scored
 from .scales import Scale, data_set, network, run_settings, training
-from .units import FineTuning, Fusion, Parent, ParentSource, Unit
+from .units import FineTuning, Fusion, Parent, ParentSource, TunedEnsemble, Unit
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,11 @@ class Table:
 def usual_cell(table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
     """The network of a row, measured, fine-tuned before where the column says so; None where the row does not apply."""
     row = read_row(name)
-    if not applies(row, column.parts, len(set(column.arch)) == 1) or not _is_meant(column, row, seed):
+    if (
+        impossible(row)
+        or not applies(row, column.parts, len(set(column.arch)) == 1)
+        or not _is_meant(column, row, seed)
+    ):
         return None
     unit = row_unit(column, row, scale, source, seed)
     parent = Parent(source, 0, scale.test_images)
@@ -137,6 +141,12 @@ def usual_cell(table: Table, column: Column, name: str, scale: Scale, source: Pa
 
 def row_unit(column: Column, row: Row, scale: Scale, source: ParentSource, seed: int) -> Unit:
     """The unit of a row."""
+
+    def tuned(unit: Unit) -> FineTuning:
+        return FineTuning(unit, scale.finetune_epochs, column.learning_rate)
+
+    if column.tuned and row.method == "Ensemble":
+        return TunedEnsemble(tuple(tuned(Parent(source, index, scale.test_images)) for index in range(column.parts)))
     unit: Unit
     if row.parent is not None:
         unit = Parent(source, row.parent, scale.test_images)
@@ -147,14 +157,14 @@ def row_unit(column: Column, row: Row, scale: Scale, source: ParentSource, seed:
         config = row.config(settings, seed, scale.fit_epochs, column.transformer)
         order = (1, 0) if OTHER_PARENT_FIRST in row.changes else None
         unit = Fusion(source, config, scale.test_images, column.parts, order)
-    return FineTuning(unit, scale.finetune_epochs, column.learning_rate) if column.tuned else unit
+    return tuned(unit) if column.tuned else unit
 
 
 def _is_meant(column: Column, row: Row, seed: int) -> bool:
-    """Parents and what uses no random numbers are measured once; what holds all parents cannot be fine-tuned."""
+    """Parents and what uses no random numbers are measured once; the paper fine-tunes no average."""
     if seed and not row.is_random:
         return False
-    return not (column.tuned and row.method in ("Average", "Ensemble"))
+    return not (column.tuned and row.method == "Average")
 
 
 def substitute(column: Column, scale: Scale) -> str | None:

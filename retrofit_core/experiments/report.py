@@ -12,7 +12,7 @@ from .cells import Table
 from .claims import OURS, Claim, Order, claims, rank_correlation
 from .paper import Value, paper_values
 from .results import Result
-from .rows import BEST, PARENT, applies, read_row, scored
+from .rows import BEST, PARENT, applies, impossible, read_row, scored
 from .scales import Scale
 from .setting import CellResults, Setting, is_of_this_version, settings
 from .summary import Summary, summarised
@@ -355,7 +355,7 @@ def _best(setting: Setting, row: str, lines: Sequence[Line], paper: Value | None
 def _line_without_cell(setting: Setting, name: str, paper: Value | None) -> Line | None:
     """A row that cannot be measured: the method does not apply, or its number follows from others."""
     if paper is not None:
-        return Line(name, paper, WITHOUT_CELL)
+        return Line(name, paper, WITHOUT_CELL, note=impossible(read_row(name)) if _is_row(name) else "")
     if name.startswith(PARENT) or not _is_row(name):
         return None
     column = setting.column

@@ -28,7 +28,8 @@ READING = (
     "Within 2 sigma: whether ours could be one more seed of the paper. Sigma is the paper's deviation d times "
     'sqrt(1 + 1/n): d for our one pair of parents, d / sqrt(n) for its mean of n seeds; "-" where it prints no deviation.',
     "Scale: how the settings were made smaller, and what serves in place of a data set or of parents that are not there; see "
-    "the end.",
+    "the end. Given parents are fused as in the paper, where no scale stands before them; their width and training are their "
+    "own.",
     "Equal parents stand in the order of their accuracy, as the paper prints them.",
     "Rank correlation: Spearman's, of the methods' order in the paper and here, with an interval of 95 %: a bootstrap over "
     "methods, where there are eight. Over all methods it mainly tells families apart; the paper's own are the harder test.",
@@ -199,7 +200,7 @@ def departures(report: Report) -> list[str]:
     served: dict[str, list[str]] = {}
     for table in report.tables:
         for block in table.blocks:
-            if "," in block.badge and any(line.values for line in block.lines):
+            if block.badge != block.scale and any(line.values for line in block.lines):
                 served.setdefault(block.badge, []).append(f"{table.name} ({block.column})")
     return [*scales, *(f"{badge}: {'; '.join(columns)}." for badge, columns in served.items())]
 

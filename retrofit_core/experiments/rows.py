@@ -107,6 +107,13 @@ def applies(row: Row, parts: int, equal: bool) -> bool:
     return least <= parts and (most is None or parts <= most) and (equal or not takes.equal_widths)
 
 
+def impossible(row: Row) -> str:
+    """Why no implementation of ours can measure a row that the paper prints; empty where one can."""
+    if row.method.startswith("Transformer-OTFusion") and row.importance == "deeplift":
+        return "DeepLIFT is known at the ends of levels only, and this method weighs neurons inside of blocks."
+    return ""
+
+
 def scored(rows: tuple[str, ...]) -> tuple[str, ...]:
     """The rows with each "best" replaced by one row a score."""
     written: list[str] = []

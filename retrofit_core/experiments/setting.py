@@ -88,9 +88,15 @@ class Setting:
 
     @property
     def badge(self) -> str:
-        """The scale, and what serves in place of the paper's data set or of trained parents."""
-        words = [f"{self.data} for {self.column.data}"] if self.data != self.column.data else []
-        return ", ".join([self.scale.name, *words, *(["given parents"] if self.given else [])])
+        """The scale, and what serves in place of the paper's data set or of trained parents.
+
+        Given parents have a width and a training of their own, so the scale `paper`, whose settings they are fused with, does
+        not name them.
+        """
+        parents = [f"given {self.given.about or 'parents'}"] if self.given else []
+        scale = [] if parents and self.scale.name == "paper" else [self.scale.name]
+        served = [f"{self.data} for {self.column.data}"] if self.data != self.column.data else []
+        return ", ".join([*scale, *parents, *served])
 
     def has_parents_of(self, other: "Setting") -> bool:
         """Whether another setting's numbers were measured with the same kind of parents."""

@@ -231,3 +231,28 @@ class FineTuning(Unit):
         if isinstance(self.start, Parent):
             network = self.source.files(Path(root))[self.start.index]
         return shlex.join(["retrofit", "finetune", network, *words, "--learning-rate", str(self.learning_rate)])
+
+
+@dataclass(frozen=True)
+class TunedEnsemble(Unit):
+    """The ensemble of all parents, each fine-tuned."""
+
+    members: tuple[FineTuning, ...]
+
+    @property
+    def source(self) -> ParentSource:  # type: ignore[override]
+        return self.members[0].source
+
+    @property
+    def test_images(self) -> int | None:  # type: ignore[override]
+        return self.members[0].test_images
+
+    def to_json(self) -> dict[str, Any]:
+        return {"ensemble": [member.to_json() for member in self.members]}
+
+    def needs(self) -> tuple[Unit, ...]:
+        return self.members
+
+    def command(self, root: str) -> str:
+        networks = [str(member.network(root)) for member in self.members]
+        return shlex.join(["retrofit", "fuse", *networks, "--method", "Ensemble", "--data", self.source.data_set])

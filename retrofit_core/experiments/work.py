@@ -40,7 +40,7 @@ from ..training.parents import NOTE, read_training, train_parents
 from ..training.state import digest as digest_of_tensors
 from .clustering import clustering
 from .results import Result, packed, read_result, write_result
-from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent, ParentSource, Unit
+from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent, ParentSource, TunedEnsemble, Unit
 
 #: Raised when the numbers of a clustering or a landscape change; methods have a version of their own.
 CLUSTERING = 1
@@ -130,6 +130,10 @@ def inputs(unit: Unit, root: Path) -> dict[str, str | None]:
     """Role -> digest of what goes into a unit; None for what is not there."""
     if isinstance(unit, FineTuning):
         return {**inputs(unit.start, root), "fine-tuning": "1"}
+    if isinstance(unit, TunedEnsemble):
+        of_members = [inputs(member, root) for member in unit.members]
+        checkpoints = {f"parent {index}": each.pop("checkpoint") for index, each in enumerate(of_members)}
+        return {**of_members[0], **checkpoints}
     if isinstance(unit, LossLandscape):
         return {**inputs(unit.fusion, root), "landscape version": str(LANDSCAPE)}
     data = {f"data {split}": _data_digest(unit.source.data_set, split) for split in ("train", "test")}
@@ -169,6 +173,8 @@ def short_title(unit: Unit) -> str:
         return f"clustering of level {unit.level}"
     if isinstance(unit, LossLandscape):
         return f"landscape of {short_title(unit.fusion)}"
+    if isinstance(unit, TunedEnsemble):
+        return "ensemble of fine-tuned parents"
     assert isinstance(unit, FineTuning)
     return f"fine-tuning of {short_title(unit.start)}"
 
@@ -198,6 +204,10 @@ def _network(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[nn.
         return _parent(unit, root, monitor, device)
     if isinstance(unit, Fusion):
         return _fused(unit, root, monitor, device)
+    if isinstance(unit, TunedEnsemble):
+        networks = [_tuned(member, root, monitor, device)[0] for member in unit.members]
+        example = load(unit.source.data_set, "train").inputs([0])
+        return METHODS["Ensemble"](networks, example).model, {"seconds": 0.0}
     assert isinstance(unit, FineTuning)
     return _tuned(unit, root, monitor, device)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from retrofit_core.experiments import setting as setting_module
-from retrofit_core.experiments.bundles import Bundle, GivenParents, read_bundle, write_bundle
+from retrofit_core.experiments.bundles import Bundle, GivenParents, merged, read_bundle, write_bundle
 from retrofit_core.experiments.paper import paper_values
 from retrofit_core.experiments.report import Block, Line, all_tables, report
 from retrofit_core.experiments.report_csv import FIELDS, spreadsheet
@@ -222,8 +222,9 @@ def test_a_fine_tuning_of_what_was_refused_is_refused():
 def test_rows_that_do_not_apply_are_not_applicable(empty):
     line = line_of(empty, "vgg11-noniid", "4-way", "HF-Linear, uniform")
     assert (line.state, line.paper) == ("N/A", None)
-    ensemble = line_of(empty, "vgg11-full", "2-way fine-tuned", "Ensemble")  # the paper's; nothing of ours makes it
-    assert (ensemble.state, ensemble.paper.mean) == ("not planned", 94.2)
+    deeplift = line_of(empty, "vit-full-cifar100", "2-way fine-tuned", "Transformer-OTFusion, deeplift")
+    assert (deeplift.state, deeplift.paper.mean) == ("not planned", 74.0)
+    assert deeplift.note.startswith("DeepLIFT is known at the ends of levels only")
     assert not [line for line in block_of(empty, "vgg11-noniid", "2-way").lines if line.row == "Parent 2"]
 
 
@@ -316,7 +317,7 @@ def test_given_parents_have_columns_of_their_own(tmp_path):
     results = bundle_of(cells[:3], lambda cell: {"accuracy": 60.0}).results
     written = report(Bundle(results, (given,)), ["vgg11-noniid", "vgg11-sharded"], SMOKE)
     block = block_of(written, "vgg11-noniid", "2-way")
-    assert block.badge == "smoke, digits for cifar10, given parents" and block.measured == 3
+    assert block.badge == "smoke, given parents, digits for cifar10" and block.measured == 3
     assert {block.badge for block in written.tables[1].blocks} == {"smoke, digits for cifar10"}
     assert any("--columns 2-way --model" in command for command in written.tables[0].commands)
     assert "Given parents: " in MARKDOWN.report(written)
@@ -338,11 +339,19 @@ def test_given_parents_stand_at_the_fullest_scale_that_means_the_same_work(tmp_p
         (table,) = report(bundle, ["vgg11-noniid"], scales, columns={"2-way"}, only_measured=True).tables
         return [block.badge for block in table.blocks]
 
-    words = "digits for cifar10, given parents"
-    assert (
-        badges(evening, small, paper) == badges(paper, evening, small)[::-1] == [f"small, {words}", f"paper, {words}"]
-    )
+    words = "given parents, digits for cifar10"  # with the paper's settings they are named by themselves
+    assert badges(evening, small, paper) == badges(paper, evening, small)[::-1] == [f"small, {words}", words]
     assert badges(evening) == [f"evening, {words}"]
+
+
+def test_given_parents_are_named_by_what_they_are(tmp_path):
+    source = {"given": ["a", "b"], "data": "digits"}
+    given = GivenParents((("vgg11-noniid", "2-way"),), ("a", "b"), source, None, "VGG11s of half width")
+    bundle = Bundle({}, (given,))
+    write_bundle(tmp_path / "all.json", bundle)
+    read = merged([Bundle({}, (dataclasses.replace(given, about=""),)), read_bundle(tmp_path / "all.json")])
+    block = block_of(report(read, ["vgg11-noniid"], [scale_of("paper")]), "vgg11-noniid", "2-way")
+    assert block.badge == "given VGG11s of half width, digits for cifar10"
 
 
 def test_results_of_earlier_methods_are_marked():

@@ -70,7 +70,7 @@ def test_given_parents_are_of_the_papers_scale(bundle, runs):
     given = GivenParents((("vgg11-noniid", "2-way"),), pair.models, pair.to_json())
     write_bundle(bundle.with_name("pair.json"), Bundle(results, (given,)))
     vgg = table("vgg11-noniid", runs=runs, results=[bundle, bundle.with_name("pair.json")])
-    assert vgg.column("2-way").badge == "paper, given parents"
+    assert vgg.column("2-way").badge == "given parents"
     assert vgg.column("2-way").number("Ensemble") == 50
 
 
