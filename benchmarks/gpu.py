@@ -11,7 +11,11 @@
 
 It prints a line a unit. What it leaves is a record, gpu-stage-3.json, and the parents' weights as float16 in parts. How it
 is called where files are few and small: README.md beside this file. `--scale smoke` tries a stage on a CPU with tiny
-networks in under a minute.
+networks in under a minute. Without a GPU,
+
+    python benchmarks/gpu.py --predict --models shared/models
+
+says what fusions ask of a GPU, and how many seconds that would take on an H100.
 """
 
 import argparse
@@ -29,6 +33,7 @@ from xml.etree import ElementTree
 import torch
 from gpu_call import Call, few_images
 from gpu_files import pack, unpack
+from gpu_predict import predict
 from gpu_tables import FURTHER, NONIID, SHARDED, TINY, VIT, Table, Unit, units
 from machine import save
 from methods import PAPER, content, measured
@@ -55,6 +60,8 @@ IMAGES = 2000  # test images of a fusion on both devices: one of them is slow
 
 def main(arguments: list[str] | None = None) -> None:
     options = _options(arguments)
+    if options.predict:
+        return predict(options.models)
     call = _call(options)
     name = f"gpu-stage-{options.stage}" + (f"-seed-{call.seed}" if call.seed else "")
     record = {"stage": options.stage, "settings": call.settings(), "units": call.results}
@@ -91,10 +98,12 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--stage", type=int, choices=range(1, 7), required=True)
-    parser.add_argument("--data", type=Path, required=True, help="folder with cifar10")
-    parser.add_argument("--models", type=Path, help="folder with the VGG11 pair (stages 1 and 2)")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the record and the weights")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--stage", type=int, choices=range(1, 7))
+    what.add_argument("--predict", action="store_true", help="counts and predicted seconds, on any machine")
+    parser.add_argument("--data", type=Path, help="folder with cifar10 (stages)")
+    parser.add_argument("--models", type=Path, help="folder with the VGG11 pair (stages 1 and 2; predictions)")
+    parser.add_argument("--out", type=Path, help="folder for the record and the weights (stages)")
     parser.add_argument("--from", type=Path, dest="earlier", help="what an earlier call of this stage left there")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "gpu", help="folder for what may be lost")
     parser.add_argument("--seconds", type=float, default=540, help="after which it stops (default: 540)")
@@ -105,7 +114,10 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--processes", type=int, help="parents trained side by side (default: all on a GPU)")
     parser.add_argument("--compile", choices=("yes", "no"), help="training by torch.compile (default: if it is faster)")
     parser.add_argument("--device", help="default: CUDA if present; the CPU at smoke")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.stage and not (options.data and options.out):
+        parser.error("a stage needs --data and --out")
+    return options
 
 
 def _call(options: argparse.Namespace) -> Call:
