@@ -61,7 +61,13 @@ IMAGES = 2000  # test images of a fusion on both devices: one of them is slow
 def main(arguments: list[str] | None = None) -> None:
     options = _options(arguments)
     if options.predict:
-        return predict(options.models)
+        predict(options.models)
+    else:
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """A stage, until it is done or its time is up."""
     call = _call(options)
     name = f"gpu-stage-{options.stage}" + (f"-seed-{call.seed}" if call.seed else "")
     record = {"stage": options.stage, "settings": call.settings(), "units": call.results}

@@ -8,11 +8,18 @@ from sklearn.cluster import KMeans as ScikitKMeans
 
 from retrofit_core.fusion.grouping import KMeans, LocalSearch
 from retrofit_core.fusion.grouping.base import squared_distances
-from retrofit_core.fusion.grouping.kmeans import Centroids, distances_to_centroids, lloyd, seed_centres
+from retrofit_core.fusion.grouping.kmeans import (
+    Centroids,
+    _refill_empty_groups,
+    distances_to_centroids,
+    lloyd,
+    seed_centres,
+)
 from tests import reference
 from tests.grouping.points import generator, gram, numpy, points, positive
 from tests.marks import each_case
 from tests.properties import as_groups, as_sets, assert_close
+from tests.rehearsal import rehearsal
 
 
 def grouped(phi, scores, width, *, seed=0, first=None, **options):
@@ -179,3 +186,35 @@ def test_an_empty_group_takes_no_other_groups_only_neuron():
     for iterations in (0, 1, 300):
         labels, _, _ = lloyd(G, scores, torch.tensor([[0, 0, 1]]), squared_distances(G), iterations)
         assert set(labels[0].tolist()) == {0, 1, 2}
+
+
+@given(st.integers(2, 12), st.integers(1, 12), st.integers(0, 99))
+def test_empty_groups_are_filled_one_after_the_other(m, width, seed):
+    """All at once, as if each took the worst-served neuron that is left: of equally bad ones the first."""
+    width = min(m, width)
+    draw = generator(seed)
+    labels = torch.randint(width, (3, m), generator=draw)
+    badness = torch.randint(4, (3, m), generator=draw).double()
+    expected = labels.clone()
+    for row, bad in zip(expected, badness, strict=True):
+        for empty in sorted(set(range(width)) - set(row.tolist())):
+            counts = torch.bincount(row, minlength=width)
+            row[int(torch.where(counts[row] > 1, bad, -1.0).argmax())] = empty
+    _refill_empty_groups(labels, badness, width)
+    assert labels.tolist() == expected.tolist()
+
+
+def test_on_a_gpu_nothing_grows_with_the_restarts():
+    """All starts are one batch, and the host looks at it now and then."""
+    phi, scores = points(40, 4, 2), positive(40, 2)
+
+    def counted(restarts):
+        with rehearsal() as counts:
+            drawn = KMeans(restarts=restarts)(
+                gram(phi).to("cuda"), scores.to("cuda"), (20, 20), 12, generator=generator(1)
+            )
+        assert drawn.report["iterations"] <= 8
+        return counts.launches, counts.waits, counts.to_host
+
+    few, many = counted(3), counted(30)
+    assert abs(few[0] - many[0]) < 0.1 * few[0] and few[1:] == many[1:] == (1, 1)  # the number of iterations; the costs

@@ -16,6 +16,8 @@ from ..targets import adds_in_order, group_sums, shares
 from .base import Grouper, Grouping, Widths, check_enough, squared_distances
 
 ITERATIONS = 300
+#: Iterations on a GPU between two looks at whether any restart goes on: a look waits for all that was asked of it.
+SWEEPS = 8
 #: For the estimate: iterations of Lloyd that are usual, and element operations a second.
 USUAL_ITERATIONS, ELEMENTS_A_SECOND = 15, 1e9
 
@@ -58,15 +60,16 @@ class KMeans(Grouper):
         if self.first_parent and widths[0] >= width:
             starts.append(torch.arange(width, device=gram.device)[None])
         labels, costs, iterations = lloyd(gram, scores, torch.cat(starts), distances)
-        best = int(costs.argmin())
+        listed = costs.tolist()
+        best = listed.index(min(listed))
         report = {
             "algorithm": "kmeans",
-            "restarts": len(costs),
+            "restarts": len(listed),
             "best_start": best,
             "iterations": iterations,
-            "costs": costs.tolist(),
+            "costs": listed,
         }
-        return Grouping(labels[best], width, costs[best].item(), report)
+        return Grouping(labels[best], width, listed[best], report)
 
 
 def seed_centres(
@@ -78,7 +81,7 @@ def seed_centres(
     """
     trials = 2 + int(math.log(width))
     draws = torch.rand(width, restarts, trials, generator=generator, dtype=distances.dtype).to(distances.device)
-    weights = scores if scores.sum() > 0 else torch.ones_like(scores)
+    weights = torch.where(scores.sum() > 0, scores, 1.0)
     centres = torch.empty(restarts, width, dtype=torch.long, device=distances.device)
     nearest = torch.ones(restarts, 1, dtype=distances.dtype, device=distances.device).expand(-1, len(scores))
     for k in range(width):
@@ -108,35 +111,49 @@ def lloyd(
     Returns:
         labels (restarts, m), costs (restarts,), number of iterations of the longest restart.
     """
-    starts = _start_labels(distances, centres)
-    at_once = 1 if adds_in_order(gram) else len(starts)  # one after the other, a step renews only what changed
-    runs = [_descend(gram, scores, labels, centres.shape[1], iterations) for labels in starts.split(at_once)]
+    starts, width = _start_labels(distances, centres), centres.shape[1]
+    if not adds_in_order(gram):
+        return _descend_together(gram, scores, starts, width, iterations)
+    runs = [_descend(gram, scores, labels, width, iterations) for labels in starts]
     labels, costs, steps = zip(*runs, strict=True)
-    return torch.cat(labels), torch.cat(costs), max(steps)
+    return torch.stack(labels), torch.stack(costs), max(steps)
 
 
 def _descend(gram: Tensor, scores: Tensor, labels: Tensor, width: int, iterations: int) -> tuple[Tensor, Tensor, int]:
-    """Lloyd iterations of some restarts together; labels (restarts, m) are changed in place."""
-    centroids = Centroids(gram, scores, width) if adds_in_order(gram) else None
+    """Lloyd iterations of one restart, labels (m,), of which each renews only what changed."""
+    centroids, least = Centroids(gram, scores, width), gram.new_tensor(math.inf)
+    for step in range(iterations):
+        centroids.move_to(labels)
+        moved, cost = centroids.nearest.clone(), (centroids.to_own[None] @ scores)[0]
+        falling = cost < least  # rounding can make a converged restart swap twins for ever
+        least = torch.minimum(least, cost)
+        _refill_empty_groups(moved[None], (centroids.to_own * scores)[None], width)
+        if not falling or torch.equal(moved, labels):
+            return labels, least, step + 1
+        labels = moved
+    return labels, least, iterations
+
+
+def _descend_together(
+    gram: Tensor, scores: Tensor, labels: Tensor, width: int, iterations: int
+) -> tuple[Tensor, Tensor, int]:
+    """Lloyd iterations of all restarts, labels (restarts, m): the host looks once in SWEEPS iterations whether any goes on."""
     costs = torch.full((len(labels),), math.inf, dtype=gram.dtype, device=gram.device)
-    active = torch.arange(len(labels), device=gram.device)
+    active, begun = torch.ones_like(costs, dtype=torch.bool), torch.zeros((), dtype=torch.long, device=gram.device)
     steps = 0
-    while len(active) and steps < iterations:
-        steps += 1
-        current = labels[active]
-        if centroids is None:
-            distances, to_own = distances_to_centroids(gram, scores, current, width)
-            moved = distances.argmin(1)
-        else:
-            centroids.move_to(current[0])
-            moved, to_own = centroids.nearest.clone()[None], centroids.to_own[None]
-        cost = to_own @ scores
-        falling = cost < costs[active]  # rounding can make a converged restart swap twins for ever
-        costs[active] = torch.minimum(costs[active], cost)
+    for step in range(1, iterations + 1):
+        begun += active.any()
+        distances, to_own = distances_to_centroids(gram, scores, labels, width)
+        moved, cost = distances.argmin(1), to_own @ scores
+        falling = cost < costs
+        costs = torch.where(active, torch.minimum(costs, cost), costs)
         _refill_empty_groups(moved, to_own * scores, width)
-        going_on = falling & (moved != current).any(1)
-        labels[active[going_on]] = moved[going_on]
-        active = active[going_on]
+        active = active & falling & (moved != labels).any(1)
+        labels = torch.where(active[:, None], moved, labels)
+        if step % SWEEPS == 0 or step == iterations:
+            steps = int(begun)
+            if steps < step:
+                break
     return labels, costs, steps
 
 
@@ -224,11 +241,20 @@ class Centroids:
 
 
 def _refill_empty_groups(labels: Tensor, badness: Tensor, width: int) -> None:
-    """Move the worst-served neurons (of groups with company) into empty groups, in place."""
-    for row, bad in zip(labels, badness, strict=True):
-        counts = torch.bincount(row, minlength=width)
-        for empty in (counts == 0).nonzero()[:, 0].tolist():
-            worst = torch.where(counts[row] > 1, bad, -1.0).argmax()
-            counts[row[worst]] -= 1
-            row[worst] = empty
-            counts[empty] = 1
+    """Move the worst-served neurons (of groups with company) into empty groups, in place; labels, badness (restarts, m).
+
+    One after the other, a neuron can go while another stays in its group: all but the best-served one of each group can.
+    """
+    counts = group_sums(torch.ones_like(badness), labels, width)
+    if adds_in_order(labels) and counts.all():  # a GPU would have to be waited for
+        return
+    order = badness.argsort(dim=1, descending=True, stable=True)
+    group = labels.gather(1, order)
+    by_group = group.argsort(dim=1, stable=True)
+    place = torch.arange(labels.shape[1], device=labels.device).expand_as(labels)
+    rank = torch.empty_like(labels).scatter_(1, by_group, place)
+    can_go = rank - (counts.cumsum(1) - counts).gather(1, group) < counts.gather(1, group) - 1
+    number = (can_go.cumsum(1) - 1).clamp_(0, width - 1)  # among those that can go
+    empty = counts == 0
+    goes = can_go & (number < empty.sum(1, keepdim=True))
+    labels.scatter_(1, order, torch.where(goes, (~empty).byte().argsort(dim=1, stable=True).gather(1, number), group))
