@@ -123,7 +123,7 @@ def test_neurons_are_compared(tour):
     page.locator(".eight >> nth=1").locator(".tile >> nth=4").click()
     assert state(page)["j"] == 4 and "A1 against B5" in page.inner_text(".figure")
     choose(page, "outputs")
-    assert "A orange" in page.inner_text(".figure") and "classes are never grouped" in page.inner_text(".words")
+    assert "A orange" in page.inner_text(".figure") and "classes are not grouped" in page.inner_text(".words")
 
 
 def test_groups_are_made_by_dragging_and_by_keys(tour):

@@ -139,6 +139,7 @@ const Draw = (() => {
 
   /** A line chart: lines [{points: [[x, y], ...], colour, label, dashed}], in a frame of fixed size. */
   function chart({ width = 360, height = 150, xs, ys, xLabel, yLabel, formatX = String, formatY = String, xTicks, yTicks }) {
+    if (innerWidth <= 800) width = Math.min(width, 400); // a phone shows it smaller, letters stay readable
     const pad = { left: 62, right: 14, top: 12, bottom: 42 };
     const sx = (value) => pad.left + ((value - xs[0]) / (xs[1] - xs[0])) * (width - pad.left - pad.right);
     const sy = (value) => height - pad.bottom - ((value - ys[0]) / (ys[1] - ys[0])) * (height - pad.top - pad.bottom);
@@ -221,7 +222,7 @@ const Draw = (() => {
     const node = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart groups" },
       svg("rect", { x: 24, y: 4, width: width - 28, height: height - 28, class: "box" }),
       svg("text", { x: width / 2, y: height - 6, "text-anchor": "middle" }, xLabel),
-      svg("text", { x: 12, y: height / 2, "text-anchor": "middle", transform: `rotate(-90 12 ${height / 2})` }, yLabel), lines, centres, points);
+      svg("text", { x: 12, y: height / 2, "text-anchor": "middle", transform: `rotate(-90 12 ${height / 2})` }, yLabel), lines, points, centres);
     let picked = -1, places = [], aims = [], focus = -1;
     const toView = (event) => { const box = node.getBoundingClientRect(); return [((event.clientX - box.left) / box.width) * width, ((event.clientY - box.top) / box.height) * height]; };
     function join(j, at) {

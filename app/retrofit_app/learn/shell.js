@@ -60,6 +60,11 @@ const Tour = (() => {
         fill(paragraph, text);
         return paragraph;
       },
+      /** What is easily misunderstood here: words that explain themselves on hover and focus. [[words, explanation], ...] */
+      traps(...list) {
+        const row = el("p", { class: "row" }, ...list.map(([name, explanation]) => el("span", { class: "trap", tabindex: 0, "data-tip": explanation }, name)));
+        words.append(row);
+      },
       formula(text) { return self.say(text, "formula"); },
       slider({ key, label, min, max, step: stride = 1, format = String, into = words,
         read = () => state[key], write = (value) => self.set({ [key]: value }) }) {
@@ -94,7 +99,7 @@ const Tour = (() => {
       },
       button(label, action, into = words) {
         const node = el("button", { type: "button", class: "action" }, label);
-        node.addEventListener("click", action);
+        node.addEventListener("click", () => action(node));
         into.append(node);
         return node;
       },
@@ -105,7 +110,7 @@ const Tour = (() => {
         return row;
       },
       /** Commit first, then see. `options(state)` -> [[label, reason, is it right], ...]; the answer is kept in state[key] (0: none). */
-      ask({ key, question, options, into = words, shownWhen = () => true }) {
+      ask({ key, question, options, into = words, shownWhen = () => true, then = () => ({}) }) {
         const box = el("div", { class: "question" });
         const ask = el("p", {});
         const answers = el("div", { class: "answers" });
@@ -127,7 +132,7 @@ const Tour = (() => {
             const mark = !answered ? "" : isRight ? "right" : index + 1 === chosen ? "wrong" : "other";
             const button = el("button", { type: "button", class: mark, "aria-pressed": String(index + 1 === chosen) });
             button.innerHTML = `${mark === "right" ? "✓ " : mark === "wrong" ? "✗ " : ""}${rich(label)}`;
-            button.addEventListener("click", () => self.set({ [key]: index + 1 }));
+            button.addEventListener("click", () => self.set({ [key]: index + 1, ...then(index) }));
             return button;
           }));
           if (focused) answers.children[Math.max(0, chosen - 1)]?.focus();

@@ -26,7 +26,7 @@
           const [low, high] = [0.47, 0.85];
           return [["nearly 100 %", `${half > high ? "Right" : "No"}. That would be the sum of both, but nobody made the two use their neurons for the same things. ${fact}`, half > high],
             ["about 75 %", `${half > 0.6 && half <= high ? "Right" : "No"}. Half of the knowledge of each? Weights are not knowledge: mixing them mixes unrelated neurons. ${fact}`, half > 0.6 && half <= high],
-            ["about 50 %, like A or B", `${half >= low && half <= 0.6 ? "Right" : "No"}. It would have to keep what one of them knows. ${fact}`, half >= low && half <= 0.6],
+            ["about 50 %, like A or B", `${half >= low && half <= 0.6 ? "Right" : "No"}. For that it would have to keep all that one of them knows. ${fact}`, half >= low && half <= 0.6],
             ["less than either", `${half < low ? "Right" : "No"}. Mixing weights mixes unrelated neurons. ${fact}`, half < low]];
         },
       });
@@ -94,7 +94,7 @@
         But an average adds up what stands in the <em>same place</em>.`);
       page.choice({ key: "view", label: "Average A with", options: [["copy", "a shuffled copy of A"], ["other", "B, in its best order"]] });
       page.ask({
-        key: "guess", question: "A and its shuffled copy are equally accurate. How accurate is their average?",
+        key: "guess", shownWhen: (state) => state.view === "copy", question: "A and its shuffled copy are equally accurate. How accurate is their average?",
         options: () => {
           const value = World.accuracy(Engine.average([A, Engine.permute(A, 0, digits(SHUFFLED))]));
           const same = World.accuracy(A);
@@ -118,7 +118,7 @@
       box.append(el("p", { class: "small" }, "A, first layer"), el("div", { class: "eight" }, ...mine.map((tile) => tile.node)));
       const label = box.appendChild(el("p", { class: "small" }));
       box.append(el("div", { class: "eight" }, ...theirs.map((tile) => tile.node)));
-      const chart = accuracyChart("weights", ["A", "halfway", "the other"]);
+      const chart = accuracyChart("weights", ["A", "halfway", "other"]);
       page.figure.append(chart.node);
       const below = page.figure.appendChild(el("p", { class: "small" }));
       let picked = -1;

@@ -13,17 +13,19 @@
       const fused = (width) => World.fuse(PAIR, { score: page.state.score, widths: page.state.level === "1" ? [width, 8] : [8, width] });
       const current = () => fused(page.state.width);
       const level = () => current().levels[Number(page.state.level) - 1];
-      page.say("A level's cost {J} compares each parent's neuron with the fused neuron of its group. It splits exactly into two errors (Theorem 1 of the paper):");
+      page.say("A level's cost {J} compares each neuron of the parents with the fused neuron of its group. It splits exactly into two errors (Theorem 1 of the paper):");
       const formula = page.figure.appendChild(el("p", { class: "formula" }));
       page.fill(formula, () => {
         const { J, grouping, approximation, energy } = level();
-        const share = (value) => `${(100 * value / energy).toFixed(2)} %`;
+        const share = (value) => `${(100 * value / energy).toFixed(3)} %`;
         return `{J} = Σ {s}<sub>j</sub> ‖{f} − {z}<sub>j</sub>‖² = <b class="grouping">grouping</b> + <b class="approximation">approximation</b>
           <span class="numbers">${share(J)} = ${share(grouping)} + ${share(approximation)} of Σ {s}<sub>j</sub> ‖{z}<sub>j</sub>‖².
-          ${Math.abs(J - grouping - approximation) < 1e-9 * energy ? "The left side is computed by itself: both sides agree to rounding." : ""}</span>`;
+          ${Math.abs(J - grouping - approximation) < 1e-9 * energy ? "J is computed by itself, not as this sum; the two agree." : ""}</span>`;
       });
       page.say(`<b class="grouping">Grouping error</b>: members of a group differ from their mean {T}.<br>
         <b class="approximation">Approximation error</b>: the fused layer cannot reach {T} from the inputs it gets.`);
+      page.traps(["min over k", "The paper's Eq. 1 takes the minimum over k: each neuron is compared with its nearest fused neuron. That is what groups are."],
+        ["in %", "Of the sum of s |z|² over all neurons and samples: an error of 100 % would be as good as answering nothing."]);
       page.choice({ key: "level", label: "Level", options: HIDDEN });
       page.slider({ key: "width", label: "Fused neurons in this layer", min: 3, max: 16 });
       page.ask({
@@ -113,9 +115,11 @@
         },
       });
       page.say((state) => state.groups === "random"
-        ? "After two levels the parents' last layer can hardly read the fused neurons. But what they know is still in there: a last layer fitted to them finds it."
+        ? "After two levels the parents' last layer can hardly read the fused neurons. But the fused neurons still hold what the parents know: a last layer that is fitted to them finds it again."
         : "With good groups there is little to repair, and both ways end alike. The fit matters where grouping has gone wrong.");
-      page.say("The fit counts all targets alike (plain squared error): importance has already shaped {T}.", "small");
+      page.traps(["squared error", "The fit counts all targets alike: importance has already shaped T. Weighting the errors again would count it twice."],
+        ["on the way", "After each level the parents go on with their own later layers, fed with the fused neurons of their groups; their answers are averaged, as in an ensemble."],
+        ["λ", "The paper leaves open what λ does to biases and in which unit it counts. Here biases are free, and λ is relative to the mean square of the inputs."]);
       const top = page.figure.appendChild(el("div", { class: "beside narrow" }));
       const scatter = Draw.scatter();
       const caption = el("figcaption");
@@ -163,7 +167,7 @@
       page.say(`Samples only make neurons answer; the fit needs no labels. So they may all come from one network's data, if the other's are private or gone:
         B's neurons answer A's points, too, and that is all that grouping and fit ask for.`);
       page.ask({
-        key: "guess", question: "200 samples of A's two classes only, no blue or pink point. How accurate is the fused network on all four classes?",
+        key: "guess", question: "200 samples of A's two classes only, conductance. How accurate is the fused network on all four classes?",
         options: () => {
           const [one, all] = [[0, 1], [0, 1, 2, 3]].map((classes) => World.fuse(PAIR, { score: "conductance" }, World.samples(classes, 200)).accuracy); // at the defaults, wherever the sliders are
           const bins = [["about 50 %: A's half", 0.5], ["about 75 %", 0.75], ["over 90 %", 0.95]];
@@ -177,7 +181,7 @@
       page.say("<b>When it fails:</b> where A's samples never go, nothing is known. Neurons of B that give the same answers to all of these samples cannot be told apart, whatever they do elsewhere.");
       page.say("Conductance needs labelled points of each network's own data, once, where it was trained.", "small");
       const row = page.figure.appendChild(el("div", { class: "planes three" }));
-      const planes = SETS.map(([name]) => Draw.plane(name, { className: "fused" }));
+      const planes = SETS.map(([name], index) => Draw.plane(name, { className: ["parent-0", "parent-1", "fused"][index] })); // and so the lines
       row.append(...planes.map((plane) => plane.node));
       const chart = Draw.chart({ width: 720, height: 170, xs: [0, 400], ys: [0.6, 1.02], xLabel: "samples", yLabel: "accuracy", xTicks: [8, 100, 200, 300, 400], yTicks: [0.6, 0.8, 1],
         formatY: (share) => Draw.percent(share) });
@@ -199,8 +203,7 @@
           : page.curve(`samples ${classes} ${page.state.score}`, counts, (count) => World.fuse(PAIR, { score: page.state.score }, World.samples(classes, count)).accuracy) }));
         chart.show([{ points: [[0, ensemble], [400, ensemble]], colour: "ensemble", dashed: true }, ...lines],
           [{ at: [30, ensemble], colour: "ensemble", label: "ensemble", shift: [0, -5], r: 0 },
-            ...SETS.map(([name, classes], index) => ({ at: [page.state.count, fused(classes).accuracy], colour: lines[index].colour,
-              label: name, shift: [10, [-6, 16, -7][index]], anchor: "start" })).filter((_, index) => isShown || index === 2)]);
+            ...SETS.map(([, classes], index) => ({ at: [page.state.count, fused(classes).accuracy], colour: lines[index].colour })).filter((_, index) => isShown || index === 2)]);
       });
     },
   });

@@ -29,7 +29,7 @@
       const clear = ranked.reduce((best, one) => (one.by[0][0] / one.by[1][0] < best.by[0][0] / best.by[1][0] ? one : best));
       const candidates = [0, 3, 7].map((place) => clear.by[place][1]).sort((a, b) => a - b);
       page.ask({
-        key: "guess", shownWhen: (state) => state.level === "1", question: `Which neuron of B answers most like A${clear.i + 1}? Look at the maps.`,
+        key: "guess", shownWhen: (state) => state.level === "1", then: (index) => ({ i: clear.i, j: candidates[index] }), question: `Which neuron of B answers most like A${clear.i + 1}? Look at the maps.`,
         options: () => candidates.map((j) => {
           const isRight = j === clear.by[0][1];
           const d = clear.by.find(([, at]) => at === j)[0];
@@ -38,7 +38,7 @@
         }),
       });
       page.say((state) => state.level === "3"
-        ? "At the outputs nothing has to be found: output 1 of A and output 1 of B both mean “orange”. So classes are never grouped."
+        ? "At the outputs nothing has to be found: output 1 of A and output 1 of B both mean “orange”. So classes are not grouped: the target of an output is the mean of the networks' outputs for that class."
         : "Alike means: nearly the same answers to all samples. It is not the weights that are compared, nor the place in the layer.");
       page.say("Colour: the neuron fires. Grey: below 0, where ReLU cuts it off. Pick one neuron of each network to see their answers against each other; on the diagonal both agree.", "small");
 
@@ -160,7 +160,7 @@
       const raw = () => digits(page.state.s);
       const scores = () => raw().map((value) => value / 4);
       // one network's data as samples, as in the paper, and all data; pairs and k-means
-      const [ONE, ALL] = [World.samples([2, 3]), World.samples()];
+      const [OF_A, ONE, ALL] = [World.samples([0, 1]), World.samples([2, 3]), World.samples()];
       const fused = (score, method = "KF", samples = ONE) => World.fuse(World.pair, { score, method }, samples);
       const [uniform, conductance] = [fused("uniform"), fused("conductance")];
       const rand = (level) => Engine.adjustedRand(uniform.levels[level].labels, conductance.levels[level].labels);
@@ -170,7 +170,7 @@
         read: () => raw()[page.state.picked],
         write: (value) => page.set({ s: raw().map((old, j) => (j === page.state.picked ? value : old)).join("") }) });
       page.buttons(["All equal", () => page.set({ s: "11111111" })]);
-      page.say(`Importance also decides the groups, since {J} counts each neuron {s} times. <b>Uniform</b> scores count all alike. <b>Conductance</b> asks how much of the right class's output comes through a neuron, on data that its network knows.`);
+      page.say(`Importance also decides the groups, since the grouping error counts each neuron with weight {s}. <b>Uniform</b> scores weigh all neurons alike. <b>Conductance</b> asks how much of the right class's output comes through a neuron, on data that its network knows.`);
       page.choice({ key: "score", label: "Importance of all neurons (the bars)", options: [["uniform", "uniform"], ["conductance", "conductance"]] });
       page.ask({
         key: "guess", question: `k-means, uniform scores, samples of B's data alone: the fused network has ${Draw.percent(uniform.accuracy, 1)}. With conductance?`,
@@ -194,9 +194,10 @@
       });
       const planes = ["uniform", "conductance"].map((name) => Draw.plane(name, { className: "fused" }));
       right.append(el("figcaption", {}, "The fused network"), el("div", { class: "planes" }, ...planes.map((plane) => plane.node)));
-      page.fill(page.figure.appendChild(el("p", {})), () => page.answered("guess") ? `With samples of all data there is less to gain: ${
+      page.fill(page.figure.appendChild(el("p", {})), () => page.answered("guess") ? `How much it helps depends on the samples. With A's data alone, k-means has ${Draw.percent(fused("uniform", "KF", OF_A).accuracy, 1)} with uniform scores and
+        ${Draw.percent(fused("conductance", "KF", OF_A).accuracy, 1)} with conductance. With all data, ${
         [["k-means", "KF"], ["Hungarian", "HF"]].map(([name, method]) => `${name} has ${Draw.percent(fused("uniform", method, ALL).accuracy, 1)} with uniform scores,
-        ${Draw.percent(fused("conductance", method, ALL).accuracy, 1)} with conductance`).join("; ")}.<br>How differently do the two scores group? The <b>adjusted Rand index</b> of
+        ${Draw.percent(fused("conductance", method, ALL).accuracy, 1)} with conductance`).join(", ")}.<br>How differently do the two scores group? The <b>adjusted Rand index</b> of
         their groups is ${rand(0).toFixed(2)} in the first layer, ${rand(1).toFixed(2)} in the second. 1 means the same groups, 0 no more alike than by chance. It tells <em>how different</em>
         two groupings are, never which is better: fuse and measure to know that.` : "");
       const labels = machine("KF", list, list.map(() => 0.25)).labels;

@@ -4,15 +4,15 @@
   const { skewed, sharded, four, same } = MEASURED;
   const value = (number) => number.toFixed(1);
   const ADVICE = [
-    ["Networks that saw different data", "<b>KF-Linear with conductance</b>: seconds, a few hundred unlabelled samples, any number of networks, any widths",
+    ["Networks that saw different data", "<b>KF-Linear with conductance</b>: seconds; any number of networks, any widths; a few hundred samples without labels (conductance: with labels, of each network's own data)",
       [["shares of classes differ", skewed.best, skewed.kf, skewed.ensemble], ["five classes each", sharded.best, sharded.kf, sharded.ensemble]]],
     ["The same, two networks of equal width", "<b>HF-Linear with conductance</b>: nearly as good; pairs are easy to read", [["shares differ", skewed.best, skewed.hf, skewed.ensemble]]],
     ["Levels that are not linear, time to spare", "<b>KF-Gradient</b>: gradient descent fits whole blocks of layers to their targets", [["shares differ", skewed.best, skewed.gradient, skewed.ensemble]]],
     ["One network far better than the rest", "<b>Compare with the best one first.</b> Groups by activity help", [["four, KF-Linear", four.best, four.kf, four.ensemble], ["by activity", four.best, four.activity, four.ensemble]]],
     ["Networks that all saw the same data", "<b>Keep the best</b>, or the ensemble. KF-Linear fails here; grouping by activity and repairing targets lose less", [["KF-Linear, uniform", same.best, same["kf uniform"], same.ensemble],
       ["by activity, repaired", same.best, same["activity repair"], same.ensemble]]],
-    ["Fine-tuned from one common start", "<b>Averaging weights</b> can be enough: their neurons still correspond. Never for networks trained apart", [["trained apart", skewed.best, skewed.average, skewed.ensemble]]],
-    ["Memory and time for all networks at each answer", "<b>The ensemble</b>: nothing here beats it on these networks", []],
+    ["Fine-tuned from one common start", "<b>Averaging weights</b> can be enough: their neurons still correspond. Never for networks trained apart", [["trained apart, to compare", skewed.best, skewed.average, skewed.ensemble]]],
+    ["Memory and time for all networks at each answer", "<b>The ensemble</b>: nothing in this table beats it", []],
   ];
   const SHEET = `<table><thead><tr><th>Your networks</th><th>Use</th><th>Measured</th><th class="number">best parent</th><th class="number">fused</th><th class="number">ensemble</th></tr></thead><tbody>${
     ADVICE.map(([networks, use, rows]) => (rows.length ? rows : [["", null, null, null]]).map(([name, ...numbers], index) => `<tr>${
@@ -57,7 +57,11 @@
       page.slider({ key: "ridge", label: "Ridge λ", min: -6, max: 1, step: 0.25, format: (value) => (10 ** value).toPrecision(2), into });
       const copy = page.buttons(
         ["Start again", () => page.set(START)],
-        ["Copy link", () => navigator.clipboard?.writeText(location.href)]);
+        ["Copy link", (button) => {
+          navigator.clipboard?.writeText(location.href);
+          button.textContent = "Copied";
+          setTimeout(() => { button.textContent = "Copy link"; }, 1500);
+        }]);
       const sheet = el("div", { class: "sheet" });
       sheet.innerHTML = SHEET;
       const play = el("div", { class: "play" });
@@ -71,7 +75,7 @@
         const { state } = page;
         const isPlay = state.view === "play";
         play.style.display = into.style.display = copy.style.display = isPlay ? "" : "none";
-        sheet.style.display = isPlay ? "none" : "";
+        sheet.style.display = isPlay && page.live ? "none" : ""; // a handout has both
         if (!isPlay) return;
         const parents = networks(state);
         const count = parents.length;
@@ -115,7 +119,7 @@
           return row;
         }));
         const head = el("p", { class: "small" });
-        head.innerHTML = `Errors of each level in %: <b class="grouping">grouping</b> + <b class="approximation">approximation</b>. At the outputs (level 3) grouping error says how much the networks disagree about a class.`;
+        head.innerHTML = `Errors in %: <b class="grouping">grouping</b> + <b class="approximation">approximation</b>. At the outputs (level 3): how much the networks disagree about a class. Conductance gives nearly no weight to classes that a network never saw.`;
         bars.prepend(head);
       });
     },
