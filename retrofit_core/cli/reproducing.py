@@ -44,7 +44,7 @@ def _chosen(known: Mapping[str, Any], names: Sequence[str]) -> list[str]:
 def chosen_cells(tables: Sequence[Table], asked: ReproduceRequest) -> list[Cell]:
     """The cells of tables whose columns and rows are asked for."""
     scale, given = scale_of(asked.scale or SCALE), given_source(asked)
-    cells = [cell for table in tables for cell in table.cells(scale, asked.seeds, given)]
+    cells = [cell for table in tables for cell in table.cells(scale, asked.seeds, given, asked.parents)]
     if wanted := _columns_of([table.name for table in tables], asked.columns):
         cells = [cell for cell in cells if cell.column in wanted]
     if asked.methods:

@@ -34,6 +34,9 @@ class ReproduceRequest(TablesRequest):
     methods: str | None = setting(
         None, 'Rows whose names begin with these words, separated by semicolons, such as "KF-Linear;LP". Default: all.'
     )
+    parents: int = setting(
+        1, "Number of sets of parents, each with a split and trainings of its own (seeds from 0 on).", AT_LEAST_ONE
+    )
     time_budget: float | None = setting(None, "Seconds after which the work stops; the same command goes on.", Range(1))
     jobs: int = setting(1, "Number of processes that work at the same time.", AT_LEAST_ONE)
     backend: str = setting("loky", "loky: processes of this machine; dask: a cluster.")

@@ -1,5 +1,6 @@
 """A table of the paper as columns and rows, and the units of work behind each of its cells."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,6 +68,8 @@ class Cell:
     metric: Metric
     relative_to: Unit | None = None
     """What one is, where the number is a multiple"""
+    parents: int = 0
+    """Which set of parents: the seed of their split and training"""
 
 
 @dataclass(frozen=True)
@@ -98,22 +101,28 @@ class Table:
         """All rows that are measured."""
         return tuple(dict.fromkeys((*scored(self.paper_rows), *self.more_rows)))
 
-    def cells(self, scale: Scale, seeds: int | None = None, given: ParentSource | None = None) -> list[Cell]:
+    def cells(
+        self, scale: Scale, seeds: int | None = None, given: ParentSource | None = None, parents: int = 1
+    ) -> list[Cell]:
         """Every cell that can be measured at a scale.
 
         Args:
             seeds: fusions of the same parents (default: the scale's).
             given: parents in place of the trained ones, for all columns.
+            parents: sets of parents, each with a split and trainings of its own; of given ones there is one.
         """
         make = self.make or usual_cell
-        sources = {column.name: given or column.source(scale) for column in self.columns}
-        cells = (
-            make(self, column, name, column.scale(scale), sources[column.name], seed)
-            for seed in range(seeds or scale.seeds)
-            for column in self.columns
-            for name in self.rows
-        )
-        return [cell for cell in cells if cell is not None]
+        cells = []
+        for index in range(1 if given else parents):
+            sources = {column.name: given or column.source(scale, index) for column in self.columns}
+            made = (
+                make(self, column, name, column.scale(scale), sources[column.name], seed)
+                for seed in range(seeds or scale.seeds)
+                for column in self.columns
+                for name in self.rows
+            )
+            cells += [dataclasses.replace(cell, parents=index) for cell in made if cell is not None]
+        return cells
 
 
 def usual_cell(table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:

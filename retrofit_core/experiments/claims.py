@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..runs.answers import RESAMPLES, difference
+from ..runs.answers import RESAMPLES, mean_and_interval
 from .paper import Value
 from .results import Result
 from .rows import BEST, PARENT, read_row, scored
@@ -40,8 +40,10 @@ LEAST_RESAMPLED = 8
 #: Standard errors to either side that 95 % of a normal distribution lie within.
 NORMAL = 1.96
 
-#: Row -> seed -> the result of its network.
-ResultsByRow = Mapping[str, Mapping[int, Result]]
+#: Which parents, and which fusion of them.
+Run = tuple[int, int]
+#: Row -> run -> the result of its network.
+ResultsByRow = Mapping[str, Mapping[Run, Result]]
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,11 @@ class Gap:
     """How much more accurate one row is than another, in points."""
 
     points: float
-    """Mean over the seeds that both have"""
+    """Mean over the parents that both have, of each over the seeds that both have"""
     interval: tuple[float, float]
-    """95 %, over test images and, where there are several, fusion seeds: see `difference`"""
+    """95 %, over test images and, where there are several, parents, else fusion seeds: see `mean_and_interval`"""
     seeds: tuple[float, ...]
-    """Points with each seed"""
+    """Points with each seed, of all parents"""
     paired: bool
     """Whether the interval compares the networks image by image"""
 
@@ -71,7 +73,7 @@ class Claim:
     interval: tuple[float, float] | None = None
     """95 %, as of `Gap`"""
     seeds: int = 0
-    """Fusion seeds behind ours; the interval of one is over test images alone"""
+    """Fusions behind ours; the interval of one is over test images alone"""
     paired: bool = True
     """Whether the interval compares the networks image by image"""
     rows: tuple[str, str] = ("", "")
@@ -154,6 +156,7 @@ def claims(paper: Mapping[str, Value], measured: ResultsByRow) -> list[Claim]:
     Where there are several scores, both sides take their own best one.
     """
     written = []
+    measured = {**measured, **_best_parents(measured)}
     for left, right in _pairs(paper):
         first, second = (max((paper[row] for row in rows), key=lambda value: value.mean) for _, rows in (left, right))
         deviation = None
@@ -191,26 +194,48 @@ def _pairs(rows: Iterable[str]) -> list[tuple[tuple[str, list[str]], tuple[str, 
 
 
 def _best(rows: list[str], measured: ResultsByRow) -> str | None:
-    """Of the rows that are measured, the one with the highest mean accuracy."""
+    """Of the rows that are measured, the one with the highest mean accuracy; of several parents each has a best one."""
+    if BEST_PARENT in measured and rows[0].startswith(PARENT):
+        return BEST_PARENT
     known = [row for row in scored(tuple(rows)) if measured.get(row)]
     return max(known, key=lambda row: _mean(measured[row]), default=None)
 
 
-def _mean(by_seed: Mapping[int, Result]) -> float:
-    return float(np.mean([result.metrics["accuracy"] for result in by_seed.values()]))
+def _best_parents(measured: ResultsByRow) -> dict[str, dict[Run, Result]]:
+    """The best one of each set of parents, where there are several sets."""
+    best: dict[Run, Result] = {}
+    for row, by_run in measured.items():
+        if row.startswith(PARENT):
+            for run, result in by_run.items():
+                best[run] = max(best.get(run, result), result, key=lambda each: each.metrics["accuracy"])
+    return {BEST_PARENT: best} if len(best) > 1 else {}
+
+
+def _mean(by_run: Mapping[Run, Result]) -> float:
+    return float(np.mean([result.metrics["accuracy"] for result in by_run.values()]))
 
 
 def gap(left: str, right: str, measured: ResultsByRow) -> Gap | None:
-    """How much more accurate the left row is than the right one; None where no seed of both is measured."""
-    pairs = _same_seeds(left, right, measured)
+    """How much more accurate the left row is than the right one; None where no run of both is measured."""
+    pairs = _same_runs(left, right, measured)
     if not pairs:
         return None
-    paired = all(_can_be_paired(*pair) for pair in pairs)
-    seeds = tuple(left.metrics["accuracy"] - right.metrics["accuracy"] for left, right in pairs)
-    if not paired:
-        return Gap(float(np.mean(seeds)), _unpaired(pairs, seeds), seeds, paired)
-    known = (np.stack([result.knows() for result in side]) for side in zip(*pairs, strict=True))
-    return Gap(*difference(*known), seeds, paired)
+    seeds = tuple(one.metrics["accuracy"] - other.metrics["accuracy"] for one, other in pairs.values())
+    if all(_can_be_paired(*pair) for pair in pairs.values()):
+        ahead = _by_parents({run: one.knows().astype(float) - other.knows() for run, (one, other) in pairs.items()})
+        return Gap(*mean_and_interval(np.stack(ahead)), seeds, paired=True)
+    points = [float(each) for each in _by_parents(dict(zip(pairs, map(np.array, seeds), strict=True)))]
+    return Gap(float(np.mean(points)), _unpaired(list(pairs.values()), points), seeds, paired=False)
+
+
+def _by_parents(by_run: Mapping[Run, np.ndarray]) -> list[np.ndarray]:
+    """One array a seed; of several parents the mean over the seeds of each, since these share what their parents are."""
+    of_parents: dict[int, list[np.ndarray]] = {}
+    for (parents, _), value in by_run.items():
+        of_parents.setdefault(parents, []).append(value)
+    if len(of_parents) == 1:
+        return list(by_run.values())
+    return [np.mean(values, axis=0) for values in of_parents.values()]
 
 
 def _with_ours(claim: Claim, left: str | None, right: str | None, measured: ResultsByRow) -> Claim:
@@ -223,16 +248,16 @@ def _with_ours(claim: Claim, left: str | None, right: str | None, measured: Resu
     )
 
 
-def _same_seeds(left: str, right: str, measured: ResultsByRow) -> list[tuple[Result, Result]]:
-    """What uses no random numbers was measured once, and stands beside every seed of the other."""
-    first, second = measured.get(left, {}), measured.get(right, {})
-    if not first or not second:
-        return []
-    if not read_row(left).is_random:
-        first = dict.fromkeys(second, first[0])
-    elif not read_row(right).is_random:
-        second = dict.fromkeys(first, second[0])
-    return [(first[seed], second[seed]) for seed in first if seed in second]
+def _same_runs(left: str, right: str, measured: ResultsByRow) -> dict[Run, tuple[Result, Result]]:
+    """What uses no random numbers was measured once for its parents, and stands beside every seed of the other."""
+    sides = [(row, measured.get(row, {})) for row in (left, right)]
+    runs = [run for row, by_run in sides if _is_random(row) for run in by_run] or list(sides[0][1])
+    found = {run: [by_run.get(run if _is_random(row) else (run[0], 0)) for row, by_run in sides] for run in runs}
+    return {run: (one, other) for run, (one, other) in found.items() if one is not None and other is not None}
+
+
+def _is_random(row: str) -> bool:
+    return row != BEST_PARENT and read_row(row).is_random
 
 
 def _can_be_paired(left: Result, right: Result) -> bool:
@@ -241,7 +266,7 @@ def _can_be_paired(left: Result, right: Result) -> bool:
 
 
 def _unpaired(pairs: Sequence[tuple[Result, Result]], seeds: Sequence[float]) -> tuple[float, float]:
-    """As if both had been measured on images of their own: the normal approximation of two shares, and seeds as `difference`."""
+    """As if both had been measured on images of their own: the normal approximation of two shares, and runs as there."""
     mean = float(np.mean(seeds))
     reach = NORMAL * math.sqrt(float(np.mean([_variance(left) + _variance(right) for left, right in pairs])))
     if len(seeds) > 1:

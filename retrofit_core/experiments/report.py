@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from .bundles import Bundle
 from .cells import Table
-from .claims import OURS, Claim, Order, claims, rank_correlation
+from .claims import OURS, Claim, Order, Run, claims, rank_correlation
 from .paper import Value, paper_values
 from .results import Result
 from .rows import BEST, PARENT, applies, impossible, read_row, scored
@@ -35,8 +35,8 @@ class Line:
     row: str
     paper: Value | None
     state: str
-    values: tuple[float, ...] = ()
-    """Ours, (seeds that are measured,)"""
+    by_parents: tuple[tuple[float, ...], ...] = ()
+    """Ours, (sets of parents, fusion seeds), as far as they are measured"""
     note: str = ""
     """Why it was refused, or of which row the number is"""
     command: str = ""
@@ -44,15 +44,30 @@ class Line:
     stands_for: str = ""
     """The row of ours whose numbers these are, where that is another one"""
 
+    images: int = 0
+    """Test images behind ours"""
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """Ours, of all parents and seeds."""
+        return tuple(value for of_parents in self.by_parents for value in of_parents)
+
     @property
     def mean(self) -> float | None:
-        """Ours."""
-        return statistics.fmean(self.values) if self.values else None
+        """Ours: over parents, of each over its seeds."""
+        return statistics.fmean(map(statistics.fmean, self.by_parents)) if self.by_parents else None
 
     @property
     def deviation(self) -> float | None:
-        """Of ours over seeds (of a sample: n - 1), in the metric's unit; None for a single one."""
-        return statistics.stdev(self.values) if len(self.values) > 1 else None
+        """Of ours over parents, or over the seeds of a single set of parents (of a sample: n - 1), in the metric's unit."""
+        several = len(self.by_parents) > 1
+        values = [statistics.fmean(values) for values in self.by_parents] if several else self.values
+        return statistics.stdev(values) if len(values) > 1 else None
+
+    @property
+    def spread(self) -> "Spread":
+        """What moves one number of ours, as far as parents and seeds were repeated."""
+        return spread(self.by_parents, self.images)
 
     @property
     def difference(self) -> float | None:
@@ -61,12 +76,45 @@ class Line:
 
     @property
     def is_within(self) -> bool | None:
-        """Whether ours may be one more seed of the paper: it lies within two standard errors of the paper's mean, where ours,
-        of one pair of parents, has the paper's deviation; None where the paper prints none, or nothing is measured."""
+        """Whether ours may be further seeds of the paper: it lies within two standard errors of the paper's mean, where each of
+        our sets of parents has the paper's deviation; None where the paper prints none, or nothing is measured."""
         if self.difference is None or self.paper is None or self.paper.deviation is None:
             return None
         of_mean = 1 / self.paper.seeds if self.paper.seeds else 0.0
-        return abs(self.difference) <= 2 * self.paper.deviation * math.sqrt(of_mean + 1)
+        return abs(self.difference) <= 2 * self.paper.deviation * math.sqrt(of_mean + 1 / len(self.by_parents))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Standard deviations of one accuracy, in points; None where a record has no repetition, or no accuracy."""
+
+    parents: float | None
+    """Over splits and trainings, without what fusion seeds add"""
+    fusion: float | None
+    """Over fusion seeds of the same parents"""
+    images: float | None
+    """Over draws of as many test images"""
+
+
+def spread(by_parents: Sequence[Sequence[float]], images: int) -> Spread:
+    """The parts of a nested analysis of variance: fusion seeds within sets of parents.
+
+    Args:
+        by_parents: accuracies in %, (sets of parents, fusion seeds); sets may have different numbers of seeds.
+    """
+    repeated = [values for values in by_parents if len(values) > 1]
+    within = sum(statistics.variance(values) * (len(values) - 1) for values in repeated)
+    fusion = within / sum(len(values) - 1 for values in repeated) if repeated else None
+    parents = None
+    if len(by_parents) > 1:
+        between = statistics.variance(map(statistics.fmean, by_parents))
+        noise = (fusion or 0.0) * statistics.fmean(1 / len(values) for values in by_parents)
+        parents = max(0.0, between - noise)
+    share = statistics.fmean(map(statistics.fmean, by_parents)) / 100 if by_parents else 0.0
+    return Spread(
+        *(None if variance is None else math.sqrt(variance) for variance in (parents, fusion)),
+        100 * math.sqrt(share * (1 - share) / images) if images else None,
+    )
 
 
 @dataclass(frozen=True)
@@ -308,16 +356,23 @@ def _lines(setting: Setting, printed: Mapping[str, Value], root: str) -> tuple[L
 
 def _line(setting: Setting, cells: Sequence[CellResults], paper: Value | None, root: str) -> Line:
     """A row's cells, one for each seed."""
-    values = tuple(known.number for known in cells if known.number is not None)
+    by_parents: dict[int, list[float]] = {}
+    for known in cells:
+        if known.number is not None:
+            by_parents.setdefault(known.cell.parents, []).append(known.number)
+    values = tuple(map(tuple, by_parents.values()))
     refusal = next((known.refusal for known in cells if known.refusal), None)
-    missing = [
-        known for known in cells if known.number is None and not known.refusal and known.cell.seed < setting.seeds
-    ]
+    meant = [known for known in cells if known.cell.seed < setting.seeds and not known.cell.parents]
+    missing = [known for known in meant if known.number is None and not known.refusal]
     chosen = (missing or cells)[0].cell
     command = " && ".join(unit.command(root) for unit in chosen.units)
     state = MEASURED if values else REFUSED if refusal else MISSING
     note = refusal or "" if not values else EARLIER if any(known.is_earlier for known in cells) else ""
-    return Line(chosen.row, paper, state, values, note, command)
+    images = max(
+        (int(result.metrics.get("samples", 0)) for known in cells for result in known.results if result), default=0
+    )
+    is_accuracy = setting.column.metric == ACCURACY
+    return Line(chosen.row, paper, state, values, note, command, images=images if is_accuracy else 0)
 
 
 def _sorted_parents(setting: Setting, singles: Mapping[str, Line]) -> dict[str, Line]:
@@ -326,7 +381,7 @@ def _sorted_parents(setting: Setting, singles: Mapping[str, Line]) -> dict[str, 
     alike = len(set(setting.column.arch)) == 1 and setting.column.metric == ACCURACY
     if not alike or not all(row in singles and singles[row].values for row in rows):
         return {}
-    ranked = sorted(rows, key=lambda row: -singles[row].values[0])
+    ranked = sorted(rows, key=lambda row: -(singles[row].mean or 0.0))
     return {
         row: replace(
             singles[other],
@@ -388,11 +443,11 @@ def _claims(setting: Setting, columns: Sequence[Setting]) -> list[Claim]:
     return claims(printed, measured)
 
 
-def measured_rows(setting: Setting) -> dict[str, dict[int, Result]]:
-    """Row -> seed -> the result, of what has an accuracy."""
-    measured: dict[str, dict[int, Result]] = {}
+def measured_rows(setting: Setting) -> dict[str, dict[Run, Result]]:
+    """Row -> parents and seed -> the result, of what has an accuracy."""
+    measured: dict[str, dict[Run, Result]] = {}
     for known in setting.known:
         result = known.results[0]
         if known.number is not None and result is not None:
-            measured.setdefault(known.cell.row, {})[known.cell.seed] = result
+            measured.setdefault(known.cell.row, {})[known.cell.parents, known.cell.seed] = result
     return measured

@@ -1,6 +1,7 @@
 """A report as CSV: one line for each cell, each rank correlation and each difference that the paper claims."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
@@ -10,7 +11,8 @@ from .results import rounded
 
 FIELDS: tuple[str, ...] = (
     *("kind", "table", "column", "row", "metric"),
-    *("paper", "paper_deviation", "paper_seeds", "ours", "ours_deviation", "ours_seeds"),
+    *("paper", "paper_deviation", "paper_seeds", "ours", "ours_deviation", "ours_parents", "ours_seeds"),
+    *("deviation_parents", "deviation_fusion", "deviation_images"),
     *("difference", "within_two_sigma", "low", "high", "paired", "opponent", "within_paper_noise"),
     *("state", "scale", "note", "command"),
 )
@@ -40,7 +42,9 @@ def _lines(block: Block) -> Iterator[dict[str, Any]]:
             **printed,
             "ours": line.mean,
             "ours_deviation": line.deviation,
+            "ours_parents": len(line.by_parents),
             "ours_seeds": len(line.values),
+            **{f"deviation_{name}": value for name, value in asdict(line.spread).items() if line.images},
             "difference": line.difference,
             "within_two_sigma": line.is_within,
             "state": line.state,

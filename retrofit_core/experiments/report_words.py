@@ -1,9 +1,11 @@
 """A report's numbers and sentences as words, which all formats share."""
 
+import statistics
 from collections.abc import Iterable
 
 from .claims import EASY, INFORMATIVE, Claim, Order
 from .report import Block, Line, Report, TableReport
+from .rows import PARENT
 from .summary import Summary, verdicts
 
 HEADER = ("row", "paper", "ours", "difference", "within 2 sigma", "scale")
@@ -23,10 +25,10 @@ METRICS = {
     "landscape barrier": "largest rise of the loss above the line between two networks' losses",
 }
 READING = (
-    "Paper: mean ± deviation, where it prints one. Ours: mean ± deviation (number of fusion seeds); our seeds fuse the same "
-    "parents, the paper's have parents of their own.",
-    "Within 2 sigma: whether ours could be one more seed of the paper. Sigma is the paper's deviation d times "
-    'sqrt(1 + 1/n): d for our one pair of parents, d / sqrt(n) for its mean of n seeds; "-" where it prints no deviation.',
+    "Paper: mean ± deviation, where it prints one; each of its seeds has parents of its own. Ours: mean ± deviation (number of "
+    "fusions), over fusion seeds of the same parents; over sets of parents where it says how many.",
+    "Within 2 sigma: whether ours could be further seeds of the paper. Sigma is the paper's deviation d times sqrt(1/m + 1/n): "
+    'of our m sets of parents (one, where it does not say), and of its n seeds; "-" where it prints no deviation.',
     "Scale: how the settings were made smaller, and what serves in place of a data set or of parents that are not there; see "
     "the end. Given parents are fused as in the paper, where no scale stands before them; their width and training are their "
     "own.",
@@ -35,8 +37,8 @@ READING = (
     "methods, where there are eight. Over all methods it mainly tells families apart; the paper's own are the harder test.",
     "Sign: of a difference between two rows, each with its best score where none is named. It is undecided where the "
     "interval of 95 % contains 0. The interval is over test images (bootstrap, paired but where it says otherwise) and, with "
-    "several fusion seeds, over these too (Student's t); with one seed it says nothing of other seeds. Other parents are in "
-    "no interval.",
+    "several fusion seeds, over these too (Student's t); with one seed it says nothing of other seeds. Of other parents it "
+    "speaks where there are several sets of them, and not otherwise.",
     f"Easy opponents are {', '.join(EASY)}; informative ones the best parent, the ensemble, LP, and one score against "
     "another. A difference is within the paper's noise where it is at most two of the paper's deviations.",
 )
@@ -61,7 +63,8 @@ def ours_words(line: Line) -> str:
     if line.mean is None:
         return line.state
     deviation = "" if line.deviation is None else f" ± {line.deviation:.2f}"
-    return f"{line.mean:.2f}{deviation} ({len(line.values)})"
+    parents = f"{len(line.by_parents)} parents, " if len(line.by_parents) > 1 else ""
+    return f"{line.mean:.2f}{deviation} ({parents}{len(line.values)})"
 
 
 def line_words(line: Line, block: Block) -> tuple[str, ...]:
@@ -110,10 +113,22 @@ def block_sentences(block: Block) -> list[str]:
     known = [_order(order, whose) for whose, order in orders if order is not None]
     if known:
         sentences.append(f"Rank correlation of {'; of '.join(known)}.")
+    sentences += _spreads(block)
     missing = sum(claim.verdict == "not measured" for claim in block.claims)
     if missing:
         sentences.append(f"{many(missing, 'difference')} of the paper {_are(missing)} not measured here.")
     return sentences
+
+
+def _spreads(block: Block) -> list[str]:
+    """What moves a number of the column, where anything was repeated: medians over its rows."""
+    spreads = [line.spread for line in block.lines if line.images and line.values and not line.row.startswith(PARENT)]
+    over = {"parents": "sets of parents", "fusion": "fusion seeds", "images": "test images"}
+    known = {name: [getattr(each, name) for each in spreads if getattr(each, name) is not None] for name in over}
+    if not known["parents"] and not known["fusion"]:
+        return []
+    words = [f"{statistics.median(values):.2f} over {over[name]}" for name, values in known.items() if values]
+    return [f"Deviation of a fused network's accuracy (median of the rows): {', '.join(words)}."]
 
 
 def _order(order: Order, whose: str) -> str:

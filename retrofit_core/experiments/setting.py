@@ -73,8 +73,8 @@ class Setting:
 
     @property
     def meant(self) -> list[CellResults]:
-        """The cells of the seeds that are meant to be there."""
-        return [known for known in self.known if known.cell.seed < self.seeds]
+        """The cells of the first parents and the seeds that are meant to be there."""
+        return [known for known in self.known if known.cell.seed < self.seeds and not known.cell.parents]
 
     @property
     def measured(self) -> int:
@@ -84,7 +84,12 @@ class Setting:
     @property
     def work(self) -> frozenset[str]:
         """Keys of the units of its first seed."""
-        return frozenset(unit.key() for known in self.known if known.cell.seed == 0 for unit in known.cell.units)
+        return frozenset(
+            unit.key()
+            for known in self.known
+            if known.cell.seed == known.cell.parents == 0
+            for unit in known.cell.units
+        )
 
     @property
     def badge(self) -> str:
@@ -156,12 +161,14 @@ def every_setting(table: Table, bundle: Bundle, scales: Sequence[Scale]) -> Iter
 def _each(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds: int | None) -> Iterable[Setting]:
     """A column's settings at a scale: with parents that were given, then with trained ones, by the data sets that may serve."""
     meant = seeds or scale.seeds
-    most = max(meant, 1 + max((_seed(result.unit) for result in bundle.results.values()), default=0))
+    starts = [_start(result.unit) for result in bundle.results.values()]
+    most = max(meant, 1 + max((start.get("fusion", {}).get("seed", 0) for start in starts), default=0))
+    parents = 1 + max((start.get("training", {}).get("seed", 0) for start in starts), default=0)
 
     def setting(data: str, given: GivenParents | None) -> Setting:
         single = dataclasses.replace(table, columns=(column,))
         source = given.source if given else None
-        cells = single.cells(dataclasses.replace(scale, always=data), most, source)
+        cells = single.cells(dataclasses.replace(scale, always=data), most, source, parents)
         known = tuple(_known(cell, bundle.results) for cell in cells)
         return Setting(table, column, scale, data, given, known, meant)
 
@@ -179,12 +186,10 @@ def _known(cell: Cell, results: Mapping[str, Result]) -> CellResults:
 
 
 def _start(unit: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A unit, or what its fine-tuning started from."""
+    """A unit, or what its fine-tuning started from, of an ensemble the first one."""
+    if "ensemble" in unit:
+        return _start(unit["ensemble"][0])
     return _start(unit["start"]) if "start" in unit else unit
-
-
-def _seed(unit: Mapping[str, Any]) -> int:
-    return _start(unit).get("fusion", {}).get("seed", 0)
 
 
 def is_of_this_version(result: Result) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from retrofit_core.experiments.cells import Cell
 from retrofit_core.experiments.claims import OURS, Order, claims, rank_correlation, spearman
 from retrofit_core.experiments.paper import Value
-from retrofit_core.runs.answers import difference
+from retrofit_core.runs.answers import difference, mean_and_interval
 from tests.experiments.made_up import cells_of, knowing, made
 
 
@@ -90,7 +90,7 @@ def test_signs_of_differences():
         "KF-Linear, uniform": 80,
         "KF-Linear, conductance": 78,
     }
-    measured = {row: {0: result_of(row, share)} for row, share in rows.items()}
+    measured = {row: {(0, 0): result_of(row, share)} for row, share in rows.items()}
     claimed = by_name(paper, measured)
     # The paper's best score is conductance, ours uniform; its best parent is 0, ours is 1.
     assert {names: (claim.paper, claim.ours) for names, claim in claimed.items()} == {
@@ -113,7 +113,7 @@ def test_the_interval_is_the_paired_one_of_comparisons():
     paper = printed(KF_Linear__uniform=85, KD=40)
     # Paired, the networks differ in five images alone; unpaired, five points of 75 are nothing.
     left, right = result_of("KF-Linear, uniform", 80), result_of("KD", 75)
-    claim = by_name(paper, {"KF-Linear, uniform": {0: left}, "KD": {0: right}})["KF-Linear", "KD"]
+    claim = by_name(paper, {"KF-Linear, uniform": {(0, 0): left}, "KD": {(0, 0): right}})["KF-Linear", "KD"]
     mean, interval = difference(left.knows(), right.knows())
     assert (claim.ours, claim.interval, claim.paired) == (mean, interval, True)
     assert claim.verdict == "agreed"
@@ -122,7 +122,7 @@ def test_the_interval_is_the_paired_one_of_comparisons():
 def test_without_images_the_interval_is_that_of_two_shares():
     paper = printed(KF_Linear__uniform=85, KD=40)
     left, right = made(unit_of("KF-Linear, uniform"), accuracy=80.0), result_of("KD", 75)
-    claim = by_name(paper, {"KF-Linear, uniform": {0: left}, "KD": {0: right}})["KF-Linear", "KD"]
+    claim = by_name(paper, {"KF-Linear, uniform": {(0, 0): left}, "KD": {(0, 0): right}})["KF-Linear", "KD"]
     # 1.96 sqrt(0.8 * 0.2 / 100 + 0.75 * 0.25 / 100) = 11.554 points
     assert claim.interval == pytest.approx((5 - 11.554, 5 + 11.554), abs=1e-3)
     assert not claim.paired and claim.verdict == "undecided"
@@ -131,9 +131,12 @@ def test_without_images_the_interval_is_that_of_two_shares():
 def test_seeds_are_compared_with_their_like():
     paper = printed(Ensemble=90, KD=40, KF_Linear__uniform=85)
     measured = {
-        "KF-Linear, uniform": {0: result_of("KF-Linear, uniform", 80), 1: result_of("KF-Linear, uniform", 60, seed=1)},
-        "Ensemble": {0: result_of("Ensemble", 50)},
-        "KD": {1: result_of("KD", 10, seed=1), 2: result_of("KD", 0, seed=2)},
+        "KF-Linear, uniform": {
+            (0, 0): result_of("KF-Linear, uniform", 80),
+            (0, 1): result_of("KF-Linear, uniform", 60, seed=1),
+        },
+        "Ensemble": {(0, 0): result_of("Ensemble", 50)},
+        "KD": {(0, 1): result_of("KD", 10, seed=1), (0, 2): result_of("KD", 0, seed=2)},
     }
     claimed = by_name(paper, measured)
     assert claimed["KF-Linear", "Ensemble"].ours == pytest.approx((30 + 10) / 2)  # it has no seed, so it serves for all
@@ -142,7 +145,7 @@ def test_seeds_are_compared_with_their_like():
 
 def test_what_is_not_measured_is_claimed_all_the_same():
     paper = printed(KD=40, KF_Linear__uniform=85, HF_Linear__best=90)
-    claimed = by_name(paper, {"KD": {0: result_of("KD", 10)}})
+    claimed = by_name(paper, {"KD": {(0, 0): result_of("KD", 10)}})
     assert {names: claim.verdict for names, claim in claimed.items()} == {
         ("KF-Linear", "KD"): "not measured",
         ("HF-Linear", "KD"): "not measured",
@@ -152,14 +155,14 @@ def test_what_is_not_measured_is_claimed_all_the_same():
 def test_a_best_row_of_the_paper_stands_beside_our_best_score():
     paper = printed(KD=40, HF_Linear__best=90)
     rows = {"HF-Linear, uniform": 30, "HF-Linear, deeplift": 70, "KD": 10}
-    claim = by_name(paper, {row: {0: result_of(row, share)} for row, share in rows.items()})["HF-Linear", "KD"]
+    claim = by_name(paper, {row: {(0, 0): result_of(row, share)} for row, share in rows.items()})["HF-Linear", "KD"]
     assert (claim.rows, claim.ours) == (("HF-Linear, deeplift", "KD"), pytest.approx(60))
 
 
 def test_equal_numbers_claim_nothing():
     paper = printed(KD=85, KF_Linear__uniform=85)
     rows = {"KF-Linear, uniform": 80, "KD": 10}
-    claim = by_name(paper, {row: {0: result_of(row, share)} for row, share in rows.items()})["KF-Linear", "KD"]
+    claim = by_name(paper, {row: {(0, 0): result_of(row, share)} for row, share in rows.items()})["KF-Linear", "KD"]
     assert claim.verdict == "no claim"
 
 
@@ -226,6 +229,19 @@ def test_the_interval_covers_the_truth(seeds, moves):
         assert np.mean(covered) >= 0.92
 
 
+def test_the_interval_over_parents_covers_the_truth():
+    """Fusion seeds share their parents, so three sets with three seeds each are three runs, not nine."""
+    generator = np.random.default_rng(4)
+    covered, as_nine = [], []
+    for _ in range(120):
+        sets = [answers(generator, 3, 300, 0.1).astype(float) - answers(generator, 3, 300, 0.1) for _ in range(3)]
+        sets = [each + 0.3 * generator.normal() for each in sets]  # what a set of parents brings or costs its fusions
+        for runs, where in ((np.stack([each.mean(0) for each in sets]), covered), (np.concatenate(sets), as_nine)):
+            low, high = mean_and_interval(runs)[1]
+            where.append(low <= 0 <= high)
+    assert np.mean(covered) >= 0.92 > 0.85 > np.mean(as_nine)
+
+
 def test_the_best_of_several_seeds_is_no_longer_sure():
     """Seeds that disagree widen the interval, which that of each seed alone does not know."""
     knows = [[image < share for image in range(100)] for share in (60, 80, 70)]
@@ -238,8 +254,8 @@ def test_the_best_of_several_seeds_is_no_longer_sure():
 
 def test_seeds_widen_the_interval_of_two_shares_too():
     paper = printed(KF_Linear__uniform=85, KD=40)
-    ours = {seed: made(unit_of("KF-Linear, uniform", seed), accuracy=80.0 + 2 * seed) for seed in range(3)}
-    others = {seed: result_of("KD", 75, seed) for seed in range(3)}
+    ours = {(0, seed): made(unit_of("KF-Linear, uniform", seed), accuracy=80.0 + 2 * seed) for seed in range(3)}
+    others = {(0, seed): result_of("KD", 75, seed) for seed in range(3)}
     claim = by_name(paper, {"KF-Linear, uniform": ours, "KD": others})["KF-Linear", "KD"]
     images = np.mean([1.96**2 * 100 * (p * (1 - p) + 0.1875) for p in (0.80, 0.82, 0.84)])
     reach = math.sqrt(images + (4.303 * 2 / math.sqrt(3)) ** 2)  # 4.303: of Student's t with two degrees of freedom

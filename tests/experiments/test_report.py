@@ -11,12 +11,13 @@ import os
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from retrofit_core.experiments import setting as setting_module
 from retrofit_core.experiments.bundles import Bundle, GivenParents, merged, read_bundle, write_bundle
 from retrofit_core.experiments.paper import paper_values
-from retrofit_core.experiments.report import Block, Line, all_tables, report
+from retrofit_core.experiments.report import Block, Line, Spread, all_tables, report, spread
 from retrofit_core.experiments.report_csv import FIELDS, spreadsheet
 from retrofit_core.experiments.report_formats import LATEX, MARKDOWN, escaped
 from retrofit_core.experiments.report_words import ours_words, printed
@@ -152,14 +153,54 @@ def test_means_deviations_and_two_sigma():
     assert (line.mean, line.deviation) == (pytest.approx(76), pytest.approx(2))
     assert line.difference == pytest.approx(-0.1)
     assert ours_words(line) == "76.00 ± 2.00 (3)"
-    assert line.is_within is True and dataclasses.replace(line, values=(75.0,)).is_within is False  # 1.1 of 2 * 0.5
+    assert (
+        line.is_within is True and dataclasses.replace(line, by_parents=((75.0,),)).is_within is False
+    )  # 1.1 of 2 * 0.5
     # Of five seeds: 2 * 0.5 * sqrt(1 + 1/5) = 1.0954.
     of_five = dataclasses.replace(line, paper=dataclasses.replace(line.paper, seeds=5))
-    assert dataclasses.replace(of_five, values=(75.01,)).is_within is True
-    assert dataclasses.replace(of_five, values=(75.0,)).is_within is False
+    assert dataclasses.replace(of_five, by_parents=((75.01,),)).is_within is True
+    assert dataclasses.replace(of_five, by_parents=((75.0,),)).is_within is False
+    # Of two sets of parents, with means 75 and 75.3: 76.1 - 75.15 = 0.95 of 2 * 0.5 * sqrt(1/2 + 1/5) = 0.837.
+    assert dataclasses.replace(of_five, by_parents=((75.0,), (75.2, 75.4))).is_within is False
+    assert dataclasses.replace(of_five, by_parents=((75.0,), (75.5, 75.7))).is_within is True
     without = dataclasses.replace(line.paper, deviation=None)
     assert dataclasses.replace(line, paper=without).is_within is None
     assert dataclasses.replace(line, paper=None).difference is None
+
+
+def test_several_sets_of_parents_are_one_factor():
+    """Two sets, the second with a better fusion; deviations are over sets, claims over the best parent of each."""
+    shares = {0: {"Parent 0": 40, "Parent 1": 30}, 1: {"Parent 0": 20, "Parent 1": 50}}
+    cells = TABLES["vgg11-noniid"].cells(SMOKE[0], 2, parents=2)
+    cells = [
+        cell for cell in cells if cell.column == "2-way" and cell.row in ("Parent 0", "Parent 1", "KF-Linear, uniform")
+    ]
+    assert [cell.units[0].source.training.seed for cell in cells] == [cell.parents for cell in cells]
+    assert len({cell.units[0].key() for cell in cells}) == len(cells) == 2 * (2 + 2)
+    bundle = bundle_of(
+        cells,
+        lambda cell: {"known": knowing(shares[cell.parents].get(cell.row, 60 + 10 * cell.parents + 4 * cell.seed))},
+    )
+    written = report(bundle, ["vgg11-noniid"], SMOKE)
+    block = block_of(written, "vgg11-noniid", "2-way")
+    line = line_of(written, "vgg11-noniid", "2-way", "KF-Linear, uniform")
+    assert line.by_parents == ((60, 64), (70, 74)) and ours_words(line) == "67.00 ± 7.07 (2 parents, 4)"
+    # Within sets 8 (of 60, 64 and of 70, 74); between their means 50, of which 8 / 2 come from the seeds.
+    assert line.spread == Spread(*map(pytest.approx, (46**0.5, 8**0.5, (67 * 33 / 100) ** 0.5)))
+    (claim,) = (claim for claim in block.claims if claim.ours is not None)
+    assert claim.rows == ("KF-Linear, uniform", "best parent")
+    assert claim.ours == pytest.approx(((62 - 40) + (72 - 50)) / 2) and claim.seeds == 4
+    assert "(median of the rows): 6.78 over sets of parents, 2.83 over fusion seeds" in MARKDOWN.report(written)
+    assert (block.measured, len(bundle.results)) == (3, 8)  # one set is meant, and with one seed
+
+
+def test_spread_finds_what_made_the_numbers():
+    generator = np.random.default_rng(0)
+    parents = generator.normal(scale=2, size=(4000, 1))
+    found = spread((50 + parents + generator.normal(size=(4000, 3))).tolist(), 100)
+    assert (found.parents, found.fusion, found.images) == pytest.approx((2, 1, 5), rel=0.04)
+    assert spread([[50.0]], 0) == Spread(None, None, None) == spread([], 0)
+    assert spread([[50.0, 50.0], [50.0]], 0) == Spread(0, 0, None)
 
 
 def test_more_seeds_than_the_scale_has_are_shown_but_not_missed():
