@@ -12,6 +12,7 @@ What it cannot show: kernels (numbers are the CPU's, cuDNN and fused attention a
 """
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -311,6 +312,19 @@ def _outermost_first(roots: list[Any]) -> list[Any]:
     return order[::-1]
 
 
+class _Mark:
+    """A CUDA event: what it marks is done at once."""
+
+    def __init__(self, **_: Any) -> None:
+        self.time = 0.0
+
+    def record(self, _: Any = None) -> None:
+        self.time = time.perf_counter()
+
+    def elapsed_time(self, end: "_Mark") -> float:
+        return 1000 * (end.time - self.time)
+
+
 @contextmanager
 def rehearsal(counts: Counts | None = None) -> Iterator[Counts]:
     """Within it there is a device cuda:0, an H100 as far as it can be asked; PyTorch is as before behind it."""
@@ -323,6 +337,8 @@ def rehearsal(counts: Counts | None = None) -> Iterator[Counts]:
         "get_device_name": lambda *_: "a rehearsal",
         "mem_get_info": lambda *_: (80 << 30, 80 << 30),
         "synchronize": counts.synchronise,
+        "current_stream": lambda *_: None,
+        "Event": _Mark,
         "is_current_stream_capturing": lambda: False,
         "get_rng_state": lambda *_: torch.zeros(16, dtype=torch.uint8),
         "set_rng_state": lambda *_: None,

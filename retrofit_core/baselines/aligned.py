@@ -149,8 +149,7 @@ class Aligning(AlignmentPlan):
             s, found = self.together(index).double().to(device), labels[group.name].to(device)
             assigned = Grouping(found, group.width, 0.0, facts)
             report = level_report(group, self.widths(index), sums[index], s, assigned, Fitted("aligned"))
-            reports.append(replace(report, seconds=dict(self.clock.seconds)))
-            self.clock.seconds.clear()
+            reports.append(replace(report, seconds=self.clock.read()))
         return labels, reports
 
     def corrected(

@@ -247,7 +247,7 @@ class Retrofit(Algorithm):
     def weights_of(self, levels: Sequence[Level], parents: Sequence[Tensor], task: Task) -> Tensor:
         """(m,) the weights of a level's neurons, from each parent's level and scores there; of classes those of the head."""
         weights = [self._weighing(s) for s in parents]
-        mean = torch.cat(list(parents)).mean().item()
+        mean = torch.cat(list(parents)).mean()
         for k, (weight, s, level) in enumerate(zip(weights, parents, levels, strict=True)):
             for places in (classes.to(s.device) for classes in level.classes):
                 if self.head == "scores":

@@ -289,8 +289,7 @@ class Step:
         """Keep the report of the fitted level, with the stream that it writes to and the seconds that it took."""
         stream, clock = self.walk.levels.stream(self.index), self.walk.stopwatch
         name = self.walk.fused[stream[0]].name if len(stream) > 1 else ""
-        self.walk.reports.append(replace(report, stream=name, seconds=dict(clock.seconds)))
-        clock.seconds.clear()
+        self.walk.reports.append(replace(report, stream=name, seconds=clock.read()))
         if self.walk.journal is not None:
             weights = {name: tensor.detach() for name, tensor in self.level.module.state_dict().items()}
             self.walk.journal.add(self.index, self.walk.reports[-1], weights)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -163,22 +164,40 @@ def synchronise(device: torch.device) -> None:
 
 
 class Stopwatch:
-    """Adds up seconds per named phase: the breakdown forward / moments / solve / group / fit of the reports."""
+    """Adds up seconds per named phase: the breakdown forward / moments / solve / group / fit of the reports.
+
+    On a GPU marks in its queue take the time, so that nothing waits until the stopwatch is read.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.seconds: dict[str, float] = {}
+        self._phases: list[tuple[str, Any, Any]] = []
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Add the seconds spent inside the block to phase `name`."""
-        synchronise(self.device)
-        start = time.perf_counter()
+        start = self._mark()
         try:
             yield
         finally:
-            synchronise(self.device)
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+            self._phases.append((name, start, self._mark()))
+
+    def read(self) -> dict[str, float]:
+        """Seconds of each phase since it was read last; waits for the device."""
+        synchronise(self.device)
+        seconds: dict[str, float] = {}
+        for name, start, end in self._phases:
+            taken = start.elapsed_time(end) / 1000 if self.device.type == "cuda" else end - start
+            seconds[name] = seconds.get(name, 0.0) + taken
+        self._phases.clear()
+        return seconds
+
+    def _mark(self) -> Any:
+        if self.device.type != "cuda":
+            return time.perf_counter()
+        mark = torch.cuda.Event(enable_timing=True)
+        mark.record(torch.cuda.current_stream(self.device))
+        return mark
 
 
 def check_sums(where: str, *sums: Tensor) -> None:

@@ -129,5 +129,5 @@ def form_of(sums: Moments | Rows) -> str:
 def missing_targets(level: Level, targets: Targets) -> Targets:
     """What the level's layers are fitted to, as a weighting of the parents' neurons and, where their outputs are added to a
     stream, of that stream: z A - h, for its neurons stand behind the parents'."""
-    stream = -torch.eye(level.width).to(targets.A)[: level.form.adds * level.width]
+    stream = -torch.eye(level.width, dtype=targets.A.dtype, device=targets.A.device)[: level.form.adds * level.width]
     return Targets(torch.cat([targets.A, stream]), targets.totals)

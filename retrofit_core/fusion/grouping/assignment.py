@@ -13,10 +13,11 @@ def assigned(costs: Tensor, *, maximize: bool = False) -> tuple[Tensor, Tensor]:
     """
     from scipy.optimize import linear_sum_assignment  # here: it takes half a second to import
 
+    costs = costs.cpu()
     if not torch.isfinite(costs).all():
         raise ValueError(
             "the costs of matching neurons overflow or hold NaN: products of weights or of what neurons compute exceed the "
             "networks' precision. Convert them with model.double()."
         )
-    rows, columns = linear_sum_assignment(costs.cpu().numpy(), maximize=maximize)
+    rows, columns = linear_sum_assignment(costs.numpy(), maximize=maximize)
     return torch.from_numpy(rows), torch.from_numpy(columns)

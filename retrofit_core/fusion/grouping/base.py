@@ -105,13 +105,11 @@ def check_grouping(grouping: Grouping, m: int, width: int) -> Grouping:
         raise ValueError(
             f"the grouping must return Grouping(labels, width={width}, cost) with {m} whole-number labels, a tensor."
         )
-    counts = torch.bincount(labels.long().clamp(0, width - 1), minlength=width)
-    if not 0 <= int(labels.min()) <= int(labels.max()) < width:
-        raise ValueError(
-            f"the grouping's labels run from {int(labels.min())} to {int(labels.max())}; use 0 to {width - 1}."
-        )
-    if not counts.all():
-        empty = int((counts == 0).sum())
+    counts = group_sums(torch.ones_like(labels, dtype=torch.float64), labels.long().clamp(0, width - 1), width)
+    least, most, empty = torch.stack([labels.min(), labels.max(), (counts == 0).sum().to(labels)]).tolist()  # one wait
+    if not 0 <= least <= most < width:
+        raise ValueError(f"the grouping's labels run from {least} to {most}; use 0 to {width - 1}.")
+    if empty:
         raise ValueError(
             f"{empty} of the grouping's {width} groups are empty; each fused neuron must stand for some neuron."
         )

@@ -192,8 +192,12 @@ def checked_scores(
             raise ValueError(
                 f"importance {name!r} returned shape {tuple(value.shape)} for level {level!r}; it has {width} neurons."
             )
-        if not torch.isfinite(value).all() or (value < 0).any():
-            raise ValueError(f"importance {name!r} returned negative or non-finite scores for level {level!r}.")
-    values = [value.detach().to(device, torch.float64) + EPSILON for value in scores.values]
+    sizes = [width for _, width in widths]
+    values = torch.cat([value.detach() for value in scores.values]).to(device, torch.float64).split(sizes)
+    usable = torch.stack([(torch.isfinite(value) & (value >= 0)).all() for value in values]).tolist()  # one wait
+    if not all(usable):
+        level = widths[usable.index(False)][0]
+        raise ValueError(f"importance {name!r} returned negative or non-finite scores for level {level!r}.")
+    values = [value + EPSILON for value in values]
     normalised = [value / value.sum() for value in values] if importance.normalise_scores else values
     return Scores(normalised, scores.report)

@@ -240,7 +240,7 @@ def beyond(columns: Tensor, labels: Tensor) -> Tensor:
         labels: (m - d,) the numbers.
     """
     m = len(labels)
-    B = torch.eye(columns.shape[-1], m).to(columns)
+    B = torch.eye(columns.shape[-1], m, dtype=columns.dtype, device=columns.device)
     B[m + labels, torch.arange(m, device=labels.device)] = -1
     return B
 

@@ -108,7 +108,7 @@ def analyse(
                 models, result.model, plan.levels, reports, test, rows, _named(monitor, "analysis: accuracy by level")
             )
         samples = len(rows)
-    return Analysis(levels, accuracy, samples, missing, time.perf_counter() - start, clock.seconds)
+    return Analysis(levels, accuracy, samples, missing, time.perf_counter() - start, clock.read())
 
 
 def _named(monitor: Monitor, name: str) -> Monitor:

@@ -29,14 +29,20 @@ def reordered_tensors(
     skip: tuple[str, int] | None = None,
 ) -> dict[str, Tensor]:
     """Tensors, or some of them, with the neurons of each group in the order that `orders` gives; the axis `skip` stays."""
-    new = dict(state)
+    new, parts, places = dict(state), list[TensorPart](), list[Tensor]()
     for group in groups:
         for part in group.parts if group.name in orders else ():
-            if part.name not in new or (part.name, part.axis) == skip:
-                continue
-            tensor, order = new[part.name], orders[group.name].to(part.index.device)
-            to, start = (index.flatten().to(tensor.device) for index in (part.index, part.index[order]))
-            new[part.name] = tensor.index_copy(part.axis, to, tensor.index_select(part.axis, start))
+            if part.name in new and (part.name, part.axis) != skip:
+                order = orders[group.name].to(part.index.device)
+                parts.append(part)
+                places += [part.index.flatten(), part.index[order].flatten()]
+    if not parts:
+        return new
+    together = torch.cat(places).to(new[parts[0].name].device)  # a copy to a GPU makes the host wait
+    moved = together.split([len(some) for some in places])
+    for part, to, start in zip(parts, moved[::2], moved[1::2], strict=True):
+        tensor = new[part.name]
+        new[part.name] = tensor.index_copy(part.axis, to, tensor.index_select(part.axis, start))
     return new
 
 
