@@ -8,7 +8,6 @@ from retrofit_core import METHODS
 from retrofit_core.fusion.moments import MomentSums, lags, product_dtype
 from retrofit_core.fusion.moments.lags import LagSums, applies
 from retrofit_core.fusion.moments.products import cholesky
-from retrofit_core.fusion.moments.sums import mean_diagonal
 from retrofit_core.networks.levels import unfolded
 from retrofit_core.system import device as devices
 from tests.marks import each_case
@@ -75,7 +74,7 @@ def test_float32_products_stay_near_those_of_float64_rows(height, width, which, 
     bound = 4 * torch.finfo(torch.float32).eps
     assert ((xx - x.T @ x).abs() <= bound * lengths[:, None] * lengths).all()
     assert ((xz - x.T @ z.double()).abs() <= bound * lengths[:, None] * z.double().norm(dim=0)).all()
-    strength = 1e-3 * mean_diagonal(moments)
+    strength = 1e-3 * moments.mean_diagonal
     assert cholesky(xx, strength, bias=True)[1] == strength  # not raised
 
 

@@ -192,3 +192,25 @@ def test_every_method_gives_the_same_on_the_device(name):
 def test_networks_of_blocks_give_the_same_on_the_device(name, network):
     expected, result, _ = rehearsed(name, network)
     assert_equal_on_the_device(expected, result)
+
+
+#: Of a fusion by ridge on a plain network: waits and synchronises of each level, copies to the host of each level; beside them
+#: those of the whole fusion. Raise none of them without a reason.
+BUDGET = {"HF-Linear": (5, 6), "KF-Linear": (6, 5)}
+BUDGET_OF_ALL = 8
+
+
+@each_case("name", BUDGET)
+def test_the_host_waits_no_more_than_this(name):
+    """Nothing is copied tensor by tensor, and phases are timed without waiting."""
+    _, result, counts = rehearsed(name, "cnn")
+    waits, to_host = BUDGET[name]
+    levels = len(result.levels)
+    assert counts.synchronises <= levels
+    assert counts.waits <= waits * levels + BUDGET_OF_ALL
+    assert counts.to_host <= to_host * levels + BUDGET_OF_ALL
+    moved = [line for (kind, _, line), _ in counts.causes.items() if kind == "to device" and "symmetry/maps" in line]
+    assert (
+        len(moved) <= 1
+        and sum(counts.causes[kind, what, line] for kind, what, line in counts.causes if line in moved) <= 3
+    )

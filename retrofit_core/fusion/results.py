@@ -112,14 +112,14 @@ class LevelReport:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What a fit says of a level, for its report; see the fields of `LevelReport`."""
+    """What a fit says of a level, for its report; see the fields of `LevelReport`. Numbers may be tensors without axes."""
 
     form: str
-    approximation_error: float = float("nan")
-    unavoidable_error: float = float("nan")
+    approximation_error: float | Tensor = float("nan")
+    unavoidable_error: float | Tensor = float("nan")
     ridge: float = float("nan")
-    cross_error: float = 0.0
-    missing_error: float = float("nan")
+    cross_error: float | Tensor = 0.0
+    missing_error: float | Tensor = float("nan")
     curve: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -142,6 +142,7 @@ def level_report(
     weights, targets, labels = s.to(zz), groups.targets(s), groups.labels.to(zz.device)
     if groups.reading is not None:
         labels, targets = torch.arange(len(s), device=zz.device), Targets(targets.A @ groups.reading, weights)
+    numbers = {"energy": weights @ zz.diagonal(), "grouping_error": grouping_error(zz, weights, labels, targets)}
     return LevelReport(
         name=level.name,
         kind=level.kind,
@@ -151,12 +152,16 @@ def level_report(
         scores=s.cpu(),
         labels=groups.labels.cpu(),
         gram=zz.float().cpu(),
-        energy=(weights @ zz.diagonal()).item(),
-        grouping_error=grouping_error(zz, weights, labels, targets),
         grouping=groups.report,
         weights=None if groups.weights is None else groups.weights.cpu(),
-        **vars(fitted),
+        **_read_together(numbers | vars(fitted)),
     )
+
+
+def _read_together(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts with tensors as numbers; a GPU is waited for once."""
+    tensors = {name: fact.double() for name, fact in facts.items() if isinstance(fact, Tensor)}
+    return {**facts, **dict(zip(tensors, torch.stack(list(tensors.values())).tolist(), strict=True))}
 
 
 def principal_components(gram: Tensor, components: int = COMPONENTS) -> tuple[Tensor, Tensor]:

@@ -22,6 +22,8 @@ class Targets:
     """(m, d): weight of each parent neuron in each target"""
     totals: Tensor
     """(d,) S_k: the scores of all neurons that target k stands for, whether they have weight in it or not"""
+    means_of: tuple[Tensor, Tensor] | None = None
+    """(labels, scores) of whose groups these are the weighted means, where that is known"""
 
     def __post_init__(self) -> None:
         if self.A.ndim != 2 or self.totals.shape != self.A.shape[1:]:
@@ -65,7 +67,7 @@ def weighted_means(labels: Tensor, scores: Tensor, width: int) -> Targets:
     """
     A = scores.new_zeros(len(labels), width)
     A[torch.arange(len(labels), device=labels.device), labels] = shares(labels, scores, width)
-    return Targets(A, group_totals(labels, scores, width))
+    return Targets(A, group_totals(labels, scores, width), (labels, scores))
 
 
 def group_totals(labels: Tensor, scores: Tensor, width: int) -> Tensor:
@@ -78,6 +80,8 @@ def excess(targets: Targets, labels: Tensor, scores: Tensor) -> Tensor | None:
 
     z times column k is the sum over the group of s_j (T_k - z_j): what keeps Theorem 1 from holding.
     """
+    if targets.means_of is not None and targets.means_of[0] is labels and targets.means_of[1] is scores:
+        return None  # known without a look at numbers, for which a GPU would have to be waited for
     width = targets.A.shape[1]
     members = one_hot(labels, width).to(scores) * scores[:, None]
     difference = targets.A * targets.totals - members

@@ -4,6 +4,7 @@ Legend as in `moments`; W0 (p, m) the parents' own weights on the fused inputs.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -80,9 +81,9 @@ class BehindFunction(LeastSquares):
             level.write(V)
         return Fitted(
             form_of(sums),
-            (targets.totals @ missed).item(),
+            targets.totals @ missed,
             ridge=solution.strength,
-            missing_error=(targets.totals @ lacking).item(),
+            missing_error=targets.totals @ lacking,
         )
 
 
@@ -108,7 +109,7 @@ class Tables(LeastSquares):
         error = torch.zeros_like(targets.totals)
         for fitted, z in step.fitted():
             error += (fitted.double() - z.double() @ targets.A).square().sum(0)
-        missed = (targets.totals @ step.walk.pooled(error)).item()
+        missed = targets.totals @ step.walk.pooled(error)
         return Fitted("lookup", missed, float("nan") if level.form.adds else 0.0, 0.0)
 
 
@@ -130,4 +131,4 @@ def missing_targets(level: Level, targets: Targets) -> Targets:
     """What the level's layers are fitted to, as a weighting of the parents' neurons and, where their outputs are added to a
     stream, of that stream: z A - h, for its neurons stand behind the parents'."""
     stream = -torch.eye(level.width, dtype=targets.A.dtype, device=targets.A.device)[: level.form.adds * level.width]
-    return Targets(torch.cat([targets.A, stream]), targets.totals)
+    return replace(targets, A=torch.cat([targets.A, stream]))

@@ -17,7 +17,7 @@ from .base import Grouper, Grouping, Widths, check_enough, squared_distances
 
 ITERATIONS = 300
 #: Iterations on a GPU between two looks at whether any restart goes on: a look waits for all that was asked of it.
-SWEEPS = 8
+SWEEPS = 4
 #: For the estimate: iterations of Lloyd that are usual, and element operations a second.
 USUAL_ITERATIONS, ELEMENTS_A_SECOND = 15, 1e9
 

@@ -143,7 +143,7 @@ def _projected(right: Tensor, vectors: Tensor, inverse: Tensor, columns: Tensor)
     return along * inverse.sqrt()[:, :, None]
 
 
-def unavoidable_by_part(sums: PartMoments, scores: Tensor, vanishing: float) -> float:
+def unavoidable_by_part(sums: PartMoments, scores: Tensor, vanishing: float) -> Tensor:
     """sum_j s_j (|z_j|^2 - |projection of z_j onto the inputs of its own part|^2)."""
     assert sums.xx is not None and sums.xz is not None
     values, vectors = torch.linalg.eigh(sums.xx)
@@ -151,4 +151,4 @@ def unavoidable_by_part(sums: PartMoments, scores: Tensor, vanishing: float) -> 
     columns = columns_of(sums.parts, len(vectors))
     phi = _projected(sums.xz, vectors, inverse, columns)
     along = _side_by_side(phi, columns, len(sums.parts))
-    return (scores @ (sums.zz.diagonal() - along.square().sum(0)).clamp_min(0)).item()
+    return scores @ (sums.zz.diagonal() - along.square().sum(0)).clamp_min(0)

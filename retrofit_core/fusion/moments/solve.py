@@ -15,7 +15,7 @@ from .errors import squared_misses
 from .parts import PartMoments, solve_parts
 from .products import cholesky, mirrored, upper_gram
 from .solution import Solution
-from .sums import Moments, Rows, mean_diagonal
+from .sums import Moments, Rows
 
 
 def solve(sums: Moments | Rows, ridge: float | str = "auto", *, toward: Tensor | None = None) -> Solution:
@@ -32,7 +32,7 @@ def solve(sums: Moments | Rows, ridge: float | str = "auto", *, toward: Tensor |
     """
     if isinstance(sums, PartMoments):
         return solve_parts(sums, ridge, toward=toward)
-    diagonal = mean_diagonal(sums)
+    diagonal = sums.mean_diagonal
     lam = ridge_strength(ridge, diagonal, "zero" if toward is None else "parents")
     if not (torch.isfinite(sums.sz).all() and math.isfinite(diagonal)):
         raise ValueError("the sums over the fusion data are not finite: data or weights overflow or hold NaN.")

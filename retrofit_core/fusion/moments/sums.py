@@ -33,6 +33,13 @@ class Moments:
     rounding: float = 0.0
     """Machine epsilon of the coarsest products that were added"""
 
+    @cached_property
+    def mean_diagonal(self) -> float:
+        """Mean of the diagonal of xx over the weight columns: the bias left out, dead columns counted."""
+        assert self.xx is not None
+        diagonal = self.xx.diagonal()[:-1] if self.bias else self.xx.diagonal()
+        return diagonal.mean().item() if len(diagonal) else 0.0
+
     def __add__(self, other: "Moments | Rows") -> "Moments":
         """The moments of both sets of rows.
 
@@ -194,6 +201,12 @@ class Rows:
         x = self.centred[0]
         return mirrored(upper_gram(x.T))
 
+    @cached_property
+    def mean_diagonal(self) -> float:
+        """See `Moments.mean_diagonal`."""
+        weights = self.x[:, :-1] if self.bias else self.x
+        return (torch.linalg.vector_norm(weights).square() / max(weights.shape[1], 1)).item()
+
     def __add__(self, other: "Rows") -> "Rows":
         """Both sets of rows, one below the other.
 
@@ -243,13 +256,3 @@ def beyond(columns: Tensor, labels: Tensor) -> Tensor:
     B = torch.eye(columns.shape[-1], m, dtype=columns.dtype, device=columns.device)
     B[m + labels, torch.arange(m, device=labels.device)] = -1
     return B
-
-
-def mean_diagonal(sums: Moments | Rows) -> float:
-    """Mean of the diagonal of xx over the weight columns: the bias left out, dead columns counted."""
-    if isinstance(sums, Rows):
-        weights = sums.x[:, :-1] if sums.bias else sums.x
-        return (torch.linalg.vector_norm(weights).square() / max(weights.shape[1], 1)).item()
-    assert sums.xx is not None
-    diagonal = sums.xx.diagonal()[:-1] if sums.bias else sums.xx.diagonal()
-    return diagonal.mean().item() if len(diagonal) else 0.0
