@@ -17,7 +17,7 @@ from retrofit_app.figures.counterparts import counterparts
 from retrofit_app.figures.marks import ALONE, OTHER
 from retrofit_app.models import activity, sources
 from retrofit_app.pages.learn import page as learn
-from retrofit_app.pages.levels.page import LEARNED
+from retrofit_app.pages.levels.stepper import LEARNED
 from retrofit_app.widgets import pictures, readings
 from retrofit_core.runs.record import checksums
 from retrofit_core.runs.store import worker_of
@@ -275,7 +275,7 @@ def test_every_closer_look_can_be_shown(record, panel):
 
 
 def test_two_groupings_stand_side_by_side_with_their_index(record):
-    page = open_page(run="analysed", level="features.0", pair="uniform-conductance")
+    page = open_page(run="analysed", panel="scores", level="features.0", pair="uniform-conductance")
     assert clean(page) and page.selectbox(key="levels-pair").value == "uniform-conductance"
     headings = [f"{picture['name']}{picture['note']}" for picture in drawn(page)["pictures"]]
     labels = readings.record(runs.read_entry(record)).analysis.levels[0].labels
@@ -285,11 +285,48 @@ def test_two_groupings_stand_side_by_side_with_their_index(record):
     specs = [json.loads(chart.proto.spec) for chart in page.get("plotly_chart")]
     shapes = next(spec["layout"]["shapes"] for spec in specs if spec["data"][0]["type"] == "heatmap")
     assert [(shape["x0"], shape["y0"]) for shape in shapes] == [(0.52, -0.48), (-0.48, 0.52)]  # both of its cells
-    seeds = open_page(run="analysed", level="features.0", pair="uniform-uniform")
+    seeds = open_page(run="analysed", panel="scores", level="features.0", pair="uniform-uniform")
     first, second = drawn(seeds)["pictures"]
     assert first["note"].startswith(", the run’s seed") and second["note"].startswith(", other seed 1")
     assert first["marks"]["labels"] == labels["uniform"][0].tolist()
     assert second["marks"]["labels"] == labels["uniform"][1].tolist()
+
+
+def test_what_experts_look_at_stands_under_one_button(record):
+    page = open_page(run="analysed", level="features.0")
+    assert clean(page) and page.query_params.get("panel") is None
+    assert page.segmented_control(key="levels-panel").value == "images"
+    page.button(key="look-cluster").click().run()
+    assert clean(page) and page.query_params["panel"] == "cluster" and "Lines join them" in words(page)
+    page.button(key="look-neurons").click().run()
+    assert "**All neurons**" in words(page)
+
+
+def test_the_target_is_the_weighted_mean_of_the_members(record):
+    entry = runs.read_entry(record)
+    grouped, seen = readings.grouping(entry, 1), activity.activity(entry, 1)
+    answers = np.concatenate([values.double().numpy() for values in seen.at[:2]], axis=1)
+    assert all((at <= most + 1e-6).all() for at, most in zip(seen.at, seen.values, strict=True))
+    cluster = int(np.argmax(grouped.counts))
+    members = np.flatnonzero(grouped.labels == cluster)
+    picture = figures.members_and_target(grouped, cluster, answers, figures.LIGHT)
+    target = np.average(answers[:, members], axis=1, weights=grouped.weights[members])
+    *dots, line = picture.figure.data
+    assert len(dots) == min(len(members), 6) and list(line.y) == sorted(line.y)
+    assert min(line.y) == pytest.approx(target.min()) and max(line.y) == pytest.approx(target.max())
+    assert "Does it reach its target?" not in words(open_page(run="analysed", step="targets"))
+    fitted = words(open_page(run="analysed", step="fit"))
+    assert "Does it reach its target?" in fitted and "What do neurons keep?" in fitted
+
+
+def test_neurons_of_the_last_level_have_the_names_of_their_classes(record):
+    entry = runs.read_entry(record)
+    assert readings.grouping(entry, 3).classes == tuple("0123456789") and not readings.grouping(entry, 2).classes
+    named = replace(readings.grouping(entry, 3), classes=("cat", "dog", *"23456789"))
+    assert named.names[:3] == ["A0 (cat)", "A1 (dog)", "A2"]
+    for step in ("grouping", "targets"):
+        assert "almost no error" in words(open_page(run="analysed", level="classifier", step=step))
+        assert "almost no error" not in words(open_page(run="analysed", level="features.0", step=step))
 
 
 def test_a_cluster_is_followed_to_the_other_scores(record):

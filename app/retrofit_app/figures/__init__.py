@@ -15,6 +15,7 @@ from .fits import group_words, loss_curve, loss_plane, residual_bars, stream_wor
 from .landscape import headline, landscape_plane, loss_path
 from .markdown import escaped, plain_text
 from .marks import Marks, cluster_words, marks
+from .members import members_and_target
 from .network import drawn_network
 from .neurons import Neurons, densest_cluster, destinations, neurons, recorded, same_numbers
 from .noise import Difference, difference, interval, margin

@@ -25,6 +25,8 @@ class Neurons:
     width: int
     weights: np.ndarray
     """(m,) importance in multiples of the mean"""
+    classes: tuple[str, ...] = ()
+    """What the neurons of each parent stand for, at the level whose neurons are the classes"""
 
     @cached_property
     def parents(self) -> np.ndarray:
@@ -38,8 +40,15 @@ class Neurons:
 
     @cached_property
     def names(self) -> list[str]:
-        """The name of each neuron; A3 is neuron 3 of network A."""
-        return [f"{letter(parent)}{number}" for parent, number in zip(self.parents, self.numbers, strict=True)]
+        """The name of each neuron; A3 is neuron 3 of network A, "A3 (cat)" that of a class."""
+        return [
+            f"{letter(parent)}{number}{self.class_of(number)}"
+            for parent, number in zip(self.parents, self.numbers, strict=True)
+        ]
+
+    def class_of(self, number: int) -> str:
+        """ " (cat)", the class for which a neuron stands; "" where it stands for none, or the number says it."""
+        return f" ({self.classes[number]})" if self.classes and self.classes[number] != str(number) else ""
 
     @cached_property
     def counts(self) -> np.ndarray:

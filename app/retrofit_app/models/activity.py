@@ -29,6 +29,8 @@ class Activity:
 
     values: list[Any]
     """(N, width) of each network, over the images that were looked at"""
+    at: list[Any]
+    """(N, width) likewise, the output at one position of each image, drawn at random and the same in all networks"""
     rows: Any
     """(N,) numbers of these images in their split"""
     classes: list[str]
@@ -131,16 +133,19 @@ def _activity(folder: str, updated: float, data: str, changed: float, level: int
     generator = torch.Generator().manual_seed(0)
     rows = balanced(images.labels, min(IMAGES, len(images)), generator=generator).sort().values
     networks = _levels(folder, updated, _entry=_entry, _images=images, _example=images.inputs(rows[:2]))
-    values = []
+    place = torch.rand(len(rows), generator=generator)
+    values, at = [], []
     with torch.inference_mode():
         for levels in networks:
             parts, last = [], levels[level]
-            for batch in rows.split(BATCH):
+            for batch, share in zip(rows.split(BATCH), place.split(BATCH), strict=True):
                 h = last.of(compose(levels[: level + 1], images.inputs(batch))).movedim(last.axis, -1)
-                parts.append(h.reshape(len(batch), -1, last.width).amax(1))
-            values.append(torch.cat(parts).clone())
+                h = h.reshape(len(batch), -1, last.width)
+                parts.append((h.amax(1), h[range(len(batch)), (share * h.shape[1]).long()]))
+            for kept, of_batches in zip((values, at), zip(*parts, strict=True), strict=True):
+                kept.append(torch.cat(of_batches).clone())
     classes = [images.classes[int(images.labels[row])] for row in rows]
-    return Activity(values, rows, classes, images.split, len(images))
+    return Activity(values, at, rows, classes, images.split, len(images))
 
 
 @cached(32 * MEBI)

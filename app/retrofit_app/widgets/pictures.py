@@ -41,8 +41,6 @@ def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str
     if kind == "strip":
         levels = overview(entry)
         return figures.drawn_network(levels.table, levels.accuracy, palette, level, levels.samples)
-    if kind == "errors":
-        return figures.errors_scatter(overview(entry).table, palette)
     if kind == "agreement":
         return figures.agreement_matrix(analysis(entry).levels[level].agreement, palette, **chosen)
     report = record(entry).levels[level]

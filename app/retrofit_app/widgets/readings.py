@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -135,12 +135,16 @@ def grouping(entry: runs.Entry, level: int, score: str | None = None, seed: int 
 def _grouping(
     folder: str, updated: float, sealed: str, level: int, score: str | None, seed: int, *, _entry: Any
 ) -> Neurons:
-    report, analysed = record(_entry).levels[level], analysis(_entry)
+    levels, analysed = record(_entry).levels, analysis(_entry)
+    report, classes = levels[level], tuple(_entry.metrics.get("classes") or ())
+    if level < len(levels) - 1 or {*report.widths, report.width} != {len(classes)}:
+        classes = ()
     if score is None or analysed is None:
-        return figures.neurons(report)
+        return replace(figures.neurons(report), classes=classes)
     level_analysis = analysed.levels[level]
     labels = level_analysis.labels[score]
-    return figures.neurons(report, labels[min(seed, len(labels) - 1)], level_analysis.scores[score])
+    grouped = figures.neurons(report, labels[min(seed, len(labels) - 1)], level_analysis.scores[score])
+    return replace(grouped, classes=classes)
 
 
 def index(entry: runs.Entry, level: int, first: tuple[str | None, int], second: tuple[str | None, int]) -> float:

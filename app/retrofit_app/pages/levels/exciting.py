@@ -23,26 +23,18 @@ OPENED = "levels-opened"  # data sets outside the known folders that may be open
 
 def panel(view: View) -> None:
     """One group of the run: its fused neuron and its members, each with the images that excite it most."""
-    run, data = readings.grouping(view.entry, view.index), view.entry.config["data"]
+    run = readings.grouping(view.entry, view.index)
     group = int(view.look.neuron)
     controls(run)
     more = max(int(run.counts[group]) - MOST, 0)
     st.markdown(members_words(run, group) + (f" The {MOST} most important ones have a row each." if more else ""))
-    if not sources.is_known(data) and data not in session.recall(OPENED, frozenset()):
-        st.button(
-            f"Show images of {escaped(PurePath(data).name)}",
-            key="levels-open-data",
-            icon=":material/lock_open:",
-            on_click=lambda: session.remember(OPENED, session.recall(OPENED, frozenset()) | {data}),
-            help="This data set lies outside your runs and data folders, and is not opened before you say so.",
-        )
+    if not may_open(view):
         return
     try:
         seen = activity.activity(view.entry, view.index)
         rows = drawn(view, run, group, seen)
     except (OSError, ValueError, KeyError) as error:
-        text = str(error).replace(sources.located(data), PurePath(data).name)
-        widgets.why(f"The images are not shown: {text.replace(str(view.entry.base), '')}")
+        widgets.why(f"The images are not shown: {without_folders(view, error)}")
         return
     st.html(exciting(rows, view.palette))
     part = f"{len(seen.rows):,} of the {seen.of:,}" if len(seen.rows) < seen.of else f"all {seen.of:,}"
@@ -51,6 +43,27 @@ def panel(view: View) -> None:
         "number is the neuron's output before the activation function, of a convolution the largest over all positions; the "
         "bar says how far up its own range that is, and the word below what the image shows."
     )
+
+
+def may_open(view: View) -> bool:
+    """Whether the run's data set may be read; else a button that allows it."""
+    data = view.entry.config["data"]
+    if sources.is_known(data) or data in session.recall(OPENED, frozenset()):
+        return True
+    st.button(
+        f"Show images of {escaped(PurePath(data).name)}",
+        key="levels-open-data",
+        icon=":material/lock_open:",
+        on_click=lambda: session.remember(OPENED, session.recall(OPENED, frozenset()) | {data}),
+        help="This data set lies outside your runs and data folders, and is not opened before you say so.",
+    )
+    return False
+
+
+def without_folders(view: View, error: Exception) -> str:
+    """Why images cannot be read, without this machine's folders."""
+    data = view.entry.config["data"]
+    return str(error).replace(sources.located(data), PurePath(data).name).replace(str(view.entry.base), "")
 
 
 def controls(run: Neurons) -> None:

@@ -25,13 +25,10 @@ SQUARE, LARGE = 290, 400  # px, the height of a cluster picture: of three, and o
 def grouping(view: View) -> None:
     """The pictures, what is chosen in them, and a closer look at one thing."""
     report = view.report
-    grouped = readings.grouping(
-        view.entry, view.index
-    )  # as the run grouped them; its score need not be among the analysed ones
-    alike = "that stand for one class each" if view.last and figures.same_numbers(grouped) else "that respond alike"
+    alike = "that stand for one class each" if view.joins_classes else "that respond alike"
     view.say(
         f"The {sum(report.widths)} neurons become {report.width} groups {alike}. What a group's members do not share is the "
-        "grouping error."
+        f"grouping error.{view.far}"
     )
     if (words := figures.group_words(report)) and not view.lecture:
         tied = report.grouping.keys() & {"heads", "parts", "kinds"}  # of a stream each score has its own groups
@@ -54,29 +51,9 @@ def grouping(view: View) -> None:
 
 
 def controls(view: View, groupings: Sequence[Grouped]) -> None:
-    """One toolbar: whose grouping and which start is looked at, which are compared, how neurons are picked; and the pictures'
-    menu."""
+    """One toolbar: which groupings are compared, how neurons are picked, what experts ask for; and the pictures' menu."""
     # With their labels, for what a control does is told beside its label.
     with st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall", key="toolbar"):
-        if len(view.scores) > 1:
-            st.selectbox(
-                "Score",
-                view.scores,
-                **LEVELS.control("score"),
-                format_func=title,
-                width=150,
-                help="The tables below follow the grouping of this score, whose name is bold. The pictures show all scores.",
-            )
-        seeds = len(view.analysis.labels[view.look.score]) if view.analysis is not None else 1
-        if seeds > 1:
-            st.selectbox(
-                "Seed",
-                [str(seed) for seed in range(seeds)],
-                **LEVELS.control("seed"),
-                width=120,
-                format_func=lambda seed: "the run's" if seed == "0" else f"other {seed}",
-                help="Groups the same neurons again from another start. What changes is chance, not the score.",
-            )
         if view.pairs:
             st.selectbox(
                 "Show",
@@ -97,13 +74,37 @@ def controls(view: View, groupings: Sequence[Grouped]) -> None:
             "through groups (up, down) and neurons, Enter picks the neuron, and Space its group. Picked neurons have a ring "
             "under every score, and a table below lists them.",
         )
-        st.toggle(
-            "Outliers",
-            **LEVELS.control("outliers"),
-            help="Widens the frame until every neuron is inside. Otherwise neurons outside it stand open on its border.",
-        )
+        with st.popover("Expert", icon=":material/tune:", key="expert"):
+            expert(view)
         level = f"{view.index + 1}-{view.report.name}"
         menu_of(KEY, items(view, groupings), view.entry, level, canvas=True)
+
+
+def expert(view: View) -> None:
+    """Whose grouping tables follow, another start, the whole frame, and the closer looks at one cluster and at all neurons."""
+    if len(view.scores) > 1:
+        st.selectbox(
+            "Score of the tables",
+            view.scores,
+            **LEVELS.control("score"),
+            format_func=title,
+            help="The tables below follow the grouping of this score, whose name is bold. The pictures show all scores.",
+        )
+    seeds = len(view.analysis.labels[view.look.score]) if view.analysis is not None else 1
+    if seeds > 1:
+        st.selectbox(
+            "Seed",
+            [str(seed) for seed in range(seeds)],
+            **LEVELS.control("seed"),
+            format_func=lambda seed: "the run's" if seed == "0" else f"other {seed}",
+            help="Groups the same neurons again from another start. What changes is chance, not the score.",
+        )
+    st.toggle(
+        "Outliers",
+        **LEVELS.control("outliers"),
+        help="Widens the frame until every neuron is inside. Otherwise neurons outside it stand open on its border.",
+    )
+    panels.expert()
 
 
 def squares(view: View) -> list[Grouped]:

@@ -8,8 +8,8 @@ import streamlit as st
 
 from retrofit_app import runs, widgets
 from retrofit_app.address import session
-from retrofit_app.figures import Palette, escaped, fitted
-from retrofit_app.shell import navigation, picker
+from retrofit_app.figures import Palette, escaped
+from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.shell.style import stylesheet
 from retrofit_app.widgets import copies, neurons, pictures, readings
@@ -20,9 +20,6 @@ from .parameters import Where
 from .reading import how_to_read
 from .steps import DRAWN
 from .view import NETWORK, View
-
-#: Where the page Learn explains each step.
-LEARNED = {"activations": "step=3", "importance": "step=5", "grouping": "step=4", "targets": "step=6", "fit": "step=7"}
 
 
 def page() -> None:
@@ -75,7 +72,7 @@ def body(entry: runs.Entry, palette: Palette) -> None:
             draw()
         session.remember("levels-of", entry.name)
     st.divider()
-    everything(entry, overview, palette, index)
+    everything(entry, overview)
 
 
 def empty(entry: runs.Entry) -> None:
@@ -184,12 +181,6 @@ def level(
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="facts"):
             st.markdown(stepper.facts(entry, overview, index), width="stretch")
             how_to_read(view, overview, where.step)
-            navigation.link(
-                "learn",
-                "What is this?",
-                f"The page Learn explains {where.step} on small networks.",
-                at=LEARNED[where.step],
-            )
         if analysed is None:
             analysing.panel(entry)
     DRAWN[where.step](view)
@@ -198,33 +189,19 @@ def level(
 # --- take away ------------------------------------------------------------------------------------
 
 
-def everything(entry: runs.Entry, overview: Overview, palette: Palette, index: int) -> None:
-    """Grouping against approximation over all levels, and downloads."""
-    left, right = st.columns(2, gap="large")
-    if not fitted(overview.table):
-        right = st.container()  # one kind of error alone: the drawn network shows it
-    else:
-        with left:
-            widgets.chart(
-                "errors",
-                lambda colours: pictures.picture(entry, "errors", colours, index),
-                palette,
-                lambda: overview_table(overview),
-                entry,
-                heading="**All levels: which of the two errors?**",
-            )
-    with right:
-        st.markdown("**Take it with you**")
-        st.markdown("A link to exactly this view:")
-        st.code(session.link(), language=None, wrap_lines=True)
-        st.download_button(
-            "Report of all levels (CSV)",
-            lambda: widgets.csv(readings.report(overview), entry),
-            f"{entry.name}-levels.csv",
-            "text/csv",
-            on_click="ignore",
-            icon=":material/download:",
-            help="Widths, errors (and their shares of the importance-weighted energy), ridge, form of the fit, accuracy and "
-            "seconds of every level.",
-        )
-        copies.of_run(entry)
+def everything(entry: runs.Entry, overview: Overview) -> None:
+    """Link, report, and the run as a command."""
+    st.markdown("**Take it with you**")
+    st.markdown("A link to exactly this view:")
+    st.code(session.link(), language=None, wrap_lines=True)
+    st.download_button(
+        "Report of all levels (CSV)",
+        lambda: widgets.csv(readings.report(overview), entry),
+        f"{entry.name}-levels.csv",
+        "text/csv",
+        on_click="ignore",
+        icon=":material/download:",
+        help="Widths, errors (and their shares of the importance-weighted energy), ridge, form of the fit, accuracy and "
+        "seconds of every level.",
+    )
+    copies.of_run(entry)

@@ -11,7 +11,7 @@ from retrofit_app.address import neurons, session
 from retrofit_app.figures import Neurons, escaped, title
 
 from . import exciting
-from .parameters import LEVELS, PANELS
+from .parameters import EXPERT, LEVELS, PANELS
 from .view import View
 
 
@@ -19,12 +19,12 @@ def panel(view: View) -> None:
     """The chosen closer look."""
     st.segmented_control(
         "A closer look",
-        list(PANELS),
+        [name for name in PANELS if name not in EXPERT or name == view.look.panel],
         **LEVELS.control("panel"),
         required=True,
         format_func=PANELS.__getitem__,
-        help="Shows how alike the groupings are, how large the groups are, where the members of one group are under the other "
-        "scores, which images excite a group's neurons most, or every neuron as a row.",
+        help="Shows which images excite a group's neurons most, how alike the groupings are, or how large the groups are. More "
+        "stands under Expert, above.",
     )
     if view.look.panel == "scores":
         agreement(view)
@@ -43,6 +43,23 @@ def panel(view: View) -> None:
 
 
 # --- two groupings --------------------------------------------------------------------------------
+
+
+def expert() -> None:
+    """The looks that stand under *Expert*."""
+    helps = {
+        "cluster": "Shows where the members of one group are under the other scores.",
+        "neurons": "Shows every neuron as a row, the most important first.",
+    }
+    for name in EXPERT:
+        st.button(
+            PANELS[name],
+            key=f"look-{name}",
+            on_click=LEVELS.change,
+            kwargs={"panel": name},
+            help=helps[name],
+            type="tertiary",
+        )
 
 
 def pairs(analysis: Any, names: list[str]) -> list[str]:

@@ -11,12 +11,14 @@ from retrofit_app.address.session import Scope
 LEVELS = Scope("levels")
 #: One at a time: what is not shown is neither sent nor drawn when the level changes.
 PANELS = {
+    "images": "What excites them?",
     "scores": "Do the scores group differently?",
     "sizes": "Cluster sizes",
     "cluster": "Follow one cluster",
-    "images": "What excites them?",
     "neurons": "All neurons",
 }
+#: Those that are opened under *Expert*.
+EXPERT = ("cluster", "neurons")
 STEPS = ("activations", "importance", "grouping", "targets", "fit")
 
 
@@ -44,7 +46,7 @@ class Look:
     """Neurons of this level that stay bright, as `address.neurons` writes them"""
     mark: str
     """Neurons with a ring"""
-    panel: str = declared("scores", one_of(PANELS, "closer look"))
+    panel: str = declared("images", one_of(PANELS, "closer look"))
     outliers: bool = switch("frame with outliers")
     same_images: bool = switch("choice of images")
     """Whether all members of a group are shown the images that excite its fused neuron"""

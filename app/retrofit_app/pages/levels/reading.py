@@ -41,14 +41,16 @@ STEPS = {
         "below it. Click a cell to see two of its groupings side by side."
     ),
     "targets": (
-        "**Targets.** One fused neuron cannot reproduce what its group's members do not share. R² says how much of a parent's "
-        "neuron the fused one explains; 1 is everything. The right picture compares the output of one fused neuron with its "
-        "target."
+        "**Targets.** Each mark is one member's output on one sample. Shape and colour show its network, and the legend says how "
+        "much it counts. The line is their weighted mean, the target. One fused neuron cannot reproduce what the members do not "
+        "share: the weighted squares of the distances from the line are the grouping error."
     ),
     "fit": (
         "**Fit.** The fused level reads the fused outputs of the level below, so errors pass upwards. The right picture shows "
         "the level's own loss on a plane through three points of its weights: ★ the fused ones, ● ◆ those of two networks, "
-        "mapped onto the fused inputs. Dark is low. The scale is logarithmic, and the loss is exact on this plane."
+        "mapped onto the fused inputs. Dark is low. The scale is logarithmic, and the loss is exact on this plane.\n\n"
+        "R² says how much of a parent's neuron the fused one explains; 1 is everything. Beside it stands the output of one fused "
+        "neuron against its target."
     ),
 }
 

@@ -7,12 +7,15 @@ import streamlit as st
 from retrofit_app import runs
 from retrofit_app.address import session
 from retrofit_app.figures import escaped, percent
+from retrofit_app.shell import navigation
 from retrofit_app.widgets import lectures
 from retrofit_app.widgets.readings import Overview
 
 from .parameters import LEVELS, STEPS, to_level
 
 KEYS = {"first": "Home", "previous": "K", "next": "J", "last": "End"}
+#: Where the page Learn explains each step.
+LEARNED = {"activations": "step=3", "importance": "step=5", "grouping": "step=4", "targets": "step=6", "fit": "step=7"}
 ICONS = {"previous": ":material/chevron_left:", "next": ":material/chevron_right:"}
 
 
@@ -92,6 +95,11 @@ def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
                 icon=":material/close:",
                 on_click=toggle_lecture,
                 help="Back to the whole page.",
+            )
+        else:
+            step = LEVELS.current("step")
+            navigation.link(
+                "learn", "What is this?", f"The page Learn explains {step} on small networks.", at=LEARNED[step]
             )
         with st.container(key="keys"):  # not to be seen: what only keys do
             button("first")

@@ -10,12 +10,14 @@ import streamlit as st
 from retrofit_app import figures, widgets
 from retrofit_app.address import session
 from retrofit_app.figures import escaped, title
+from retrofit_app.models import activity
 from retrofit_app.runs import methods
 from retrofit_app.widgets import readings
 
+from . import exciting
 from .grouping import grouping
 from .parameters import LEVELS
-from .view import View
+from .view import HEIGHT, View
 
 
 def activations(view: View) -> None:
@@ -62,41 +64,75 @@ def scores_table(view: View, score: str) -> pd.DataFrame:
 
 
 def targets(view: View) -> None:
-    """What each group's fused neuron is asked to do, and what the parents keep by that."""
+    """What each group's fused neuron is asked to do."""
     aligned = view.report.form == "aligned"
     view.say(
         "Each fused neuron has the mean of its group's weights. This method fits nothing, so there are no targets."
         if aligned
         else "Each group's target is the importance-weighted mean of its members' outputs. The fused neuron should reproduce it."
+        + view.far
     )
-    if view.analysis is None:
-        widgets.why("The targets, and what neurons keep, are part of the analysis. This run has none.")
+    if aligned:
         return
-    left, right = st.columns(2, gap="large")
-    with left:
-        view.chart("kept", "**What do neurons keep?**", view.neurons)
-    with right:
-        detail(view)
+    run, neuron = readings.grouping(view.entry, view.index), int(view.look.neuron)
+    if not view.lecture:
+        one_neuron(run)
+        st.markdown(figures.members_words(run, neuron))
+    if not exciting.may_open(view):
+        return
+    try:
+        seen = activity.activity(view.entry, view.index)
+    except (OSError, ValueError, KeyError) as error:
+        widgets.why(f"The outputs are not shown: {exciting.without_folders(view, error)}")
+        return
+    answers = np.concatenate([values.double().numpy() for values in seen.at[: len(run.widths)]], axis=1)
+    members = np.flatnonzero(run.labels == neuron)
+
+    def draw(colours: figures.Palette) -> figures.Picture:
+        picture = figures.members_and_target(run, neuron, answers, colours)
+        return figures.enlarged(picture, round(HEIGHT * view.lecture), view.lecture) if view.lecture else picture
+
+    widgets.chart(
+        "members",
+        draw,
+        view.palette,
+        lambda: pd.DataFrame(answers[:, members], columns=[run.names[row] for row in members]),
+        view.entry,
+        heading=f"**What do the members of group {neuron} put out, and what is their weighted mean?**",
+        bare=bool(view.lecture),
+        level=f"{view.index + 1}-{view.report.name}",
+    )
+    view.note(
+        f"Each sample is one of {len(answers):,} {seen.split} images; of convolutions and tokens, a position drawn at random. "
+        "The fusion uses all positions of the fusion samples."
+    )
+
+
+def one_neuron(run: figures.Neurons) -> None:
+    """Which group, and so which fused neuron, is looked at."""
+    ranked = np.argsort(-run.counts, kind="stable").tolist()
+    st.selectbox(
+        "One fused neuron in detail",
+        [str(neuron) for neuron in ranked],
+        **LEVELS.control("neuron"),
+        width=260,
+        format_func=lambda neuron: (
+            f"{neuron}{run.class_of(int(neuron))} · {run.counts[int(neuron)]} member"
+            f"{'' if run.counts[int(neuron)] == 1 else 's'}"
+        ),
+        help="Each group of the run becomes one neuron of the fused network. The largest groups come first.",
+    )
 
 
 def detail(view: View) -> None:
     """One fused neuron: its members, and its output against its target."""
     grouped, neuron = readings.grouping(view.entry, view.index), int(view.look.neuron)
-    ranked = np.argsort(-grouped.counts, kind="stable").tolist()
     rows_table = pd.DataFrame({"target": view.analysis.targets[:, neuron], "output": view.analysis.outputs[:, neuron]})
     heading = "**Does it reach its target?**"
     if view.lecture:
         view.chart("fit", f"{heading} Fused neuron {neuron}", lambda: rows_table, neuron=neuron)
         return
-    st.selectbox(
-        "One fused neuron in detail",
-        [str(neuron) for neuron in ranked],
-        **LEVELS.control("neuron"),
-        format_func=lambda neuron: (
-            f"{neuron} · {grouped.counts[int(neuron)]} member{'' if grouped.counts[int(neuron)] == 1 else 's'}"
-        ),
-        help="Each group of the run becomes one neuron of the fused network. The largest groups come first.",
-    )
+    one_neuron(grouped)
     rows = np.flatnonzero(grouped.labels == neuron)
     named = ", ".join(grouped.names[row] for row in rows[: readings.MEMBERS]) + (
         "…" if len(rows) > readings.MEMBERS else ""
@@ -129,31 +165,38 @@ def fit(view: View) -> None:
         st.markdown(words)
     left, right = st.columns(2, gap="large")
     with left:
-        if report.curve:
-            view.chart(
-                "curve",
-                "**How did the fit go?**",
-                lambda: pd.DataFrame(report.curve),
-                log=bool(session.first_time("log", True)),
-            )
-            if not view.lecture:
-                st.toggle(
-                    "Logarithmic loss",
-                    key="log",
-                    persist_state="session",
-                    help="Equal distances are equal factors, so that small losses can be told apart.",
-                )
+        if view.lecture and view.analysis is not None and not report.curve:
+            detail(view)
         else:
-            view.chart(
-                "residual",
-                "**What does this level lose?**",
-                lambda: residual_table(report),
-            )
+            course(view)
     with right:
         plane(view)
     if view.analysis is not None and not view.lecture:
-        with right if report.curve else left:  # the shorter one
+        with left:
+            view.chart("kept", "**What do neurons keep?**", view.neurons)
+        with right:
             detail(view)
+
+
+def course(view: View) -> None:
+    """How the fit went, or in closed form what is left."""
+    report = view.report
+    if not report.curve:
+        view.chart("residual", "**What does this level lose?**", lambda: residual_table(report))
+        return
+    view.chart(
+        "curve",
+        "**How did the fit go?**",
+        lambda: pd.DataFrame(report.curve),
+        log=bool(session.first_time("log", True)),
+    )
+    if not view.lecture:
+        st.toggle(
+            "Logarithmic loss",
+            key="log",
+            persist_state="session",
+            help="Equal steps are equal factors: small losses can be told apart.",
+        )
 
 
 def residual_table(report: Any) -> pd.DataFrame:

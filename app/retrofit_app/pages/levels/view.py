@@ -8,7 +8,7 @@ import streamlit as st
 
 from retrofit_app import runs, widgets
 from retrofit_app.address import neurons
-from retrofit_app.figures import Neurons, Palette, Picture, escaped, letter, title
+from retrofit_app.figures import Neurons, Palette, Picture, escaped, letter, same_numbers, title
 from retrofit_app.widgets import pictures, readings
 
 from .parameters import Look
@@ -41,6 +41,21 @@ class View:
     """The level whose neurons are the classes"""
     lecture: float = 0.0
     """On a projector, whose page is so much larger than 1280 x 720: only the pictures of the step; 0 for none"""
+
+    @property
+    def joins_classes(self) -> bool:
+        """Whether the neurons are the classes, each in a group with the same class of the other networks."""
+        return self.last and same_numbers(readings.grouping(self.entry, self.index))
+
+    @property
+    def far(self) -> str:
+        """At the classes: why a member far from its group may cost nothing; empty elsewhere."""
+        if not self.joins_classes:
+            return ""
+        return (
+            " The neurons are the classes. A class that its network never saw has almost no importance: its neuron may lie "
+            "far from its group, and costs almost no error."
+        )
 
     def say(self, text: str) -> None:
         """What a step is about, in one sentence."""

@@ -166,6 +166,7 @@ def _plane(folder: str, updated: float, sealed: str, level: int, whole: bool, *,
     return _object(
         name=grouped.name,
         widths=grouped.widths,
+        names=grouped.names,
         shapes=[SHAPES[parent % len(SHAPES)] for parent in range(len(grouped.widths))],
         x=x,
         y=y,

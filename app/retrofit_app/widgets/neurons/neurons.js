@@ -12,7 +12,6 @@ const NEAR = { mouse: 10, touch: 24 } // px between a pointer and a neuron that 
 const MOVED = 5 // px from which a press is no click
 const WAIT = 160 // ms after a gesture before the server hears of it: a second one may follow
 const OTHER = 6, ALONE = 7 // kinds of neurons; 0 is the densest cluster, 1 to 5 are those with a hue
-const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
 
 const figures = new WeakMap() // the component's element -> what is drawn in it
 
@@ -323,8 +322,6 @@ class Figure {
         this.tell = tell
         const { plane } = data
         plane.off = new Set(plane.off)
-        plane.names = plane.widths.flatMap((width, parent) =>
-            Array.from({ length: width }, (_, number) => `${LETTERS[parent % LETTERS.length]}${number}`))
         plane.parents = plane.widths.flatMap((width, parent) => Array(width).fill(parent))
         plane.low = plane.centre.map(value => value - plane.reach)
         plane.high = plane.centre.map(value => value + plane.reach)
