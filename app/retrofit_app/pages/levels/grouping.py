@@ -19,7 +19,7 @@ from .parameters import LEVELS
 from .view import WITH_KEY, View
 
 KEY = "clusters"  # of the pictures
-SQUARE, LARGE = 290, 400  # px, the height of a cluster picture: of three, and of two beside each other
+SQUARE, LARGE = 260, 400  # px, the height of a cluster picture: of three, and of two beside each other
 
 
 def grouping(view: View) -> None:
