@@ -13,6 +13,7 @@ from retrofit_app import runs
 from retrofit_app.models import predictions
 from retrofit_app.pages.compare import paired, taking
 from retrofit_app.runs import compared, leaderboards
+from retrofit_core.methods import METHODS
 
 from .pages import clean, page_at, words
 
@@ -170,7 +171,8 @@ def test_the_plan_counts_what_is_there_and_what_cannot_be(runs_folder):
     assert clean(page), [element.value for element in [*page.error, *page.warning]]
     assert "**3 runs**: 1 is there already, 2 are to be made. That takes about" in words(page)
     table = tables(page)[0]
-    assert "|1. KF-Linear|" in table and "|Average|not run yet|" in table
+    assert "|1. KF-Linear|" in table and "Average|24.2" in table  # the run knows it
+    assert "LP|" not in table and "Not run yet: LP." in words(page)
     assert page.button(key="start-board").label == "Start"
 
 
@@ -198,6 +200,24 @@ def test_what_does_not_apply_is_a_row_with_its_reason(runs_folder):
     page = open_page(run="three", view="board", of="three", methods="HF-Linear,Average", scores="uniform")
     assert not page.exception and "1 does not apply to these networks, 1 is to be made" in words(page)
     assert "|HF-Linear|does not apply: " in tables(page)[0] and "KF-Linear works here." in tables(page)[0]
+
+
+def test_some_of_each_family_are_chosen_and_each_has_its_line(runs_folder):
+    page = open_page(view="board")
+    assert clean(page)
+    every = leaderboards.families(list(METHODS))
+    assert sorted(name for names in every.values() for name in names) == sorted(METHODS)
+    assert "Others" not in every and all(set(names) & {*leaderboards.USUAL} for names in every.values())
+    assert "9 runs" in words(page)
+
+
+def test_equal_accuracies_share_a_place(runs_folder):
+    page = open_page(view="board", of="kf-linear", methods="HF-Linear,KF-Linear,HF-Gradient", scores="conductance")
+    table = tables(page)[0]
+    assert "|1. HF-Linear|" in table and "|1. KF-Linear|" in table and "|3. HF-Gradient|" in table
+    assert "HF-Linear and KF-Linear are tied first with 93.0" in words(page)
+    page = open_page(view="board", of="kf-linear", methods="HF-Linear,KF-Linear,Ensemble", scores="conductance")
+    assert "the best single network is a tie of HF-Linear and KF-Linear with 93.0" in words(page)
 
 
 def test_an_empty_choice_is_asked_for(runs_folder):

@@ -20,6 +20,61 @@ from .records import Entry, runs_folder
 
 #: The paper's methods, which a picture tells apart from the others.
 PAPERS = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
+#: Those that a leaderboard begins with: something of each family.
+USUAL = (
+    "HF-Linear",
+    "KF-Linear",
+    "Random-Linear",
+    "Same-Index-Linear",
+    "Average",
+    "Ensemble",
+    "OTFusion",
+    "Git-Re-Basin",
+    "KD",
+)
+#: Families of methods, what theirs do, and their methods.
+FAMILIES = {
+    "Retrofitting": (
+        "group neurons and fit each level to the groups",
+        (*PAPERS, "KF-Linear-KD"),
+    ),
+    "Controls": (
+        "fit in the same way to groups that know nothing of the neurons",
+        ("Random-Linear", "Same-Index-Linear"),
+    ),
+    "Averaging": (
+        "mix weights, neuron i with neuron i",
+        ("Average", "FedAvg", "Greedy-Soup", "Fisher", "RegMean", "SLERP", "Task-Arithmetic", "TIES", "DARE"),
+    ),
+    "Matching": (
+        "align neurons first, then average",
+        (
+            "OTFusion",
+            "OTFusion-Weights",
+            "Transformer-OTFusion",
+            "Transformer-OTFusion-Weights",
+            "Git-Re-Basin",
+            "Git-Re-Basin-Weights",
+            "ZipIt",
+            "PLeaS",
+        ),
+    ),
+    "Distillation": ("train on the fusion samples", ("KD", "LP")),
+    "Ensembles": ("run all networks side by side", ("Ensemble", "Ensemble-Logits", "Ensemble-Shares")),
+}
+#: Methods whose network every run with measurements knows, by its name there.
+KNOWN = {"Average": "average", "Ensemble": "ensemble"}
+
+
+def families(methods: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Methods by family, in words; what belongs to none comes last."""
+    known = {name for _, names in FAMILIES.values() for name in names}
+    each = {
+        f"{family}: {words}": tuple(name for name in names if name in methods)
+        for family, (words, names) in FAMILIES.items()
+    }
+    each["Others"] = tuple(name for name in methods if name not in known)
+    return {words: names for words, names in each.items() if names}
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs, widgets
+from retrofit_app.address import session
 from retrofit_app.figures import DARK, LIGHT, Palette, escaped
 from retrofit_app.figures.leaderboard import Point, accuracy_against_seconds
 from retrofit_app.runs import compared, leaderboards, methods
@@ -30,7 +31,7 @@ def board(choice: Choice, palette: Palette) -> None:
     first = finished.get(choice.entry.name) or next(iter(finished.values()))
     asked = _asked(finished, first)
     entry = finished[asked.of]
-    _form(_pairs([entry, first, *finished.values()]))
+    _form(_pairs([entry, first, *finished.values()]), asked)
     try:
         leaderboard = leaderboards.leaderboard(entry, asked.methods, asked.scores, choice.entries)
     except ValueError as error:
@@ -58,11 +59,12 @@ def _pairs(entries: list[runs.Entry]) -> dict[str, runs.Entry]:
 
 def _asked(finished: dict[str, runs.Entry], first: runs.Entry) -> Board:
     every = tuple(methods.table())
+    usual = tuple(name for name in every if name in (*leaderboards.USUAL, first.config["method"]))
     score = first.config["importance"] if methods.weighs(first) else "conductance"
-    return parameters.board(list(finished), every, tuple(methods.importances()), Board(first.name, every, (score,)))
+    return parameters.board(list(finished), every, tuple(methods.importances()), Board(first.name, usual, (score,)))
 
 
-def _form(pairs: dict[str, runs.Entry]) -> None:
+def _form(pairs: dict[str, runs.Entry], asked: Board) -> None:
     st.selectbox(
         "Networks and settings of run",
         list(pairs),
@@ -71,14 +73,24 @@ def _form(pairs: dict[str, runs.Entry]) -> None:
         help="Its parents, data, samples and seed are those of every run of the leaderboard; each set of parents stands here "
         "once.",
     )
-    st.pills(
-        "Methods",
-        list(methods.table()),
-        **COMPARE.control("methods", tuple),
-        selection_mode="multi",
-        help="The paper's four, then what they are compared with. A method that does not apply to these networks is a row "
-        "with its reason.",
-    )
+    by_family = leaderboards.families(list(methods.table()))
+    keys = {words: COMPARE.key(f"family-{words.partition(':')[0]}") for words in by_family}
+
+    def choose() -> None:
+        chosen = {name for key in keys.values() for name in session.recall(key) or ()}
+        COMPARE.change(methods=tuple(name for name in methods.table() if name in chosen))
+
+    for words, names in by_family.items():
+        session.remember(keys[words], [name for name in names if name in asked.methods])
+        family, _, does = words.partition(":")
+        st.pills(
+            f"**{family}**{':' * bool(does)}{does}",
+            names,
+            key=keys[words],
+            on_change=choose,
+            selection_mode="multi",
+            help="A method that does not apply to these networks is a row with its reason.",
+        )
     st.pills(
         "Importance scores",
         list(methods.importances()),

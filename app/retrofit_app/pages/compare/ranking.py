@@ -25,6 +25,7 @@ COLUMNS = (
     Column("run", "Its name in the list of runs.", is_number=False),
 )
 MILLION = 1e6
+NOT_RUN = "not run yet"
 MOST_NAMES = 3  # that a sentence lists
 
 
@@ -56,14 +57,21 @@ class BoardRow:
 def rows(leaderboard: Leaderboard, entry: runs.Entry, refusals: dict[str, str]) -> list[BoardRow]:
     """The best first, then what is waited for, then what does not apply."""
     parents = [_parent(leaderboard, entry, index) for index in range(len(entry.config["models"]))]
-    each = [*parents, *(_row(leaderboard, run, refusals) for run in leaderboard.runs)]
+    each = [*parents, *(_row(leaderboard, entry, run, refusals) for run in leaderboard.runs)]
     measured = sorted((row for row in each if row.accuracy is not None), key=lambda row: -(row.accuracy or 0.0))
     waiting = [row for row in each if row.accuracy is None and row.name not in refusals]
     refused = [row for row in each if row.accuracy is None and row.name in refusals]
     best = measured[0].accuracy if measured else None
-    places = [
-        BoardRow(**{**vars(row), "rank": rank, "difference": (row.accuracy or 0.0) - (best or 0.0)})
-        for rank, row in enumerate(measured, start=1)
+    accuracies = [row.accuracy for row in measured]
+    places = [  # equal accuracies have one place
+        BoardRow(
+            **{
+                **vars(row),
+                "rank": accuracies.index(row.accuracy) + 1,
+                "difference": (row.accuracy or 0.0) - (best or 0.0),
+            }
+        )
+        for row in measured
     ]
     return [*places, *waiting, *refused]
 
@@ -76,7 +84,7 @@ def _parent(leaderboard: Leaderboard, entry: runs.Entry, index: int) -> BoardRow
     return BoardRow(lettered(name), None, entry.metrics.get("networks", {}).get(name, {}))
 
 
-def _row(leaderboard: Leaderboard, run: BoardRun, refusals: dict[str, str]) -> BoardRow:
+def _row(leaderboard: Leaderboard, entry: runs.Entry, run: BoardRun, refusals: dict[str, str]) -> BoardRow:
     method = run.config.method
     measured = leaderboard.measured.get(run.name)
     if measured is not None and measured.get("reason") is None:
@@ -99,9 +107,9 @@ def _row(leaderboard: Leaderboard, run: BoardRun, refusals: dict[str, str]) -> B
     if leaderboard.at_work is not None and leaderboard.at_work.name == run.name:
         step = leaderboards.step(run)
         return BoardRow(run.name, method, {}, note=f"at work{f': {step}' if step else ''} …")
-    return BoardRow(
-        run.name, method, {}, note=f"failed before: {lettered(run.reason)}" if run.reason else "not run yet"
-    )
+    if known := entry.metrics.get("networks", {}).get(leaderboards.KNOWN.get(method, "")):
+        return BoardRow(run.name, method, known)
+    return BoardRow(run.name, method, {}, note=f"failed before: {lettered(run.reason)}" if run.reason else NOT_RUN)
 
 
 def _run(run: BoardRun) -> str:
@@ -126,14 +134,19 @@ def table(leaderboard: Leaderboard, entry: runs.Entry, every: Sequence[BoardRow]
         for index, row in enumerate(ranked_rows)
     ]
     lines += [
-        Line((leaderboard.short(row.name), *[""] * (len(COLUMNS) - 1)), note=row.note) for row in every if not row.rank
+        Line((leaderboard.short(row.name), *[""] * (len(COLUMNS) - 1)), note=row.note)
+        for row in every
+        if not row.rank and row.note != NOT_RUN
     ]
+    waiting = [leaderboard.short(row.name) for row in every if row.note == NOT_RUN]
     samples = max((row.facts.get("samples") or leaderboard.samples for row in ranked_rows), default=0)
     images = f"{samples:,} test images. " if samples else ""
     weighed = f"{leaderboard.score} importance, " if leaderboard.score else ""
     note = f"{images}{runs.networks_words(entry)}; {weighed}{leaderboard.base.samples} samples, seed {leaderboard.base.seed}."
     if any(row.rank and row.interval is None for row in every):
         note += " Intervals are measured when the leaderboard is made."
+    if waiting:
+        note += f" Not run yet: {listing(waiting)}."
     return Table("Leaderboard of methods on the same networks", COLUMNS, tuple(lines), (note,))
 
 
@@ -164,16 +177,20 @@ def finding(leaderboard: Leaderboard, every: Sequence[BoardRow]) -> str:
     if len(ranked_rows) < 2:
         return ""
     first = ranked_rows[0]
-    words = f"{leaderboard.short(first.name)} is first with {percent(first.accuracy or 0.0)}"
+    tied = [leaderboard.short(row.name) for row in ranked_rows if row.rank == 1]
+    are = "is first" if len(tied) == 1 else "are tied first"
+    words = f"{listing(tied)} {are} with {percent(first.accuracy or 0.0)}"
     if keeps_parents(first):
-        single = next((row for row in ranked_rows if row.method is not None and not keeps_parents(row)), None)
-        words += ", with all networks side by side"
-        if single is not None:
-            accuracy = percent(single.accuracy or 0.0)
-            words += f"; the best single network is that of {leaderboard.short(single.name)} with {accuracy}"
+        singles = [row for row in ranked_rows if row.method is not None and not keeps_parents(row)]
+        best = [leaderboard.short(row.name) for row in singles if row.rank == singles[0].rank]
+        if best:
+            that = f"that of {best[0]}" if len(best) == 1 else f"a tie of {listing(best)}"
+            words += f"; the best single network is {that} with {percent(singles[0].accuracy or 0.0)}"
         return f"{words}."
     close = [
-        leaderboard.short(row.name) for row in ranked_rows[1:] if row.interval is not None and row.interval[1] >= 0
+        leaderboard.short(row.name)
+        for row in ranked_rows[len(tied) :]
+        if row.interval is not None and row.interval[1] >= 0
     ]
     if not close:
         return f"{words}."
