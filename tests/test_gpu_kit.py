@@ -13,6 +13,7 @@ from retrofit_core import METHODS
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, read_tensors, save_model
 from retrofit_core.system.monitor import Monitor
+from tests.rehearsal import rehearsal
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 FACTS = {"classes": ["a", "b"], "best_epoch": 3}
@@ -23,7 +24,10 @@ def kit():
     """The benchmarks' modules by name; they are no package, so their folder is on the path for a while."""
     sys.path.insert(0, str(BENCHMARKS))
     yield SimpleNamespace(
-        **{name: importlib.import_module(name) for name in ("gpu", "gpu_call", "gpu_files", "gpu_tables")}
+        **{
+            name: importlib.import_module(name)
+            for name in ("gpu", "gpu_call", "gpu_files", "gpu_predict", "gpu_tables")
+        }
     )
     sys.path.remove(str(BENCHMARKS))
     for name in [name for name, module in sys.modules.items() if _is_a_benchmark(module)]:
@@ -173,3 +177,36 @@ def test_halving_keeps_facts_and_whole_numbers(kit, tmp_path):
     tensors = read_tensors(path)
     assert {str(tensor.dtype) for tensor in tensors.values()} == {"torch.float16", "torch.int64"}
     assert load_model(path)[1]["best_epoch"] == 3
+
+
+def test_a_prediction_goes_by_launches_operations_and_bytes(kit):
+    predict = kit.gpu_predict
+    with rehearsal(predict.Clocks()) as clocks:
+        x = torch.ones(2000, 2000, dtype=torch.float64).to("cuda")
+        before = clocks.row()["predicted, seconds"]
+        y = x @ x
+        product = 2 * 2000**3 / (67e12 * predict.REACHED)
+        assert clocks.row()["predicted, seconds"] - before == pytest.approx(predict.LAUNCH + product)
+        y + x  # launched while the product is worked on
+        sum_ = 3 * x.nbytes / (predict.MEMORY * predict.REACHED)
+        assert clocks.row()["predicted, seconds"] - before == pytest.approx(predict.LAUNCH + product + sum_)
+        y[0, 0].item()
+        assert clocks.row()["predicted, seconds"] - before == pytest.approx(
+            predict.LAUNCH + product + sum_ + predict.WAIT
+        )
+    assert clocks.operations == 2 * 2000**3 and clocks.busy == pytest.approx(product + sum_)
+
+
+def test_predictions_are_a_record(kit, tmp_path, monkeypatch, capsys):
+    predict = kit.gpu_predict
+    fusions = dict([next(iter(predict.fusions(None).items()))])
+    monkeypatch.setattr(predict, "fusions", lambda _: fusions)
+    monkeypatch.setattr(predict, "RESULTS", tmp_path)
+    kit.gpu.main(["--predict"])
+    record = json.loads((tmp_path / "gpu-predicted.json").read_text())
+    (name, row), said = next(iter(record["rows"].items())), capsys.readouterr().out
+    assert name == "CNN of 4 levels, HF-Linear" and said.startswith(f"{name}: ")
+    assert row["predicted, seconds"] > row["launches"] * record["constants"]["launch, seconds"]
+    assert row["most waits"][0].keys() == {"cause", "line", "times"} and "assumptions" in record["constants"]["sources"]
+    with pytest.raises(SystemExit):
+        kit.gpu.main(["--stage", "1"])

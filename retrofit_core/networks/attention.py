@@ -147,12 +147,12 @@ def attention_maps(levels: Sequence[Level], heads: Heads, boundary: Boundary) ->
     level, positions = heads.value
     index = _index_of(levels, heads, level)
     plain, d = tensors[index], positions.shape[1]
-    parts = []
-    for tokens in torch.arange(plain.shape[1], device=plain.device).split(d):
+    positions, parts = positions.to(plain.device), []
+    for tokens in torch.arange(plain.shape[1]).split(d):
         probe = plain.clone()
-        probe[:, :, positions.flatten().to(plain.device)] = 0
+        probe[:, :, positions.flatten()] = 0
         for dimension, token in enumerate(tokens.tolist()):
-            probe[:, token, positions[:, dimension].to(plain.device)] = 1
+            probe[:, token, positions[:, dimension]] = 1
         probed = tuple(probe if number == index else tensor for number, tensor in enumerate(tensors))
         mixed = mixed_values(levels, heads, probed[0] if isinstance(boundary, Tensor) else probed)
         parts.append(mixed[..., : len(tokens)])

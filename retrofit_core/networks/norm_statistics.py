@@ -57,13 +57,15 @@ def reset_statistics(
         What was done: kind "reset", "layers" that were set, and "dead", their neurons that do not vary.
     """
     names = {name for name, module in model.named_modules() if only is None or name in only}
-    facts = {"kind": "reset", "layers": 0, "dead": 0}
+    dead: list[Tensor] = []  # of each layer that was set
 
     def set_anew(norm: BatchNorm, sums: Sums) -> None:
         mean, variance = moments_of([sums])
         _write(norm, mean, variance, keep_function)
-        facts["layers"] += 1
-        facts["dead"] += int(is_dead(mean, variance).sum())
+        dead.append(is_dead(mean, variance).sum())
+
+    def facts() -> dict[str, Any]:
+        return {"kind": "reset", "layers": len(dead), "dead": int(sum(dead))}
 
     if not keep_function:
 
@@ -72,7 +74,7 @@ def reset_statistics(
                 set_anew(module, channel_sums(tensors, module))
 
         stepwise(model, inputs, visit, batch=batch, monitor=monitor, leaves=leaves)
-        return facts
+        return facts()
     # The function stays, so what a BatchNorm reads does not depend on those before it: one pass serves all.
     norms = [module for name, module in model.named_modules() if name in names and _has_statistics(module)]
     sums: dict[BatchNorm, Sums] = {}
@@ -90,12 +92,14 @@ def reset_statistics(
     finally:
         for hook in hooks:
             hook.remove()
-    for norm, (count, total, squares) in sums.items():
+    counts = [float(count) for count, *_ in sums.values()]
+    if add_up is not None and sums:
+        counts = add_up(torch.tensor(counts, dtype=torch.float64, device=devices.of(model))).tolist()  # one wait
+    for (norm, (_, total, squares)), count in zip(sums.items(), counts, strict=True):
         if add_up is not None:
-            count = int(add_up(torch.tensor(float(count), dtype=torch.float64, device=total.device)))
             total, squares = add_up(total), add_up(squares)
-        set_anew(norm, (count, total, squares))
-    return facts
+        set_anew(norm, (int(count), total, squares))
+    return facts()
 
 
 def has_statistics(model: nn.Module) -> bool:

@@ -131,9 +131,9 @@ class NeuronAxes:
             line += (line.abs().max() + 1) * torch.randn(line.shape, generator=_seeded()).to(line)
             gap = (self._again(node, maker, changed, others) - before).abs()
             differs = gap > 1e-4 * gap.max()
-            if not differs.any():
+            shares = torch.stack([_share(differs, axis) for axis in range(1, differs.ndim)]).tolist()  # one wait
+            if not any(shares):
                 continue
-            shares = [_share(differs, axis) for axis in range(1, differs.ndim)]
             least = min(shares)
             return 1 + shares.index(least) if least < 1 and shares.count(least) == 1 else None
         return None
@@ -163,9 +163,9 @@ def _between(start: fx.Node, end: fx.Node, nodes: Iterable[fx.Node], without: se
     return [node for node in listed if node in needed]
 
 
-def _share(differs: Tensor, axis: int) -> float:
+def _share(differs: Tensor, axis: int) -> Tensor:
     """The share of an axis along which something differs."""
-    return differs.movedim(axis, 0).flatten(1).any(1).double().mean().item()
+    return differs.movedim(axis, 0).flatten(1).any(1).double().mean()
 
 
 def _seeded() -> torch.Generator:
