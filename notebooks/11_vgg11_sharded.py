@@ -138,7 +138,7 @@ two_way.recipe("KF-Linear, conductance")
 # **Does not:** the ensemble stays ahead, by 4.5 points with the given pair, by 15 with the trained one and by 7.3 with four
 # networks, where the paper has KF-Linear level with it or 2 below. Uniform HF-Linear, far below KF-Linear in the paper, is
 # level with it, and KF-Gradient, 7 points below KF-Linear in the paper, is level with it as well. Git Re-Basin stays 18 below
-# the best parent (paper up to 16 above), and with DeepLIFT it and OTFusion are below conductance (paper above). At a quarter of
+# the best parent (paper up to 16 above). At a quarter of
 # the channels KF-Linear of two is no better than the best parent (its interval contains 0) and gradient fits are ten points and
 # more *below* it; of four they are 3 above it. LP, 7 points below KD in the paper with four networks, is 10 above it with half
 # of them. With six networks nothing is gained: KF-Linear 17.8 (uniform) and 14.3 (conductance), by activity (ours) 19.9 and
@@ -147,7 +147,7 @@ two_way.recipe("KF-Linear, conductance")
 # **Why, probably:** narrow parents. What two networks know of different classes must fit into the neurons of one, and
 # the given pair has half of the paper's channels, the trained one a quarter. Where samples come from both parents' classes
 # (rows "all data"), the trained pair's KF-Linear gains 6.7 points and its gradient fit 12.3, while they bring the given pair's
-# KF-Linear hardly anything (0.7, interval 0.0 to 1.5, three seeds): the narrower the networks, the less do images of five
+# KF-Linear hardly anything (0.7, interval -3.1 to 4.5, three seeds): the narrower the networks, the less do images of five
 # classes say about the other five. Of the six, none knows what it does not know: they are almost as sure of their answer on
 # images of other classes as on their own (0.72 to 0.91 against 0.74 to 0.91), so that their ensemble cannot tell whom to ask,
 # and with conductance the fused network gives nearly all its answers to two classes.

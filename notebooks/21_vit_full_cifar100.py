@@ -106,5 +106,6 @@ for column in cost.columns:
         assert abs(line.mean - networks) < 0.01, (column.name, line.row, line.mean)
 if SCALE is None:  # what is said above is said of the records that come with the project
     for column in vit.columns:
-        assert column.setting.scale.name == "smoke" and all(line.mean <= 30 for line in column.lines if line.values)
+        if column.setting.scale.name == "smoke":
+            assert all(line.mean <= 30 for line in column.lines if line.values)
 print("\n".join(vit.report.commands))

@@ -112,7 +112,8 @@ def spread(by_parents: Sequence[Sequence[float]], images: int) -> Spread:
         parents = max(0.0, between - noise)
     share = statistics.fmean(map(statistics.fmean, by_parents)) / 100 if by_parents else 0.0
     return Spread(
-        *(None if variance is None else math.sqrt(variance) for variance in (parents, fusion)),
+        None if parents is None else math.sqrt(parents),
+        None if fusion is None else math.sqrt(fusion),
         100 * math.sqrt(share * (1 - share) / images) if images else None,
     )
 

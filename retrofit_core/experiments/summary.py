@@ -97,7 +97,7 @@ def summarised(tables: Sequence["TableReport"]) -> Summary:
                 table,
                 decided,
             )
-            if new_numbers:
+            if new_numbers or new_claims:
                 counts.append(Count(table, badge, same[0].scale, len(new_numbers), tuple(new_claims)))
     return Summary(len(numbers), len(claims), tuple(counts))
 
@@ -114,7 +114,7 @@ def _by_badge(blocks: Sequence["Block"]) -> dict[str, list["Block"]]:
 
 def _first(things: Mapping[tuple[str, ...], Thing], table: str, known: dict[Hashable, Thing]) -> list[Thing]:
     """The things that no fuller scale has; they are known from here on."""
-    new = {(table, *key): thing for key, thing in things.items() if (table, *key) not in known}
+    new: dict[Hashable, Thing] = {(table, *key): thing for key, thing in things.items() if (table, *key) not in known}
     known.update(new)
     return list(new.values())
 

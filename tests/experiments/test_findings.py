@@ -1,0 +1,134 @@
+"""Every number of the findings follows from the records: comments in the page's source say how.
+
+`<!-- records: EXPRESSION; ... -->` gives, in order, the numbers with a decimal point between the comment before and itself;
+`<!-- counts: ... -->` gives the whole numbers there.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from retrofit_core.experiments import table
+from retrofit_core.experiments.bundles import results_in
+from retrofit_core.experiments.claims import INFORMATIVE
+from retrofit_core.experiments.report import report
+from retrofit_core.experiments.scales import SCALES
+from retrofit_core.experiments.summary import SAYING, verdicts
+from retrofit_core.experiments.tables import TABLES
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "findings.md"
+RESULTS = ROOT / "benchmarks" / "results" / "experiments"
+COMMENT = re.compile(r"<!-- (records|counts): (.*?) -->", re.DOTALL)
+DECIMAL = re.compile(r"(?<![\w.,])-?\d+\.\d+(?!\w|\.\d)")
+WHOLE = re.compile(r"(?<![\w.,-])\d+(?!\w|[.,]\d)")
+
+
+@pytest.fixture(scope="module")
+def names():
+    """What the expressions may use."""
+
+    def column(of_table, name):
+        return table(of_table, results=RESULTS, columns=(name,)).column(name)
+
+    def gap(of_column, left, right):
+        return of_column.gap(left, right).points
+
+    def end(which):
+        return lambda of_column, left, right: of_column.gap(left, right).interval[which]
+
+    summary = report(results_in(RESULTS), list(TABLES), [SCALES[name] for name in SAYING]).summary
+    decided = summary.decided()
+    informative = [claim for claim in decided if claim.group == INFORMATIVE]
+    columns = {
+        "pair": ("vgg11-noniid", "2-way"),
+        "four": ("vgg11-noniid", "4-way"),
+        "eight": ("vgg11-noniid", "8-way"),
+        "shards": ("vgg11-sharded", "2-way"),
+        "shards4": ("vgg11-sharded", "4-way"),
+        "shards6": ("vgg11-sharded", "6-way"),
+        "blood": ("bloodmnist", "2-way"),
+        "full": ("vgg11-full", "2-way zero-shot"),
+        "equal": ("widths", "1x, 1x"),
+        "vit": ("vit-sharded-cifar100", "2-way"),
+        "resnet": ("resnet-compression", "ResNet-34 to ResNet-18"),
+        "seconds": ("runtime-vgg", "processor seconds"),
+        "loss": ("landscape", "loss"),
+        "rise": ("landscape", "rise"),
+        "study": ("ablation", "VGG11, non-IID"),
+        "mlp": ("ablation", "MLP, non-IID"),
+    }
+    return {
+        **{name: column(*place) for name, place in columns.items()},
+        **{"gap": gap, "low": end(0), "high": end(1), "verdicts": verdicts, "summary": summary, "decided": decided},
+        "paper": lambda of_column, row: of_column.line(row).paper.mean,
+        "easy": [claim for claim in decided if claim.group != INFORMATIVE],
+        "informative": informative,
+        "clear": [claim for claim in informative if claim.deviation is not None and not claim.is_noise],
+        **{"KF": "KF-Linear, conductance", "UNIFORM": "KF-Linear, uniform"},
+    }
+
+
+def parts() -> list[tuple[str, str, str]]:
+    """Text, kind and expressions between one comment and the next."""
+    texts = COMMENT.split(PAGE.read_text(encoding="utf-8"))
+    return list(zip(texts[::3], texts[1::3], texts[2::3], strict=False))
+
+
+def prose(text: str) -> str:
+    """A text without code and addresses."""
+    return re.sub(r"`[^`]*`|\]\([^)]*\)", "", text)
+
+
+@pytest.mark.slow
+def test_every_number_follows_from_the_records(names):
+    wrong = {}
+    for text, kind, expressions in parts():
+        written = (DECIMAL if kind == "records" else WHOLE).findall(prose(text) if kind == "records" else last(text))
+        values = eval(f"[{expressions.replace(';', ',')}]", {"sum": sum, "len": len, **names})
+        digits = [len(number.partition(".")[2]) for number in written]
+        found = [f"{value:.{places}f}" for value, places in zip(values, digits, strict=True)]
+        if found != written:
+            wrong[text] = (written, found)
+    assert not wrong
+
+
+def last(text: str) -> str:
+    """What a count speaks of: the text from the last heading or comment on, without headings."""
+    return re.sub(r"CIFAR-\d+|VGG\d+", "", prose(text).split("\n## ")[-1])
+
+
+def test_no_number_is_without_a_source():
+    rest = COMMENT.split(PAGE.read_text(encoding="utf-8"))[-1]
+    assert not DECIMAL.findall(prose(rest))
+    for text, kind, _ in parts():
+        assert kind == "records" or not DECIMAL.findall(prose(text)), text
+
+
+@pytest.mark.parametrize(
+    ("heading", "columns"),
+    [
+        ("## The closed form inside of blocks", {1: "ResNet-18, sharded", 3: "ViT, sharded"}),
+        (
+            "## Closer to the ensemble",
+            dict(
+                enumerate(("VGG11, non-IID", "VGG11, sharded", "MLP, non-IID", "ResNet-18, sharded", "ViT, sharded"), 1)
+            ),
+        ),
+    ],
+)
+def test_tables_beyond_the_paper_are_those_of_the_records(heading, columns):
+    beyond = table("beyond", results=RESULTS)
+    text = PAGE.with_name("findings_beyond.md").read_text(encoding="utf-8").split(heading)[1]
+    rows = [
+        [word.strip() for word in line.split("|")[1:-1]]
+        for line in re.split(r"\n\n", text[text.index("\n|") + 1 :])[0].split("\n")
+    ]
+    for index, name in columns.items():
+        column = beyond.column(name)
+        for row in rows[2:]:
+            values = column.line(row[0]).values if row[index] != "-" else ()
+            if values:
+                number = values[0] if rows[0][index].endswith("(one seed)") else column.number(row[0])
+                assert row[index] == f"{number:.1f}", (name, row[0])
