@@ -124,7 +124,7 @@ def test_what_is_not_refused_runs(tmp_path, monkeypatch, subtests):
     for name, answer in answers.items():
         with subtests.test(name):
             if METHODS[name].takes.base:
-                assert "their common ancestor, which nobody has named" in str(answer.refusal)
+                assert "their common ancestor, which is missing" in str(answer.refusal)
                 continue
             assert (
                 answer.refusal is None and 0 < answer.seconds[0] < answer.seconds[1] and answer.memory and answer.disk
@@ -199,7 +199,7 @@ def test_an_estimate_runs_no_method(method, tmp_path, monkeypatch):
     needed = {}
     if METHODS[method].takes.base:
         refused = estimate(*pair(method), folder=tmp_path).refusal
-        assert refused is not None and "common ancestor, which nobody has named" in refused
+        assert refused is not None and "common ancestor, which is missing" in refused
         save_model(build(fitted(parse(SMALL), (1, 8, 8), 10), seed=0), tmp_path / "base.safetensors")
         needed = {"base": "base.safetensors"}
     assert estimate(*pair(method, **needed), folder=tmp_path).refusal is None

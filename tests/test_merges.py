@@ -75,7 +75,7 @@ def test_equal_parents_stay_as_they_are(name):
 @pytest.mark.parametrize("name", ARITHMETIC)
 def test_no_ancestor_is_refused_in_one_sentence(name):
     with pytest.raises(
-        ValueError, match=r"to their common ancestor, which nobody has named\. Pass base=NETWORK \(--base FILE\)"
+        ValueError, match=r"to their common ancestor, which is missing\. Pass base=NETWORK \(--base FILE\)"
     ):
         METHODS[name](parents(), X)
     other = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3)).double()
@@ -334,7 +334,7 @@ def test_an_ancestor_on_the_command_line_and_in_records(trained, capsys):
     words = [*files, "--splits", str(trained / "splits.json"), "--samples", "40"]
     out = str(trained / "fused.safetensors")
     assert main(["fuse", *words, "--method", "ties", "--out", out]) == 2
-    assert "which nobody has named. Pass base=NETWORK (--base FILE)" in capsys.readouterr().err
+    assert "which is missing. Pass base=NETWORK (--base FILE)" in capsys.readouterr().err
     assert main(["fuse", *words, "--method", "kf-linear", "--base", files[0], "--out", out]) == 2
     assert "KF-Linear has no setting 'base'" in capsys.readouterr().err
     assert main(["fuse", *words, "--method", "ties", "--base", "nothing.pt", "--out", out]) == 2

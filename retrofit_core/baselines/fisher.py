@@ -33,7 +33,7 @@ class FisherAveraging(Algorithm):
     takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True, parents_data=True)
 
     expectation: Literal["exact", "sampled"] = setting(
-        "exact", "over the classes: exact, or sampled: one class a sample, which is faster by their number"
+        "exact", "expectation over the classes: exact, or sampled (one class for each sample, which is faster)"
     )
     floor: float = setting(
         1e-6,

@@ -37,7 +37,9 @@ class Slerp(Algorithm):
     takes: ClassVar[Takes] = Takes(parents=(2, 2), equal_widths=True, any_architecture=True, uses_data=False)
 
     t: float = setting(0.5, "where between parent 0 (0) and parent 1 (1)", FRACTION)
-    angle: Literal["whole", "tensor"] = setting("whole", "between all weights as one vector (whole), or of each tensor")
+    angle: Literal["whole", "tensor"] = setting(
+        "whole", "angle between all weights as one vector (whole), or of each tensor"
+    )
 
     def plan(self, task: Task) -> CombiningPlan:
         """Check number and shapes; see `Algorithm`."""
@@ -83,7 +85,7 @@ class TaskVectors(Algorithm):
         """Check shapes and the ancestor; see `Algorithm`."""
         if task.base is None:
             raise ValueError(
-                f"{self.title} adds what each parent has learned to their common ancestor, which nobody has named. Pass "
+                f"{self.title} adds what each parent has learned to their common ancestor, which is missing. Pass "
                 "base=NETWORK (--base FILE), or use Average."
             )
         check_mergeable(task, self.title)
@@ -132,7 +134,7 @@ class TaskArithmetic(TaskVectors):
 
     title: ClassVar[str] = "Task arithmetic"
 
-    scale: float = setting(0.4, "by which the sum of the task vectors is multiplied; 1/n is the mean", Range(-10, 10))
+    scale: float = setting(0.4, "factor of the sum of the task vectors; 1/n gives the mean", Range(-10, 10))
 
     def combined(self, vectors: Tensor, generator: torch.Generator) -> Tensor:
         """See `TaskVectors`."""
@@ -151,7 +153,7 @@ class Ties(TaskVectors):
     title: ClassVar[str] = "TIES"
 
     density: float = setting(0.2, "share of each task vector's entries that stay", Range(0, 1, without_low=True))
-    scale: float = setting(1.0, "by which what is added is multiplied", Range(-10, 10))
+    scale: float = setting(1.0, "factor of what is added", Range(-10, 10))
 
     def combined(self, vectors: Tensor, generator: torch.Generator) -> Tensor:
         """See `TaskVectors`."""
@@ -170,7 +172,7 @@ class Dare(TaskVectors):
 
     drop: float = setting(0.9, "probability with which an entry is dropped", Range(0, 1, without_high=True))
     elect: bool = setting(False, "signs elected and means taken as in TIES, in place of the sum")
-    scale: float = setting(0.4, "by which what is added is multiplied", Range(-10, 10))
+    scale: float = setting(0.4, "factor of what is added", Range(-10, 10))
 
     def combined(self, vectors: Tensor, generator: torch.Generator) -> Tensor:
         """See `TaskVectors`."""

@@ -89,10 +89,10 @@ class OTFusion(Averager):
         "a neuron is its pre-activations on the fusion data (activations), or its incoming weights and bias, inputs aligned "
         "before (weights)",
     )
-    solver: Solver = setting("exact", "of the transport: exact (network simplex) or sinkhorn")
+    solver: Solver = setting("exact", "solver of the transport: exact (network simplex) or sinkhorn")
     regularisation: float | str = setting(
         "0.05x",
-        "of Sinkhorn, as in the paper, or a multiple of the mean cost such as 0.05x, or of the largest (0.05max)",
+        "regularisation of Sinkhorn: a number, a multiple of the mean cost such as 0.05x, or of the largest (0.05max)",
         check=why_no_strength,
     )
     unit_rows: bool = setting(False, "weights scaled to unit length before they are compared")

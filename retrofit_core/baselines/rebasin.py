@@ -43,7 +43,9 @@ class GitReBasin(Averager):
         "a neuron is what it computes on the fusion data, behind its activation function (activations), or all its weights, "
         "by coordinate descent on the sum of inner products (weights)",
     )
-    similarity: Similarity = setting("distance", "of activations: distance (squared), unsquared, or correlation")
+    similarity: Similarity = setting(
+        "distance", "similarity of activations: distance (squared), unsquared, or correlation"
+    )
 
     def plan(self, task: Task) -> AlignmentPlan:
         """Find the neuron groups and refuse what cannot be paired; see `Algorithm`."""

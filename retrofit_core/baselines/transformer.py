@@ -94,11 +94,11 @@ class TransformerOTFusion(Averager):
         "a neuron is its pre-activations on the fusion data, all tokens as rows (activations), or its incoming weights and "
         "bias, inputs aligned before (weights)",
     )
-    solver: Solver = setting("sinkhorn", "of the transport: sinkhorn, or exact (network simplex)")
+    solver: Solver = setting("sinkhorn", "solver of the transport: sinkhorn, or exact (network simplex)")
     regularisation: float | str | None = setting(
         None,
-        "of Sinkhorn: a multiple of the largest cost (0.08max), of the mean cost (0.05x), or a number; none: the paper's, "
-        "0.08max for activations and 0.06max for weights",
+        "regularisation of Sinkhorn: a multiple of the largest cost (0.08max), of the mean cost (0.05x), or a number; none: "
+        "the paper's, 0.08max for activations and 0.06max for weights",
         check=_why_no_strength,
     )
     residual: Residual = setting(

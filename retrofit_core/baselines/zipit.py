@@ -86,7 +86,7 @@ class ZipIt(Averager):
         "(partial zip), in a network that runs the common part once. None: zip everything",
         check=_why_no_stop,
     )
-    combine: Combine = setting("softmax", "of a partial zip's heads: mean of their softmax, or of their logits")
+    combine: Combine = setting("softmax", "heads of a partial zip: mean of their softmax, or of their logits")
     reset_norms: bool = setting(True, "new running statistics for BatchNorm")
 
     def plan(self, task: Task) -> ZipPlan:

@@ -327,9 +327,9 @@ def delete(work: Work, runs: Path, *, with_others: bool = False) -> None:
     folder, trash = work.folder, work.folder.parent / TRASH
     with alone(runs):
         if not folder.exists():
-            raise ValueError(f"{work.words} is not there any more.")
+            raise ValueError(f"{work.words} no longer exists.")
         if is_going(folder) or any(worker_lives(note.parent) for note in folder.glob(f"*/*/{WORKER}")):
-            raise ValueError(f"{work.words} is going on. Cancel it first.")
+            raise ValueError(f"{work.words} is still running. Cancel it first.")
         if not with_others:
             shutil.rmtree(trash, ignore_errors=True)
         trash.mkdir(exist_ok=True)
@@ -345,10 +345,17 @@ def restore(work: Work, runs: Path) -> None:
     deleted = work.folder.parent / TRASH / work.name
     with alone(runs):
         if work.folder.exists():
-            raise ValueError(f"{work.words} was started again since.")
+            raise ValueError(f"{work.words} has been started again.")
         if not deleted.exists():
-            raise ValueError(f"{work.words} is not kept any more.")
+            raise ValueError(f"{work.words} is no longer kept.")
         deleted.rename(work.folder)
+
+
+def deleted(folder: Path) -> list[str]:
+    """Names of the work that was deleted last from a folder and can be brought back."""
+    return sorted(
+        path.name for path in folder.glob(f"{TRASH}/*") if path.is_dir() and not (folder / path.name).exists()
+    )
 
 
 # --- what is asked of a finished run --------------------------------------------------------------

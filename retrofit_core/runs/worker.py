@@ -38,7 +38,7 @@ class Busy(ValueError):
     """Other work is going on; this machine does one at a time."""
 
     def __init__(self, work: Work) -> None:
-        super().__init__(f"{work.kind.words} {work.name} is still going on. Wait for it, or cancel it first.")
+        super().__init__(f"{work.kind.words} {work.name} is still running. Wait for it, or cancel it first.")
         self.run = work.name
 
 

@@ -78,8 +78,8 @@ def one_epoch(
 class Descent(Value):
     """AdamW, and when it stops: what all fits to fixed data can be told (paper, App. F.1)."""
 
-    learning_rate: float = setting(1e-3, "of AdamW", Range(0, without_low=True))
-    weight_decay: float = setting(1e-4, "of AdamW", Range(0))
+    learning_rate: float = setting(1e-3, "learning rate of AdamW", Range(0, without_low=True))
+    weight_decay: float = setting(1e-4, "weight decay of AdamW", Range(0))
     epochs: int = setting(100, "passes over the fusion data, at most", COUNT)
     batch_size: int = setting(32, "samples in a step", AT_LEAST_ONE)
     validation: float = setting(

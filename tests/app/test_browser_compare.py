@@ -58,11 +58,11 @@ def test_a_leaderboard_fills_and_is_found_again(open_page):
     page.get_by_text("2 runs").wait_for()
     at_rest(page)
     start = page.get_by_role("button", name="Start", exact=True).or_(page.get_by_role("button", name="Rank them"))
-    whole = page.get_by_text("Everything is there")
+    whole = page.get_by_text("The leaderboard is complete")
     start.or_(whole).first.wait_for()
     if start.count():
         start.click()
-        page.get_by_text("methods have their row").or_(whole).first.wait_for()
+        page.get_by_text("methods are finished").or_(whole).first.wait_for()
         page.reload()
     whole.wait_for()
     at_rest(page)

@@ -104,7 +104,7 @@ def test_phone_in_both_themes_does_not_scroll_sideways(open_page, scheme):
 def test_every_preset_says_what_it_is_and_what_start_would_take(open_page):
     page = open_page("/?view=new")
     settled(page)
-    ready = page.get_by_text("takes about").or_(page.get_by_text("there is nothing to compute again"))
+    ready = page.get_by_text("takes about").or_(page.get_by_text("A run with these settings is there already"))
     for name, preset in list(PRESETS.items())[1:]:
         page.get_by_role("button", name=preset.title, exact=True).or_(
             page.get_by_role("radio", name=preset.title, exact=True)
@@ -213,12 +213,12 @@ def test_a_start_that_other_work_holds_up_leads_to_that_work(open_page, served_r
     start_button = page.get_by_role("button", name="Start", exact=True)
     start_button.wait_for()
     run = start(second, 18)
-    second.get_by_role("heading", name="Your fusion is going on").wait_for()
+    second.get_by_role("heading", name="Your fusion is in progress").wait_for()
     os.kill(worker(served_runs / run), signal.SIGSTOP)  # it waits for the page, however slow that is
     start_button.click()
-    page.get_by_text(f"Not started: run {run} is still going on").wait_for()
+    page.get_by_text(f"Not started: run {run} is still running").wait_for()
     page.get_by_role("button", name="Show that run").click()
-    page.get_by_role("heading", name="Your fusion is going on").wait_for()
+    page.get_by_role("heading", name="Your fusion is in progress").wait_for()
     assert page.url.endswith(f"run={run}") or f"run={run}&" in page.url
 
 
@@ -256,6 +256,18 @@ def test_a_killed_worker_is_reported_and_its_run_can_be_deleted_and_brought_back
     page.get_by_text(f"Run {run} was deleted").wait_for(state="detached")
     page.goto(f"{page.base}/?run={run}")
     page.get_by_text("The worker was killed").wait_for()
+
+
+def test_the_list_of_runs_and_the_bar_of_the_form_are_whole(open_page):
+    """The last column was cut off, and what lies below the bar shone through it."""
+    page = open_page("/?view=runs")
+    settled(page)
+    page.locator("[data-testid=stDataFrame] .dvn-scroller").wait_for()
+    page.wait_for_function("(one => one.scrollWidth <= one.clientWidth)(document.querySelector('.dvn-scroller'))")
+    page.goto(f"{page.base}/?view=new&preset=sharded")
+    settled(page)
+    colour = page.evaluate("getComputedStyle(document.querySelector('div:has(> .st-key-fuse-action)')).backgroundColor")
+    assert colour == "rgb(255, 255, 255)"
 
 
 @pytest.mark.long
@@ -333,7 +345,7 @@ def test_another_method_is_started_from_the_form_and_shown(open_page, served_run
     assert all(any(map(str.isdigit, text)) for text in words_of_figures(page))
     assert page.get_by_text("so there are no levels to look at").count() == (not levels)
     page.goto(f"{page.base}/levels?run={run}")
-    page.get_by_text("fits no level, so there is no analysis" if levels else "does not work level by level").wait_for()
+    page.get_by_text("fits no level, so it has no analysis" if levels else "does not work level by level").wait_for()
 
 
 @pytest.mark.long

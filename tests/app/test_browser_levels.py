@@ -14,14 +14,30 @@ PHONE = "Mozilla/5.0 (Linux; Android 15) AppleWebKit/537.36 (KHTML, like Gecko) 
 FIRST, LAST = "features.0", "classifier"
 PICTURES = ".retrofit-neurons .frame"
 TIP = ".retrofit-neurons .tip"
+#: Collects the heights at which cluster pictures of a lecture are seen, from now on.
+SEEN = """() => { window.seen = []; const look = () => {
+    const isSeen = !document.querySelector('.retrofit-unmeasured') && document.querySelector('.st-key-levels-level')
+        && document.querySelector('.st-key-go-page')
+    if (isSeen) document.querySelectorAll('.retrofit-neurons .frame').forEach(one => window.seen.push(one.clientHeight))
+    requestAnimationFrame(look)
+}; look() }"""
+#: The contrast of an element's lettering with the page.
+CONTRAST = """name => {
+    const light = text => text.match(/[\\d.]+/g).slice(0, 3).map(Number).map(
+        value => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, value, index) => sum + value * [0.2126, 0.7152, 0.0722][index], 0)
+    const [one, other] = [getComputedStyle(document.querySelector(name)).color,
+        getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor].map(light)
+    return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05)
+}"""
 
 #: Of each step, what is nowhere else on the page.
 SENTENCES = {
-    "activations": "Neurons that lie close together answer alike",
+    "activations": "Neurons that lie close together respond alike",
     "importance": "Importance says how much",
     "grouping": "groups that respond alike",
     "targets": "Each group's target is",
-    "fit": "The weights of the fused level",
+    "fit": "the weights that bring the fused level close to its targets",
 }
 
 
@@ -361,6 +377,32 @@ def test_a_lecture_fills_a_projector_and_keeps_run_and_sentence(open_page, step,
     assert smallest_text(page) >= 16 * height / 720 * 0.97
     assert page.get_by_text(SENTENCES[step]).is_visible() and page.get_by_text("KF-Gradient 92.5").is_visible()
     assert not page.get_by_text("Keyboard shortcuts").is_visible()
+
+
+def test_a_lecture_begins_at_its_size_and_has_no_frame(open_page):
+    """It was drawn small and jumped; a click on the background left a frame of the focus around the page."""
+    page = open_page(f"{RUN}&level={FIRST}")
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    shown(page, FIRST)
+    help_signs = page.locator(":is(.st-key-levels-score,.st-key-levels-seed) [data-testid=stTooltipHoverTarget]")
+    assert help_signs.count() == 2 and all(sign.is_visible() for sign in help_signs.all())
+    ratio = page.evaluate(CONTRAST, ".st-key-go-previous button")  # off at the first level
+    assert page.locator(".st-key-go-previous button").is_disabled() and ratio >= 4.5
+    page.mouse.click(1900, 1000)
+    page.evaluate(SEEN)
+    press_until(page, "l", "**lecture=1**")
+    page.get_by_role("button", name="Leave").wait_for()
+    shown(page, FIRST)
+    heights = page.evaluate("window.seen")
+    assert heights and min(heights) > 380
+    assert page.evaluate("getComputedStyle(document.querySelector('[data-testid=stMain]')).outlineStyle") == "none"
+
+
+def test_a_lecture_on_a_phone_has_pictures_of_their_usual_size(open_page):
+    page = open_page(f"{RUN}&level={FIRST}&lecture=1", width=390)
+    shown(page, FIRST)
+    assert all(frame.bounding_box()["height"] > 250 for frame in page.locator(PICTURES).all())
+    assert does_not_scroll_sideways(page)
 
 
 def test_a_lecture_is_entered_and_left_by_a_key(open_page):

@@ -43,7 +43,7 @@ def test_a_useful_pair_is_compared_where_nothing_was_chosen(runs_folder):
     for name in ("HF-Linear", "KF-Linear", "network A", "network B", "ensemble", "plain average"):
         assert f"|{name}|" in table
     assert "2 networks (sharded split) on digits, conductance importance, 359 test images" in table
-    assert table.count("1 †") == 2 and "† One seed" in words(page)
+    assert table.count("1 †") == 2 and "† A single seed" in words(page)
     assert "|grouping|hungarian|kmeans|" in settings and "ridge" not in settings
     assert "HF-Linear and KF-Linear are equal" in words(page) and "All other settings are the same." in words(page)
     assert len(pictures(page)) == 2
@@ -97,7 +97,7 @@ def test_stale_and_foolish_addresses_are_named(runs_folder):
 
 def test_one_run_alone_has_its_references(runs_folder):
     page = open_page(runs="hf-gradient")
-    assert clean(page) and "ensemble" in tables(page)[0] and "One row alone differs from nothing" in words(page)
+    assert clean(page) and "ensemble" in tables(page)[0] and "There is only one row" in words(page)
 
 
 def test_seeds_stand_together_or_apart(runs_folder):
@@ -128,7 +128,7 @@ def test_a_network_that_is_not_there_any_more_has_no_interval_and_says_so(runs_f
     shutil.copytree(runs.BUNDLED / "kf-linear", folder)
     (folder / "fused.safetensors").unlink()
     page = open_page(runs="mine|kf-linear")
-    assert not page.exception and "fused.safetensors is not there any more" in words(page)
+    assert not page.exception and "fused.safetensors no longer exists" in words(page)
 
 
 def test_a_changed_network_does_not_answer_for_the_old_one(runs_folder):
@@ -169,7 +169,7 @@ def board_of(**address) -> leaderboards.Leaderboard:
 def test_the_plan_counts_what_is_there_and_what_cannot_be(runs_folder):
     page = open_page(view="board", of="kf-linear", methods="KF-Linear,Average,LP", scores="conductance")
     assert clean(page), [element.value for element in [*page.error, *page.warning]]
-    assert "**3 runs**: 1 is there already, 2 are to be made. That takes about" in words(page)
+    assert "**3 runs**: 1 is done already, 2 are to do. That takes about" in words(page)
     table = tables(page)[0]
     assert "|1. KF-Linear|" in table and "Average|24.2" in table  # the run knows it
     assert "LP|" not in table and "Not run yet: LP." in words(page)
@@ -198,7 +198,7 @@ def test_what_does_not_apply_is_a_row_with_its_reason(runs_folder):
     content["config"] |= {"models": names, "splits": None, "fusion_from": "iid", "importance_data": "fusion"}
     (folder / "config.json").write_text(json.dumps(content))
     page = open_page(run="three", view="board", of="three", methods="HF-Linear,Average", scores="uniform")
-    assert not page.exception and "1 does not apply to these networks, 1 is to be made" in words(page)
+    assert not page.exception and "1 does not apply to these networks, 1 is to do" in words(page)
     assert "|HF-Linear|does not apply: " in tables(page)[0] and "KF-Linear works here." in tables(page)[0]
 
 
@@ -231,7 +231,7 @@ def test_start_makes_a_worker_that_can_be_cancelled(runs_folder, sleeper):
     assert not page.exception
     made = board_of(**SMALL)
     assert made.going and made.state == "running" and made.at_work.name == "Average"
-    assert "0 of 2 methods have their row" in page.get("progress")[0].proto.text
+    assert "0 of 2 methods are finished" in page.get("progress")[0].proto.text
     assert "|Average|at work …|" in tables(page)[0]
     page.button(key="cancel-board").click().run()
     assert (made.folder / "cancel").exists() and page.button(key="cancel-board").label == "Cancelling…"
@@ -281,7 +281,7 @@ def test_a_leaderboard_grows_row_by_row_and_ends_whole(runs_folder, monkeypatch)
     again = board_of(**SMALL)
     assert again.state == "done" and all(run.done for run in again.runs)
     page = open_page(**SMALL)
-    assert clean(page) and "Everything is there" in words(page) and "2 are there already" in words(page)
+    assert clean(page) and "The leaderboard is complete." in words(page) and "2 are done already" in words(page)
     table = tables(page)[0]
     assert re.search(r"\|\d\. Average\|[\d.]+\|−[\d.]+ \(−[\d.]+ to −[\d.]+\)\|", table), table
     assert any(text.startswith("Accuracy in per cent against seconds. ") for text in pictures(page))

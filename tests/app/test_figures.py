@@ -100,8 +100,17 @@ def test_a_tile_names_what_a_network_knows_and_escapes_names():
     html = figures.tiles([[seen, other], []], ["<b>", "1"], LIGHT)
     assert "<b></b>" not in html and "&lt;b&gt;" in html
     assert "Network A: 50.0 % ± 5.2, saw 1 of 2 classes; knows 1 of 2 classes" in html
-    assert html.count("class='bar hollow'") == 2 and "no test images" in html
-    assert html.count("class='row'") == 1 and "--across:2" in html
+    assert html.count("class='row'") == 1 and "--across:2" in html and "no test images" in html
+
+
+def test_a_hollow_column_is_seen_as_one_and_bold_names_classes_of_the_training():
+    seen = figures.Tile("Network A", "50.0 %", "± 5.2", "saw 1 of 3", "parent", [99.0, 0.0, 3.0], [True, False, False])
+    html = figures.tiles([[seen]], ["0", "1", "2"], LIGHT)
+    assert html.count("class='bar") == 2 and html.count("class='bar hollow' style='height:10%'") == 1
+    assert html.count("class='known'") == 1 and "class='known'>0<" in html
+    fused = figures.Tile("Fused", "90.0 %", "", "one network", "fused", [99.0, 0.0, 3.0])
+    assert "hollow" not in figures.tiles([[fused]], ["0", "1", "2"], LIGHT)
+    assert "known" not in figures.tiles([[fused]], ["0", "1", "2"], LIGHT)  # it was not trained
 
 
 def test_a_tile_without_a_measurement_has_no_columns():

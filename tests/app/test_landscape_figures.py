@@ -61,7 +61,7 @@ def test_the_loss_above_the_clip_is_hatched_and_counted_and_the_accuracy_never()
     survey = invented()
     picture = landscape_plane(survey, "loss", LIGHT)
     above = int((survey.loss > PAPER).sum())
-    assert patterns(picture) == ["/"] and f"Hatched: {above} of 25 points above 4.6." in picture.alt
+    assert patterns(picture) == ["/"] and f"Hatched: {above} of 25 points are above 4.6." in picture.alt
     hatched = next(trace for trace in traces(picture, "scatter") if trace.fillpattern.shape)
     corners = [(x, y) for x, y in zip(hatched.x, hatched.y, strict=True) if x is not None]
     assert (
@@ -156,7 +156,7 @@ def test_losses_beyond_all_numbers_are_drawn_as_high():
     loss[4, 4] = float("inf")
     picture = landscape_plane(dataclasses.replace(survey, loss=loss), "loss", LIGHT)
     assert np.isfinite(np.array(traces(picture, "contour")[0].z)).all()
-    assert "beyond all numbers" in picture.alt
+    assert "infinite" in picture.alt
 
 
 def test_the_own_scale_holds_networks_and_paths_and_hatches_what_explodes():
@@ -207,7 +207,7 @@ def test_words_say_what_was_found_and_how_it_was_measured():
     assert headline(survey).startswith(
         "The highest barrier lies between network A and network B: the loss rises by 1.12"
     )
-    assert headline(dataclasses.replace(survey, paths=survey.paths[1:2])).startswith("No barrier")
+    assert headline(dataclasses.replace(survey, paths=survey.paths[1:2])).startswith("There is no barrier")
     assert headline(invented(finished=3)) == ""
     words = caption(survey)
     for fact in (
@@ -246,8 +246,19 @@ def test_the_relief_has_the_values_of_the_plane_and_ends_flat_and_grey_at_the_cl
     assert cut["colorscale"][0][1] == cut["colorscale"][1][1] and not cut["showscale"]
     above = int((survey.loss > PAPER).sum())
     assert (
-        f"Cut off flat and grey: {above} of 25 points above 4.6" in relief.caption and "Hatched" not in relief.caption
+        f"Cut off flat and grey: {above} of 25 points are above 4.6" in relief.caption
+        and "Hatched" not in relief.caption
     )
+
+
+def test_the_chosen_line_lies_on_the_relief():
+    survey = invented()
+    path = survey.paths[1]
+    relief = landscape_surface(survey, "accuracy", LIGHT, path=(path.first, path.last)).figure.to_plotly_json()["data"]
+    (line,) = [trace for trace in relief if trace.get("mode") == "lines"]
+    corners = {marker.name: marker for marker in survey.markers}
+    for at, name in ((0, path.first), (-1, path.last)):
+        assert (line["x"][at], line["y"][at]) == pytest.approx((corners[name].x, corners[name].y))
 
 
 def test_the_accuracy_is_never_cut_off_and_its_relief_has_each_networks_own_value():

@@ -104,7 +104,7 @@ def test_start_makes_a_worker_and_cancel_asks_it_to_stop(record, sleeper):
     with pytest.raises(runs.Busy, match="the landscape"):
         other = LandscapeConfig(SPANNING, None, Landscape(resolution=7))
         followups.begin(runs.read_entry(record), other)
-    with pytest.raises(ValueError, match="going on"):
+    with pytest.raises(ValueError, match="still running"):
         runs.delete(record)
 
 
@@ -120,9 +120,9 @@ def test_a_growing_landscape_shows_what_is_measured(record, sleeper):
 @pytest.mark.parametrize(
     ("state", "error", "said"),
     [
-        ("cancelled", "", "what was measured is kept and shown"),
+        ("cancelled", "", "the measured points are kept and shown"),
         ("failed", "no space on the disk.", "Not finished: no space on the disk."),
-        ("running", "", "The worker was ended before it was finished"),
+        ("running", "", "The worker was ended before it had finished"),
     ],
 )
 def test_how_an_unfinished_landscape_ended_is_said_and_its_part_shown(record, state, error, said):
@@ -164,8 +164,18 @@ def test_a_deleted_landscape_comes_back_with_undo_and_the_next_one_is_shown(reco
     page = open_page(run="mine")
     page.button(key="landscape-delete").click().run()
     assert clean(page) and not folder.exists() and "seed 3" in words(page)
+    page = open_page(run="mine")  # the way back survives a reload
     page.button(key="landscape-undo").click().run()
     assert clean(page) and folder.exists() and page.selectbox(key="landscape-map").value == folder.name
+
+
+def test_without_a_landscape_there_is_no_way_into_a_lecture(record):
+    """The key would change the address and nothing else."""
+    page = open_page(run="mine", lecture="1")
+    assert clean(page) and "go-lecture" not in {button.key for button in page.button}
+    assert "The lecture mode begins when a landscape is measured." in words(page)
+    placed(record)
+    assert "go-lecture" in {button.key for button in open_page(run="mine").button}
 
 
 def test_a_shipped_landscape_cannot_be_deleted(runs_folder, entry):

@@ -418,7 +418,7 @@ def test_an_analysis_is_not_started_beside_a_run(runs_folder, config, sleeper):
     runs.start(config)
     page = open_page(run="plain")
     page.button(key="analyse").click().run()
-    assert any("still going on" in warning.value for warning in page.warning)
+    assert any("still running" in warning.value for warning in page.warning)
 
 
 def test_a_level_can_be_named_by_its_number(record):

@@ -60,7 +60,7 @@ def test_a_link_imports_nothing_and_start_runs_it_elsewhere(address, ranked):
     assert not shown.exception and ran() == 1  # looking at it imports nothing either
     board = open_compare(view="board", of=entry.name, methods="Average,Ensemble,SLERP", scores="uniform")
     assert not board.exception and not board.error and ran() == 1
-    assert "1 is there already" in words(board) and "runs that code" in words(board) and "apply" in words(board)
+    assert "1 is done already" in words(board) and "runs that code" in words(board) and "apply" in words(board)
     if not ranked:
         return
     button(board, "start-board").click().run()
@@ -79,7 +79,7 @@ def test_after_the_button_the_form_checks_and_estimates(address):
 
 def test_own_code_that_only_the_file_names_is_said_to_be_that(address):
     page = open_form(**{**address, "code": ""})
-    assert any("is code of somebody's own" in each.value for each in page.error) and not ran()
+    assert any("is code of its author's own" in each.value for each in page.error) and not ran()
 
 
 def test_a_path_is_named_from_the_runs_folder(address, runs_folder, monkeypatch):

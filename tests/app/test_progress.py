@@ -67,7 +67,7 @@ def test_a_training_behind_the_levels_is_told_from_theirs(tmp_path):
     progress.follow(tmp_path, known)
     assert known.curves == {0: [], 1: [0.5, 0.25]} and known.loss == 0.125
     assert 0 < begun == before < progress.share(known, trains=False) < 0.95
-    assert "Training towards what all networks say: epoch 2 of at most 3" in progress.sentence(
+    assert "Training towards the networks' mean prediction: epoch 2 of at most 3" in progress.sentence(
         known, "AB", 2020.0, 2000.0
     )
 

@@ -103,7 +103,7 @@ def test_another_server_does_not_start_it_twice(runs_folder, config, sleeper, mo
 
 def test_one_run_at_a_time(runs_folder, config, sleeper):
     first = runs.start(config)
-    with pytest.raises(runs.Busy, match="still going on") as busy:
+    with pytest.raises(runs.Busy, match="still running") as busy:
         runs.start(bundle.config("HF-Linear", importance="uniform", samples=50, seed=4))
     assert busy.value.run == first.name
 
@@ -167,7 +167,9 @@ def test_a_worker_that_does_not_stop_is_ended_with_all_that_it_started(runs_fold
     until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the group ends")
     entry = runs.read_entry(folder)
     assert other != folder and entry.state == "interrupted" and not runs.was_asked(folder)
-    assert runs.failure(entry) == "Cancelled. The worker did not stop by itself and was ended. No level was finished."
+    assert (
+        runs.failure(entry) == "Cancelled. The worker did not stop by itself, so it was ended. No level was finished."
+    )
 
 
 def test_workers_leave_the_machine_to_whoever_works_at_it(runs_folder, config, sleeper):
@@ -180,15 +182,15 @@ def test_what_went_on_since_the_page_was_drawn_is_not_deleted_or_written_over(ru
     write_status(runs_folder / config.key(), state="cancelled")
     runs.delete(runs_folder / config.key())
     folder = runs.start(config)
-    with pytest.raises(ValueError, match="started again since"):
+    with pytest.raises(ValueError, match="has been started again"):
         runs.restore(folder)
-    with pytest.raises(ValueError, match="is going on. Cancel it first"):
+    with pytest.raises(ValueError, match="is still running. Cancel it first"):
         runs.delete(folder)
     ended(worker_of(folder)["pid"])
     runs.delete(folder)
     runs.restore(folder)
     assert runs.read_entry(folder).state == "interrupted"
-    with pytest.raises(ValueError, match="not there any more"):
+    with pytest.raises(ValueError, match="no longer exists"):
         runs.delete(runs_folder / "gone")
 
 
@@ -273,7 +275,9 @@ def test_a_record_of_namesakes_of_the_shipped_networks_is_not_of_those(runs_fold
     monkeypatch.chdir(runs_folder)
     create(runs_folder / "mine", dataclasses.replace(bundle.config("KF-Linear"), splits=None, fusion_from="iid"))
     entry = runs.read_entry(runs_folder / "mine")
-    assert entry.base == runs_folder and entry.training is None and runs.class_counts(entry) is None
+    assert entry.base == runs_folder and entry.training is None
+    shipped = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
+    assert runs.class_counts(entry) == runs.class_counts(shipped)[::-1]
     write_status(entry.folder, state="cancelled")
     assert runs.resume(entry.folder) == entry.folder and worker_of(entry.folder)
 
@@ -485,7 +489,7 @@ def test_an_analysis_starts_once_and_holds_up_other_work(finished, config, sleep
     entry = runs.read_entry(finished)
     assert worker_of(finished)["pid"] == pid and entry.analysing and entry.state == "done"
     assert notes_of(finished)["state"] == "running"
-    with pytest.raises(runs.Busy, match="the analysis of run plain is still going on"):
+    with pytest.raises(runs.Busy, match="the analysis of run plain is still running"):
         runs.start(config)
     ended(pid)
     assert not runs.read_entry(finished).analysing
@@ -520,7 +524,7 @@ def test_any_kind_of_work_starts_once_and_holds_up_other_work(runs_folder, confi
     pid = worker_of(job.work.folder)["pid"]
     runs.begin(job)
     assert worker_of(job.work.folder)["pid"] == pid
-    with pytest.raises(runs.Busy, match="the landscape plane is still going on"):
+    with pytest.raises(runs.Busy, match="the landscape plane is still running"):
         runs.start(config)
     ended(pid)
     runs.start(config)

@@ -88,7 +88,10 @@ def test_the_page_shows_sheets_a_question_or_a_sentence(runs_folder, shipped, tm
     shutil.copytree(shipped.folder, folder)
     whole = json.loads((folder / "config.json").read_text())
     outside = str(tmp_path / "elsewhere")
-    for changed, says in (({"splits": None}, "was not recorded"), ({"data": outside}, "Show images of elsewhere")):
+    for changed, says in (
+        ({"splits": None}, "they do not name the images"),
+        ({"data": outside}, "Show images of elsewhere"),
+    ):
         (folder / "config.json").write_text(json.dumps(whole | {"config": whole["config"] | changed}))
         page = page_at(run="mine")
         assert not page.exception and "<img" not in words(page)  # the levels are not shown: their record has changed

@@ -100,14 +100,16 @@ def table(page: AppTest):
 
 def test_a_run_without_any_says_what_it_is_and_reads_nothing(record):
     page = page_at(run="mine")
-    assert clean(page) and "made without any training" in words(page)
+    assert clean(page) and "Fusion trains nothing" in words(page)
     assert "start-tuning" not in {button.key for button in page.button}
 
 
 def test_the_form_says_which_images_it_takes_how_long_and_the_command(record, opened):
     page = page_at(run="mine", **{"tune-epochs": "7", "tune-seed": "2"})
     assert clean(page)
-    assert "all 1,438 training images" in words(page) and "1,295 to train on and 143 held out" in words(page)
+    assert "all 1,438 training images" in words(page) and "it trains on 1,295, and 143 held-out images decide" in words(
+        page
+    )
     assert "on this machine as it is now" in words(page)
     assert any("retrofit finetune --record mine --epochs 7 --seed 2" in code.value for code in page.code)
     page.number_input(key="tuning-tune_epochs").set_value(9).run()
@@ -127,9 +129,9 @@ def test_a_start_makes_a_worker_cancel_asks_it_and_a_reload_finds_it(record, ope
     assert (folder / "cancel").exists()
     with pytest.raises(runs.Busy, match="the fine-tuning"):
         followups.begin(runs.read_entry(record), FinetuneConfig(epochs=4))
-    with pytest.raises(ValueError, match="going on"):
+    with pytest.raises(ValueError, match="still running"):
         runs.delete(record)
-    with pytest.raises(ValueError, match="going on"):
+    with pytest.raises(ValueError, match="still running"):
         followups.delete(Work(FINETUNING, folder), runs.read_entry(record))
 
 
@@ -147,13 +149,13 @@ def test_a_finished_one_says_what_it_brought_and_on_which_images(record):
     said = words(page).replace("\N{NO-BREAK SPACE}", " ")
     assert clean(page) and "of which epoch 3 is kept: **97.5 %** ± 1.6 of 359 test images" in said
     assert "**clearly better than before** (+4.5" in said and "not clearly different from the ensemble" in said
-    assert "143 training images that this fine-tuning holds out (it trains on the other 1,295)" in said
+    assert "143 training images that this fine-tuning holds out; it trains on the other 1,295." in said
 
 
 def test_no_better_epoch_is_said(record):
     placed(record, accuracies=(94.0, 90.0, 91.0, 92.0))
     page = page_at(run="mine")
-    assert clean(page) and "No epoch of 3 was better than the start" in words(page)
+    assert clean(page) and "None of the 3 epochs was better than the start" in words(page)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +163,7 @@ def test_no_better_epoch_is_said(record):
     [
         ("cancelled", "", "the finished epochs are kept"),
         ("failed", "training diverged in epoch 2.", "Not finished: training diverged in epoch 2."),
-        ("running", "", "The worker was ended before it was finished"),
+        ("running", "", "The worker was ended before it had finished"),
     ],
 )
 def test_how_an_unfinished_one_ended_is_said_and_it_can_go_on(record, sleeper, state, error, said):
@@ -256,4 +258,4 @@ def test_the_picture_has_every_epoch_the_kept_one_and_the_networks_before():
 
 def test_a_picture_before_the_first_epoch_says_so():
     picture = tuning_curve([], {"fused": {"accuracy": 90.0}}, 5, LIGHT)
-    assert "No epoch is measured yet" in picture.caption
+    assert "No epoch is finished yet" in picture.caption

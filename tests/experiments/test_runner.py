@@ -297,7 +297,7 @@ def test_what_may_be_otherwise_tomorrow_is_no_refusal(root, monkeypatch, what):
 def test_a_unit_that_another_runner_is_at_is_waited_for(root, monkeypatch):
     held = files.locked(fusion(seed=5).folder(root))
     held.__enter__()
-    with pytest.raises(worker.Busy, match=f"the unit {fusion(seed=5).key()} is still going on"):
+    with pytest.raises(worker.Busy, match=f"the unit {fusion(seed=5).key()} is still running"):
         worker.check_idle(root)  # the workbench waits for it, too
     waits = []
 

@@ -96,7 +96,7 @@ def settle(parameters: Sequence[Parameter], url: Query, seen: Query, widgets: Ma
             default = parameter.write(parameter.default) or "none"
             ignored.append(f"Ignored {word}={texts[-1][:60]} in the address: {why}. Shown instead: {default}.")
         elif len(texts) > 1:
-            ignored.append(f"{word} stands {len(texts)} times in the address: the last one counts.")
+            ignored.append(f"{word} is {len(texts)} times in the address; the last one counts.")
         values[parameter.name] = asked
         held = widgets.get(parameter.name)
         if held is not None and texts == list(seen.get(word, ())):

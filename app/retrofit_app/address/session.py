@@ -181,7 +181,7 @@ def unused() -> str:
     """A sentence about parameters in the address that the page has not used, for its end."""
     used = set().union(*(memory.used for memory in _memories().values()))
     strange = [f"{word}={texts[-1][:60]}" for word, texts in _url().items() if texts and word not in used]
-    return f"Ignored {listing(strange)} in the address: this page has nothing of that name." if strange else ""
+    return f"Ignored {listing(strange)} in the address: this page has no such parameter." if strange else ""
 
 
 def change_run(name: str, same_networks: bool) -> None:

@@ -53,7 +53,7 @@ def errors_scatter(table: Any, palette: Palette, chosen: int | None = None) -> P
     below, many = int((x >= y).sum()), positions.count(None)
     finding = f"Grouping loses more than approximation in {below} of {len(table)} levels (right of the dotted line)."
     if many:
-        finding += f" {many} small one{' has' if many == 1 else 's have'} no room for a number: point there."
+        finding += f" {many} small one{' has' if many == 1 else 's have'} no room for a number: point at the mark."
     span = [-0.02 * top, top]
     return drawn(
         palette,

@@ -8,7 +8,7 @@ import numpy as np
 from .diagnosis import AVERAGED
 from .drawing import BARE, axis, bars, colour_key, drawn, edge, hatched, line, log_ticks, mark, rows, scatter
 from .markdown import escaped
-from .palette import CIVIDIS, HALO, SHAPES, Palette
+from .palette import HALO, SHAPES, VIRIDIS, Palette
 from .picture import Picture
 from .words import lettered, listing, number, percent
 
@@ -184,7 +184,7 @@ def loss_plane(plane: dict[str, Any], palette: Palette, form: str = "primal") ->
         "y": y.tolist(),
         "z": np.log10(np.maximum(z, 1e-4)).tolist(),
         "customdata": z.tolist(),
-        "colorscale": CIVIDIS,
+        "colorscale": VIRIDIS,
         "reversescale": False,
         "contours": {"showlabels": False},
         "ncontours": 14,

@@ -12,7 +12,7 @@ SHAPES = ("circle", "diamond", "square", "triangle-up", "pentagon", "cross")
 #: The same shapes for captions.
 GLYPHS = ("●", "◆", "■", "▲", "⬟", "✚")
 #: Of losses on a plane, and of words on it, which are read on any of its colours.
-CIVIDIS = [[index / (len(sequential.Cividis) - 1), shade] for index, shade in enumerate(sequential.Cividis)]
+VIRIDIS = [[index / (len(sequential.Viridis) - 1), shade] for index, shade in enumerate(sequential.Viridis)]
 HALO = {"color": "#FFFFFF", "shadow": "0 0 3px #000, 0 0 3px #000, 0 0 5px #000"}
 #: Handed to every st.plotly_chart: nothing is sent anywhere, pictures are saved as SVG.
 CONFIG: dict[str, Any] = {
@@ -58,8 +58,8 @@ LIGHT = Palette(
     "#D9D9D4",
     "#8A8A85",
     "#3A3A38",
-    ("#E69F00", "#009E73", "#56B4E9", "#CC79A7", "#F0E442"),
-    ("#0072B2", "#8C2D55", "#7C8B1F", "#9D8DF1", "#9010D0", "#B07070"),
+    ("#E69F00", "#009E73", "#9D8DF1", "#CC79A7", "#F0E442"),
+    ("#0072B2", "#8C2D55", "#7C8B1F", "#56B4E9", "#9010D0", "#B07070"),
     "#C2410C",
     "#FBCB9A",
 )
@@ -71,16 +71,16 @@ DARK = Palette(
     "#3A3A37",
     "#6F6F6C",
     "#0B0B0A",
-    ("#F0A000", "#1FB889", "#8CD3FF", "#D66BA8", "#F5E663"),
-    ("#3B8EDB", "#D0487A", "#A8B43A", "#B3A4FF", "#D0B0D0", "#D0D090"),
+    ("#F0A000", "#1FB889", "#B3A4FF", "#D66BA8", "#F5E663"),
+    ("#3B8EDB", "#D0487A", "#A8B43A", "#8CD3FF", "#D0B0D0", "#D0D090"),
     "#F0602B",
     "#FFE0C2",
 )
 
 
 def scale(palette: Palette) -> tuple[str, str]:
-    """From the page's own shade, so that "none" looks empty, to the accent."""
-    return ("#232320", "#2F8F8B") if palette is DARK else ("#F4F4F1", palette.accent)
+    """From the page's own shade, so that "none" looks empty, to a dark (or light) one that is no network's and no cluster's."""
+    return ("#232320", "#A9A9A2") if palette is DARK else ("#F4F4F1", "#55554F")
 
 
 def shade(share: float, palette: Palette) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from .words import percent
 LABELLED = 20  # classes up to which every column may have its name
 KNOWN = 5.0  # per cent of a class right, from which on a network counts as knowing it
 SHORT = 3  # letters that fit below a column
+HOLLOW = 10.0  # per cent, the least height of a hollow column
 OUTLINED = 40  # classes up to which a column has room for an outline
 
 
@@ -27,7 +28,7 @@ class Tile:
     per_class: Sequence[float | None] = ()
     """In per cent; () for no columns"""
     seen: Sequence[bool] = ()
-    """Classes with training images; () where that is unknown: then those that it knows"""
+    """Classes with training images; () where that is unknown"""
 
     def knows(self) -> list[bool]:
         """For each class, whether it was trained on it, or at least recognises it."""
@@ -64,14 +65,26 @@ def _tile(tile: Tile, classes: Sequence[str]) -> str:
 
 
 def _columns(tile: Tile, classes: Sequence[str]) -> str:
-    """A column for each class, as high as the share of it that is recognised; hollow where it was never seen."""
+    """A column for each class, as high as the share of it that is recognised; hollow where it was never seen in training.
+
+    Bold: the classes that the network was trained on, where that is known.
+    """
     labelled = len(classes) <= LABELLED and max(map(len, classes)) <= SHORT
     columns = []
-    for name, value, known in zip(classes, tile.per_class, tile.knows(), strict=True):
-        label = f"<div class='{'known' if known else ''}'>{escape(name)}</div>" if labelled else ""
+    trained = tile.seen or [None] * len(classes)
+    for name, value, was_seen in zip(classes, tile.per_class, trained, strict=True):
+        label = f"<div class='{'known' if was_seen else ''}'>{escape(name)}</div>" if labelled else ""
+        hollow = was_seen is False
+        # Nothing where nothing is recognised; a hollow one high enough to be seen as that.
+        height = max(HOLLOW if hollow else 2.0, value) if value else 0.0
         tip = escape(f"{name}: {'no test images' if value is None else percent(value, 0)}", quote=True)
         columns.append(
-            f"<div title='{tip}'><div class='stand'><div class='{'bar' if known else 'bar hollow'}' "
-            f"style='height:{max(2.0, value or 0):.0f}%'></div></div>{label}</div>"
+            f"<div title='{tip}'><div class='stand'>"
+            + (
+                f"<div class='{'bar hollow' if hollow else 'bar'}' style='height:{height:.0f}%'></div>"
+                if height
+                else ""
+            )
+            + f"</div>{label}</div>"
         )
     return f"<div class='columns{'' if len(classes) <= OUTLINED else ' many'}'>{''.join(columns)}</div>"

@@ -107,7 +107,7 @@ def _finding(seen: Sequence[Mapping[str, Any]], networks: Mapping[str, Mapping[s
     others = listing([f"{_who(name)} {percent(value)}" for name, value in _lines(networks)])
     best = _best(seen)
     if best is None:
-        return f"No epoch is measured yet. On the held-out images: {others}."
+        return f"No epoch is finished yet. On the held-out images: {others}."
     done = seen[-1]["epoch"]
     count = f"All {epochs} epochs are done" if done == epochs else f"{done} of {epochs} epochs are done"
     best_words = (

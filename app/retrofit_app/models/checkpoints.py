@@ -89,8 +89,8 @@ def _described(path: str, content: str, arch: str) -> Checkpoint:
         spec = stored if isinstance(stored, dict) else {"architecture": arch}
         if user_code.is_own(spec["architecture"]) and not arch:
             raise ValueError(
-                f"{Path(path).name} is of the architecture {spec['architecture']!r}, which is code of somebody's own. If you "
-                "trust it, name its file under Architecture: /path/to/FILE.py:function."
+                f"{Path(path).name} is of the architecture {spec['architecture']!r}, which is code of its author's own. If "
+                "you trust it, name its file under Architecture: /path/to/FILE.py:function."
             )
         parameters = sum(tensor.numel() for tensor in read_tensors(Path(path)).values() if tensor.is_floating_point())
     else:
@@ -117,8 +117,9 @@ def _widths(spec: dict[str, Any]) -> str:
 def form_words(text: str) -> str:
     """An error of the library in words for the form, which has no command line's options and calls networks by letters."""
     problem, advice, _ = lettered(text).partition(": name it with --arch")
-    return (
-        f"{problem}. On the command line `--arch` can name it; this form takes what it recognises."
-        if advice
-        else problem
+    if advice:
+        return f"{problem}. This form takes only what it recognises; on the command line `--arch` can name it."
+    return problem.replace(
+        "Pass base=NETWORK (--base FILE), or use Average.",
+        "With networks of your own, name its checkpoint under Common ancestor; otherwise choose Average.",
     )

@@ -128,7 +128,7 @@ def _computed(network: Network) -> Answers:
     accuracy = 100 * float(answers.right.mean())
     if len(rows) == len(test) and abs(accuracy - network.recorded) > SLACK:
         raise ValueError(
-            f"it gets {accuracy:.1f} % here and {network.recorded:.1f} % in its record: its checkpoint or the data have changed."
+            f"it gets {accuracy:.1f} % here but {network.recorded:.1f} % in its record: its checkpoint or the data have changed."
         )
     return answers
 
@@ -164,7 +164,7 @@ def _paths(network: Network) -> list[Path]:
 
 def _there(path: Path) -> Path:
     if not path.is_file():
-        raise ValueError(f"the checkpoint {path.name} is not there any more.")
+        raise ValueError(f"the checkpoint {path.name} no longer exists.")
     return path
 
 

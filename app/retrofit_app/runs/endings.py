@@ -15,7 +15,7 @@ def failure(entry: Entry) -> str:
     if entry.state == "cancelled":
         return f"Cancelled. {_finished_part(entry)}"
     if entry.state == "interrupted" and was_ended(entry.folder):
-        return f"Cancelled. The worker did not stop by itself and was ended. {_finished_part(entry)}"
+        return f"Cancelled. The worker did not stop by itself, so it was ended. {_finished_part(entry)}"
     if entry.state == "interrupted":
         code = exit_code(worker_of(entry.folder).get("pid", -1)) or 0
         how = f" by {signal.Signals(-code).name}" if code < 0 else ""
@@ -27,8 +27,8 @@ def analysis_ending(folder: Path) -> str:
     """How the last attempt at an analysis ended, in a sentence; empty where there was none."""
     notes = notes_of(folder)
     return {
-        "cancelled": "Cancelled before it was finished: nothing of an analysis is kept.",
-        "interrupted": "The worker was killed before it was finished: nothing of an analysis is kept, and the run is as it was.",
+        "cancelled": "Cancelled before it was finished. Nothing of the analysis is kept.",
+        "interrupted": "The worker was killed before it had finished. Nothing of the analysis is kept, and the run is unchanged.",
         "failed": f"Failed: {lettered(notes.get('error', ''))}",
     }.get(notes.get("state", ""), "")
 

@@ -57,6 +57,18 @@ def delete(work: Work, entry: Entry) -> None:
     store.delete(work, _within(entry))
 
 
+def deleted(entry: Entry, kind: Kind) -> Work | None:
+    """The work of a kind that was deleted last of a run; None where nothing can be brought back."""
+    folder = work_at(entry, kind, "any").folder.parent
+    works = [Work(kind, folder / name) for name in store.deleted(folder)]
+    if entry.shipped:  # there lies work on all shipped runs
+        of = store.content_of(entry.folder)
+        works = [
+            work for work in works if store.read_json(folder / store.TRASH / work.name / store.SETTINGS).get("of") == of
+        ]
+    return works[0] if works else None
+
+
 def restore(work: Work, entry: Entry) -> None:
     """Bring back what was deleted last, see `store.restore`."""
     store.restore(work, _within(entry))

@@ -16,9 +16,9 @@ PHASES = {
     "groups": "finding out which weights belong to which neuron",
     "moments": "passing the samples through the aligned networks",
     "solve": "solving for the weights",
-    "teachers": "asking the networks what they see on the samples",
+    "teachers": "running the networks on the samples",
     "evaluate": "measuring on the test images",
-    "checking images": "looking whether every image can be read",
+    "checking images": "checking that every image can be read",
 }
 
 
@@ -92,8 +92,8 @@ def sentence(progress: Progress, letters: str, now: float, started: float | None
         f"{detail}{loss}",
         "before": f"Before the first level{detail}",
         "levels": f"Level {progress.level + 1} of {progress.levels}{detail}{loss}",
-        "student": f"Training towards what all networks say{detail}{loss}",
-        "evaluate": "The fused network is there: measuring on the test images",
+        "student": f"Training towards the networks' mean prediction{detail}{loss}",
+        "evaluate": "The network is fused; measuring on the test images",
         "analysis": f"The network is fused; preparing the pictures{detail}",
     }[progress.stage]
     left = progress.left(now)

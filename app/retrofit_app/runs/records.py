@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
+
 from retrofit_core.runs.config import present
 from retrofit_core.runs.store import ACTIVE, ANALYSIS, NEW, Work, read_json, state_of
 from retrofit_core.system import files
@@ -148,13 +150,23 @@ def _training(config: dict[str, Any], base: Path) -> dict[str, Any] | None:
 
 
 def class_counts(entry: Entry) -> list[list[int]] | None:
-    """Training images per class of each parent, where the run's splits file is at hand."""
+    """Training images per class of each parent: from the run's splits file, or else from the checkpoints; None where they are
+    not known."""
     config = entry.config
-    if not config.get("splits"):
-        return None
     try:
+        if not config.get("splits"):
+            return [_counts_of(entry.base / name) for name in config["models"]]
         parts = json.loads((entry.base / config["splits"]).read_text())["parts"]
         named = {part.get("model"): part["class_counts"] for part in parts}
         return [named[Path(model).name] for model in config["models"]]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
         return None
+
+
+def _counts_of(checkpoint: Path) -> list[int]:
+    """What a checkpoint says of its training images; read without torch."""
+    with safe_open(checkpoint, "numpy") as file:
+        counts = json.loads((file.metadata() or {})["class_counts"])
+    if not isinstance(counts, list) or not all(isinstance(count, int) for count in counts):
+        raise ValueError("the metadata name no class counts.")
+    return counts

@@ -26,7 +26,7 @@ def settings(entry: Entry) -> dict[str, str]:
     values |= entry.config.get("options") or {}
     values |= {"data": PurePath(entry.config.get("data", "")).name, "networks": _networks(entry)}
     values |= {f"training {name}": value for name, value in (entry.training or {}).items() if name not in SAID}
-    return {name.replace("_", " "): _words(value) for name, value in values.items()}
+    return {name.replace("_", " "): in_words(value) for name, value in values.items()}
 
 
 def differing(entries: Sequence[Entry]) -> dict[str, list[str]]:
@@ -50,11 +50,12 @@ def _networks(entry: Entry) -> str:
     return f"{len(entry.config['models'])} {kind}, seed {training.get('seed', NONE)}"
 
 
-def _words(value: Any) -> str:
+def in_words(value: Any) -> str:
+    """A setting's value."""
     if value is None or value in ("", [], ()):
         return NONE
     if isinstance(value, list | tuple):
-        return ", ".join(map(_words, value))
+        return ", ".join(map(in_words, value))
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -145,6 +145,11 @@ def delete(folder: Path, with_others: bool = False) -> None:
     store.delete(Work(FUSION, folder), folder.parent, with_others=with_others)
 
 
+def deleted() -> list[str]:
+    """Names of the runs that were deleted last, see `store.deleted`."""
+    return store.deleted(runs_folder())
+
+
 def restore(folder: Path) -> None:
     """Bring back a run from the trash, see `store.restore`."""
     store.restore(Work(FUSION, folder), folder.parent)

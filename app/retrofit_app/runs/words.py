@@ -1,6 +1,7 @@
 """A run in words: its line in the picker, what it was, and whether this version made it."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from retrofit_app.figures import percent
@@ -8,6 +9,7 @@ from retrofit_core.system.extras import library_version
 
 from .methods import decided, weighs
 from .records import Entry
+from .settings import NONE, differing, in_words
 
 STATES = {"created": "in progress", "running": "in progress"}
 
@@ -22,6 +24,34 @@ def label(entry: Entry) -> str:
     return f"{config['method']} {result} · {kind}"
 
 
+def labels(entries: Sequence[Entry]) -> dict[str, str]:
+    """Lines for the picker, by the runs' names: where several would be the same, with the settings in which these differ."""
+    alike: dict[str, list[Entry]] = {}
+    for entry in entries:
+        alike.setdefault(label(entry), []).append(entry)
+    lines = {}
+    for line, same in alike.items():
+        if len(same) == 1:
+            lines[same[0].name] = line
+            continue
+        for entry, words in zip(same, differences(same), strict=True):
+            lines[entry.name] = f"{line}, {words}"
+    return {entry.name: lines[entry.name] for entry in entries}
+
+
+def differences(entries: Sequence[Entry]) -> list[str]:
+    """What tells each of several runs from the others: the settings in which they differ, or else their names."""
+    settings = differing(entries)
+    words = [
+        ", ".join(f"{name} {values[index]}" for name, values in settings.items() if values[index] != NONE)
+        for index in range(len(entries))
+    ]
+    return [
+        each if each and words.count(each) == 1 else ", ".join(filter(None, (each, entry.name)))
+        for each, entry in zip(words, entries, strict=True)
+    ]
+
+
 def details(entry: Entry) -> str:
     """What a run was, in a line."""
     config = entry.config
@@ -30,7 +60,7 @@ def details(entry: Entry) -> str:
     grouped = f", {options.pop('grouping')} grouping" if "grouping" in options else ""
     words = [
         f"{config['method']}{grouped}{weighed}",
-        *(f"{name} {value}" for name, value in options.items()),
+        *(f"{name.replace('_', ' ')} {in_words(value)}" for name, value in options.items()),
         f"{config.get('samples')} samples" + (" of all networks" if config.get("fusion_from") == "iid" else ""),
         f"seed {config.get('seed')}",
         f"{networks_words(entry)} on {Path(config.get('data', '')).name}",
@@ -46,8 +76,8 @@ def other_version(entry: Entry) -> str:
     if not made or made == installed:
         return ""
     return (
-        f"This run was made by version {made} of the library, and this is version {installed}: the same settings may give other "
-        "numbers now."
+        f"Version {made} of the library made this run, and this is version {installed}: the same settings may give other numbers "
+        "now."
     )
 
 

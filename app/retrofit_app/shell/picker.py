@@ -37,7 +37,7 @@ def pick_run() -> Choice:
         raise ValueError("the shipped example is missing. Make it again: python -m retrofit_app.bundle")
     named = runs.bundle_facts().get("first")
     first = next((entry.name for entry in entries if entry.shipped and entry.name == named), entries[0].name)
-    by_name = {entry.name: entry for entry in entries}
+    by_name, labels = {entry.name: entry for entry in entries}, runs.labels(entries)
     chosen = ALL.one(option("run", list(by_name), first, "run"))
     with st.sidebar:
         navigation.menu()
@@ -45,11 +45,11 @@ def pick_run() -> Choice:
             "Run",
             list(by_name),
             key="run",
-            format_func=lambda name: runs.label(by_name[name]),
+            format_func=labels.__getitem__,
             on_change=_changed,
             args=(by_name, by_name[chosen]),
-            help="Finished and current runs: the shipped ones, then those of your runs folder (`retrofit app --runs "
-            "FOLDER`, and what `retrofit fuse --record` writes there), newest first.",
+            help="The shipped runs, then those of your runs folder (`retrofit app --runs FOLDER`), newest first. Runs that "
+            "`retrofit fuse --record` writes there appear, too.",
         )
         st.caption(escaped(runs.details(by_name[chosen])))
         st.caption(

@@ -29,12 +29,25 @@ def draw(
     if control.options:
         look |= scope.control(name, read)
         st.selectbox(control.label, list(control.options), format_func=control.words, **look)
+    elif control.limits and "placeholder" in control.settings:
+        _optional(scope, name, control, look)
     elif control.limits:
         # The browser does not get the limits: it would not send a number outside, and Start would use the old one.
         look |= scope.control(name, lambda value: read(_within(control, value)))
         st.number_input(control.label, None, None, **look)
     else:
         st.text_input(control.label, **look, **scope.control(name, read))
+
+
+def _optional(scope: Scope, name: str, control: Control, look: dict[str, Any]) -> None:
+    """A number that may be left out: an empty field stands for 0, which has no meaning of its own."""
+    key = scope.key(f"{name}-number")
+    session.remember(key, scope.current(name) or None)
+
+    def write() -> None:
+        scope.change(**{name: _within(control, session.recall(key) or 0)})
+
+    st.number_input(control.label, None, None, key=key, on_change=write, **look)
 
 
 def text(
@@ -66,6 +79,7 @@ def _within(control: Control, value: Any) -> Any:
     nearest = type(value)(min(max(value, least), most))
     if nearest != value:
         st.toast(
-            f"{control.label} goes from {least:,} to {most:,}: {value:,} became {nearest:,}.", icon=":material/info:"
+            f"{control.label} must be from {least:,} to {most:,}, so {value:,} became {nearest:,}.",
+            icon=":material/info:",
         )
     return nearest

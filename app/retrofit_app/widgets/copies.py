@@ -20,7 +20,7 @@ def show(config: Any, training: Any, what: str = "this new run") -> None:
     if not box.open:
         return
     with box:
-        st.caption("Each of them gives every number of this run. Start them in the runs folder, where the files lie.")
+        st.caption("Each of them gives the numbers of this run. Start them in the runs folder.")
         command, python, cell = st.tabs(["Command", "Python", "Notebook cell"])
         in_shell, in_python, in_cell = _texts(config, training)
         command.code(in_shell, language="bash", wrap_lines=True)

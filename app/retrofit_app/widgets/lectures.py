@@ -29,11 +29,11 @@ def way_in(toggle: Callable[[], None], shows: str, turns: str, keys: str = "") -
             on_click=toggle,
             shortcut="L" if are_on else None,
             help=f"For a projector: {shows}, as large as the window. Page down and page up (or the arrows) go through the "
-            f"{turns}, key L leads in and out. The address says so, too: such a link opens exactly there.",
+            f"{turns}. L starts and ends it. The address remembers it, so a link opens the same view.",
         )
         st.toggle(
             "Keyboard shortcuts",
             key="shortcuts",
             persist_state="session",
-            help=f"{keys} Switch off if in your way.".strip(),
+            help=f"{keys} Switch them off if they get in your way.".strip(),
         )

@@ -58,7 +58,7 @@ def menu_of(key: str, items: Sequence[Item], entry: Origin, level: str = "", can
         type="tertiary",
         key=f"menu-{key}",
         on_change="rerun",
-        help="The numbers behind it as a table; files (CSV, SVG, PNG, HTML); a link to this view; the run as a command.",
+        help="Its numbers as a table, files (CSV, SVG, PNG, HTML), a link to this view, and the run as a command.",
     )
     if not box.open:
         return
@@ -73,7 +73,7 @@ def menu_of(key: str, items: Sequence[Item], entry: Origin, level: str = "", can
                 "text/csv",
                 on_click="ignore",
                 key=f"{key}-csv",
-                help="The table below, with a last line that says where it comes from.",
+                help="The table below, with its origin in the last line.",
             )
             if draw := item.draw:
                 saver(key, stem, f"{key}-saver", item.key if canvas else "")
@@ -84,7 +84,7 @@ def menu_of(key: str, items: Sequence[Item], entry: Origin, level: str = "", can
                     "text/html",
                     on_click="ignore",
                     key=f"{key}-html",
-                    help="The picture as one page that opens without a network (about 5 MB).",
+                    help="The picture as a page that opens without a connection (about 5 MB).",
                 )
         numbers_tab, link, command, python = st.tabs(["Table", "Link", "Command", "Python"])
         numbers_tab.dataframe(
@@ -116,6 +116,6 @@ def _chosen(key: str, items: Sequence[Item]) -> Item:
             required=True,
             format_func=lambda name: by_key[name].heading,
             label_visibility="collapsed",
-            help="Which of the pictures the numbers and files below are of.",
+            help="The picture to which the numbers and files below belong.",
         )
     ]

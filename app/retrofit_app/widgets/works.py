@@ -104,7 +104,7 @@ def stopped(shelf: Shelf, entry: runs.Entry, work: Work, every: Sequence[Work], 
     """
     sentence = {
         "cancelled": f"Cancelled: {part}.",
-        "interrupted": f"The worker was ended before it was finished: {part}.",
+        "interrupted": f"The worker was ended before it had finished: {part}.",
         "failed": f"Not finished: {runs.error_of(work.folder)}",
     }[work.state]
     (st.warning if work.state == "cancelled" else st.error)(escaped(sentence))
@@ -186,7 +186,7 @@ def progress(folder: Path, share: float, words: str, stops: str, key: str, what:
     """
     st.progress(share, text=escaped(words))
     stop(folder, key, stops)
-    st.caption(f"You can reload or close this page: the {what} goes on, and this address finds it again.")
+    st.caption(f"You can reload or close this page. The {what} continues, and this address finds it again.")
 
 
 def growing(key: str, picture: Picture, heading: str, caption: bool = True) -> None:
@@ -210,7 +210,7 @@ def delete(shelf: Shelf, entry: runs.Entry, work: Work, every: Sequence[Work]) -
             icon=":material/delete:",
             on_click=_delete,
             args=(shelf, entry, work, every),
-            help=f"This {shelf.what}. Can be undone until you delete another one.",
+            help=f"Deletes this {shelf.what}. You can undo it until you delete another one.",
         )
 
 
@@ -218,8 +218,8 @@ def undo(shelf: Shelf, entry: runs.Entry) -> None:
     """Why something could not be deleted or brought back, and the way back from what was deleted of this run."""
     if problem := session.forget(f"{shelf.what}-problem"):
         st.error(escaped(problem))
-    deleted: Work | None = session.recall(f"{shelf.what}-deleted")
-    if deleted is None or followups.work_at(entry, shelf.kind, deleted.name).folder != deleted.folder:  # of another run
+    deleted = followups.deleted(entry, shelf.kind)
+    if deleted is None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"A {escaped(shelf.what)} was deleted.", width="content")
@@ -239,13 +239,11 @@ def _delete(shelf: Shelf, entry: runs.Entry, work: Work, every: Sequence[Work]) 
     except ValueError as error:
         session.remember(f"{shelf.what}-problem", f"Not deleted: {error}")
         return
-    session.remember(f"{shelf.what}-deleted", work)
     # The first is what is shown by default, so the address then names none: if it is the one that goes, the next is shown.
     shelf.scope.change(**shelf.key_of(every[0].name))
 
 
 def _restore(shelf: Shelf, entry: runs.Entry, work: Work) -> None:
-    session.forget(f"{shelf.what}-deleted")
     try:
         followups.restore(work, entry)
     except ValueError as error:

@@ -45,7 +45,7 @@ class Gradient(Descent, Fit):
     levels: ClassVar[str] = "blocks"
 
     perturbation: float = setting(0.0, "0: start at parent 0's weights; 1: start afresh", FRACTION)
-    weighted_loss: bool = setting(False, "errors of a neuron weighted by its importance")
+    weighted_loss: bool = setting(False, "a neuron's errors are weighted by its importance")
 
     def check(self, levels: Levels, example: Tensor) -> None:
         """Refuse levels inside of blocks: it fits what stands between one tensor and the next."""

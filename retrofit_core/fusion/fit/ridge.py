@@ -52,14 +52,14 @@ class Ridge(Fit):
     )
     toward: Literal["zero", "parents"] = setting("zero", "where the ridge pulls: zero, or parents (their own weights)")
     project: bool = setting(
-        True, "neurons are grouped by what the fused inputs can tell of them; false: by raw outputs"
+        True, "neurons are grouped by what the fused inputs can tell of them; if false, by raw outputs"
     )
-    refit: bool = setting(True, "false: each group's mean of the parents' own weights, without any fit")
+    refit: bool = setting(True, "each level is fitted; if false, a group gets the mean of the parents' own weights")
     active: bool = setting(
-        False, "neurons are grouped by what they hand on behind the activation function; of chains of layers only"
+        False, "neurons are grouped by what they pass on behind the activation function; in chains of layers only"
     )
     repair: bool = setting(
-        False, "targets vary as much as the neurons they stand for (REPAIR), for means vary less; not in blocks"
+        False, "targets vary as much as the neurons that they stand for (REPAIR): means vary less; not in blocks"
     )
 
     @property

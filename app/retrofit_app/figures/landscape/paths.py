@@ -71,7 +71,7 @@ def loss_path(path: Any, palette: Palette) -> Picture:
         f"the loss rises by up to {loss_words(path.barrier)} above the line between its ends, "
         f"{percent(100 * path.top).replace('.0', '')} of the way"
         if path.barrier >= 0.005
-        else "no barrier: the loss nowhere rises above the line between its ends"
+        else "there is no barrier: the loss never rises above the line between its ends"
     )
     return drawn(
         palette,

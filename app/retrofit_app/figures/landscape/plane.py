@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..drawing import NOTHING, Trace, axis, drawn, edge, line, mark, scatter, targets
-from ..palette import CIVIDIS, Palette
+from ..palette import VIRIDIS, Palette
 from ..picture import Picture
 from ..words import lettered, percent
 from .grid import capped, interpolated
@@ -107,7 +107,7 @@ def _coloured(
         "z": values.tolist(),
         "zmin": low,
         "zmax": high,
-        "colorscale": CIVIDIS,
+        "colorscale": VIRIDIS,
         "reversescale": kind == "accuracy",
         "colorbar": key_of(kind, scale, palette),
         "hoverinfo": "skip",

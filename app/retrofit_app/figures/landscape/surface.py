@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..drawing import Trace, drawn, mark
-from ..palette import CIVIDIS, DARK, FONT, TEXT, Palette
+from ..palette import DARK, FONT, TEXT, VIRIDIS, Palette
 from ..picture import Picture
 from ..words import lettered, listing
 from .grid import interpolated
@@ -27,13 +27,20 @@ IN_SPACE = {"triangle-up": "diamond", "pentagon": "circle", "star": "diamond", "
 
 
 def landscape_surface(
-    survey: Any, kind: str, palette: Palette, scale: Scale | None = None, *, ratio: float = 1.0
+    survey: Any,
+    kind: str,
+    palette: Palette,
+    scale: Scale | None = None,
+    *,
+    path: tuple[str, str] | None = None,
+    ratio: float = 1.0,
 ) -> Picture:
     """A relief of the loss or the accuracy with the networks on it, to be turned by hand; of a whole landscape only.
 
     Args:
         survey: a `landscape.Survey`, finished as far as its grid goes.
         kind: "loss" or "accuracy".
+        path: the networks between which a line is drawn, where that is measured.
         ratio: how much larger its lettering will be made, see `enlarged`: names stand so much further apart.
     """
     scale = scale or Scale()
@@ -46,7 +53,7 @@ def landscape_surface(
         "z": np.clip(values, low, high).tolist(),
         "cmin": low,
         "cmax": high,
-        "colorscale": CIVIDIS,
+        "colorscale": VIRIDIS,
         "reversescale": kind == "accuracy",
         "colorbar": {**key_of(kind, scale, palette), "len": 0.8},
         "contours": {"z": lines},
@@ -71,7 +78,7 @@ def landscape_surface(
     bare |= {"title": {"text": ""}, "showspikes": False}
     return drawn(
         palette,
-        [*traces, _networks(survey, tops, palette)],
+        [*traces, *_line(survey, kind, path, (low, high)), _networks(survey, tops, palette)],
         HEIGHT,
         f"Relief of the {kind} on the plane through {listing([lettered(name) for name in survey.through])}",
         plane_words(survey, kind, scale).replace("Hatched: ", "Cut off flat and grey: "),
@@ -94,6 +101,28 @@ def _ratio(survey: Any) -> float:
     """Of the plane's height to its width, as far as it can be drawn."""
     width, height = (float(ends[-1] - ends[0]) for ends in (survey.xs, survey.ys))
     return min(max(height / width, 0.5), 2.0)
+
+
+def _line(survey: Any, kind: str, path: tuple[str, str] | None, ends: tuple[float, float]) -> list[Trace]:
+    """The line between two networks at the values that were measured on it, a little above the relief."""
+    (low, high), corners = ends, {marker.name: marker for marker in survey.markers}
+    measured = next((each for each in survey.paths if (each.first, each.last) == path), None)
+    if measured is None:
+        return []
+    first, last = corners[measured.first], corners[measured.last]
+    t, values = np.array(measured.t), np.array(getattr(measured, kind))
+    return [
+        {
+            "type": "scatter3d",
+            "x": (first.x + t * (last.x - first.x)).tolist(),
+            "y": (first.y + t * (last.y - first.y)).tolist(),
+            "z": (np.clip(values, low, high) + 0.012 * (high - low)).tolist(),
+            "mode": "lines",
+            "hoverinfo": "skip",
+            "showlegend": False,
+            "line": {"color": "#FFFFFF", "width": 7},
+        }
+    ]
 
 
 def _networks(survey: Any, heights: list[float], palette: Palette) -> Trace:

@@ -29,7 +29,7 @@ def headline(survey: Any) -> str:
     least = min(survey.paths, key=lambda path: path.barrier)
     between = f"{lettered(worst.first)} and {lettered(worst.last)}"
     if worst.barrier < 0.01:
-        return "No barrier between the networks: on the straight lines the loss nowhere rises above its ends."
+        return "There is no barrier between the networks: on the straight lines the loss never rises above its ends."
     text = f"The highest barrier lies between {between}: the loss rises by {loss_words(worst.barrier)} on the straight line."
     if least is not worst:
         text += f" The lowest, {loss_words(least.barrier)}, lies between {lettered(least.first)} and {lettered(least.last)}."
@@ -57,7 +57,7 @@ def average_words(survey: Any) -> str:
 def loss_words(value: float) -> str:
     """A loss with as many digits as can be told apart."""
     if not isfinite(value):
-        return "beyond all numbers"
+        return "infinite"
     return number(value, 2 if abs(value) < 100 else 0)
 
 
@@ -95,12 +95,12 @@ def plane_words(survey: Any, kind: str, scale: Scale) -> str:
     if not len(values):
         return f"{text} No point of the grid is measured yet.".strip()
     low, high = float(np.min(values)), float(np.max(values))
-    text += f" On the grid from {values_words(kind, low)} to {values_words(kind, high)}."
+    text += f" The grid has {values_words(kind, low)} to {values_words(kind, high)}."
     if kind == "loss" and scale.clip is not None:
         above = int((values > scale.clip).sum())
         if above:
             hatched = "Hatched: " if finished.all() else ""
-            text += f" {hatched}{above} of {len(values)} points above {number(scale.clip, 1)}."
+            text += f" {hatched}{above} of {len(values)} points are above {number(scale.clip, 1)}."
     if not finished.all():
         text += f" {int(finished.sum())} of {finished.size} points are measured; the others are hatched crosswise."
     return text.strip()

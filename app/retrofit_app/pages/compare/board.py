@@ -26,7 +26,7 @@ def board(choice: Choice, palette: Palette) -> None:
     """The form, the plan, and the leaderboard as far as it is known."""
     finished = {entry.name: entry for entry in choice.entries if entry.state == "done"}
     if not finished:
-        widgets.why("A leaderboard needs a finished run, whose networks and settings it takes.")
+        widgets.why("A leaderboard takes the networks and settings of a finished run, and there is none yet.")
         return
     first = finished.get(choice.entry.name) or next(iter(finished.values()))
     asked = _asked(finished, first)
@@ -70,7 +70,7 @@ def _form(pairs: dict[str, runs.Entry], asked: Board) -> None:
         list(pairs),
         **COMPARE.control("of"),
         format_func=lambda name: _pair_words(pairs[name]),
-        help="Its parents, data, samples and seed are those of every run of the leaderboard; each set of parents stands here "
+        help="All runs of the leaderboard take the parents, data, samples and seed of this run. Each set of parents is listed "
         "once.",
     )
     by_family = leaderboards.families(list(methods.table()))
@@ -89,7 +89,7 @@ def _form(pairs: dict[str, runs.Entry], asked: Board) -> None:
             key=keys[words],
             on_change=choose,
             selection_mode="multi",
-            help="A method that does not apply to these networks is a row with its reason.",
+            help="A method that does not apply to these networks gets a row with the reason.",
         )
     st.pills(
         "Importance scores",
@@ -115,7 +115,7 @@ def _settings_words(entry: runs.Entry) -> None:
 
     if left := [name for name in entry.config.get("options") or {} if name not in SHARED_OPTIONS]:
         names = ", ".join(name.replace("_", " ") for name in left)
-        st.caption(f"Of that run's options, these are as by default in a leaderboard: {names}.")
+        st.caption(f"The leaderboard takes the defaults of these options of that run: {names}.")
 
 
 # --- the worker -----------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def _settings_words(entry: runs.Entry) -> None:
 def _start(leaderboard: Leaderboard, plan: cost.BoardPlan) -> None:
     st.markdown(plan.words)
     if leaderboard.state == "done" and not plan.missing:
-        st.caption("Everything is there: the leaderboard is whole.")
+        st.caption("The leaderboard is complete.")
         return
     label = "Start" if leaderboard.state == "new" else "Go on"
     if not plan.missing:
@@ -150,7 +150,7 @@ def _ended(leaderboard: Leaderboard) -> None:
     """Why a leaderboard is not whole."""
     sentence = {
         "cancelled": "Cancelled: finished runs are kept.",
-        "interrupted": "The worker was ended before it was finished: finished runs are kept.",
+        "interrupted": "The worker was ended before it had finished: finished runs are kept.",
         "failed": f"Not finished: {runs.error_of(leaderboard.folder)}",
     }.get(leaderboard.state)
     if sentence:
@@ -170,8 +170,8 @@ def watch(folder: str, asked: Board, dark: bool) -> None:
     current = leaderboard.at_work
     step = leaderboards.step(current) if current else ""
     now = f" · {current.name}{f', {step}' if step else ''}" if current else ""
-    words = f"{done} of {len(leaderboard.runs)} methods have their row{now}"
-    stops = "Stops after the current step. Finished runs are kept, and it can go on later."
+    words = f"{done} of {len(leaderboard.runs)} methods are finished{now}"
+    stops = "Stops after the current step. Finished runs are kept, and you can go on later."
     works.progress(leaderboard.folder, done / len(leaderboard.runs), words, stops, "cancel-board")
     results(leaderboard, entry, DARK if dark else LIGHT, {})
 
@@ -227,6 +227,6 @@ def _picture(leaderboard: Leaderboard, rows: list[ranking.BoardRow], palette: Pa
             heading=heading,
         )
     st.caption(
-        "● the paper’s methods, □ others; the number is the place in the table. Marks that would lie on each other are set "
-        "side by side. Dotted: the best parent."
+        "● the paper’s methods, □ others; the number is the place in the table. Marks that would overlap stand side by side. The "
+        "dotted line is the best parent."
     )

@@ -97,7 +97,7 @@ def mistakes(groups: Sequence[Group], palette: Palette, origin: widgets.Several)
                     names,
                     **COMPARE.control(name),
                     format_func=lambda each: rows[each][1].name,
-                    help="A network of the table above. Of several seeds, the first one.",
+                    help="A network of the table above; of several seeds, the first.",
                 )
                 _matrix(*rows[chosen], name, palette, origin)
 
@@ -108,13 +108,13 @@ def _matrix(group: Group, row: Row, name: str, palette: Palette, origin: widgets
         answers = predictions.known(network)
         if answers is None:
             if paired.slow(network) and not st.button(
-                f"Ask it about the images ({paired.duration(predictions.seconds([network]))})", key=f"ask-{name}"
+                f"Run it on the images ({paired.duration(predictions.seconds([network]))})", key=f"ask-{name}"
             ):
                 return
-            with st.spinner("Asking the network…"):
+            with st.spinner("Running the network…"):
                 answers = predictions.ask(network)
     except ValueError as error:
-        widgets.why(f"There is no matrix of this network: {error}")
+        widgets.why(f"This network has no matrix: {error}")
         return
     counts = np.zeros((len(group.classes), len(group.classes)), dtype=int)
     np.add.at(counts, (answers.labels.astype(int), answers.named.astype(int)), 1)

@@ -36,7 +36,7 @@ def by_level(entries: Sequence[runs.Entry], palette: Palette, origin: widgets.Se
                     help="One of the compared runs.",
                 )
     if upper == lower:
-        widgets.why("These are the same run: choose another one.")
+        widgets.why("You have chosen the same run twice. Choose another one.")
         return
     try:
         strips = _strips(by_name[upper], by_name[lower])

@@ -47,16 +47,17 @@ def plan(leaderboard: Leaderboard, entries: Sequence[runs.Entry]) -> BoardPlan:
     least, most = (
         start + sum(max(estimate.seconds[end] - start, 0.0) for estimate in missing) for end, start in enumerate(starts)
     )
-    parts = [f"{there} {_are(there)} there already"] if there else []
+    parts = [f"{there} {_are(there)} done already"] if there else []
     parts += [f"{len(refusals)} {_does(len(refusals))} not apply to these networks"] if refusals else []
-    parts += [f"{len(missing)} {_are(len(missing))} to be made"] if missing else []
+    parts += [f"{len(missing)} {_are(len(missing))} to do"] if missing else []
     words = f"**{len(leaderboard.runs)} run{'s' if len(leaderboard.runs) > 1 else ''}**: {', '.join(parts)}."
     if missing:
         unknown = (
             ""
             if all(estimate.whole for estimate in missing)
             else (
-                ", and alignments come on top, whose time is not known before their first run here (for small networks seconds)"
+                ", and alignments take additional time, which is not known before their first run here (seconds for small "
+                "networks)"
             )
         )
         words += f" That takes about **{duration(least)} to {duration(most)}** on this machine as it is now{unknown}."
@@ -67,7 +68,7 @@ def _unknown(leaderboard: Leaderboard, names: list[str], wanted: int) -> BoardPl
     """The plan of networks of a user's own code that this server has not imported."""
     there = sum(run.entry is not None for run in leaderboard.runs)
     words = (
-        f"**{len(leaderboard.runs)} run{'s' if len(leaderboard.runs) > 1 else ''}**: {there} {_are(there)} there already. "
+        f"**{len(leaderboard.runs)} run{'s' if len(leaderboard.runs) > 1 else ''}**: {there} {_are(there)} done already. "
         f"Start imports {escaped(', '.join(names))}, which **runs that code**, in a process of its own. Which methods apply "
         "to these networks, and how long they take, is not known before."
     )
@@ -87,7 +88,7 @@ def _estimates(leaderboard: Leaderboard, wanted: Sequence[BoardRun], entries: li
     stamps = tuple(_stamp(leaderboard.home / name) for name in leaderboard.base.models)
     finished = tuple(entry.name for entry in entries if entry.state == "done")
     past = runs.past(entries)
-    words = "Checking which methods apply, and how long they take: {} of " + str(len(wanted))
+    words = "Checking which methods apply and how long they take: {} of " + str(len(wanted))
     estimates, crowding = [], _crowding()
     bar = st.progress(0.0, words.format(0)) if wanted else st.empty()
     for count, run in enumerate(wanted, 1):

@@ -22,7 +22,7 @@ def page() -> None:
         required=True,
         format_func=VIEWS.__getitem__,
         label_visibility="collapsed",
-        help="Finished runs beside each other, or every method on one set of networks.",
+        help="Compares finished runs, or all methods on one set of networks.",
     )
     if view == "runs":
         side.side(picker.choice(), palette)

@@ -86,7 +86,7 @@ def learn(groups: Sequence[Group]) -> tuple[list[str], float]:
 def ask(groups: Sequence[Group]) -> list[str]:
     """Ask all networks of these groups; a sentence for each reason why some do not answer."""
     reasons: dict[str, list[str]] = {}
-    with st.spinner("Asking each network about the test images…"):
+    with st.spinner("Running each network on the test images…"):
         for group in groups:
             for row in group.every:
                 try:

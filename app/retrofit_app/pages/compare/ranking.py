@@ -17,10 +17,12 @@ from .paired import signed
 COLUMNS = (
     Column("network", "The place, the method, its importance and options.", is_number=False),
     Column("accuracy %", "On the test images. Bold: the best."),
-    Column("to the first", "Points of accuracy to the first row; in brackets the 95 % interval, image by image."),
+    Column(
+        "to the first", "Distance to the first row in points; in brackets the 95 % interval, paired image by image."
+    ),
     Column("loss", "Mean cross entropy. Bold: the least."),
     Column("calib.", "Calibration error: mean gap between confidence and accuracy over 15 bins. Bold: the least."),
-    Column("seconds", "Of the fusion on the machine that made it."),
+    Column("seconds", "Time of the fusion, on the machine that made it."),
     Column("M ops", "Million multiply-adds for one image."),
     Column("run", "Its name in the list of runs.", is_number=False),
 )
@@ -144,7 +146,7 @@ def table(leaderboard: Leaderboard, entry: runs.Entry, every: Sequence[BoardRow]
     weighed = f"{leaderboard.score} importance, " if leaderboard.score else ""
     note = f"{images}{runs.networks_words(entry)}; {weighed}{leaderboard.base.samples} samples, seed {leaderboard.base.seed}."
     if any(row.rank and row.interval is None for row in every):
-        note += " Intervals are measured when the leaderboard is made."
+        note += " A finished leaderboard has the missing intervals, too."
     if waiting:
         note += f" Not run yet: {listing(waiting)}."
     return Table("Leaderboard of methods on the same networks", COLUMNS, tuple(lines), (note,))

@@ -36,8 +36,7 @@ def controls(by_name: dict[str, runs.Entry], default: tuple[str, ...]) -> None:
         **COMPARE.control("runs", lambda names: tuple(names) or default),
         format_func=lambda name: f"{name}: {runs.label(by_name[name])}",
         placeholder="Choose runs",
-        help="Any finished runs, as many as you like; they stand in the table in this order. Ticks in *Your runs* on Fuse "
-        "lead here, too.",
+        help="Choose any finished runs; the table lists them in this order. You can also tick runs in *Your runs* on Fuse.",
     )
 
 
@@ -54,13 +53,13 @@ def layout(groups: list[Group], chosen: RunTable) -> None:
             **COMPARE.control("order"),
             format_func=ORDERS.__getitem__,
             width=210,
-            help="Of the rows; the best first.",
+            help="Order of the rows, the best first.",
         )
         if chosen.apart or any(len(row.networks) > 1 for row in rows):
             st.toggle(
                 "Each seed apart",
                 **COMPARE.control("apart"),
-                help="Off: runs that differ in the seed of the fusion only are one row, with mean and standard deviation.",
+                help="Off: runs that differ only in the seed of the fusion form one row, with mean and standard deviation.",
             )
 
 
@@ -95,7 +94,7 @@ def settings(groups: list[Group], chosen: RunTable, palette: Palette) -> None:
         st.toggle(
             "All settings",
             **COMPARE.control("every"),
-            help="Off: only the settings in which some of these runs differ.",
+            help="Off: only the settings that differ between these runs.",
         )
     differing = table.settings(groups, chosen.every)
     if differing.lines:
@@ -107,7 +106,7 @@ def settings(groups: list[Group], chosen: RunTable, palette: Palette) -> None:
             if differing.lines and rows > 1
             else "All their settings are the same."
             if rows > 1
-            else "One row alone differs from nothing: choose another run above."
+            else "There is only one row. Choose another run above."
         )
 
 
@@ -124,8 +123,8 @@ def _is_asked(seconds: float) -> bool:
         f"Compare them image by image ({paired.duration(seconds)})",
         key="compare-asked",
         icon=":material/rule:",
-        help="Asks every network of the table about every test image, for the intervals of the differences. The answers are "
-        "kept while the workbench runs.",
+        help="Runs every network of the table on every test image, to get the intervals of the differences. The answers are kept "
+        "while the workbench runs.",
     )
 
 
@@ -138,5 +137,5 @@ def _to_baselines(group: Group) -> None:
         type="tertiary",
         on_click=COMPARE.change,
         kwargs={"view": "board"},
-        help="All methods on one set of networks, on the other view of this page.",
+        help="Opens the leaderboard: all methods on one set of networks.",
     )

@@ -18,9 +18,9 @@ COLUMNS = (
     ),
     Column("±", "Half the 95 % interval that the number of test images allows, in points."),
     Column(
-        "to best parent", "Points of accuracy more than the best parent; in brackets the 95 % interval, image by image."
+        "to best parent", "Gain over the best parent in points; in brackets the 95 % interval, paired image by image."
     ),
-    Column("seeds", "Runs that differ in the seed of the fusion only, in one row. †: one seed."),
+    Column("seeds", "Number of runs in this row, which differ only in the seed of the fusion. †: one seed."),
     Column("sd", "Standard deviation of the accuracies over the seeds, in points."),
     Column("loss", "Mean cross entropy on the test images. Bold: the least of these runs."),
     Column(
@@ -28,13 +28,13 @@ COLUMNS = (
         "Calibration error: mean gap between confidence and accuracy over 15 bins, 0 is best. Bold: the least.",
     ),
     Column(
-        "seconds", "Of the fusion, and of the fine-tuning, on the machine that made it. Bold: the least of these runs."
+        "seconds", "Time of the fusion and the fine-tuning, on the machine that made it. Bold: the least of these runs."
     ),
     Column("run", "Its name in the list of runs.", is_number=False),
 )
 ACCURACY, LOSS, CALIBRATION, SECONDS = 1, 6, 7, 8  # columns with a best
 MOST_NAMES = 3  # of runs that a cell lists
-ONE_SEED = "† One seed: how far another seed moves it is not known."
+ONE_SEED = "† A single seed: how much another seed changes the result is unknown."
 
 
 def side_by_side(groups: Sequence[Group], order: str) -> Table:
@@ -71,9 +71,9 @@ def notes(groups: Sequence[Group]) -> list[str]:
     rows = [row for group in groups for row in group.rows]
     sentences = [ONE_SEED] if any(row.n == 1 for row in rows) else []
     if any(row.n == 0 for row in rows):
-        sentences.append("Runs without numbers were not measured: retrofit fuse … --evaluate does that.")
+        sentences.append("Runs without numbers were not measured; retrofit fuse … --evaluate does it.")
     if any(group.wants_baseline for group in groups):
-        sentences.append("No baseline was run on these networks yet.")
+        sentences.append("No baseline has run on these networks yet.")
     return sentences
 
 

@@ -57,7 +57,7 @@ def notations(table: Table, origin: widgets.Several, key: str) -> None:
     )
     stem = downloads.file_stem(origin.name, "", key)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        st.caption("Take the table", width="content")
+        st.caption("Download the table", width="content")
         for label, ending, kind, text in files:
             st.download_button(
                 label,
@@ -67,7 +67,7 @@ def notations(table: Table, origin: widgets.Several, key: str) -> None:
                 on_click="ignore",
                 key=f"take-{key}-{ending}",
                 icon=":material/download:",
-                help=f"{label}, rounded as on the page, with a last line that says where it comes from."
+                help=f"{label}, rounded as on the page, with its origin in the last line."
                 + (" Needs the package booktabs." if ending == "tex" else ""),
             )
 
@@ -91,5 +91,5 @@ def copy(origin: widgets.Several, what: str, key: str) -> None:
             (command, python, cell), origin.texts(), ("bash", "python", "python"), strict=True
         ):
             with tab:
-                st.caption("Start it in the runs folder. What is finished there is not run again.")
+                st.caption("Start it in the runs folder. Finished runs are not repeated.")
                 st.code(text, language=language, wrap_lines=True)

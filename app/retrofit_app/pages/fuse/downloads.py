@@ -28,14 +28,14 @@ def downloads(entry: runs.Entry) -> None:
             "levels.csv",
             "csv",
             lambda: levels_csv(entry),
-            "One row per level: widths, errors (and their shares of the importance-weighted energy), accuracy after it, seconds.",
+            "A row for each level: widths, errors (and their shares of the importance-weighted energy), accuracy and seconds.",
         ),
         (
             "Run record",
             "record.zip",
             "zip",
             lambda: record_zip(entry.folder),
-            "Everything that was recorded: configuration, levels, network and measurements.",
+            "The whole record: configuration, levels, network and measurements.",
         ),
     )
     levels = not pd.read_parquet(entry.folder / "levels.parquet", columns=["level"]).empty

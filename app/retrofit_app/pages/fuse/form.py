@@ -40,6 +40,8 @@ def form() -> None:
     networks(picks)
     closed = permission.missing(picks)
     planned = plan.Plan() if closed else plan.plan(picks, picker.choice().entries)
+    if picks.networks == "own" and picks.files and (reason := own_files.refusal()):
+        planned = replace(planned, config=None, refusal=reason)
     preview(planned, picks)
     st.markdown("**Fusion**")
     fusion(picks)
@@ -127,9 +129,7 @@ def data(picks: Picks) -> None:
             **FORM.control("data", read),
         )
     if picks.data != "digits":
-        with st.popover(
-            "Pixels", help="Normalisation and size of the images, where the data set is not known by name."
-        ):
+        with st.popover("Pixels", help="Normalisation and size of the images of a data set that is not known by name."):
             for name, label in (("mean", "Mean"), ("std", "Standard deviation")):
                 values = ",".join(f"{value:g}" for value in getattr(picks, name))
                 look = {"help": HELP[name], "placeholder": "known"}
@@ -186,7 +186,7 @@ def measure(names: tuple[str, ...], picks: Picks) -> None:
         f"Measure how good they are (about {duration(wait)})",
         key=FORM.key("measure"),
         icon=":material/speed:",
-        help=f"On {accuracies.IMAGES:,} of the test images, here and now. A run measures its networks, too.",
+        help=f"Measures them on {accuracies.IMAGES:,} of the test images now. A run measures its networks, too.",
         on_click=accuracies.measure_all,
         args=(picks, names),
     )
@@ -268,12 +268,14 @@ def start(planned: plan.Plan) -> None:
         st.error(f"This cannot be started: {escaped(planned.refusal)}")
     elif same:
         st.info(
-            f"These very settings have been run: there is nothing to compute again. {escaped(runs.other_version(same))}"
+            f"A run with these settings is there already. {escaped(runs.other_version(same))}"
             if same.state == "done"
-            else "This run is going on."
+            else "This run is in progress."
         )
     elif busy:
-        st.info(f"Run {escaped(busy.name)} is still going on, and one at a time is done. Wait for it, or cancel it.")
+        st.info(
+            f"Run {escaped(busy.name)} is still in progress, and only one can run at a time. Wait for it, or cancel it."
+        )
     else:
         st.markdown(planned.words)
     with st.container(horizontal=True, vertical_alignment="center", width="content"):
@@ -289,7 +291,7 @@ def start(planned: plan.Plan) -> None:
             busy
             and not same
             and st.button(
-                "Show the run that is going on", key="show-busy", help="Its progress, and the button that cancels it."
+                "Show the run in progress", key="show-busy", help="Shows its progress, and the button that cancels it."
             )
         ):
             picker.open_run(busy.name)

@@ -57,7 +57,7 @@ def _running(folder: str) -> None:
         session.forget(f"progress:{folder}")
         st.rerun()
     _, share, words = standing(entry)
-    _line(f"**Your {escaped(entry.config['method'])} fusion is going on.** {escaped(words)}", entry.name)
+    _line(f"**Your {escaped(entry.config['method'])} fusion is in progress.** {escaped(words)}", entry.name)
     st.progress(share)
 
 
@@ -65,5 +65,9 @@ def _line(words: str, name: str) -> None:
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.markdown(words, width="stretch")
         st.button(
-            "Show it", key="show-noticed", on_click=picker.to_run, args=(name,), help="Its progress or its result."
+            "Show it",
+            key="show-noticed",
+            on_click=picker.to_run,
+            args=(name,),
+            help="Shows its progress or its result.",
         )

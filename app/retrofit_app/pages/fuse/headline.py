@@ -21,7 +21,7 @@ def headline(entry: runs.Entry, palette: figures.Palette) -> None:
     if not networks or not classes:
         st.title(_title(parents), anchor=False)
         st.markdown(
-            f"{escaped(entry.config['method'])}. Accuracies were not measured: run `retrofit fuse … --evaluate --record`."
+            f"{escaped(entry.config['method'])}. No accuracies were measured; `retrofit fuse … --evaluate --record` does it."
         )
         return
     counts = runs.class_counts(entry)
@@ -135,14 +135,14 @@ def _made(entry: runs.Entry) -> str:
 def _provenance(entry: runs.Entry) -> str:
     samples = entry.metrics["networks"]["fused"]["samples"]
     words = [
-        f"Columns: share of each class that is recognised; hollow: never seen in training. ±: 95 % interval on {samples:,} "
-        "test images."
+        f"Columns: share of each class that is recognised; bold: a class that the network was trained on. ±: 95 % interval on "
+        f"{samples:,} test images."
     ]
     if entry.shipped:
         facts = runs.bundle_facts()
         results = [table["fused"] for table in facts["tried"].values()]
         words.append(
-            f"One split of scikit-learn's digits; over {len(results)} splits {facts['typical']} gives "
+            f"This is one split of scikit-learn's digits; over {len(results)} splits {facts['typical']} reaches "
             f"{number(min(results))} to {percent(max(results))}."
         )
     return " ".join(words)
@@ -194,8 +194,8 @@ def shortfall(entry: runs.Entry, counts: Sequence[Sequence[int]] | None) -> str:
     ]
     if not lacking:
         return ""
-    what = f"class {lacking[0]}" if len(lacking) == 1 else f"the classes {listing(lacking)}"
+    what, them = (f"class {lacking[0]}", "it") if len(lacking) == 1 else (f"the classes {listing(lacking)}", "them")
     return (
-        f"The samples are network A's images, and it saw none of {what}, where the fused network is weak. "
-        "*Samples from: all networks*, in *New fusion*, has them, too."
+        f"The fused network is weak on {what}. The samples are network A's images, and A saw none of {them}. Choose *Samples "
+        f"from: all networks* in *New fusion* to include {them}."
     )

@@ -27,8 +27,8 @@ def history() -> None:
     every, pinned, chosen = picker.choice().entries, pins.pinned(), VIEW.read(Listing)
     if all(entry.shipped for entry in every):
         st.caption(
-            "No runs of your own yet. *New fusion* makes one; `retrofit fuse … --record FOLDER` records one. These came with "
-            "the workbench:"
+            "You have no runs of your own yet. *New fusion* starts one, and `retrofit fuse … --record FOLDER` records one. These "
+            "runs came with the workbench:"
         )
     listed = [entry for entry in ordered(every, pinned) if fits(entry, chosen.filter, pinned)]
     ticks = [entry for name in chosen.ticks for entry in every if entry.name == name]
@@ -40,7 +40,7 @@ def history() -> None:
         icon=":material/search:",
         placeholder="words of a run: kf-linear digits pinned …",
         label_visibility="collapsed",
-        help="Shows the runs whose line has all of these words.",
+        help="Shows the runs whose row has all of these words.",
     )
     if listed:
         table(listed, [entry.name for entry in ticks], pinned)
@@ -84,7 +84,9 @@ def rows(entries: Sequence[runs.Entry], pinned: frozenset[str], opened: str) -> 
             ],
             "state": [state(entry) for entry in entries],
             "importance": [entry.config.get("importance") if methods.weighs(entry) else "" for entry in entries],
-            "networks": [runs.networks_words(entry) for entry in entries],
+            "networks": [
+                runs.networks_words(entry).replace(" networks", "").replace(" split", "") for entry in entries
+            ],
             "data": [PurePath(entry.config.get("data", "")).name for entry in entries],
             "samples": [entry.config.get("samples") for entry in entries],
             "seed": [entry.config.get("seed") for entry in entries],
@@ -125,19 +127,19 @@ def table(listed: list[runs.Entry], ticks: list[str], pinned: frozenset[str]) ->
         placeholder="–",
         alt="Runs with their accuracies and settings. Ticked rows are compared below.",
         column_config={
-            "open": column.ButtonColumn("", width=78, on_click=open_one, key=OPEN),
+            "open": column.ButtonColumn("", width=74, on_click=open_one, key=OPEN),
             "pin": column.TextColumn("★", width=36, help="Pinned runs stand first."),
-            "method": column.TextColumn("method", width=110),
-            "accuracy": column.NumberColumn("accuracy", format="%.1f %%", width=86, help="Of the fused network."),
-            "±": column.NumberColumn("±", format="%.1f", width=52, help="Half the 95 % interval, in points."),
+            "method": column.TextColumn("method", width=96),
+            "accuracy": column.NumberColumn("accuracy", format="%.1f %%", width=74, help="Of the fused network."),
+            "±": column.NumberColumn("±", format="%.1f", width=40, help="Half the 95 % interval, in points."),
             "state": column.TextColumn("state", width=84),
-            "importance": column.TextColumn("importance", width=100),
-            "networks": column.TextColumn("networks", width=190),
-            "data": column.TextColumn("data", width=84),
-            "samples": column.NumberColumn("samples", width=76),
-            "seed": column.NumberColumn("seed", width=56),
-            "made": column.DatetimeColumn("made", format="D MMM YYYY, HH:mm", width=150),
-            "run": column.TextColumn("run", width=160),
+            "importance": column.TextColumn("importance", width=92),
+            "networks": column.TextColumn("networks", width=88, help="How many, and on which split they were trained."),
+            "data": column.TextColumn("data", width=58),
+            "samples": column.NumberColumn("samples", width=66),
+            "seed": column.NumberColumn("seed", width=46),
+            "made": column.DatetimeColumn("made", format="D MMM YYYY", width=90),
+            "run": column.TextColumn("run", width=146),
         },
     )
 
@@ -179,12 +181,12 @@ def actions(ticks: list[runs.Entry], pinned: frozenset[str]) -> None:
                 icon=":material/delete:",
                 on_click=_delete,
                 args=(deletable, names),
-                help="Can be undone until you delete again. Shipped runs stay.",
+                help="You can undo it until you delete again. Shipped runs stay.",
             )
         if (
             len(ticks) == 1
             and ticks[0].resumable
-            and st.button("Go on", key="go-on", icon=":material/resume:", help="Takes it up after what is finished.")
+            and st.button("Go on", key="go-on", icon=":material/resume:", help="Continues after what is finished.")
         ):
             unfinished.resume(ticks[0])
         st.button(
@@ -192,7 +194,7 @@ def actions(ticks: list[runs.Entry], pinned: frozenset[str]) -> None:
             key="clear-ticks",
             type="tertiary",
             on_click=lambda: VIEW.change(ticks=()),
-            help="Takes all ticks away.",
+            help="Removes all ticks.",
         )
     finished = [entry.name for entry in ticks if entry.state == "done"]
     if len(finished) > 1:

@@ -62,8 +62,8 @@ def drawn(entry: runs.Entry, work: Work, palette: Palette) -> None:
         below="",
     )
     st.caption(
-        "In brackets: 95 % intervals, paired image by image; of a step against the row above, of a control (hatched) against "
-        "the fused network. A control has the same fit, to groups that know nothing of the neurons; random groups are one draw."
+        "In brackets: 95 % intervals, paired image by image. A step is compared with the row above, a control (hatched) with the "
+        "fused network. A control has the same fit, but its groups ignore what the neurons do. Random groups are a single draw."
     )
 
 
@@ -142,16 +142,16 @@ def table(steps: list[Step]) -> pd.DataFrame:
 def ask(entry: runs.Entry, work: Work) -> None:
     """Why there is nothing yet, and the button that measures it."""
     if sentence := {
-        "cancelled": "Cancelled before all were measured.",
-        "interrupted": "The worker was ended before all were measured.",
+        "cancelled": "Cancelled before everything was measured.",
+        "interrupted": "The worker was ended before everything was measured.",
         "failed": f"Not measured: {runs.error_of(work.folder)}",
     }.get(work.state):
         (st.warning if work.state == "cancelled" else st.error)(escaped(sentence))
     seconds = entry.status.get("seconds")
     takes = f", about {duration(FITS * seconds)} on the machine of this run" if seconds else ""
     st.markdown(
-        "The same networks averaged, grouped without a fit, and fitted to random and same-index groups show what groups and fit "
-        f"each bring. That is {FITS} more fusions{takes}."
+        "To see what the groups and the fit each bring, the same networks are averaged, grouped without a fit, and fitted to "
+        f"random and same-index groups. That takes {FITS} more fusions{takes}."
     )
     if st.button("Measure it", key="start-ingredients", icon=":material/play_arrow:"):
         try:

@@ -36,20 +36,25 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
         palette,
         lambda: overview.table,
         entry,
-        heading="A block a level" + (", accuracy as a line" if overview.measured else ""),
+        heading="Blocks: width and error of each level"
+        + (". Line: accuracy after each level" if overview.measured else ""),
         below="",
     )
     fitted = methods.goes_level_by_level(entry)
     st.caption(
-        "Blocks: errors in per cent of the neurons' importance-weighted energy. Grouping: neurons that share a cluster "
-        "are not alike. "
+        "The numbers in the blocks are errors in per cent of the neurons' importance-weighted energy. Grouping error: neurons of "
+        "a group are not alike. "
         + (
-            "Approximation: the new level does not reach the clusters' centres."
+            "Approximation error: the new level misses the groups' centres."
             if fitted
             else f"{escaped(entry.config['method'])} aligns neurons and fits no level, so there is no approximation error, "
             "and no accuracy after each level."
         )
-        + (" Errors are those of the fusion, before the training behind it." if methods.is_trained_after(entry) else "")
+        + (
+            " The errors are those of the fusion, before the training that follows."
+            if methods.is_trained_after(entry)
+            else ""
+        )
         + f" {readings.accuracy_words(entry, overview)}"
     )
     navigation.link(
@@ -62,9 +67,7 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
 
 def without_levels(entry: runs.Entry, palette: figures.Palette) -> None:
     """Why there is no strip; for a method that trains a network, its loss curve."""
-    st.markdown(
-        f"{escaped(entry.config['method'])} does not put neurons together level by level, so there are no levels to look at."
-    )
+    st.markdown(f"{escaped(entry.config['method'])} does not work level by level, so there are no levels to look at.")
     try:
         facts = json.loads((entry.folder / "result.json").read_text())["config"]
     except (OSError, ValueError, KeyError) as error:

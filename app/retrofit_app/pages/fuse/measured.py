@@ -61,13 +61,14 @@ def accuracies(entry: runs.Entry, entries: list[runs.Entry], palette: figures.Pa
             below="",
         )
     hatched = (
-        "Hatched: the ensemble (all networks run side by side) and the plain average of the weights. "
+        "Hatched: the ensemble (all networks side by side) and the plain average of the weights. "
         if any(row.role == "reference" for row in shown)
         else ""
     )
     st.caption(
-        f"Whiskers: 95 % intervals. Teal: fused networks of one network's size; the one that is open has a frame. {hatched}"
-        "Its menu has losses and calibration errors, too: the mean gap between confidence and accuracy over 15 bins, 0 is best."
+        f"Whiskers: 95 % intervals. Teal: fused networks of one network's size; the open one has a frame. {hatched}The menu (⋯) "
+        "of the bars also has losses and calibration errors (the mean gap between confidence and accuracy over 15 bins; 0 is "
+        "best)."
     )
 
 

@@ -48,7 +48,7 @@ def ask(picks: Picks) -> None:
             for name, setting in settings.items():
                 with st.container(width=200):
                     _control(picks.method, setting, changes.get(name, setting.default))
-        st.caption("Nothing has to be changed: these are the defaults.")
+        st.caption("You need not change anything: these are good defaults.")
     if changes:
         st.caption(f"Changed: {escaped(', '.join(picks.options))}")
 
@@ -118,7 +118,7 @@ def _changed(setting: Any, key: str) -> Callable[[], None]:
         try:
             options = configs.checked_options(picks, changed)
         except ValueError as error:
-            st.toast(f"Left as it was: {escaped(error)}", icon=":material/info:")
+            st.toast(f"Not changed: {escaped(error)}", icon=":material/info:")
             return
         FORM.change(options=tuple(written_options(options)))
 

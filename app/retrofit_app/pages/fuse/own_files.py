@@ -15,7 +15,7 @@ from . import permission, presets
 from .parameters import HELP, Picks
 from .presets import FORM
 
-UPLOADS, REFUSED, KEPT = (FORM.key(name) for name in ("uploads", "refused", "kept"))
+UPLOADS, REFUSED, KEPT, STAYING = (FORM.key(name) for name in ("uploads", "refused", "kept", "staying"))
 
 
 def ask(picks: Picks) -> None:
@@ -31,8 +31,8 @@ def ask(picks: Picks) -> None:
             st.text_area,
             height=110,
             placeholder="/path/to/network-a.safetensors\n/path/to/network-b.safetensors",
-            help="The first one is network A: the fused network takes its shape, and the samples are its training images. "
-            ".safetensors, or .pt files that hold tensors only.",
+            help="The first one is network A: the fused network gets its shape. Name .safetensors files, or .pt files that hold "
+            "tensors only.",
         )
         controls.ask(FORM, HELP, "rows", read=_rows)
         controls.ask(FORM, HELP, "code", read=_code)
@@ -49,15 +49,14 @@ def ask(picks: Picks) -> None:
             key=UPLOADS,
             on_change=_upload,
             max_upload_size=limit,
-            help="Uploads stay on this machine, in the folder `uploads` of your runs folder, each in a folder named after "
-            "its content. Nothing in them is executed.",
+            help="Uploads stay on this machine, in the folder `uploads` of your runs folder. Nothing in them is executed.",
         )
-        for sentence in session.recall(REFUSED, ()):
+        for sentence in (*session.recall(REFUSED, ()), *session.recall(STAYING, ())):
             st.error(escaped(sentence))
     if not picks.files:
         st.info(
-            "No networks yet: give two or more checkpoints to fuse, or one to compress. No own network at hand? "
-            "The preset “Sharded digits” trains two in under a minute."
+            "No networks yet: name two or more checkpoints to fuse, or one to compress. If you have none, the preset “Sharded "
+            "digits” trains two in under a minute."
         )
     if any(uploads.is_upload(name) for name in picks.files):
         st.button(
@@ -65,9 +64,20 @@ def ask(picks: Picks) -> None:
             icon=":material/delete:",
             key=FORM.key("forget"),
             on_click=_forget,
-            help="Removes these uploads from the runs folder. Runs that are finished keep their fused network. What a run "
-            "reads that is not finished is kept.",
+            help="Removes these uploads from the runs folder. Finished runs keep their fused networks. Files that an unfinished "
+            "run reads are kept.",
         )
+
+
+def refusal() -> str:
+    """Why nothing can be started though the other files would do: an upload was not taken; else empty."""
+    count = len(session.recall(REFUSED, ()))
+    if not count:
+        return ""
+    what = "an upload was not taken" if count == 1 else f"{count} uploads were not taken"
+    return (
+        f"{what}. Remove it (✕) or upload it anew." if count == 1 else f"{what}. Remove them (✕) or upload them anew."
+    )
 
 
 def _lines(names: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -154,5 +164,5 @@ def _forget() -> None:
                 kept[name] = f"run {reader.name} reads it and is not finished. Delete that run first."
         except ValueError as error:
             kept[name] = str(error)
-    session.remember(REFUSED, [f"{uploads.title(name)} is kept: {why}" for name, why in kept.items()])
+    session.remember(STAYING, [f"{uploads.title(name)} is kept: {why}" for name, why in kept.items()])
     FORM.change(files=tuple(name for name in picks.files if name in kept or not uploads.is_upload(name)))

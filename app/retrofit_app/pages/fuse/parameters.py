@@ -12,10 +12,10 @@ from retrofit_app.runs import methods
 
 NETWORKS = {"shipped": "shipped pair", "train": "train new ones", "own": "my own"}
 SPLITS = {
-    "sharded": "sharded: no class in two parts",
+    "sharded": "sharded: each class in one part only",
     "dirichlet": "non-IID: unequal shares of every class",
-    "full": "full: everyone sees everything",
-    "twins": "permuted twins: one network, its neurons shuffled",
+    "full": "full: every network sees all images",
+    "twins": "permuted twins: one network and a copy with shuffled neurons",
 }
 ARCHITECTURES = ("cnn", "mlp", "vgg11", "vgg13", "vgg16", "resnet18", "resnet34", "vit-small", "vit")
 SCALES = {"0.5": "half", "1": "normal", "2": "double"}
@@ -30,37 +30,37 @@ HELP = {
     "preset": "Starting points. Everything below can be changed afterwards.",
     "networks": "Fuse the two networks that come with the workbench, train new ones first, or take your own.",
     "data": "digits comes with scikit-learn. Others are looked for in `data` beside the runs folder and in the folders that "
-    "RETROFIT_DATA names; or type the path of a folder.",
-    "mean": "Mean of the training pixels scaled to 0..1: one number, or one a channel (0.49,0.48,0.45). Only for data sets "
-    "that are not known by name.",
+    "RETROFIT_DATA names. You can also type the path of a folder.",
+    "mean": "Mean of the training pixels, scaled to 0..1: one number, or one for each channel (0.49,0.48,0.45). Only for data "
+    "sets that are not known by name.",
     "std": "Standard deviation of the same pixels.",
-    "size": "Images are brought to so many pixels a side; 0 leaves them as they are.",
+    "size": "Images are resized to so many pixels a side; an empty field leaves them as they are.",
     "arch": "What the networks look like. cnn and mlp train in seconds on digits; the others are meant for larger images.",
     "parents": "How many networks are trained and fused. HF methods pair two; KF methods take any number.",
     "widths": "Neurons of this network's hidden layers, compared with the usual number.",
     "fused": "Width of the network that comes out.",
     "split": "Who is trained on which images.",
-    "ratio": "Of a non-IID split: smallest concentration over largest. Smaller means more unequal shares.",
-    "recipe": "Training settings. small has no augmentation and few epochs; the others are for real image sets.",
-    "epochs": "Passes over the images; 0 for the recipe's own number.",
-    "split_seed": "Decides who gets which images, and the networks' first weights. Same seed, same networks.",
-    "method": "The first four are the paper's: HF pairs the neurons of two equal networks one to one, KF clusters them; Linear "
-    "fits each level in closed form, Gradient by gradient descent. The others are what they are compared with. The line below "
-    "says what the chosen one does.",
-    "grouping": "Which neurons are put together. Every method has its own way; another one can take its place.",
-    "importance": "What a neuron counts when neurons are grouped: its part in the network's decisions, or all the same.",
+    "ratio": "Smallest over largest concentration of the non-IID split. Smaller means more unequal shares.",
+    "recipe": "Training settings. small has no augmentation and few epochs; the others are for larger image sets.",
+    "epochs": "Passes over the images. The default is the recipe's own number.",
+    "split_seed": "Decides who gets which images, and the networks' first weights. The same seed gives the same networks.",
+    "method": "The first four are the paper's. HF pairs the neurons of two equal networks one to one, KF clusters them; Linear "
+    "fits each level in closed form, Gradient by gradient descent. The others are for comparison. The line below says what the "
+    "chosen method does.",
+    "grouping": "Decides which neurons are put together. Each method has its own grouping; you can choose another one.",
+    "importance": "How much each neuron counts in the grouping: its share in the network's decisions, or the same for all.",
     "samples": "Training images that the fusion sees, balanced over the classes. The paper uses 400.",
-    "source": "Whose training images the fusion sees. The paper takes network A's; where A has none of some class, the images of "
-    "all networks may serve better.",
-    "fusion_seed": "Decides which samples are drawn and where clusterings start. Same seed, same numbers.",
+    "source": "Whose training images the fusion sees. The paper takes network A's. Where A has no images of some class, the "
+    "images of all networks may serve better.",
+    "fusion_seed": "Decides which samples are drawn and where clusterings start. The same seed gives the same numbers.",
     "settings": "Hyper-parameters of the fusion: ours, or those of the paper's tables.",
-    "code": "Empty where the files say it themselves. Else a name such as vgg11-half, timm:resnet18, torchvision:resnet18, or "
-    "a function of your own that gives the network: /path/to/mynet.py:make. Importing a module runs its code, so name only "
-    "code that you trust; it is imported when you press Start, in a process of its own.",
-    "target": "Empty for network A's architecture; or a name such as vgg11-half, or a JSON object, as `retrofit fuse "
-    "--target` takes it.",
-    "base": "The checkpoint from which all these networks were trained on: the method adds what each of them has learned to it.",
-    "rows": "A splits file tells which training images each network saw: then importance uses each network's own images. "
+    "code": "Leave it empty if the files say it themselves. Otherwise a name such as vgg11-half, timm:resnet18 or "
+    "torchvision:resnet18, or a function of your own that returns the network: /path/to/mynet.py:make. Importing a module runs "
+    "its code, so name only code that you trust. Start imports it in a process of its own.",
+    "target": "Empty for network A's architecture; otherwise a name such as vgg11-half or a JSON object, as in `retrofit fuse "
+    "--target`.",
+    "base": "The checkpoint from which all these networks were trained. The method adds to it what each of them has learned.",
+    "rows": "A splits file says which training images each network saw, so that importance uses each network's own images. "
     "Leave it empty if you have none.",
 }
 
@@ -89,7 +89,7 @@ class Picks:
     mean: tuple[float, ...] = declared((), NUMBERS)
     """Normalisation of a data set that is not known by name, one number or one a channel"""
     std: tuple[float, ...] = declared((), NUMBERS)
-    size: int = amount(0, 0, MOST_SIZE, "Size")
+    size: int = amount(0, 0, MOST_SIZE, "Size", placeholder="as it is")
     """Images are resized to this many pixels a side; 0 keeps their size"""
     arch: str = choice("cnn", ARCHITECTURES, "Architecture", 150)
     parents: int = amount(2, 1, MOST_PARENTS, "Networks", 130)
@@ -99,7 +99,7 @@ class Picks:
     split: str = choice("sharded", SPLITS, "Split", 330)
     ratio: float = amount(0.2, 0.01, 1.0, "Ratio", 130, digits=2, step=0.05, format="%.2f")
     recipe: str = choice("small", RECIPES, "Recipe", 140)
-    epochs: int = amount(0, 0, MOST_EPOCHS, "Epochs", 130)
+    epochs: int = amount(0, 0, MOST_EPOCHS, "Epochs", 130, placeholder="default")
     """0 for the recipe's number"""
     split_seed: int = amount(0, 0, MOST_SEED, "Training seed", 130)
     method: str = declared("KF-Linear", one_of(methods.table))

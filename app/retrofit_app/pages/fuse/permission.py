@@ -45,11 +45,11 @@ def closed(name: str) -> bool:
 def ask(names: list[str]) -> None:
     """Name these files, and a button that opens them."""
     st.info(
-        f"This address names files outside your runs and data folders: {escaped(listing(names))}. They are not opened before "
-        "you say so.",
+        f"This address names files outside your runs and data folders: {escaped(listing(names))}. They stay closed until you "
+        "allow it.",
         icon=":material/lock:",
     )
-    help = "Reads them on this machine to check whether they can be fused. Do so if you know where the link came from."
+    help = "Reads them on this machine to check whether they can be fused. Do this only if you know where the link came from."
     _button("Open these files", FORM.key("grant"), "folder_open", grant, names, help, "primary")
 
 
@@ -57,7 +57,7 @@ def ask_data(data: str, verb: str, key: str) -> bool:
     """A button that opens a run's data set, if it lies outside the known folders; whether it does."""
     is_closed = closed(data)
     if is_closed:
-        help = "This data set lies outside your runs and data folders, and is not opened before you say so."
+        help = "This data set lies outside your runs and data folders. It stays closed until you allow it."
         _button(f"{verb} {escaped(PurePath(data).name)}", key, "lock_open", grant, [data], help)
     return is_closed
 
@@ -69,10 +69,10 @@ def ask_import(arch: str) -> None:
         return
     st.warning(
         f"{escaped(', '.join(names))} is code of your own, and {user_code.WARNING}. Start imports it in a process of its "
-        "own. To see here whether the networks fit, and how long it takes, the workbench has to import it, too.",
+        "own. To say here whether the networks fit, and how long the fusion takes, the workbench has to import it, too.",
         icon=":material/code:",
     )
-    help = "Runs the module in the workbench's own process, until that ends. Do so if you wrote it, or know who did."
+    help = "Runs the module in the workbench's own process. Do this only if you wrote it, or know who did."
     _button("Import it here, too", FORM.key("import"), "verified_user", _permit, names, help)
 
 
@@ -98,5 +98,5 @@ def import_words(names: list[str]) -> str:
     """What Start would do, in place of the estimate."""
     return (
         f"Start imports {escaped(', '.join(names))}, which **runs that code**, in a process of its own. Whether the networks "
-        "fit, and how long it takes, is not known before."
+        "fit, and how long the fusion takes, is not known before."
     )

@@ -161,7 +161,7 @@ def _network_words(picks: Picks, training: Any, entries: list[runs.Entry]) -> li
     measured = [(letter(index), accuracies.words(picks, name, entries)) for index, name in enumerate(ready)]
     each = [f"{network} gets {accuracy}" for network, accuracy in measured if accuracy]
     return [
-        "These networks are trained already: only the fusion is left to do.",
+        "These networks are trained already, so only the fusion is left.",
         *([f"{listing(each)}."] if each else []),
     ]
 
@@ -184,7 +184,7 @@ def _checkpoint_words(index: int, name: str, picks: Picks, entries: list[runs.En
     if checkpoint.counts:
         words.append(f"trained on {sum(count > 0 for count in checkpoint.counts)} of {len(checkpoint.counts)} classes")
     if checkpoint.weights:
-        words.append(f"its weights under {checkpoint.weights}, of several")
+        words.append(f"weights under {checkpoint.weights}, one of several")
     if not picks.code and (accuracy := accuracies.words(picks, name, entries)):
         words.append(accuracy)
     elif checkpoint.accuracy is not None:
@@ -226,11 +226,11 @@ def _estimate_words(estimate: Any, config: Any, trains: bool) -> str:
         f"about {size(estimate.disk)} on disk."
     )
     if _crowding() >= BUSY:
-        words += " This machine is busy with other work, so it may well take the longer time."
+        words += " This machine is busy with other work, so expect the longer time."
     if not estimate.whole:
         words += (
-            f" How long {config.method} itself takes comes on top, and is not known before its first run on this machine; "
-            "for small networks it is seconds."
+            f" {config.method} itself takes additional time, which is not known before its first run on this machine. For small "
+            "networks it is seconds."
         )
     return words
 

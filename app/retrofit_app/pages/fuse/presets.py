@@ -40,8 +40,8 @@ PRESETS: dict[str, Preset] = {
     ),
     "twins": Preset(
         "Permuted twins",
-        "One network, and the same network with its neurons in another order. Plain averaging ruins them; fusion must "
-        "find the order and lose nothing.",
+        "A network, and the same network with its neurons in another order. Plain averaging ruins them; fusion must find the "
+        "order and lose nothing.",
         Picks(split="twins", method="HF-Linear", importance="uniform"),
     ),
     "widths": Preset(
@@ -52,7 +52,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "compress": Preset(
         "Compress one network",
-        "One network of double width, fused with nobody: its neurons are clustered into a network of normal width.",
+        "A single network of double width, whose neurons are clustered into a network of normal width.",
         Picks(parents=1, split="full", widths=("2",), fused="1"),
     ),
     "own": Preset(

@@ -5,7 +5,7 @@ from pathlib import PurePath
 
 import streamlit as st
 
-from retrofit_app import figures, runs
+from retrofit_app import figures, runs, widgets
 from retrofit_app.figures import escaped
 from retrofit_app.figures.sheets import sheets
 from retrofit_app.models import samples, sources
@@ -21,7 +21,12 @@ def seen(entry: runs.Entry, palette: figures.Palette) -> Callable[[], None]:
     """
     counts = runs.class_counts(entry)
     if not counts or not entry.metrics.get("classes"):
-        st.caption("Which images each network saw was not recorded.")
+        st.caption("It is not recorded which images each network saw.")
+        return _nothing
+    if not entry.config.get("splits"):  # the checkpoints say of which classes, but not which images
+        st.markdown("**What each network saw**")
+        words = widgets.split(counts, entry.metrics["classes"])
+        st.caption(f"{escaped(words)} So say the checkpoints; they do not name the images.")
         return _nothing
     st.markdown("**What each network saw**")
     slot, data = st.empty(), entry.config["data"]

@@ -41,7 +41,13 @@ def _open_started(start: Callable[[], Path]) -> None:
         folder = start()
     except runs.Busy as busy:
         st.warning(f"Not started: {escaped(busy)}")
-        st.button("Show that run", key="show-other", on_click=_show, args=(busy.run,), help="It has to end first.")
+        st.button(
+            "Show that run",
+            key="show-other",
+            on_click=_show,
+            args=(busy.run,),
+            help="It has to end before another one starts.",
+        )
         return
     except ValueError as error:
         st.error(f"Not started: {escaped(error)}")

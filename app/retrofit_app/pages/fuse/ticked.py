@@ -63,7 +63,7 @@ def finding(ticks: Sequence[runs.Entry]) -> str:
     best, least = _best(ticks), _least(ticks)
     measured = [entry for entry in ticks if entry.accuracy is not None]
     if len({entry.config.get("data") for entry in ticks}) > 1:
-        return "They were measured on different data sets, so their accuracies do not compare."
+        return "They were measured on different data sets, so their accuracies cannot be compared."
     if best is None or len(measured) < 2:
         return "Too few of them were measured to compare their accuracies."
     others = [entry for entry in measured if entry is not best]
@@ -73,7 +73,7 @@ def finding(ticks: Sequence[runs.Entry]) -> str:
     if not close:
         return f"{best.name} is clearly the best, with {figures.percent(best.accuracy or 0)}."
     if len(close) == len(others):
-        return f"No clear difference: {best.name} is ahead by no more than chance explains."
+        return f"No clear difference: {best.name} is ahead, but that may be chance."
     return f"{best.name} is ahead, but not clearly better than {figures.listing(close)}."
 
 
@@ -81,7 +81,7 @@ def _distance(entry: runs.Entry, best: runs.Entry, images: int) -> str:
     if entry is best:
         return "the best"
     lost = figures.difference(entry.accuracy or 0, best.accuracy or 0, images)
-    return f"{lost.words}, {'clear' if lost.clear else 'within chance'}"
+    return f"{lost.words}, {'clear' if lost.clear else 'may be chance'}"
 
 
 def _best(ticks: Sequence[runs.Entry]) -> runs.Entry | None:

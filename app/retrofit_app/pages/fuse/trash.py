@@ -9,7 +9,7 @@ from retrofit_app.address import session
 from retrofit_app.figures import escaped, listing
 from retrofit_app.shell import picker
 
-DELETED, PROBLEMS = "deleted", "trash-problems"  # what the session remembers
+PROBLEMS = "trash-problems"  # what the session remembers
 
 
 def delete(names: Sequence[str]) -> list[str]:
@@ -29,15 +29,13 @@ def delete(names: Sequence[str]) -> list[str]:
         gone.append(name)
         picker.leave_run(name)
     session.remember(PROBLEMS, problems)
-    if gone:
-        session.remember(DELETED, gone)
     return gone
 
 
 def restore() -> None:
     """Bring back what was deleted last. For callbacks."""
     problems = []
-    for name in session.forget(DELETED) or []:
+    for name in runs.deleted():
         try:
             runs.restore(runs.runs_folder() / name)
         except ValueError as error:
@@ -49,7 +47,7 @@ def undo() -> None:
     """What could not be done, and the way back from what was."""
     for problem in session.forget(PROBLEMS) or []:
         st.error(escaped(problem))
-    names = session.recall(DELETED)
+    names = runs.deleted()
     if not names:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -60,5 +58,5 @@ def undo() -> None:
             key="undo",
             icon=":material/undo:",
             on_click=restore,
-            help="Brings back what was deleted, as it was. Deleting again makes it final.",
+            help="Brings it back as it was. When you delete again, this deletion becomes final.",
         )

@@ -32,8 +32,8 @@ def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
     chosen = TUNINGS.chosen(entry, every, TUNING.one(TUNINGS.named(entry, every)))
     if chosen is None:
         st.markdown(
-            "The network above was made without any training. Trained on for some epochs on all training images, it may get "
-            "better still: the paper fine-tunes for 200 epochs, and starts the learning rate afresh after 10, 30, 70 and 150."
+            "Fusion trains nothing, so a few epochs on all training images may improve the network. The paper fine-tunes for 200 "
+            "epochs, and restarts the learning rate after 10, 30, 70 and 150."
         )
     else:
         one(entry, palette, chosen, every)
@@ -42,14 +42,14 @@ def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
 
 def one(entry: runs.Entry, palette: figures.Palette, chosen: Work, every: Sequence[Work]) -> None:
     """A fine-tuning, finished, going on, or stopped."""
-    works.chooser(TUNINGS, every, title, "Those of this run, the newest first.")
+    works.chooser(TUNINGS, every, title, "All fine-tunings of this run, the newest first.")
     if chosen.going:
         watch(str(chosen.folder), palette is figures.DARK)
         return
     if chosen.state == "done":
         st.markdown(finding(entry, chosen))
     else:
-        part, resumes = "the finished epochs are kept", "Takes it up after the last kept epoch."
+        part, resumes = "the finished epochs are kept", "Goes on after the last kept epoch."
         works.stopped(TUNINGS, entry, chosen, every, part=part, resumes=resumes)
     if chosen.has_content:
         widgets.chart(
@@ -103,10 +103,10 @@ def finding(entry: runs.Entry, work: Work) -> str:
     best, epochs = history[-1]["best"], work.settings["epochs"]
     if not best:
         return (
-            f"**No epoch of {epochs} was better than the start** on the held-out images, so the network stays as it was. A "
-            "lower learning rate may help."
+            f"**None of the {epochs} epochs was better than the start** on the held-out images, so the network stays as it was. "
+            "A lower learning rate may help."
         )
-    trained = f"Trained on for {epochs} epoch{'' if epochs == 1 else 's'}, of which epoch {best} is kept"
+    trained = f"Fine-tuned for {epochs} epoch{'' if epochs == 1 else 's'}, of which epoch {best} is kept"
     if not metrics:
         return f"{trained}. There are no test images to measure it on."
     samples = metrics["samples"]
@@ -132,9 +132,9 @@ def images_words(entry: runs.Entry, work: Work) -> str:
     curve = followups.curve(work)
     seen = "the network" if len(entry.config["models"]) == 1 else "the networks that were fused"
     return (
-        f"Measured on {curve['held_out']:,} training images that this fine-tuning holds out (it trains on the other "
-        f"{curve['trained']:,}). They decide which epoch is kept, and {seen} may have been trained on them: compare networks "
-        "by the test images."
+        f"Measured on {curve['held_out']:,} training images that this fine-tuning holds out; it trains on the other "
+        f"{curve['trained']:,}. The held-out images decide which epoch is kept, and {seen} may have been trained on them, so "
+        "compare networks on the test images."
     )
 
 
@@ -151,7 +151,7 @@ def table(entry: runs.Entry, every: Sequence[Work]) -> None:
     """All fine-tunings of the run beside each other."""
     rows = [row for row in map(_row, every) if row]
     number = st.column_config.NumberColumn
-    st.markdown("**All of this run**")
+    st.markdown("**All fine-tunings of this run**")
     st.dataframe(
         pd.DataFrame(rows),
         hide_index=True,
@@ -164,7 +164,7 @@ def table(entry: runs.Entry, every: Sequence[Work]) -> None:
             "precision": st.column_config.TextColumn("precision", width=80),
             "seed": number("seed", width=56),
             "state": st.column_config.TextColumn("state", width=84),
-            "kept epoch": number("kept epoch", width=88, help="0: no epoch was better than the start."),
+            "kept epoch": number("kept epoch", width=88, help="0 means that no epoch was better than the start."),
             "held-out %": number(
                 "held-out %", format="%.1f", width=88, help="Of the kept epoch, on held-out training images."
             ),

@@ -23,11 +23,11 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 MOST_EPOCHS, MOST_SEED, LEAST_RATE = 1000, 9999, 1e-6
 #: What the form says of each field.
 HELP = {
-    "tune_epochs": "Passes over the training images. The learning rate falls to nearly nothing until epoch 10, 30, 70 and "
-    "150, and starts afresh after each: these are good numbers. The paper takes 200.",
-    "tune_rate": "The highest one, after each restart. The paper's is 0.0003 (0.00001 for Tiny-ImageNet).",
-    "tune_precision": "Of products. auto takes bfloat16 where this machine gains by it, else float32; weights are float32 "
-    "always.",
+    "tune_epochs": "Passes over the training images. The learning rate falls to nearly 0 by epoch 10, 30, 70 and 150 and then "
+    "restarts, so these are good numbers of epochs. The paper takes 200.",
+    "tune_rate": "The highest learning rate, after each restart. The paper's is 0.0003 (0.00001 for Tiny-ImageNet).",
+    "tune_precision": "Precision of products. auto takes bfloat16 where that is faster on this machine, and float32 elsewhere. "
+    "Weights are always float32.",
     "tune_seed": "Decides which images are held out, their order and their augmentation. Same seed, same network.",
 }
 
@@ -97,7 +97,7 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
         return
     st.markdown(words)
     with st.container(horizontal=True, vertical_alignment="center"):
-        works.start_or_show(TUNINGS, entry, config, busy, "It is done already.", "secondary")
+        works.start_or_show(TUNINGS, entry, config, busy, "This is done already.", "secondary")
         st.caption("Or on the command line, in the folder where the run lies:")
     st.code(config.command(works.record_of(entry)), language="bash", wrap_lines=True)
 
@@ -117,10 +117,10 @@ def cost(entry: runs.Entry, config: Any) -> str:
         seconds = finetuning_seconds(plan, entry.config.get("device") or "auto")
         takes = f"about **{duration(seconds)}** on this machine as it is now"
     except ValueError:
-        takes = "how long it takes is known once it has begun"
+        takes = "how long it takes is known once it runs"
     return (
-        f"On **all {len(plan.images):,} training images** of {escaped(plan.images.name)}, whoever saw them before: "
-        f"{len(plan.images) - held_out:,} to train on and {held_out:,} held out, which decide which epoch is kept; {takes}."
+        f"On **all {len(plan.images):,} training images** of {escaped(plan.images.name)}, whichever network saw them: it trains "
+        f"on {len(plan.images) - held_out:,}, and {held_out:,} held-out images decide which epoch is kept; {takes}."
     )
 
 

@@ -19,7 +19,7 @@ from . import going, starting
 def panel(entry: runs.Entry) -> None:
     """Everything of such a run; the shipped example is one click away."""
     active = entry.active
-    st.title("Your fusion is going on" if active else "Your fusion stopped before its end", anchor=False)
+    st.title("Your fusion is in progress" if active else "Your fusion stopped before its end", anchor=False)
     st.markdown(escaped(runs.details(entry)))
     if active:
         watch(str(entry.folder))
@@ -38,7 +38,7 @@ def stopped(entry: runs.Entry) -> None:
             icon=":material/resume:",
             type="primary",
             key="resume",
-            help="Takes up the run after its last finished level or training epoch.",
+            help="Continues the run after its last finished level or training epoch.",
         ):
             resume(entry)
         st.button(
@@ -50,7 +50,10 @@ def stopped(entry: runs.Entry) -> None:
         )
     level_table(entry.folder, progress.follow(entry.folder, progress.Progress()))
     if entry.state != "cancelled":
-        works.last_lines(entry.folder, "They can go into a report as they are: this machine's folders are left out.")
+        works.last_lines(
+            entry.folder,
+            "You can put them into a report as they are: the names of this machine's folders are left out.",
+        )
 
 
 def resume(entry: runs.Entry) -> None:
@@ -77,7 +80,7 @@ def watch(folder: str) -> None:
         session.forget(f"progress:{folder}")
         st.rerun()
     followed, share, words = going.standing(entry)
-    stops = "Stops after the current step, and within a minute at the latest. What is finished is kept; you can go on later."
+    stops = "Stops after the current step, within a minute at the latest. Finished levels are kept, and you can go on later."
     works.progress(entry.folder, share, words, stops, "cancel", "run")
     training_table(followed)
     level_table(entry.folder, followed)
@@ -99,9 +102,9 @@ def training_table(followed: progress.Progress) -> None:
         alt="Epochs and training loss of each network.",
         column_config={
             "network": st.column_config.TextColumn("network", width=80),
-            "epochs": st.column_config.NumberColumn("epochs", width=80, help="Epochs that are done."),
+            "epochs": st.column_config.NumberColumn("epochs", width=80, help="Finished epochs."),
             "loss": st.column_config.TextColumn(
-                "loss", width=90, alignment="right", help="Of the last epoch, on the training images."
+                "loss", width=90, alignment="right", help="Loss of the last epoch, on the training images."
             ),
             "course": st.column_config.LineChartColumn("loss over the epochs", y_min=0),
         },
@@ -133,14 +136,14 @@ def level_table(folder: Path, followed: progress.Progress) -> None:
         alt="Levels with their errors as they are finished.",
         column_config={
             "level": st.column_config.TextColumn("level", pinned=True),
-            "neurons": st.column_config.TextColumn("neurons", help="Of each network → of the fused level."),
+            "neurons": st.column_config.TextColumn("neurons", help="Width of each network → width of the fused level."),
             "grouping": st.column_config.TextColumn(
                 "grouping %",
                 alignment="right",
                 help="Grouping error, in per cent of the neurons' importance-weighted energy.",
             ),
             "approximation": st.column_config.TextColumn(
-                "approx. %", alignment="right", help="Approximation error, likewise."
+                "approx. %", alignment="right", help="Approximation error, in the same unit."
             ),
             "course": st.column_config.LineChartColumn("loss over the epochs", y_min=0),
             "seconds": st.column_config.TextColumn("seconds", alignment="right"),

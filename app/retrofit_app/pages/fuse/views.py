@@ -38,7 +38,7 @@ def bar(view: str) -> None:
             required=True,
             format_func=VIEWS.__getitem__,
             label_visibility="collapsed",
-            help="The run that is open, the form of a new one, or the list of all.",
+            help="Shows the open run, the form of a new one, or the list of all runs.",
         )
         if view != "new":
             st.button(
@@ -47,5 +47,5 @@ def bar(view: str) -> None:
                 icon=":material/add:",
                 type="primary",
                 on_click=lambda: VIEW.change(view="new"),
-                help="Fuse networks of your choice: shipped ones, newly trained ones, or your own.",
+                help="Fuses networks of your choice: shipped ones, newly trained ones, or your own.",
             )

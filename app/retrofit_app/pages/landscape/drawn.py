@@ -61,16 +61,16 @@ def landscape(
     for column, kind in zip(columns, KINDS, strict=True):
         with column:
             if look.relief and survey.finished.all():
-                relief(entry, palette, survey, kind, scale)
+                relief(entry, palette, survey, kind, scale, paths[int(look.path)])
             else:
                 plane(entry, palette, survey, kind, scale, paths[int(look.path)], point)
     if point is not None:
         clicked(survey, point)
     st.caption(
         escaped(caption(survey)) + " Both axes count in distances between weights.",
-        help="Every point of the plane is a mixture of the three networks. A mark's number is the loss or accuracy of that "
-        "network itself, with the BatchNorm statistics that it holds. Between the points of the grid the picture is "
-        "interpolated. A click on the plane picks a point and the line next to it.",
+        help="Every point of the plane is a mixture of the three networks. The number at a mark is the network's own loss or "
+        "accuracy, with its own BatchNorm statistics. Between the points of the grid the picture is interpolated. Click the "
+        "plane to pick a point and the line next to it.",
     )
     left, right = st.columns(2, gap="large")
     with left:
@@ -86,8 +86,8 @@ def other_images(entry: runs.Entry, survey: Any) -> str:
     if known is None or (facts["split"] == "test" and facts["images"] >= known["samples"]):
         return ""
     return (
-        f"All numbers here are of {facts['images']:,} images ({facts['split']}); on all {known['samples']:,} test images, as on "
-        f"Fuse, the average has {percent(known['accuracy'])}."
+        f"All numbers here are measured on {facts['images']:,} images ({facts['split']}); on all {known['samples']:,} test "
+        f"images, as on Fuse, the average has {percent(known['accuracy'])}."
     )
 
 
@@ -112,7 +112,7 @@ def controls(
             **LANDSCAPE.control("path"),
             required=True,
             format_func=lambda index: " – ".join(map(short, paths[int(index)])),
-            help="The straight line whose losses stand below. A click on the plane chooses the line next to it.",
+            help="The straight line whose losses are drawn below. A click on the plane chooses the line next to it.",
         )
         st.selectbox(
             "Colours",
@@ -120,21 +120,20 @@ def controls(
             **LANDSCAPE.control("scale"),
             width=250,
             format_func=readings.scale_words,
-            help="As in the paper: losses from 0 to 4.6 and accuracies from 0 to 100 %, the same for every run. Those of "
-            "another run: its colours, and a frame in which both landscapes have the same size. Above the top of the scale "
-            "the loss is hatched.",
+            help="The paper's scale has losses from 0 to 4.6 and accuracies from 0 to 100 %, the same for every run. With the "
+            "scale of another run, both landscapes have the same colours and the same size. Losses above the scale are hatched.",
         )
         st.toggle(
             "Relief",
             **LANDSCAPE.control("relief"),
-            help="Both planes in space, to be turned by hand: height is the loss or the accuracy. Where the loss is above the "
-            "top of the scale, the relief is cut off flat and grey.",
+            help="Shows both planes in space; drag to turn them. Height is the loss or the accuracy. Where the loss is above the "
+            "scale, the relief is cut off flat and grey.",
         )
         if look.scale == parameters.OWN:
-            st.badge("own scale: elsewhere colours mean other numbers", icon=":material/palette:", color="orange")
+            st.badge("own scale: other landscapes have other colours", icon=":material/palette:", color="orange")
         if look.scale != parameters.PAPER:
             st.button(
-                "Clip at 4.6, as the paper",
+                "Clip at 4.6, as in the paper",
                 key="go-as-paper",
                 on_click=LANDSCAPE.change,
                 kwargs={"scale": parameters.PAPER},
@@ -172,11 +171,11 @@ def plane(
     )
 
 
-def relief(entry: runs.Entry, palette: Palette, survey: Any, kind: str, scale: Scale) -> None:
+def relief(entry: runs.Entry, palette: Palette, survey: Any, kind: str, scale: Scale, path: tuple[str, str]) -> None:
     """One of the two pictures in space."""
     widgets.chart(
         f"landscape-{kind}-relief",
-        lambda colours: landscape_surface(survey, kind, colours, scale),
+        lambda colours: landscape_surface(survey, kind, colours, scale, path=path),
         palette,
         lambda: readings.grid_table(survey),
         entry,
@@ -200,7 +199,7 @@ def clicked(survey: Any, point: tuple[int, int]) -> None:
             type="tertiary",
             on_click=LANDSCAPE.change,
             kwargs={"point": ""},
-            help="Takes the ring off the pictures.",
+            help="Removes the ring from the pictures.",
         )
 
 
@@ -211,7 +210,7 @@ def line(entry: runs.Entry, palette: Palette, survey: Any, index: int) -> None:
     heading = f"**From {escaped(short(first))} to {escaped(short(last))} in a straight line**"
     if path is None:
         st.markdown(heading)
-        widgets.why("This line is not measured yet: lines come after the grid.")
+        widgets.why("This line is not measured yet. Lines come after the grid.")
         return
     widgets.chart(
         "landscape-line",
@@ -240,27 +239,27 @@ def flatness(entry: runs.Entry, survey: Any) -> None:
         alt="Loss, accuracy, distance off the plane and rise of the loss around each network.",
         column_config={
             "network": st.column_config.TextColumn("network", pinned=True, width=88),
-            "loss": number("loss", format="%.3f", width=54, help="Of the network itself."),
+            "loss": number("loss", format="%.3f", width=54, help="The network's own loss."),
             "accuracy %": number("accuracy %", format="%.1f", width=76),
             "off the plane": number(
                 "off plane",
                 format="%.2f",
                 width=70,
-                help="Distance between its weights and the plane; 0: it lies on it.",
+                help="Distance between its weights and the plane; 0 if it lies on the plane.",
             ),
             "mean rise": number(
-                "mean rise", format="%.3f", width=72, help="Of the loss, in all directions that were tried."
+                "mean rise", format="%.3f", width=72, help="Rise of the loss, over all directions that were tried."
             ),
             "largest rise": number("most", format="%.3f", width=56, help="The rise in the steepest direction."),
         },
     )
     if not survey.rises:
-        st.caption("Flatness is measured last, and it is not measured yet.")
+        st.caption("Flatness is measured last, and is not there yet.")
         return
     rises = sorted(survey.rises, key=lambda rise: rise.mean)
     st.caption(
         f"Rise of the loss at a distance of {loss_words(survey.facts['radius'])} in the plane's directions: least around "
         f"{escaped(short(rises[0].name))} ({loss_words(rises[0].mean)} on average), most around "
-        f"{escaped(short(rises[-1].name))} ({loss_words(rises[-1].mean)}). Flat is not good: a network that knows nothing is "
-        f"the flattest of all. {escaped(SCALING)}"
+        f"{escaped(short(rises[-1].name))} ({loss_words(rises[-1].mean)}). Flat alone is not good: a network that knows "
+        f"nothing is the flattest of all. {escaped(SCALING)}"
     )

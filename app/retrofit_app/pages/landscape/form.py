@@ -40,7 +40,7 @@ def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
             return
         if len(names) < 3 and not align:
             LANDSCAPE.declare(LandscapeForm)
-            st.info(f"A plane goes through three networks, and this run has {len(names)}.", icon=":material/info:")
+            st.info(f"A plane needs three networks, and this run has {len(names)}.", icon=":material/info:")
             return
         asked = parameters.asked(names)
         ask(names, tunings)
@@ -91,7 +91,7 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
     """What it takes, or why it cannot be; Start."""
     try:
         if len(set(config.through)) < 3:
-            raise ValueError("a plane goes through three different networks. Choose another one.")
+            raise ValueError("a plane needs three different networks. Choose another one.")
         estimate = readings.estimate(entry, config)
     except ValueError as error:
         st.warning(f"This cannot be measured: {escaped(error)}", icon=":material/block:")
@@ -103,6 +103,6 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
         f"**{duration(estimate.seconds)}** on this machine as it is now{alignment}."
     )
     with st.container(horizontal=True, vertical_alignment="center"):
-        works.start_or_show(LANDSCAPES, entry, config, busy, "It is measured already.", "primary")
+        works.start_or_show(LANDSCAPES, entry, config, busy, "This landscape is measured already.", "primary")
         st.caption(f"Or on the command line, in the folder where the run lies.{taking.where(entry)}")
     st.code(taking.command_of(entry, config.to_json()), language="bash", wrap_lines=True)

@@ -43,13 +43,15 @@ def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing, like
         ratio = widgets.enlarged()
         bar(entry, paths)
         with st.container(key="facts"):
-            st.markdown(f"**{escaped(headline(survey))}**" if survey.paths else "Not measured to its end.")
+            st.markdown(f"**{escaped(headline(survey))}**" if survey.paths else "This landscape is not complete.")
         for column, kind in zip(st.columns(2, gap="small"), KINDS, strict=True):
             with column:
 
                 def draw(colours: Palette, kind: str = kind) -> Picture:
                     if look.relief and survey.finished.all():
-                        picture = landscape_surface(survey, kind, colours, scale, ratio=LECTURE * ratio)
+                        picture = landscape_surface(
+                            survey, kind, colours, scale, path=paths[int(look.path)], ratio=LECTURE * ratio
+                        )
                     else:
                         picture = landscape_plane(survey, kind, colours, scale, path=paths[int(look.path)])
                     return figures.enlarged(picture, round(HEIGHT * ratio), ratio)
@@ -84,7 +86,7 @@ def bar(entry: runs.Entry, paths: list[tuple[str, str]]) -> None:
             required=True,
             format_func=lambda index: " – ".join(map(short, paths[int(index)])),
             label_visibility="collapsed",
-            help="The dashed line on both planes.",
+            help="The line on both planes.",
         )
         st.button(
             "Leave · L" if keys else "Leave",

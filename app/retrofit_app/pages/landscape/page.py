@@ -24,12 +24,10 @@ def page() -> None:
     with st.container(key="heading"):
         st.title("What lies between the networks?", anchor=False)
     if entry.state != "done":
-        widgets.why(
-            "This run is not finished, so there is no fused network between whose parents one could look. Choose another run "
-            "on the left."
-        )
+        widgets.why("This run is not finished, so it has no fused network yet. Choose another run on the left.")
         return
-    lecture.way_in()
+    if any(work.has_content for work in LANDSCAPES.of(entry)):
+        lecture.way_in()
     body(entry, palette)
 
 
@@ -45,11 +43,13 @@ def body(entry: runs.Entry, palette: Palette) -> None:
         LANDSCAPE.declare(Among, LandscapeForm)
         lecture.lecture(entry, palette, chosen, look, likes)
         return
+    if look.lecture:
+        st.info("The lecture mode begins when a landscape is measured.", icon=":material/info:")
     if chosen is None:
         st.markdown(
-            "On the plane through three networks of this run every point is a network, too: a mixture of the three. Its loss "
-            "and accuracy show whether one can walk from one network to the other without leaving the valley, and where "
-            "between the parents the fused network lies. **No landscape of this run is measured yet.**"
+            "Every point of the plane through three networks of this run is a network, too: a mixture of the three. Loss and "
+            "accuracy show whether a barrier lies between the networks, and where the fused network lies between its parents. "
+            "**No landscape of this run is measured yet.**"
         )
     elif chosen.going:
         watch(str(chosen.folder), palette is DARK)
@@ -69,8 +69,8 @@ def finished(
 ) -> None:
     """A landscape at which nobody works: its pictures, or why there are none."""
     if chosen.state != "done":
-        part = "what was measured is kept and shown"
-        resumes = "Measures what is missing; no point that is there is measured again."
+        part = "the measured points are kept and shown"
+        resumes = "Measures the missing points only."
         works.stopped(LANDSCAPES, entry, chosen, every, part=part, resumes=resumes)
     if not chosen.has_content:
         chooser(every)
@@ -83,7 +83,7 @@ def finished(
 
 def chooser(every: Sequence[Work]) -> None:
     """The list of the run's landscapes, where there are several."""
-    works.chooser(LANDSCAPES, every, title, "Those that were measured of this run, the newest first.")
+    works.chooser(LANDSCAPES, every, title, "All landscapes of this run, the newest first.")
 
 
 def title(work: Work) -> str:
@@ -104,7 +104,7 @@ def watch(folder: str, dark: bool) -> None:
         st.rerun()
     survey = readings.survey_of(work) if work.has_content else None
     share, words = progress(survey)
-    stops = "Stops after the current point. What is measured is kept and shown."
+    stops = "Stops after the current point. The measured points are kept and shown."
     works.progress(work.folder, share, words, stops, "cancel-landscape")
     if survey is not None and survey.markers:
         pictures(survey, DARK if dark else LIGHT)

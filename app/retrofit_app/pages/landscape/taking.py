@@ -39,11 +39,11 @@ def everything(entry: runs.Entry, work: Work) -> None:
                 on_click="ignore",
                 icon=":material/download:",
                 key=f"take-{name}",
-                help="As `retrofit landscape --out` writes it: networks, grid, lines"
-                + ("." if name.endswith("csv") else ", flatness and how it was measured."),
+                help="As `retrofit landscape --out` writes it: networks, grid and lines"
+                + ("." if name.endswith("csv") else ", flatness and how they were measured."),
             )
         with st.expander("Copy as command or Python", icon=":material/content_copy:"):
-            st.caption("Start them in the folder where the run lies. Same settings, same numbers." + where(entry))
+            st.caption("Start them in the folder of the run. The same settings give the same numbers." + where(entry))
             command, python = st.tabs(["Command", "Python"])
             command.code(command_of(entry, work.settings), language="bash", wrap_lines=True)
             python.code(python_of(entry, work), language="python", wrap_lines=True)
@@ -55,9 +55,9 @@ def the_papers() -> None:
     """How the paper's figure is made."""
     st.markdown("**The paper’s figure**")
     st.markdown(
-        "It shows vision transformers of a non-IID split of CIFAR-10 and KF-Gradient with DeepLIFT, the loss clipped at 4.6. The "
-        "first line trains, fuses and measures that at a scale for two cores (`--scale paper`: at the paper’s), the second "
-        "prints losses, rises and barriers."
+        "It shows vision transformers, trained on a non-IID split of CIFAR-10 and fused by KF-Gradient with DeepLIFT; the loss "
+        "is clipped at 4.6. The first line trains, fuses and measures at a scale for two cores (`--scale paper` for the "
+        "paper’s), the second prints losses, rises and barriers."
     )
     st.code("retrofit reproduce landscape --scale small\nretrofit report landscape", language="bash", wrap_lines=True)
     st.caption("The colours “loss 0 to 4.6, as in the paper” above draw this run in the same way.")
@@ -67,7 +67,7 @@ def where(entry: runs.Entry) -> str:
     """What has to be done first for a shipped run, whose record lies with the program."""
     if not entry.shipped:
         return ""
-    return " First make the record: its own command stands on the pages Fuse and Levels (Copy the shown run)."
+    return " First make the record: its command is on the pages Fuse and Levels (Copy the shown run)."
 
 
 def command_of(entry: runs.Entry, settings: Mapping[str, Any]) -> str:

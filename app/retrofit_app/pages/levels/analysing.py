@@ -15,8 +15,8 @@ def panel(entry: runs.Entry) -> None:
     """Start the analysis, watch it, or say how it ended."""
     if not methods.goes_level_by_level(entry):
         widgets.why(
-            f"{entry.config['method']} aligns neurons and fits no level, so there is no analysis of it: other scores' "
-            "groupings, accuracies after each level and targets belong to HF and KF methods."
+            f"{entry.config['method']} aligns neurons and fits no level, so it has no analysis. Only HF and KF methods have "
+            "other scores' groupings, accuracies after each level, and targets."
         )
         return
     with st.container(border=True):
@@ -65,5 +65,5 @@ def watch(folder: str) -> None:
     path = Path(folder)
     if not runs.read_entry(path).analysing:
         st.rerun()
-    stops = "Stops after the current step, and within a minute at the latest. The run stays as it is."
+    stops = "Stops after the current step, within a minute at the latest. The run stays as it is."
     works.progress(path, *progress.of_analysis(path), stops, "cancel-analysis", "analysis")

@@ -27,7 +27,7 @@ def panel(view: View) -> None:
     group = int(view.look.neuron)
     controls(run)
     more = max(int(run.counts[group]) - MOST, 0)
-    st.markdown(members_words(run, group) + (f" The {MOST} most important ones have a row each." if more else ""))
+    st.markdown(members_words(run, group) + (f" The {MOST} most important ones are shown." if more else ""))
     if not may_open(view):
         return
     try:
@@ -39,9 +39,9 @@ def panel(view: View) -> None:
     st.html(exciting(rows, view.palette))
     part = f"{len(seen.rows):,} of the {seen.of:,}" if len(seen.rows) < seen.of else f"all {seen.of:,}"
     st.caption(
-        f"Looked at: {part} {escaped(seen.split)} images{', as many of each class' if len(seen.rows) < seen.of else ''}. The "
-        "number is the neuron's output before the activation function, of a convolution the largest over all positions; the "
-        "bar says how far up its own range that is, and the word below what the image shows."
+        f"Out of {part} {escaped(seen.split)} images{', as many of each class' if len(seen.rows) < seen.of else ''}. The number "
+        "is the neuron's output before the activation function (for a convolution, the largest over all positions). The bar "
+        "shows where it lies in the neuron's own range, and the word below names the class of the image."
     )
 
 
@@ -78,14 +78,14 @@ def controls(run: Neurons) -> None:
             format_func=lambda neuron: (
                 f"{neuron} · {run.counts[int(neuron)]} member{'' if run.counts[int(neuron)] == 1 else 's'}"
             ),
-            help="Each group of the run becomes one neuron of the fused network. The largest come first. Picking neurons of one "
-            "group in the pictures chooses that group, too.",
+            help="Each group of the run becomes one neuron of the fused network. The largest groups come first. To choose "
+            "another group, you can also pick neurons of it in the pictures.",
         )
         st.toggle(
             "The fused neuron's images for all",
             **LEVELS.control("same_images"),
-            help="On: the images of the fused neuron are the columns, and each row says how active a member is on those. Off: "
-            "every neuron has its own.",
+            help="On: every row shows the fused neuron's images, with the activity of each member on them. Off: every neuron has "
+            "its own images.",
         )
 
 
