@@ -55,7 +55,7 @@ def may_open(view: View) -> bool:
         key="levels-open-data",
         icon=":material/lock_open:",
         on_click=lambda: session.remember(OPENED, session.recall(OPENED, frozenset()) | {data}),
-        help="This data set lies outside your runs and data folders, and is not opened before you say so.",
+        help="This data set lies outside your runs and data folders. It stays closed until you allow it.",
     )
     return False
 
