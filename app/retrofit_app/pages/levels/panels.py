@@ -99,8 +99,9 @@ def compared(view: View) -> list[tuple[str, int]]:
 def mean_words(view: View) -> str:
     """Behind the index of the two groupings that are shown: the matrix has the mean over all seeds; empty for one seed."""
     scores = set(_scores_of(view, view.look.pair) or ())
-    rows = view.analysis.agreement if view.analysis is not None else []
-    row = next((row for row in rows if {row["first"], row["second"]} == scores), None)
+    if view.analysis is None:
+        return ""
+    row = next((row for row in view.analysis.agreement if {row["first"], row["second"]} == scores), None)
     if row is None or all(len(view.analysis.labels[score]) < 2 for score in scores):
         return ""
     return f"; {figures.number(row['mean'], 2)} on average over seeds"
