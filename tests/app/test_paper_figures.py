@@ -94,13 +94,13 @@ def test_ranks_are_those_of_the_methods_that_both_have(column):
         "KF-Linear, uniform": (4, 3),
         "OTFusion, uniform": (5, 5),
     }
-    assert picture.caption == "5 methods, rank correlation 0.97; LP moves most, by 1 place."
+    assert picture.caption == "5 methods, rank correlation 0.97; LP moves most, by 1 place. Ours: small."
 
 
 def test_the_headings_of_the_ranks_stand_over_the_names_and_not_over_each_other(column):
     notes = rank_against_rank(column, LIGHT).figure.layout.annotations
     headings = {note.text: (note.x, note.xanchor) for note in notes if note.yref == "paper"}
-    assert headings == {"paper": (0, "right"), "ours (small)": (1, "left")}
+    assert headings == {"paper": (0, "right"), "ours": (1, "left")}
     assert {(note.x, note.xanchor) for note in notes} == set(headings.values())
 
 

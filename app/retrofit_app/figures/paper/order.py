@@ -36,7 +36,7 @@ def rank_against_rank(column: Any, palette: Palette) -> Picture:
     # The headings stand over the names, not over the ends of the lines: long names leave little room between them.
     sides = [
         (0, {"xanchor": "right", "xshift": -10}, "paper"),
-        (1, {"xanchor": "left", "xshift": 10}, f"ours ({escape(column.badge)})"),
+        (1, {"xanchor": "left", "xshift": 10}, "ours"),
     ]
     for line in both:
         ours, name = line.row.startswith(OURS), escape(line.row)
@@ -69,7 +69,7 @@ def rank_against_rank(column: Any, palette: Palette) -> Picture:
         traces,
         60 + ROW * len(both),
         "Two columns of methods in the order of their accuracy, joined by lines",
-        f"{len(both)} methods{correlation}; {order}.",
+        f"{len(both)} methods{correlation}; {order}. Ours: {column.badge}.",
         margin=(widest, widest, 40, 8),
         annotations=notes,
         xaxis={"visible": False, "range": [-0.02, 1.02]},
