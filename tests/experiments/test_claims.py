@@ -260,3 +260,14 @@ def test_seeds_widen_the_interval_of_two_shares_too():
     images = np.mean([1.96**2 * 100 * (p * (1 - p) + 0.1875) for p in (0.80, 0.82, 0.84)])
     reach = math.sqrt(images + (4.303 * 2 / math.sqrt(3)) ** 2)  # 4.303: of Student's t with two degrees of freedom
     assert claim.interval == pytest.approx((7 - reach, 7 + reach), abs=2e-3) and claim.seeds == 3
+
+
+def test_parents_with_several_seeds_count_once():
+    """Two sets of parents, 20 and 40 ahead, each with three seeds that agree: two runs, not six."""
+    paper = printed(KF_Linear__uniform=85, KD=40)
+    runs = [(parents, seed) for parents in range(2) for seed in range(3)]
+    ours = {(parents, seed): result_of("KF-Linear, uniform", 60 + 20 * parents, seed) for parents, seed in runs}
+    others = {run: result_of("KD", 40, run[1]) for run in runs}
+    claim = by_name(paper, {"KF-Linear, uniform": ours, "KD": others})["KF-Linear", "KD"]
+    assert claim.ours == pytest.approx(30) and claim.seeds == 6
+    assert claim.verdict == "undecided"  # Student's t with one degree of freedom reaches 127 points to either side
