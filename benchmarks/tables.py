@@ -20,7 +20,9 @@ def main() -> None:
     if record := read("training"):
         print(training(record), "\n")
     if record := read("memory"):
-        print(memory(record))
+        print(memory(record), "\n")
+    if record := read("gpu-predicted"):
+        print(gpu(record, read("gpu-predicted-before")))
 
 
 def accuracy(records: list[dict[str, Any]]) -> str:
@@ -167,6 +169,22 @@ def memory(record: dict[str, Any]) -> str:
         f"**Memory**, KF-Linear, {record['pair']}, budget {record['budget, bytes'] / 1e6:.0f} MB: {runs}. "
         f"Ratio {record['ratio']:.2f}."
     )
+
+
+def gpu(record: dict[str, Any], before: dict[str, Any]) -> str:
+    """What fusions ask of a GPU, and asked of it before: launches, waits, copies, synchronises, predicted seconds."""
+    titles = ("launches", "host waits", "copies", "synchronises", "predicted, seconds")
+    lines = ["**A GPU**, rehearsed on a CPU (before to now)", ""]
+    lines += [f"| fusion | {' | '.join(titles)} |", "| --- |" + " --- |" * len(titles)]
+    for name, row in record["rows"].items():
+        cells = zip(_asked(before["rows"][name]), _asked(row), strict=True)
+        lines.append(f"| {name} | {' | '.join(map(' to '.join, cells))} |")
+    return "\n".join(lines)
+
+
+def _asked(row: dict[str, Any]) -> list[str]:
+    counts = (row["launches"], row["waits"], row["to device"] + row["to host"], row["synchronises"])
+    return [*(f"{count:,}" for count in counts), f"{row['predicted, seconds']:.2f}"]
 
 
 if __name__ == "__main__":
