@@ -21,7 +21,7 @@ from .application import command
 from .checks import check_checkpoints
 from .fields import READING, Shared, argument, config_of, options_of
 from .progress import progress
-from .terminal import networks_table, new_table, out, print_json, say, say_next
+from .terminal import networks_table, new_table, out, print_json, say, say_next, say_normalisation
 
 if TYPE_CHECKING:
     from ..networks.levels import Level
@@ -101,6 +101,7 @@ def evaluate_command(context: typer.Context, asked: EvaluateRequest) -> None:
     if asked.json:
         single = next(iter(measured.values())) if len(measured) == 1 else {}
         return print_json({**single, "networks": measured, "classes": list(images.classes)})
+    say_normalisation(config, asked.models, images)
     out.print(networks_table({Path(name).name: facts for name, facts in measured.items()}))
     for name, facts in measured.items():
         accuracies = ["-" if accuracy is None else f"{accuracy:.1f}" for accuracy in facts["per_class"]]

@@ -18,7 +18,17 @@ from .application import command
 from .checks import check_alone_with_resume, check_checkpoints, check_output
 from .fields import Shared, argument, config_of, options_of
 from .progress import advised, progress
-from .terminal import arch_words, networks_table, new_table, out, pixel_words, print_json, say_next, shell
+from .terminal import (
+    arch_words,
+    networks_table,
+    new_table,
+    out,
+    pixel_words,
+    print_json,
+    say_next,
+    say_normalisation,
+    shell,
+)
 
 if TYPE_CHECKING:
     from ..fusion.results import LevelReport
@@ -146,6 +156,7 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
             percents = " ".join(f"{gap:.1%}" for gap in gaps)
             out.print(f"completeness gap of parent {index}'s {config.importance} per level: {percents}")
     if networks:
+        say_normalisation(config, config.models, read_images(config, "train"))
         out.print(networks_table(networks))
     where = f", written to {asked.out}" if asked.out else ""
     out.print(f"Fused {len(config.models)} parents in {result.seconds:.1f} s{where}.")

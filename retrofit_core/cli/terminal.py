@@ -3,7 +3,8 @@
 import json
 import shlex
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -14,12 +15,28 @@ from ..runs.config import RunConfig
 from ..system.texts import option_words
 from ..training.config import TrainConfig
 
+if TYPE_CHECKING:
+    from ..data import Images
+
 out, err = Console(), Console(stderr=True)
 
 
 def say(*words: object, to: Console = out) -> None:
     """Print a sentence as it is: nothing in it is markup, and the terminal breaks its lines."""
     to.print(*words, soft_wrap=True, markup=False, highlight=False)
+
+
+def say_normalisation(config: RunConfig, models: Sequence[str | Path], images: "Images") -> None:
+    """Say how pixels are normalised where checkpoints do not state it: other pixels cost accuracy without an error."""
+    from ..networks.checkpoints import read_metadata
+
+    silent = [Path(model).name for model in models if config.mean is None and "mean" not in read_metadata(model)]
+    if silent:
+        values = "; ".join(f"{name} {', '.join(map(str, getattr(images, name)))}" for name in ("mean", "std"))
+        say(
+            f"Normalisation: {values}, of {images.name}. {', '.join(silent)} does not state its own; if it was trained with "
+            "another one, these accuracies are wrong: give --mean and --std."
+        )
 
 
 def shell(*words: object) -> str:
