@@ -6,7 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from .report import Block, Report
+from .report import Report
+from .report_parts import Block
 from .results import rounded
 
 FIELDS: tuple[str, ...] = (

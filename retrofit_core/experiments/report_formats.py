@@ -7,7 +7,8 @@ without scripts and style sheets.
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from .report import Block, Report, TableReport
+from .report import Report
+from .report_parts import Block, TableReport
 from .report_words import (
     CLAIM_HEADER,
     HEADER,

@@ -4,7 +4,8 @@ import statistics
 from collections.abc import Iterable
 
 from .claims import EASY, INFORMATIVE, Claim, Order
-from .report import Block, Line, Report, TableReport
+from .report import Report
+from .report_parts import Block, Line, TableReport
 from .rows import PARENT
 from .summary import Summary, verdicts
 

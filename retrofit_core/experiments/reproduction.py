@@ -32,8 +32,9 @@ from .cells import Table
 from .claims import Claim, Gap, gap
 from .planning import plan
 from .progress import notebook_bar
-from .report import Block, Line, TableReport, machine_words, measured_rows, table_report
+from .report import machine_words, measured_rows, table_report
 from .report_formats import HTML, MARKDOWN
+from .report_parts import Block, Line, TableReport
 from .results import Result, all_results
 from .runner import run
 from .scales import BEST_FIRST, SCALES, UNMEASURED, scale_of

@@ -7,13 +7,11 @@ what is measured there alone counts as not measured.
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from .claims import DECIDED, Claim
+from .report_parts import Block, TableReport
 from .scales import BEST_FIRST
-
-if TYPE_CHECKING:
-    from .report import Block, TableReport
 
 #: The scales that say something of accuracy, the fullest first.
 SAYING = tuple(name for name in BEST_FIRST if name != "smoke")
@@ -60,7 +58,7 @@ def verdicts(claims: Iterable[Claim]) -> tuple[int, int, int]:
     return agreed, undecided, contradicted
 
 
-def summarised(tables: Sequence["TableReport"]) -> Summary:
+def summarised(tables: Sequence[TableReport]) -> Summary:
     """The summary of whole tables, whose lines and claims without a number of ours are still there."""
     blocks = [(table.name, block) for table in tables for block in table.blocks]
     numbers = {
@@ -102,7 +100,7 @@ def summarised(tables: Sequence["TableReport"]) -> Summary:
     return Summary(len(numbers), len(claims), tuple(counts))
 
 
-def _by_badge(blocks: Sequence["Block"]) -> dict[str, list["Block"]]:
+def _by_badge(blocks: Sequence[Block]) -> dict[str, list[Block]]:
     """The blocks at scales that say something, the fullest first."""
     written: dict[str, list[Block]] = {}
     for block in sorted(

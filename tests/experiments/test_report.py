@@ -17,9 +17,10 @@ import pytest
 from retrofit_core.experiments import setting as setting_module
 from retrofit_core.experiments.bundles import Bundle, GivenParents, merged, read_bundle, write_bundle
 from retrofit_core.experiments.paper import paper_values
-from retrofit_core.experiments.report import Block, Line, Spread, all_tables, report, spread
+from retrofit_core.experiments.report import all_tables, report
 from retrofit_core.experiments.report_csv import FIELDS, spreadsheet
 from retrofit_core.experiments.report_formats import LATEX, MARKDOWN, escaped
+from retrofit_core.experiments.report_parts import Block, Line, Spread, spread
 from retrofit_core.experiments.report_words import ours_words, printed
 from retrofit_core.experiments.results import write_result
 from retrofit_core.experiments.scales import SCALES, scale_of
