@@ -384,17 +384,20 @@ def test_a_lecture_begins_at_its_size_and_has_no_frame(open_page):
     page = open_page(f"{RUN}&level={FIRST}")
     page.set_viewport_size({"width": 1920, "height": 1080})
     shown(page, FIRST)
+    page.get_by_role("button", name="Expert").click()
     help_signs = page.locator(":is(.st-key-levels-score,.st-key-levels-seed) [data-testid=stTooltipHoverTarget]")
+    help_signs.nth(1).wait_for()
     assert help_signs.count() == 2 and all(sign.is_visible() for sign in help_signs.all())
+    page.keyboard.press("Escape")
     ratio = page.evaluate(CONTRAST, ".st-key-go-previous button")  # off at the first level
-    assert page.locator(".st-key-go-previous button").is_disabled() and ratio >= 4.5
+    assert page.get_by_role("button", name="Previous").first.is_disabled() and ratio >= 4.5
     page.mouse.click(1900, 1000)
     page.evaluate(SEEN)
     press_until(page, "l", "**lecture=1**")
     page.get_by_role("button", name="Leave").wait_for()
     shown(page, FIRST)
-    heights = page.evaluate("window.seen")
-    assert heights and min(heights) > 380
+    page.wait_for_function("window.seen.length > 0")
+    assert min(page.evaluate("window.seen")) > 380
     assert page.evaluate("getComputedStyle(document.querySelector('[data-testid=stMain]')).outlineStyle") == "none"
 
 

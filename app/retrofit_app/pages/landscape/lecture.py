@@ -66,6 +66,7 @@ def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing, like
                     below="",
                     bare=True,
                 )
+        widgets.hide_unmeasured()
 
 
 def bar(entry: runs.Entry, paths: list[tuple[str, str]]) -> None:

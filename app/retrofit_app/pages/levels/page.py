@@ -55,6 +55,7 @@ def body(entry: runs.Entry, palette: Palette) -> None:
                 st.markdown(stepper.facts(entry, overview, index, lecture=True))
             network(entry, overview, palette, index, names, ratio)
             level(entry, overview, palette, index, where, ratio)
+            widgets.hide_unmeasured()
             return
         above = st.container(gap="xsmall")
 
