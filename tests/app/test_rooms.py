@@ -23,7 +23,7 @@ ROOMS = {
     "widgets": {"figures", "runs", "address", "memory"},
     "shell": {"figures", "runs", "address", "widgets", "pages"},
     "pages": {"figures", "runs", "address", "models", "widgets", "shell", "bundle", "learn"},
-    "bundle": set(),
+    "bundle": {"runs"},
 }
 WITHOUT_STREAMLIT = (
     "figures",
