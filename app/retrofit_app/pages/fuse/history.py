@@ -127,10 +127,10 @@ def table(listed: list[runs.Entry], ticks: list[str], pinned: frozenset[str]) ->
         placeholder="–",
         alt="Runs with their accuracies and settings. Ticked rows are compared below.",
         column_config={
-            "open": column.ButtonColumn("", width=74, on_click=open_one, key=OPEN),
+            "open": column.ButtonColumn("", width=72, on_click=open_one, key=OPEN),
             "pin": column.TextColumn("★", width=36, help="Pinned runs stand first."),
             "method": column.TextColumn("method", width=96),
-            "accuracy": column.NumberColumn("accuracy", format="%.1f %%", width=74, help="Of the fused network."),
+            "accuracy": column.NumberColumn("accuracy", format="%.1f %%", width=72, help="Of the fused network."),
             "±": column.NumberColumn("±", format="%.1f", width=40, help="Half the 95 % interval, in points."),
             "state": column.TextColumn("state", width=84),
             "importance": column.TextColumn("importance", width=92),
@@ -139,7 +139,7 @@ def table(listed: list[runs.Entry], ticks: list[str], pinned: frozenset[str]) ->
             "samples": column.NumberColumn("samples", width=66),
             "seed": column.NumberColumn("seed", width=46),
             "made": column.DatetimeColumn("made", format="D MMM YYYY", width=90),
-            "run": column.TextColumn("run", width=146),
+            "run": column.TextColumn("run", width=142),
         },
     )
 
