@@ -51,7 +51,7 @@ from retrofit_core.training.parents import TrainConfig, train_parents
 ROOT = Path(__file__).parents[1]
 TABLES: dict[int, tuple[Table, ...]] = {3: (NONIID,), 4: (SHARDED,), 5: (VIT,), 6: FURTHER}
 #: What `read_inputs` reads with them is all that a method may take: shares of the classes, data for scores.
-EVERYTHING: dict[str, Any] = {"head": "shares", "importance": "conductance"}
+EVERYTHING: dict[str, Any] = {"options": {"head": "shares"}, "importance": "conductance"}
 TESTS_SECONDS = 300
 #: The pairs have no common ancestor.
 WITHOUT_ANCESTOR = tuple(name for name, method in METHODS.items() if not method.takes.base)

@@ -234,7 +234,7 @@ def test_unknown_choices_name_the_known_ones(capsys):
     assert main(["fuse", "/dev/null", "--method", "kf-lineer", "--out", "x.safetensors"]) == 2
     assert "Did you mean 'KF-Linear'?" in capsys.readouterr().err
     assert main(["fuse", "/dev/null", "--toward", "infinity", "--out", "x.safetensors"]) == 2
-    assert "Use zero, parents" in capsys.readouterr().err
+    assert "It takes: zero, parents." in capsys.readouterr().err
 
 
 @each_case("name", ["", "train", "finetune", "fuse", "evaluate", "levels", "app", "learn"])
@@ -442,4 +442,4 @@ def test_fusing_without_splits_is_refused_before_a_record_is_made(tmp_path, monk
     assert main(["fuse", "/dev/null", "--record", "r"]) == 2
     assert "--fusion-from iid" in capsys.readouterr().err and not list(tmp_path.iterdir())
     shown = " ".join(retrofit("fuse", "--help", cwd=tmp_path).stdout.replace("│", " ").split())
-    assert "so without --splits say iid" in shown
+    assert "so give iid without --splits" in shown

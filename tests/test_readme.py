@@ -40,7 +40,7 @@ def test_it_counts_the_papers_claims_that_hold():
     summary = report(results_in(RESULTS), list(TABLES), [SCALES[name] for name in SAYING]).summary
     decided = summary.decided()
     informative = [claim for claim in decided if claim.group == INFORMATIVE]
-    (sentence,) = re.findall(r"^Of .* claims of the paper .*$", README.read_text(), re.MULTILINE)
+    (sentence,) = re.findall(r"^Of .* claims of the paper, .*$", README.read_text(), re.MULTILINE)
     agreed, _, contradicted = verdicts(decided)
     hard, _, against = verdicts(informative)
     counts = [len(decided), agreed, contradicted, len(informative), hard, against]

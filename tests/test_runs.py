@@ -73,7 +73,7 @@ def test_a_methods_own_options_reach_it_and_wrong_ones_are_refused_first(config,
     config = dataclasses.replace(config, method="KD", importance="uniform", options={"epochs": 2, "start": "parent0"})
     result, _ = runs.execute(config)
     assert result.config["epochs"] == 2 and result.config["student"]["start"] == "parent0"
-    with pytest.raises(ValueError, match="KD has no option 'solver'"):
+    with pytest.raises(ValueError, match="KD has no setting 'solver'"):
         runs.execute(dataclasses.replace(config, options={"solver": "exact"}))
 
 
@@ -86,10 +86,11 @@ def test_a_target_named_by_a_spec_is_fitted_to_the_data(config):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("method", "toward"), [("KF-Linear", "zero"), ("HF-Linear", "parents"), ("HF-Gradient", "zero")]
+    ("method", "options"),
+    [("KF-Linear", {"toward": "zero"}), ("HF-Linear", {"toward": "parents"}), ("HF-Gradient", None)],
 )
-def test_a_stopped_run_resumes_at_its_level_with_the_same_numbers(config, tmp_path, method, toward):
-    config = dataclasses.replace(config, method=method, options={"toward": toward})
+def test_a_stopped_run_resumes_at_its_level_with_the_same_numbers(config, tmp_path, method, options):
+    config = dataclasses.replace(config, method=method, options=options)
     whole, _ = runs.execute(config)
 
     def stop_at_level_two(event):
