@@ -16,9 +16,8 @@ PICTURES = ".retrofit-neurons .frame"
 TIP = ".retrofit-neurons .tip"
 #: Collects the heights at which cluster pictures of a lecture are seen, from now on.
 SEEN = """() => { window.seen = []; const look = () => {
-    const isSeen = !document.querySelector('.retrofit-unmeasured') && document.querySelector('.st-key-levels-level')
-        && document.querySelector('.st-key-go-page')
-    if (isSeen) document.querySelectorAll('.retrofit-neurons .frame').forEach(one => window.seen.push(one.clientHeight))
+    if (document.querySelector('.st-key-go-page'))
+        document.querySelectorAll('.retrofit-neurons .frame').forEach(one => window.seen.push(one.clientHeight))
     requestAnimationFrame(look)
 }; look() }"""
 #: The contrast of an element's lettering with the page.

@@ -199,6 +199,7 @@ def test_the_relief_is_in_the_address_and_takes_the_place_of_the_planes(record):
 def test_a_lecture_has_the_run_the_finding_and_both_planes_alone(record):
     placed(record)
     page = open_page(run="mine", path="1")
+    page.session_state["enlarged"] = 1.0  # as a browser tells it
     page.button(key="go-lecture").click().run()
     assert page.query_params["lecture"] == "1" and clean(page)
     assert len(pictures(page)) == 2 and "barrier lies between" in words(page)

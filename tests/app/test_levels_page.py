@@ -96,6 +96,7 @@ def test_a_press_counts_from_where_the_last_one_went_whatever_the_list_of_levels
 
 def test_what_a_list_shows_while_a_button_is_pressed_is_no_choice(record):
     page = open_page(run="analysed", level="features.2")
+    page.session_state["enlarged"] = 1.0  # as a browser tells it
     page.selectbox(key="levels-level").set_value("features.0")  # comes before the button's press, as a browser sends it
     page.button(key="go-lecture").click().run()
     assert page.selectbox(key="levels-level").value == page.query_params["level"] == "features.2"

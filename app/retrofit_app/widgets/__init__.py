@@ -3,5 +3,5 @@
 from .charts import chart, palette, split, why
 from .downloads import Several, csv, html, origin
 from .menu import menu
-from .window import enlarged, hide_unmeasured
+from .window import enlarged
 from .works import stop

@@ -32,22 +32,13 @@ def _component() -> Any:
     return component(NAME, html="<span></span>", js=SCRIPT)
 
 
-def hide_unmeasured() -> None:
-    """Hide the page until the browser has told; also for its end, so that the next run shows it when all of it is there."""
-    if not session.recall(KNOWN):
-        st.html("<i class='retrofit-unmeasured'></i>")
-
-
 def enlarged() -> float:
     """How often a page of 1280 x 720 fits into the window, in steps of 0.05; the page runs again where that changes.
 
-    Until the browser has told, it is 1, and what is drawn is not to be seen: it would jump.
+    It is 0 until the browser has told. Draw nothing then: what is drawn at another size would jump.
     """
     known = session.recall(KNOWN, 0.0)
     state = _component()(
         key="window", data={"shown": known}, default={"ratio": known}, on_ratio_change=lambda: None, height="content"
     )
-    if not state.ratio:
-        hide_unmeasured()
-        return 1.0
     return session.remember(KNOWN, round(float(state.ratio), 2))

@@ -40,7 +40,8 @@ def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing, like
     survey = readings.survey_of(work)
     scale, paths = readings.scale(survey, look.scale, likes), paths_of(survey)
     with st.container(gap="xsmall", key="landscape"):
-        ratio = widgets.enlarged()
+        if not (ratio := widgets.enlarged()):
+            return
         bar(entry, paths)
         with st.container(key="facts"):
             st.markdown(f"**{escaped(headline(survey))}**" if survey.paths else "This landscape is not complete.")
@@ -66,7 +67,6 @@ def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing, like
                     below="",
                     bare=True,
                 )
-        widgets.hide_unmeasured()
 
 
 def bar(entry: runs.Entry, paths: list[tuple[str, str]]) -> None:

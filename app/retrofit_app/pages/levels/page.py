@@ -49,13 +49,13 @@ def body(entry: runs.Entry, palette: Palette) -> None:
     with st.container(gap="xsmall", key="levels"):
         if where.lecture:
             st.html(stylesheet("lecture"))
-            ratio = widgets.enlarged()
+            if not (ratio := widgets.enlarged()):
+                return
             stepper.stepper(names, index, lecture=True)
             with st.container(key="facts"):
                 st.markdown(stepper.facts(entry, overview, index, lecture=True))
             network(entry, overview, palette, index, names, ratio)
             level(entry, overview, palette, index, where, ratio)
-            widgets.hide_unmeasured()
             return
         above = st.container(gap="xsmall")
 
