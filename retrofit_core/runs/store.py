@@ -162,7 +162,10 @@ def state_of(folder: str | Path, status: Mapping[str, Any]) -> str:
     started = worker_lives(folder)
     if started and worker_of(folder).get("started", 0) > status.get("updated", 0):
         return "created"  # the status is that of an earlier attempt: this process is still loading
-    return "interrupted" if state in ACTIVE and not started and not files.is_locked(folder) else state
+    if state not in ACTIVE or started or files.is_locked(folder):
+        return state
+    # It may have ended well since the status was read: whoever reads it again sees that.
+    return "interrupted" if read_json(Path(folder) / STATUS).get("state", state) in ACTIVE else state
 
 
 def notes_of(folder: str | Path) -> dict[str, Any]:
@@ -170,7 +173,8 @@ def notes_of(folder: str | Path) -> dict[str, Any]:
     Empty where none was begun, or the last one is done."""
     notes = read_json(Path(folder) / NOTES)
     if notes.get("state") == "running" and not worker_lives(folder) and not files.is_locked(folder):
-        return {**notes, "state": "interrupted"}
+        last = read_json(Path(folder) / NOTES)  # it may have ended since
+        return {**notes, "state": "interrupted"} if last == notes else last
     return notes
 
 

@@ -45,7 +45,7 @@ def test_a_useful_pair_is_compared_where_nothing_was_chosen(runs_folder):
     assert "2 networks (sharded split) on digits, conductance importance, 359 test images" in table
     assert table.count("1 †") == 2 and "† A single seed" in words(page)
     assert "|grouping|hungarian|kmeans|" in settings and "ridge" not in settings
-    assert "HF-Linear and KF-Linear are equal" in words(page) and "All other settings are the same." in words(page)
+    assert "HF-Linear and KF-Linear are tied with" in words(page) and "All other settings are the same." in words(page)
     assert len(pictures(page)) == 2
 
 

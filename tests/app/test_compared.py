@@ -1,7 +1,6 @@
 """Runs side by side: groups, seeds, references, the default pair, fine-tuned networks."""
 
 import json
-import math
 import shutil
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ from retrofit_app import runs
 from retrofit_app.models import predictions
 from retrofit_app.pages.compare import paired
 from retrofit_app.runs import compared
+from retrofit_core.runs.answers import difference
 
 
 def shipped(name: str, **changes) -> runs.Entry:
@@ -117,22 +117,32 @@ def test_fine_tuned_networks_are_rows_behind_their_run(runs_folder):
     assert group.rows[1].n == 0  # damaged: a row without numbers
 
 
-def test_means_over_seeds_have_the_interval_of_their_gaps(monkeypatch):
-    """Image by image: 1.96 standard errors of the mean gap to either side."""
+def test_means_over_seeds_have_the_interval_of_reports(monkeypatch):
+    """Over images and seeds, by the function of `retrofit report`: seeds that disagree widen it, in whatever order they come."""
     generator = np.random.default_rng(0)
-    right = [generator.random((2, 50)) < share for share in (0.8, 0.6)]
-    answers = [[predictions.Answers(each.astype(np.int16), np.ones(50, np.int16)) for each in row] for row in right]
-    rows = [
-        SimpleNamespace(accuracy=100 * row.mean(), samples=50, networks=each)
-        for row, each in zip(right, answers, strict=True)
-    ]
-    monkeypatch.setattr(paired, "_networks", lambda group, row: row.networks)
-    monkeypatch.setattr(predictions, "known", lambda network: network)
-    gap = paired.gap(None, *rows)
-    gaps = 100 * (right[0].mean(0) - right[1].mean(0))
-    assert gap.points == pytest.approx(gaps.mean())
-    half = 1.96 * gaps.std(ddof=1) / math.sqrt(50)
-    assert gap.interval == pytest.approx((gaps.mean() - half, gaps.mean() + half))
+    right = [generator.random((3, 200)) < np.array(shares)[:, None] for shares in ([0.9, 0.7, 0.8], [0.6, 0.6, 0.6])]
+
+    def row(answers, seeds):
+        made = [
+            SimpleNamespace(
+                entry=SimpleNamespace(folder="run"),
+                file=each,
+                facts={"accuracy": 1.0},
+                settings={"seed": str(seed)},
+            )
+            for each, seed in zip(answers, seeds, strict=True)
+        ]
+        return SimpleNamespace(accuracy=100 * answers.mean(), samples=200, networks=made, role=compared.FUSED, id="")
+
+    monkeypatch.setattr(
+        predictions, "known", lambda one: predictions.Answers(one.file.astype(np.int16), np.ones(200, np.int16))
+    )
+    gap = paired.gap(None, row(right[0], (1, 2, 3)), row(right[1], (1, 2, 3)))
+    points, interval = difference(*right)
+    assert gap.points == pytest.approx(points) and gap.interval == interval
+    assert paired.gap(None, row(right[0][::-1], (3, 2, 1)), row(right[1], (1, 2, 3))).interval == interval
+    low, high = difference(right[0].mean(0) > 0.5, right[1].mean(0) > 0.5)[1]
+    assert interval[1] - interval[0] > high - low
 
 
 def test_each_parent_answers_for_itself():

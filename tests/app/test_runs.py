@@ -301,6 +301,27 @@ def test_a_silent_run_of_the_command_line_is_running_while_its_process_lives(run
             assert entry.state == state == read_run(runs_folder / "x").state
 
 
+def test_work_that_ends_between_two_readings_was_not_interrupted(runs_folder, config, monkeypatch):
+    """A process writes its end and is gone after its state was read, and before anybody asks whether it lives."""
+    folder = runs_folder / "x"
+    create(folder, config)
+    write_status(folder, state="running")
+    (folder / NOTES).write_text(json.dumps({"state": "running"}))
+
+    def gone(_):
+        write_status(folder, state="done")
+        (folder / NOTES).unlink(missing_ok=True)
+        return False
+
+    status = {"state": "running"}
+    monkeypatch.setattr(store, "worker_lives", gone)
+    assert notes_of(folder) == {}
+    assert store.state_of(folder, status) == "running"
+    monkeypatch.setattr(store, "worker_lives", lambda _: False)
+    write_status(folder, state="running")
+    assert store.state_of(folder, status) == "interrupted"
+
+
 def test_failures_are_sentences_without_paths(runs_folder, config):
     folder = runs_folder / "x"
     create(folder, config)

@@ -230,7 +230,8 @@ def test_what_is_done_is_not_done_again(record):
 @pytest.mark.long
 def test_the_whole_of_it_by_a_worker(record):
     kept = followups.begin(runs.read_entry(record), FinetuneConfig(epochs=1))
-    worker.CHILDREN[worker_of(kept.folder)["pid"]].wait(300)
+    code = worker.CHILDREN[worker_of(kept.folder)["pid"]].wait(300)
+    assert code == 0, (code, (kept.folder / worker.LOG).read_text())
     assert (
         kept.state == "done"
         and followups.metrics(kept)["samples"] == 359

@@ -242,6 +242,18 @@ def test_the_interval_over_parents_covers_the_truth():
     assert np.mean(covered) >= 0.92 > 0.85 > np.mean(as_nine)
 
 
+def test_other_numbers_of_seeds_differ_as_independent_means():
+    generator = np.random.default_rng(5)
+    covered = []
+    for _ in range(120):
+        left, right = (answers(generator, seeds, 300, 0.2) for seeds in (4, 3))
+        low, high = difference(left, right)[1]
+        covered.append(low <= 0 <= high)
+    assert np.mean(covered) >= 0.92
+    one = answers(generator, 1, 300, 0.2)
+    assert difference(left, one) == mean_and_interval(left.astype(float) - one)
+
+
 def test_the_best_of_several_seeds_is_no_longer_sure():
     """Seeds that disagree widen the interval, which that of each seed alone does not know."""
     knows = [[image < share for image in range(100)] for share in (60, 80, 70)]

@@ -10,7 +10,7 @@ import streamlit as st
 
 from retrofit_app import figures, runs
 from retrofit_app.models import predictions
-from retrofit_app.runs.compared import FUSED, Group, Row
+from retrofit_app.runs.compared import FUSED, SEED, Group, Row
 from retrofit_core.runs.answers import difference
 
 
@@ -20,7 +20,7 @@ class Gap:
 
     points: float
     interval: tuple[float, float] | None
-    """Of 95 %, paired over the same images; None where their answers are not known"""
+    """Of 95 %, paired over the same images, and over seeds; None where their answers are not known"""
     margin: float
     """Half the 95 % interval as if both were measured on images of their own"""
 
@@ -122,19 +122,15 @@ def _networks(group: Group, row: Row) -> list[predictions.Network]:
         return [predictions.Network(group.entry, row.id, file, row.accuracy or 0.0)]
     return [
         predictions.Network(network.entry, "fused", network.file, network.facts["accuracy"])
-        for network in row.networks
+        for network in sorted(row.networks, key=lambda network: network.settings.get(SEED, ""))  # same seeds are paired
         if network.facts
     ]
 
 
 def _interval(group: Group, row: Row, other: Row) -> tuple[float, float] | None:
-    """By bootstrap over the images for single networks; for means over seeds, from the spread of their gaps over the images."""
+    """Over the images, and over the seeds where a row has several."""
     both = [[predictions.known(network) for network in _networks(group, each)] for each in (row, other)]
     right = [[answers.right for answers in each if answers is not None] for each in both]
     if any(None in each or not each for each in both) or len({len(one) for each in right for one in each}) != 1:
         return None
-    if len(right[0]) == len(right[1]) == 1:
-        return difference(right[0][0], right[1][0])[1]
-    gaps = 100 * (np.mean(right[0], axis=0) - np.mean(right[1], axis=0))
-    half = 1.96 * float(gaps.std(ddof=1)) / len(gaps) ** 0.5
-    return float(gaps.mean()) - half, float(gaps.mean()) + half
+    return difference(np.stack(right[0]), np.stack(right[1]))[1]

@@ -126,13 +126,14 @@ def _pair(row: dict[str, Any]) -> tuple[float, float] | None:
 def table(leaderboard: Leaderboard, entry: runs.Entry, every: Sequence[BoardRow]) -> Table:
     """All rows as the page and its files show them."""
     ranked_rows = [row for row in every if row.rank]
+    is_tied = sum(row.rank == 1 for row in every) > 1
     best = {
         1: ranked([row.accuracy for row in ranked_rows]),
         3: ranked([row.facts.get("loss") for row in ranked_rows], smallest=True),
         4: ranked([row.facts.get("calibration_error") for row in ranked_rows], smallest=True),
     }
     lines = [
-        Line(_cells(leaderboard, row), frozenset(column for column, places in best.items() if index in places))
+        Line(_cells(leaderboard, row, is_tied), frozenset(column for column, places in best.items() if index in places))
         for index, row in enumerate(ranked_rows)
     ]
     lines += [
@@ -152,12 +153,12 @@ def table(leaderboard: Leaderboard, entry: runs.Entry, every: Sequence[BoardRow]
     return Table("Leaderboard of methods on the same networks", COLUMNS, tuple(lines), (note,))
 
 
-def _cells(leaderboard: Leaderboard, row: BoardRow) -> tuple[str, ...]:
+def _cells(leaderboard: Leaderboard, row: BoardRow, is_tied: bool) -> tuple[str, ...]:
     loss, calibration = row.facts.get("loss"), row.facts.get("calibration_error")
     return (
         f"{row.rank}. {leaderboard.short(row.name)}",
         share(row.accuracy or 0.0),
-        _distance(row),
+        _distance(row, is_tied),
         "" if loss is None else number(loss, 2),
         "" if calibration is None else number(calibration, 3),
         "" if row.seconds is None else seconds_words(row.seconds),
@@ -166,9 +167,9 @@ def _cells(leaderboard: Leaderboard, row: BoardRow) -> tuple[str, ...]:
     )
 
 
-def _distance(row: BoardRow) -> str:
+def _distance(row: BoardRow, is_tied: bool) -> str:
     if row.rank == 1:
-        return "the first"
+        return "tied first" if is_tied else "the first"
     within = "" if row.interval is None else f" ({number(row.interval[0])} to {number(row.interval[1])})"
     return f"{signed(row.difference or 0.0)}{within}"
 

@@ -18,7 +18,8 @@ COLUMNS = (
     ),
     Column("±", "Half the 95 % interval that the number of test images allows, in points."),
     Column(
-        "to best parent", "Gain over the best parent in points; in brackets the 95 % interval, paired image by image."
+        "to best parent",
+        "Gain over the best parent in points; in brackets the 95 % interval over images (paired) and seeds.",
     ),
     Column("seeds", "Number of runs in this row, which differ only in the seed of the fusion. †: one seed."),
     Column("sd", "Standard deviation of the accuracies over the seeds, in points."),
@@ -89,7 +90,7 @@ def findings(groups: Sequence[Group]) -> list[str]:
         if len(measured) == 1:
             words = f"{best.name} gets {percent(best.accuracy or 0.0)}"
         elif len(equal) > 1:
-            words = f"{listing(equal)} are equal, with {percent(best.accuracy or 0.0)}"
+            words = f"{listing(equal)} are tied with {percent(best.accuracy or 0.0)}"
         else:
             second = gap(group, best, measured[1])
             ahead = "clearly ahead" if second.clear else "but not clearly ahead"
@@ -100,11 +101,15 @@ def findings(groups: Sequence[Group]) -> list[str]:
             words += f" ({second.words} points)"
         if parent is not None:
             more = gap(group, best, parent)
-            clear = (
-                f"clearly {'better' if more.points > 0 else 'worse'}" if more.clear else "not clearly different from"
-            )
-            than = "" if not more.clear else " than"
-            words += f"; that is {clear}{than} the best parent, {parent.name} ({more.words} points)"
+            than = f"the best parent, {parent.name}"
+            if not more.points:
+                words += f"; that is a tie with {than}"
+            elif more.clear:
+                words += (
+                    f"; that is clearly {'better' if more.points > 0 else 'worse'} than {than} ({more.words} points)"
+                )
+            else:
+                words += f"; that is not clearly different from {than} ({more.words} points)"
         sentences.append(f"{words}.")
     return sentences
 
