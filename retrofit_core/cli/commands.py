@@ -197,6 +197,9 @@ class AppRequest:
     port: int = setting(8501, "Port on this machine; if it is taken, the next free one.", Range(1, LAST_PORT))
     browser: bool = setting(True, "Open the default browser.")
     runs: Path = setting(Path("runs"), "Folder with run records.")
+    results: tuple[Path, ...] = setting(
+        (), "A bundle, a folder of bundles, or a runs folder with results for the page Paper; repeatable."
+    )
 
 
 @command("app")
@@ -212,6 +215,8 @@ def app_command(asked: AppRequest) -> None:
     address = f"http://127.0.0.1:{port}"
     out.print(f"The workbench is at [bold]{address}[/bold] (Ctrl-C stops it; if it is restarted, the tab reconnects).")
     environment = {**os.environ, "RETROFIT_RUNS": str(asked.runs.absolute())}
+    if asked.results:
+        environment["RETROFIT_RESULTS"] = os.pathsep.join(str(path.absolute()) for path in asked.results)
     # Streamlit reads .streamlit/config.toml from the folder in which it starts.
     with _asked_to_end() as ending, subprocess.Popen(words, cwd=folder, env=environment) as server:
         if asked.browser and sys.stdout.isatty():

@@ -157,7 +157,7 @@ def table_report(table: Table, columns: Sequence[Setting], root: str, seeds: int
     """
     blocks = [_block(setting, columns, root) for setting in columns]
     missing = [setting for setting, block in zip(columns, blocks, strict=True) if block.measured < block.cells]
-    commands = dict.fromkeys(_command(setting, root, seeds) for setting in missing)
+    commands = dict.fromkeys(command(setting, root, seeds) for setting in missing)
     filled = tuple(block for block in blocks if block.lines)
     return TableReport(table.name, table.title, table.labels, filled, tuple(commands))
 
@@ -175,13 +175,21 @@ def _measured_alone(table: TableReport) -> TableReport:
     return replace(table, blocks=tuple(block for block in blocks if block.lines))
 
 
-def _command(setting: Setting, root: str, seeds: int | None) -> str:
-    """Measures what is missing of a setting's table, of its column alone where parents are given."""
+def command(setting: Setting, root: str, seeds: int | None = None, row: str = "") -> str:
+    """Measures what is missing of a setting's table, of its column alone where parents are given.
+
+    Args:
+        root, seeds: as in `report`.
+        row: of the column; only this row is measured, with its parents.
+    """
+    given = setting.given
     words = ["retrofit", "reproduce", setting.table.name, "--scale", setting.scale.name]
     words += ["--seeds", str(seeds)] if seeds else []
     words += ["--folder", root] if root != "runs" else []
-    if given := setting.given:
-        words += ["--columns", setting.column.name, *(word for name in given.names for word in ("--model", name))]
+    words += ["--columns", setting.column.name] if given or row else []
+    words += ["--methods", row.removesuffix(f", {BEST}")] if row else []
+    if given:
+        words += [word for name in given.names for word in ("--model", name)]
         words += [*(["--splits", given.splits] if given.splits else []), "--data", given.facts["data"]]
     return shlex.join(words)
 

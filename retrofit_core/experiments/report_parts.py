@@ -56,13 +56,18 @@ class Line:
         return None if self.mean is None or self.paper is None else self.mean - self.paper.mean
 
     @property
-    def is_within(self) -> bool | None:
-        """Whether ours may be further seeds of the paper: it lies within two standard errors of the paper's mean, where each of
-        our sets of parents has the paper's deviation; None where the paper prints none, or nothing is measured."""
+    def reach(self) -> float | None:
+        """Two standard errors of the difference, in the metric's unit, if each of our sets of parents has the paper's
+        deviation; None where the paper prints none, or nothing is measured."""
         if self.difference is None or self.paper is None or self.paper.deviation is None:
             return None
         of_mean = 1 / self.paper.seeds if self.paper.seeds else 0.0
-        return abs(self.difference) <= 2 * self.paper.deviation * math.sqrt(of_mean + 1 / len(self.by_parents))
+        return 2 * self.paper.deviation * math.sqrt(of_mean + 1 / len(self.by_parents))
+
+    @property
+    def is_within(self) -> bool | None:
+        """Whether ours may be further seeds of the paper: the difference is at most its reach, where that is known."""
+        return None if self.difference is None or self.reach is None else abs(self.difference) <= self.reach
 
 
 @dataclass(frozen=True)

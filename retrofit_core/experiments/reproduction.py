@@ -315,9 +315,7 @@ class Request:
             chosen = settings(entry, current, [scale_of(self.scale)], self.seeds, self.columns)
         else:
             chosen = _best(entry, current, self.seeds, self.columns)
-        report = table_report(entry, chosen, str(self.runs), self.seeds)
-        columns = [ReproducedColumn(self.name, *pair) for pair in zip(report.blocks, chosen, strict=True)]
-        return ReproducedTable(report, tuple(columns), self)
+        return ReproducedTable(*reproduced(entry, chosen, str(self.runs), self.seeds), self)
 
 
 def table(
@@ -348,6 +346,20 @@ def table(
     chosen = None if columns is None else tuple(find(known, each, f"column of {entry.name}").name for each in columns)
     paths = [results] if isinstance(results, str | Path) else list(results)
     return Request(entry.name, scale, chosen, seeds, Path(runs), tuple(map(Path, paths))).read()
+
+
+def reproduced(
+    entry: Table, chosen: Sequence[Setting], root: str, seeds: int | None = None
+) -> tuple[TableReport, tuple[ReproducedColumn, ...]]:
+    """A table's report, and its columns with the results behind them.
+
+    Args:
+        chosen: settings of the table's columns.
+        root, seeds: as in `report.report`.
+    """
+    report = table_report(entry, chosen, root, seeds)
+    columns = [ReproducedColumn(entry.name, *pair) for pair in zip(report.blocks, chosen, strict=True)]
+    return report, tuple(columns)
 
 
 def _best(table: Table, bundle: Bundle, seeds: int | None, columns: Collection[str] | None) -> list[Setting]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..data import load
+from ..data import has_split
 from ..networks.architectures import parse
 from ..networks.architectures.vgg import PLANS, POOL, scaled
 from ..system.registry import find
@@ -169,12 +169,11 @@ def data_set(name: str, scale: Scale) -> str:
 
 
 def is_on_disk(name: str) -> bool:
-    """Whether a data set can be read, see `data.load`."""
+    """Whether a data set is found, see `data.has_split`; its images are not read."""
     try:
-        load(name, "train")
+        return has_split(name, "train")
     except ValueError:
         return False
-    return True
 
 
 def training(

@@ -23,5 +23,6 @@ PAGES = (
     Listed("levels", "Levels", ":material/stacks:"),
     Listed("landscape", "Landscape", ":material/landscape:"),
     Listed("compare", "Compare", ":material/compare_arrows:", kept=("compare",)),
+    Listed("paper", "Paper", ":material/menu_book:", kept=("paper",)),
     Listed("learn", "Learn", ":material/school:"),
 )

@@ -1,0 +1,122 @@
+"""A table of the paper as HTML: each cell has the paper's number, ours, and the difference. Cells can be chosen."""
+
+from collections.abc import Collection, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from ..booktable import ranked
+from ..palette import Palette
+from ..quantities import Quantity, quantity
+from ..words import signed
+from .rows import PARENT, REFERENCES
+
+DASH = "–"
+#: What stands in place of our number.
+STATES = {"not measured": "measure", "refused": "refused", "N/A": "n/a", "not planned": DASH}
+EXPLAINED = {
+    "paper": "The mean that the paper prints. Bold: its best method.",
+    "ours": "Our mean. Bold: our best method. Click it for its recipe, or for the command that measures it.",
+    "difference": "Ours minus the paper's, ± two standard errors: by so much further seeds of the paper may differ from it. "
+    "Where the paper prints no deviation, there is none.",
+}
+#: Between row and column in the name of a cell.
+BETWEEN = "|"
+
+
+def cell_name(row: str, column: str) -> str:
+    """What a cell is called in an address."""
+    return f"{row}{BETWEEN}{column}"
+
+
+def cells(
+    columns: Sequence[Any],
+    rows: Sequence[str],
+    palette: Palette,
+    scales: Mapping[str, str],
+    marked: Mapping[str, Mapping[str, Sequence[str]]],
+) -> str:
+    """The table.
+
+    Args:
+        columns: `ReproducedColumn`s, one of each name.
+        rows: to show, in this order; rows that the paper lacks stand last, below a rule.
+        scales: column -> what differs from the paper there.
+        marked: column -> row -> differences in which ours contradicts the paper.
+    """
+    lines = [{line.row: line for line in column.block.lines} for column in columns]
+    printed = [any(line.paper is not None for line in of_column.values()) for of_column in lines]
+    kinds = [quantity(column.block.metric) for column in columns]
+    best = [_best(kind, of_column, rows) for kind, of_column in zip(kinds, lines, strict=True)]
+    in_paper = {row for of_column in lines for row, line in of_column.items() if line.paper is not None}
+    body, ruled = [], not in_paper
+    for row in rows:
+        inner = "".join(
+            _cell(column, of_column.get(row), kind, has_paper, row in bold[0], row in bold[1], marked[column.name].get(row, ()))
+            for column, of_column, kind, has_paper, bold in zip(columns, lines, kinds, printed, best, strict=True)
+        )  # fmt: skip
+        starts = row not in in_paper and not ruled
+        ruled = ruled or starts
+        body.append(
+            f"<tr{' class=ruled' if starts else ''}><th scope='row' class='words'>{escape(row)}</th>{inner}</tr>"
+        )
+    names = "".join(
+        f"<th scope='colgroup' colspan='{3 if has_paper else 1}'><b>{escape(column.name)}</b>"
+        f"<small>{escape(scales[column.name])}</small></th>"
+        for column, has_paper in zip(columns, printed, strict=True)
+    )
+    heads = "".join(
+        f"<th scope='col' title='{escape(EXPLAINED[word], quote=True)}'>{word}</th>"
+        for has_paper in printed
+        for word in (EXPLAINED if has_paper else ["ours"])
+    )
+    colours = {name: getattr(palette, name) for name in ("ink", "muted", "line", "accent", "paper", "grouping")}
+    style = ";".join(f"--{name}:{colour}" for name, colour in colours.items())
+    return (
+        f"<div class='retrofit-book retrofit-cells' style='{style}' role='region' tabindex='0' "
+        f"aria-label='The paper&#39;s numbers beside ours'><table><thead><tr><th rowspan='2' class='words'>row</th>{names}</tr>"
+        f"<tr class='second'>{heads}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+def _best(kind: Quantity, lines: Mapping[str, Any], rows: Collection[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """The best of the methods that are shown, of the paper's numbers and of ours; of accuracies alone."""
+    methods = [row for row in rows if row in lines and not row.startswith(PARENT) and row not in REFERENCES]
+    if not kind.is_accuracy:
+        return frozenset(), frozenset()
+    papers = ranked([lines[row].paper.mean if lines[row].paper else None for row in methods])
+    ours = ranked([lines[row].mean for row in methods])
+    return frozenset(methods[place] for place in papers), frozenset(methods[place] for place in ours)
+
+
+def _cell(
+    column: Any, line: Any, kind: Quantity, has_paper: bool, paper_best: bool, best: bool, against: Sequence[str]
+) -> str:
+    if line is None:
+        return f"<td class='number none first'>{DASH}</td>" + "<td class='number none'></td>" * (2 if has_paper else 0)
+    paper = _bold(DASH if line.paper is None else kind.plain(line.paper.mean), paper_best)
+    unmeasured = line.mean is None
+    words = STATES[line.state] if unmeasured else kind.plain(line.mean)
+    tip = line.command if line.state == "not measured" else line.note
+    if against:
+        tip = f"The other way round than in the paper: {'; '.join(against)}"
+    name = escape(cell_name(line.row, column.name), quote=True)
+    known = f"{line.row}, {column.name}: {words if not unmeasured else line.state}"
+    mark = "<i aria-hidden='true'>≠</i>" if against else ""
+    number = (
+        f"<button type='button' data-cell='{name}' title='{escape(tip, quote=True)}' aria-label='{escape(known, quote=True)}"
+        f"{', contradicts the paper' if against else ''}'>{mark}{_bold(words, best)}</button>"
+    )
+    ours = f"<td class='number{' none' if unmeasured else ''}{'' if has_paper else ' first'}'>{number}</td>"
+    if not has_paper:
+        return ours
+    difference = "" if line.difference is None else signed(line.difference, kind.digits)
+    reach = "" if line.reach is None else f" <span>± {kind.plain(line.reach)}</span>"
+    within = " within" if line.is_within else ""
+    return (
+        f"<td class='number first{'' if line.paper else ' none'}'>{paper}</td>{ours}"
+        f"<td class='number difference{within}'>{difference}{reach}</td>"
+    )
+
+
+def _bold(words: str, is_best: bool) -> str:
+    return f"<b>{words}</b><span class='unseen'> (best)</span>" if is_best else words

@@ -1,0 +1,1 @@
+"""Do the paper's numbers hold?"""

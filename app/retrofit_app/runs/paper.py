@@ -1,0 +1,219 @@
+"""The paper's tables beside what is measured of them: where results lie, what they say, and which run a number came from.
+
+What is read is of `retrofit_core.experiments`, which takes torch: it is imported in functions only.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from retrofit_core.runs.store import UNIT
+
+from .leaderboards import FAMILIES
+from .records import BUNDLED, Entry, runs_folder
+
+#: What comes with the project: in the repository, not in an installed package.
+RECORDS = BUNDLED.parents[2] / "benchmarks" / "results" / "experiments"
+#: Further bundles, folders of bundles or runs folders, separated as in PATH (`retrofit app --results`).
+VARIABLE = "RETROFIT_RESULTS"
+#: Families of rows that are no methods, before and behind those of methods.
+PARENTS, OTHERS = "Parents", "Others"
+#: Which of its scales a column is shown at: the fullest one.
+FULLEST, GIVEN = "fullest", "given"
+
+Stamp = tuple[tuple[str, int, int], ...]
+
+
+def sources() -> list[Path]:
+    """Where results lie, besides the runs folder."""
+    named = [Path(name) for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name]
+    return [*([RECORDS] if RECORDS.is_dir() else []), *named]
+
+
+def stamp() -> Stamp:
+    """Changes with the results that are there."""
+    files = [file for path in (runs_folder(), *sources()) for file in _files(path)]
+    return tuple((str(file), facts.st_mtime_ns, facts.st_size) for file in files if (facts := _stat(file)))
+
+
+def _files(path: Path) -> Iterable[Path]:
+    if not path.is_dir():
+        return [path]
+    units = path / UNIT.folder
+    return [*path.glob("*.json"), *units.glob(f"*/{UNIT.last}"), *units.glob("results/*.json")]
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError:
+        return None
+
+
+def read() -> tuple[Any, list[str]]:
+    """All results as a `Bundle`, those of the runs folder among them, and a sentence for each file that cannot be read."""
+    from retrofit_core.experiments.bundles import Bundle, merged, results_in
+    from retrofit_core.experiments.results import all_results
+
+    bundles, problems = [Bundle(all_results(runs_folder()))], []
+    for path in sources():
+        try:
+            bundles.append(results_in(path))
+        except ValueError as error:
+            problems.append(str(error))
+    return merged(bundles), problems
+
+
+# --- a table --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table of the paper: its columns at all scales at which they are measured."""
+
+    report: Any
+    """A `TableReport`"""
+    every: tuple[Any, ...]
+    """`ReproducedColumn`s; one that is measured nowhere is there once"""
+    scales: Mapping[str, str]
+    """Which scale a column may be shown at, and what differs from the paper there"""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Their names, in the paper's order."""
+        return tuple(dict.fromkeys(column.name for column in self.every))
+
+    @property
+    def has_paper(self) -> bool:
+        """Whether the paper prints numbers of it."""
+        return any(line.paper is not None for column in self.every for line in column.block.lines)
+
+    def at(self, scale: str) -> list[Any]:
+        """Each column at a scale; where it is not measured there, or at FULLEST, at the fullest."""
+        from retrofit_core.experiments.scales import BEST_FIRST
+
+        chosen = []
+        for name in self.columns:
+            same = [column for column in self.every if column.name == name]
+            asked = [column for column in same if scale_of(column) == scale]
+            chosen += asked or sorted(same, key=lambda column: BEST_FIRST.index(column.setting.scale.name))[:1]
+        return chosen
+
+
+def names() -> dict[str, str]:
+    """Every table and what it is about: the paper's tables and figures, then ours."""
+    from retrofit_core.experiments.paper import OURS
+    from retrofit_core.experiments.tables import TABLES
+
+    return {name: table.title for name, table in sorted(TABLES.items(), key=lambda pair: pair[0] in OURS)}
+
+
+def table(name: str, bundle: Any) -> Shown:
+    """A table with all that is measured of it."""
+    from retrofit_core.experiments.reproduction import reproduced
+    from retrofit_core.experiments.setting import settings
+    from retrofit_core.experiments.tables import TABLES
+
+    chosen = settings(TABLES[name], bundle, _every_scale())
+    report, columns = reproduced(TABLES[name], chosen, runs_folder().name)
+    words: dict[str, list[str]] = {}
+    for column in columns:
+        if column.setting.is_measured:
+            words.setdefault(scale_of(column), []).append(differences(column))
+    return Shown(report, columns, {scale: _common(same) for scale, same in words.items()})
+
+
+def _every_scale() -> list[Any]:
+    """All scales; what is measured at none stands at the first."""
+    from retrofit_core.experiments.scales import BEST_FIRST, SCALES, UNMEASURED
+
+    return [SCALES[name] for name in (UNMEASURED, *(name for name in BEST_FIRST if name != UNMEASURED))]
+
+
+def scale_of(column: Any) -> str:
+    """Which scale a column stands at: the name of a scale, or GIVEN."""
+    return GIVEN if column.setting.given else column.setting.scale.name
+
+
+def differences(column: Any) -> str:
+    """What differs from the paper in a column, in words."""
+    return ", ".join(_differences(column)) or "as in the paper"
+
+
+def is_as_in_the_paper(column: Any) -> bool:
+    """Whether nothing differs."""
+    return not _differences(column)
+
+
+def _differences(column: Any) -> tuple[str, ...]:
+    from retrofit_core.experiments.scale_words import differences
+
+    return differences(column.setting)
+
+
+def _common(words: Sequence[str]) -> str:
+    """What the columns of a scale have in common, or what the first one has."""
+    parts = [each.split(", ") for each in words]
+    return ", ".join(part for part in parts[0] if all(part in each for each in parts)) or words[0]
+
+
+def report(bundle: Any, tables: Sequence[str], scale: str) -> Any:
+    """What `retrofit report` writes of tables, at a scale or at all at which they are measured."""
+    from retrofit_core.experiments.report import report
+    from retrofit_core.experiments.scales import SCALES
+
+    scales = [SCALES[scale]] if scale in SCALES else _every_scale()
+    return report(bundle, tables, scales, root=runs_folder().name)
+
+
+# --- rows and cells -------------------------------------------------------------------------------
+
+
+def family(row: str) -> str:
+    """The family of a row's method; PARENTS, or OTHERS where it names no method."""
+    if row.startswith("Parent "):
+        return PARENTS
+    method = row.split(", ")[0]
+    return next((family for family, (_, methods) in FAMILIES.items() if method in methods), OTHERS)
+
+
+def contradicted(column: Any) -> dict[str, list[str]]:
+    """Row -> the differences, in words, in which ours has the other sign than the paper's."""
+    found: dict[str, list[str]] = {}
+    for claim in column.block.claims:
+        if claim.verdict == "contradicted":
+            for row in claim.rows:
+                found.setdefault(row, []).append(f"{claim.left} against {claim.right}")
+    return found
+
+
+def command(column: Any, row: str) -> str:
+    """Measures one row of a column, at its scale and with its parents."""
+    from retrofit_core.experiments.report import command
+
+    return command(column.setting, runs_folder().name, row=row)
+
+
+def run_of(result: Any, entries: Sequence[Entry]) -> Entry | None:
+    """The finished run that is the same fusion of the same networks as a result, wherever it was measured; None where there is
+    none, or the result is not of a fusion."""
+    from retrofit_core.experiments.units import FROM_SOURCE
+    from retrofit_core.runs import RunConfig
+
+    if "fusion" not in result.unit or "only" in result.unit:
+        return None
+    given = {role: digest for role, digest in result.inputs.items() if role.startswith("parent ")}
+    parents = [given[role] for role in sorted(given, key=lambda role: int(role.split()[1]))]
+    for entry in entries:
+        if entry.state != "done" or entry.inputs is None or entry.networks != parents:
+            continue
+        if str(entry.method_version) != result.inputs.get("method version"):
+            continue
+        if entry.inputs.get(entry.config.get("splits") or "") != result.inputs.get("splits"):
+            continue
+        changed = RunConfig.from_json(entry.config).changed()
+        if {name: value for name, value in changed.items() if name not in FROM_SOURCE} == result.unit["fusion"]:
+            return entry
+    return None

@@ -1,0 +1,148 @@
+"""The page Paper without a browser: the paper's cells beside ours, recipes, filters, and what a package without records says."""
+
+import json
+import re
+from functools import partial
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from retrofit_app import runs
+from retrofit_app.runs import paper
+from retrofit_core.experiments import table
+from retrofit_core.experiments.units import FROM_SOURCE
+
+from .pages import clean, page_at, words
+
+pytestmark = pytest.mark.slow
+
+MINUS = "\N{MINUS SIGN}"
+CELL = "KF-Linear, conductance|2-way"
+
+
+@pytest.fixture(autouse=True)
+def no_results_of_this_machine(runs_folder):
+    """The records that come with the project alone."""
+
+
+open_page = partial(page_at, "paper")
+
+
+def shown(page: AppTest) -> dict[str, list[str]]:
+    """Row -> its words, of the table of cells."""
+    (drawn,) = page.get("bidi_component")
+    html = json.loads(drawn.proto.json)["html"]
+    rows = re.findall(r"<tr[^>]*><th scope='row'[^>]*>(.*?)</th>(.*?)</tr>", html)
+    return {name: re.sub(r"(<[^>]+>)+", "|", cells).strip("|").split("|") for name, cells in rows}
+
+
+def recorded(name: str, column: str):
+    """A column as a notebook has it."""
+    return table(name, results=paper.RECORDS, runs="none").column(column)
+
+
+def code(page: AppTest) -> list[str]:
+    return [block.value for block in page.code]
+
+
+def test_the_papers_numbers_stand_beside_ours_with_the_difference():
+    page = open_page()
+    assert clean(page)
+    line = recorded("vgg11-noniid", "2-way").line("KF-Linear, conductance")
+    row = shown(page)[line.row]
+    assert row[:2] == [f"{line.paper.mean:.1f}", " (best)"] and f"{line.mean:.1f}" in row
+    assert f"{MINUS}{-line.difference:.1f} " in row and f"± {line.reach:.1f}" in row
+
+
+def test_every_table_can_be_opened_and_only_once_waited_for():
+    for name in paper.names():
+        page = open_page(table=name)
+        assert clean(page), name
+        assert shown(page), name
+
+
+def test_the_scale_is_said_in_words():
+    (drawn,) = open_page(table="vit-sharded-cifar100").get("bidi_component")
+    assert (
+        "192 of 384 channels, 5 of 7 blocks, 15 epochs in place of 250, cifar10 in place of cifar100"
+        in drawn.proto.json
+    )
+    (drawn,) = open_page(table="vgg11-noniid").get("bidi_component")
+    assert "given VGG11s of full width, 14 epochs" in drawn.proto.json
+    (drawn,) = open_page(table="vgg11-noniid", scale="small").get("bidi_component")
+    assert "given VGG11s" not in drawn.proto.json and "a quarter of the width" in drawn.proto.json
+
+
+def test_a_cell_opens_its_recipe_from_the_record():
+    page = open_page(table="vgg11-noniid", cell=CELL)
+    column = recorded("vgg11-noniid", "2-way")
+    first = column.results("KF-Linear, conductance")[0]
+    assert code(page)[0] == first.command
+    assert first.machine["commit"] in words(page) and first.inputs["parent 0"][:12] in words(page)
+    fusions = page.dataframe[0].value
+    assert list(fusions["seed"]) == [0, 1, 2] and list(fusions["result"])[0] == first.key
+
+
+def test_an_unmeasured_cell_has_the_command_that_measures_it():
+    page = open_page(table="vgg11-noniid", cell="KF-Linear, deeplift|4-way")
+    assert shown(page)["KF-Linear, deeplift"].count("measure") == 2
+    assert code(page)[1] == (
+        "retrofit reproduce vgg11-noniid --scale evening --columns 4-way --methods 'KF-Linear, deeplift'"
+    )
+
+
+def test_only_what_disagrees_and_only_some_families():
+    column = recorded("vgg11-noniid", "2-way")
+    against = {row for claim in column.block.claims if claim.verdict == "contradicted" for row in claim.rows}
+    page = open_page(table="vgg11-noniid", disagreeing="1")
+    assert against and against <= set(shown(page)) < set(shown(open_page(table="vgg11-noniid")))
+    rows = shown(open_page(table="vgg11-noniid", families="Matching"))
+    assert rows and all(row.startswith(("OTFusion", "Git-Re-Basin")) for row in rows)
+    assert "ZipIt" in shown(open_page(table="vgg11-noniid", families="Matching", more="1"))
+
+
+def test_another_table_keeps_the_rows_and_loses_scale_and_cell():
+    page = open_page(table="vgg11-noniid", scale="small", families="Matching", cell=CELL)
+    page.selectbox(key="paper-table").select("vgg11-full").run()
+    assert {word: page.query_params[word] for word in page.query_params} == {
+        "table": "vgg11-full",
+        "families": "Matching",
+    }
+
+
+def test_a_cell_of_another_table_is_named():
+    page = open_page(table="widths", cell=CELL)
+    assert "no such cell of this table" in page.warning[0].value
+
+
+def test_a_package_without_records_says_where_they_are(monkeypatch, tmp_path):
+    monkeypatch.setattr(paper, "RECORDS", tmp_path / "none")
+    page = open_page(cell=CELL)
+    assert "start retrofit app --results FOLDER" in page.info[0].value
+    assert shown(page)["KF-Linear, conductance"][0] == "86.6"
+    assert code(page)[1].startswith("retrofit reproduce vgg11-noniid --scale small")
+
+
+def test_results_elsewhere_are_read_and_damaged_ones_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(paper, "RECORDS", tmp_path / "none")
+    (tmp_path / "damaged.json").write_text("{}")
+    here = paper.BUNDLED.parents[2] / "benchmarks" / "results" / "experiments" / "widths.json"
+    monkeypatch.setenv(paper.VARIABLE, f"{here}:{tmp_path / 'damaged.json'}")
+    page = open_page(table="widths")
+    assert "damaged.json is no bundle" in page.warning[0].value
+    assert "Nothing is measured" not in words(page)
+
+
+def test_the_run_of_a_fusion_is_found_by_its_content():
+    entry = next(entry for entry in runs.entries()[0] if entry.name == "kf-linear")
+    from retrofit_core.experiments.results import Result
+    from retrofit_core.runs import RunConfig
+
+    changed = RunConfig.from_json(entry.config).changed()
+    inputs = {f"parent {index}": digest for index, digest in enumerate(entry.networks)}
+    inputs |= {"method version": str(entry.method_version), "splits": entry.inputs[entry.config["splits"]]}
+    unit = {"fusion": {name: value for name, value in changed.items() if name not in FROM_SOURCE}}
+    same = Result("key", unit, "", "", inputs)
+    assert paper.run_of(same, runs.entries()[0]) == entry
+    assert paper.run_of(Result("key", {"fusion": {**unit["fusion"], "seed": 9}}, "", "", inputs), [entry]) is None
+    assert paper.run_of(Result("key", unit, "", "", {**inputs, "parent 0": "other"}), [entry]) is None
