@@ -14,6 +14,7 @@ from retrofit_core.networks.checkpoints import load_model, read_tensors, save_mo
 from retrofit_core.runs import RunConfig, execute
 from retrofit_core.runs.estimate import finetuning_seconds
 from retrofit_core.runs.finetunings import (
+    CONTROLS,
     CURVE,
     METRICS,
     TUNED,
@@ -23,7 +24,7 @@ from retrofit_core.runs.finetunings import (
     read_run_to_tune,
     read_tuned,
 )
-from retrofit_core.runs.store import notes_of
+from retrofit_core.runs.store import FINETUNING, Work, notes_of, read_json
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training.evaluation import ensemble, evaluate
 
@@ -67,6 +68,10 @@ def test_settings_come_back_from_their_json_and_the_command_names_what_is_not_as
     assert config.command("runs/3f") == (
         "retrofit finetune --record runs/3f --epochs 30 --learning-rate 0.0001 --seed 4"
     )
+    assert "controls" not in config.to_json()  # as earlier versions wrote it
+    compared = dataclasses.replace(config, controls=True)
+    assert FinetuneConfig.from_json(json.loads(json.dumps(compared.to_json()))) == compared
+    assert compared.command("runs/3f").endswith("--seed 4 --controls")
     with pytest.raises(ValueError, match="no settings of a fine-tuning"):
         FinetuneConfig.from_json({"epochs": 3})
 
@@ -143,6 +148,34 @@ def test_what_was_stopped_goes_on_to_the_same_network(record, done, tmp_path):
     assert curve(tmp_path / "part")["history"] == curve(done)["history"]
 
 
+def test_controls_get_the_same_training_and_change_nothing_of_the_fused_network(record, done, tmp_path):
+    compared, events = dataclasses.replace(SHORT, controls=True), []
+    assert compared.key(record) == SHORT.key(record)
+    work = Work(FINETUNING, shutil.copytree(done, tmp_path / "done"))
+    assert SHORT.is_done(work) and not compared.is_done(work)
+    before = (work.folder / TUNED).read_bytes()
+    monitor = Monitor(events.append, lambda: sum(event["kind"] == "epoch" for event in events) == 1)
+    with pytest.raises(Cancelled):
+        finetune_run(planned(record, compared), work.folder, device="cpu", resume=True, monitor=monitor)
+    finetune_run(planned(record, compared), work.folder, device="cpu", resume=True)
+    assert compared.is_done(work) and SHORT.is_done(work) and (work.folder / TUNED).read_bytes() == before
+    plan, test = planned(record, compared), load("digits", "test")
+    controls = plan.controls()
+    assert list(controls) == ["parent 0", "average", "scratch"]
+    for name, start in controls.items():
+        folder = work.folder / CONTROLS / name
+        assert read_json(folder / METRICS) == evaluate(load_model(folder / TUNED)[0], test)
+        assert curve(folder)["networks"] == {name: evaluate(start, plan.images, rows=plan.held_out)}
+        assert len(curve(folder)["history"]) == 1 + SHORT.epochs
+        assert curve(folder)["history"][0]["accuracy"] == curve(folder)["networks"][name]["accuracy"]
+    steps = [
+        event["index"] / event["total"]
+        for event in events
+        if event["kind"] == "step" and event["name"] == "fine-tuning"
+    ]
+    assert steps == sorted(steps) and steps[0] > 0.25  # the fused network was done
+
+
 def test_a_finished_one_is_taken_as_it_is(record, done):
     before, history = (done / TUNED).read_bytes(), curve(done)["history"]
     finetune_run(planned(record), done, device="cpu", resume=True)
@@ -161,11 +194,14 @@ def test_networks_of_other_widths_have_a_fine_tuning_too(tmp_path, monkeypatch):
     execute(RunConfig(("a.safetensors", "b.safetensors"), fusion_from="iid", samples=60, device="cpu"), "run")
     finetune_run(planned(tmp_path / "run", dataclasses.replace(SHORT, epochs=1)), "tuned", device="cpu")
     assert set(curve(tmp_path / "tuned")["networks"]) == {"parent 0", "parent 1", "ensemble", "fused"}
+    assert list(planned(tmp_path / "run", FinetuneConfig(controls=True)).controls()) == ["parent 0", "scratch"]
 
 
 def test_the_estimate_grows_with_the_epochs(record):
     short, long = (finetuning_seconds(planned(record, dataclasses.replace(SHORT, epochs=n)), "cpu") for n in (1, 1000))
     assert 0 < short < long
+    controls = dataclasses.replace(SHORT, epochs=1000, controls=True)
+    assert finetuning_seconds(planned(record, controls), "cpu") > 2 * long
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -206,6 +242,7 @@ def test_a_file_called_cancel_stops_the_command_and_resume_goes_on(record, monke
         (["--record", "run", "--epochs", "3", "--learning-rate", "-1"], "learning_rate is -1.0"),
         (["--out", "tuned.safetensors"], "name a checkpoint"),
         (["a.safetensors"], "name a checkpoint and --out"),
+        (["a.safetensors", "--out", "b.safetensors", "--controls"], "name a finished run with --record"),
     ],
 )
 def test_what_cannot_be_is_refused_before_any_work(record, words, message, monkeypatch, capsys):

@@ -73,6 +73,10 @@ class FinetuneRequest:
         "Checkpoint to write (.safetensors). With --record a folder, by default where the workbench looks for it "
         "(RECORD/finetunings/KEY); it shows the curve as it grows, and a file `cancel` there stops the work.",
     )
+    controls: bool = setting(
+        False,
+        "With --record: also train network A, the plain average and a new network in the same way, to compare them.",
+    )
     resume: bool = same_as(Shared, "resume")
     logits: str | None = same_as(Shared, "logits")
     json: bool = same_as(Shared, "json")
@@ -91,6 +95,8 @@ def finetune_command(context: typer.Context, asked: FinetuneRequest) -> None:
     elif asked.model is None or asked.out is None:
         raise ValueError("name a checkpoint and --out FILE.safetensors, or a finished run with --record FOLDER.")
     else:
+        if asked.controls:
+            raise ValueError("--controls are made of a run's parents: name a finished run with --record FOLDER.")
         check_output(asked.out, None)
         check_checkpoints([asked.model])
     training, reading = value_of(context, TrainConfig, arch=TrainConfig.arch), config_of(context, models=())
@@ -158,10 +164,19 @@ def _finetune_record(asked: FinetuneRequest, record: Path, training: TrainConfig
     """Fine-tune the fused network of a finished run, in a folder that shows how far it is."""
     from ..networks.checkpoints import load_model
     from ..runs import read_run
-    from ..runs.finetunings import TUNED, FinetuneConfig, finetune_run, plan_finetuning, read_run_to_tune
+    from ..runs.finetunings import (
+        CONTROLS,
+        METRICS,
+        TUNED,
+        FinetuneConfig,
+        finetune_run,
+        plan_finetuning,
+        read_run_to_tune,
+    )
+    from ..runs.store import read_json
     from ..training.files import AGAIN
 
-    config = FinetuneConfig(**_chosen(training), augment=training.augment, seed=training.seed)
+    config = FinetuneConfig(**_chosen(training), augment=training.augment, seed=training.seed, controls=asked.controls)
     folder = asked.out or record / config.kind.folder / config.key(record)
     if folder.suffix == ".safetensors":
         raise ValueError(
@@ -176,6 +191,8 @@ def _finetune_record(asked: FinetuneRequest, record: Path, training: TrainConfig
     best = load_model(folder / TUNED)[1].get("best_epoch")
     before = read_run(record).metrics.get("networks", {}).get("fused")
     networks = {name: facts for name, facts in (("before", before), ("after", after)) if facts}
+    for control in sorted(folder.glob(f"{CONTROLS}/*/{METRICS}")):
+        networks[f"{control.parent.name}, fine-tuned"] = read_json(control)
     return f"the fused network of {record.name}", folder / TUNED, networks, best
 
 

@@ -2,12 +2,14 @@
 
 A fine-tuning lies in a folder of its own (`store.FollowUp`): curve.json grows with every epoch, tuned.safetensors is the
 network, and metrics.json, which is written last, has what `evaluate` says of it on the test split, as a run's has of its fused
-network.
+network. Controls, which get the same training, have such files in controls/NAME.
 """
 
+import copy
 import json
+import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,8 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from ..baselines import average
+from ..baselines.distillation import fresh
 from ..data import Images
 from ..networks.checkpoints import load_model
 from ..system import files
@@ -33,7 +37,7 @@ from .execute import test_images
 from .finished import Finished, read_finished
 from .store import FINETUNING, FollowUp, Kind, read_json
 
-CURVE, TUNED, METRICS = FINETUNING.growing, "tuned.safetensors", FINETUNING.last
+CURVE, TUNED, METRICS, CONTROLS = FINETUNING.growing, "tuned.safetensors", FINETUNING.last, "controls"
 RECIPE = RECIPES["finetune"]
 
 
@@ -51,6 +55,7 @@ class FinetuneConfig(Value, FollowUp):
 
     kind: ClassVar[Kind] = FINETUNING
     version: ClassVar[int] = 1
+    beside: ClassVar[tuple[str, ...]] = ("controls",)
 
     epochs: int = setting(
         RECIPE["epochs"],
@@ -68,6 +73,13 @@ class FinetuneConfig(Value, FollowUp):
         check=_wrong_augmentation,
     )
     seed: int = setting(0, "decides which images are held out, their order and their augmentation", SEED)
+    controls: bool = setting(
+        False, "also train network A, the plain average and a new network in the same way, to compare them"
+    )
+
+    def to_json(self) -> dict[str, Any]:
+        """In plain JSON types; without controls as earlier versions wrote it."""
+        return {name: value for name, value in super().to_json().items() if name not in self.beside or value}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "FinetuneConfig":
@@ -77,7 +89,8 @@ class FinetuneConfig(Value, FollowUp):
             ValueError: something is missing or of another kind.
         """
         try:
-            return cls(**{name: content[name] for name in settings_of(cls)})
+            needed = settings_of(cls).keys() - set(cls.beside)
+            return cls(**{name: content[name] for name in needed}, controls=content.get("controls", False))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"these are no settings of a fine-tuning: {error}") from error
 
@@ -107,6 +120,16 @@ class FinetunePlan:
         """(m,) the rows that are not trained on, and that decide which epoch is kept."""
         draw = torch.Generator().manual_seed(self.config.seed)
         return held_out_of(self.images.labels, self.settings["holdout"], draw).nonzero().flatten()
+
+    def controls(self) -> dict[str, nn.Module]:
+        """What gets the same training beside the fused network, by name: "parent 0", "average" where the parents have one, and
+        "scratch", the fused architecture with new weights."""
+        if not self.config.controls:
+            return {}
+        made = {"parent 0": copy.deepcopy(self.run.parents[0])}
+        with suppress(ValueError):  # different widths have no plain average
+            made |= {"average": average(self.run.parents)} if len(self.run.parents) > 1 else {}
+        return {**made, "scratch": fresh(self.run.fused, self.config.seed)}
 
 
 def read_run_to_tune(record: str | Path, base: str | Path = ".") -> tuple[Finished, Images]:
@@ -143,7 +166,7 @@ def finetune_run(
     device: str = "auto",
     monitor: Monitor | None = None,
 ) -> dict[str, Any]:
-    """Do a fine-tuning in its folder, and measure what became of the network.
+    """Do a fine-tuning in its folder, then those of its controls, and measure what became of the networks.
 
     Args:
         resume: go on after the last finished epoch, or take what is finished.
@@ -154,27 +177,65 @@ def finetune_run(
         Cancelled: the monitor asked for it; finished epochs are kept.
     """
     folder, monitor = Path(folder), monitor or Monitor()
-    out_file = folder / TUNED
     plan.config.check_same(folder, plan.run.folder)
-    check_unfinished(out_file, resume)
+    check_unfinished(folder / TUNED, resume)
     test = test_images(plan.run.config, required=False)
     check_data(plan.images, plan.rows, test, monitor)
     plan.config.save(folder, plan.run.folder)
+    if not resume:
+        shutil.rmtree(folder / CONTROLS, ignore_errors=True)
+    controls = plan.controls()
+    for index, (name, network) in enumerate([("fused", plan.run.fused), *controls.items()]):
+        out = folder if name == "fused" else folder / CONTROLS / name
+        if not (resume and (out / METRICS).exists() and (out / TUNED).exists()):
+            _tune(plan, name, network, out, test, (index, 1 + len(controls)), resume, device, monitor)
+    return read_json(folder / METRICS)
+
+
+def _tune(
+    plan: FinetunePlan,
+    name: str,
+    network: nn.Module,
+    folder: Path,
+    test: Images | None,
+    place: tuple[int, int],
+    resume: bool,
+    device: str,
+    monitor: Monitor,
+) -> None:
+    """Train one network, and measure it.
+
+    Args:
+        place: its number, and how many networks there are.
+    """
+    index, count = place
+    of = f" {index + 1} of {count}, {name}" if count > 1 else ""
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).unlink(missing_ok=True)  # written again at the end
-    monitor.emit("phase", name="measuring the networks before")
-    curve = _Curve(folder / CURVE, plan, device, monitor, resume)
-    monitor.emit("phase", name="fine-tuning")
-    config, run = plan.config, plan.run
-    origin = {"from": f"fused.safetensors of {run.folder.name}", "from_weights": digest(run.fused.state_dict())}
-    facts = facts_of(
-        plan.images, plan.rows, {"name": "finetune", **plan.settings, "seed": config.seed, **origin}, run.config.size
+    monitor.emit("phase", name=f"measuring the networks before{' fine-tuning' * bool(of)}{of}")
+    curve = _Curve(
+        folder / CURVE, plan, lambda: _measured(plan, name, network, device, monitor), place, monitor, resume
     )
-    arguments = {**plan.settings, "seed": config.seed, "device": device, "monitor": Monitor(curve.take, curve.asked)}
-    tuned, _ = trained(out_file, run.fused, plan.images, plan.rows, arguments, facts, resume)
+    monitor.emit("phase", name=f"fine-tuning{of}")
+    origin = {"from": f"{name} of {plan.run.folder.name}", "from_weights": digest(network.state_dict())}
+    if name == "fused":
+        origin["from"] = f"fused.safetensors of {plan.run.folder.name}"
+    facts = facts_of(
+        plan.images,
+        plan.rows,
+        {"name": "finetune", **plan.settings, "seed": plan.config.seed, **origin},
+        plan.run.config.size,
+    )
+    arguments = {
+        **plan.settings,
+        "seed": plan.config.seed,
+        "device": device,
+        "monitor": Monitor(curve.take, curve.asked),
+    }
+    tuned, _ = trained(folder / TUNED, network, plan.images, plan.rows, arguments, facts, resume)
     monitor.emit("phase", name="measuring on the test images")
     metrics = {} if test is None else evaluate(on_device(tuned, device), test, monitor=monitor)
     files.write(folder / METRICS, json.dumps(metrics, indent=1))
-    return metrics
 
 
 def read_tuned(folder: str | Path) -> nn.Module:
@@ -195,8 +256,16 @@ def read_tuned(folder: str | Path) -> nn.Module:
 class _Curve:
     """curve.json: what the held-out images say of the networks before, and of every epoch."""
 
-    def __init__(self, path: Path, plan: FinetunePlan, device: str, monitor: Monitor, resume: bool) -> None:
-        self.path, self.monitor = path, monitor
+    def __init__(
+        self,
+        path: Path,
+        plan: FinetunePlan,
+        measure: Callable[[], dict[str, Any]],
+        place: tuple[int, int],
+        monitor: Monitor,
+        resume: bool,
+    ) -> None:
+        self.path, self.monitor, self.place = path, monitor, place
         stored = read_json(path) if resume else {}
         whole = {"networks", "history", "seconds"} <= stored.keys()
         held_out = plan.held_out
@@ -208,7 +277,7 @@ class _Curve:
                 "trained": len(plan.images) - len(held_out),
                 "held_out": len(held_out),
                 "epochs": plan.config.epochs,
-                "networks": _measured(plan, held_out, device, monitor),
+                "networks": measure(),
                 "history": [],
                 "seconds": 0.0,
             }
@@ -227,8 +296,10 @@ class _Curve:
             history.append({name: value for name, value in event.items() if name != "kind"})
             self._write()
         elif event["kind"] == "batch":
-            done = (event["epoch"] - 1) * event["total"] + event["index"]
-            self.monitor.emit("step", name="fine-tuning", index=done, total=event["epochs"] * event["total"])
+            index, count = self.place
+            steps = event["epochs"] * event["total"]
+            done = index * steps + (event["epoch"] - 1) * event["total"] + event["index"]
+            self.monitor.emit("step", name="fine-tuning", index=done, total=count * steps)
 
     def asked(self) -> bool:
         """Never: the outer monitor raises where it was asked to stop."""
@@ -240,10 +311,14 @@ class _Curve:
         files.write(self.path, json.dumps(self.content))
 
 
-def _measured(plan: FinetunePlan, rows: Tensor, device: str, monitor: Monitor) -> dict[str, Any]:
-    """What `evaluate` says of parents, ensemble and fused network on these training images."""
-    networks = evaluate_parents(plan.run.parents, plan.images, rows=rows, device=device, monitor=monitor)
-    if len(plan.run.parents) == 1:
-        del networks["ensemble"]
-    networks["fused"] = evaluate(on_device(plan.run.fused, device), plan.images, rows=rows, monitor=monitor)
+def _measured(plan: FinetunePlan, name: str, network: nn.Module, device: str, monitor: Monitor) -> dict[str, Any]:
+    """What `evaluate` says on the held-out images of a network before its training; beside the fused one, of parents and
+    ensemble."""
+    rows = plan.held_out
+    networks = {}
+    if name == "fused":
+        networks = evaluate_parents(plan.run.parents, plan.images, rows=rows, device=device, monitor=monitor)
+        if len(plan.run.parents) == 1:
+            del networks["ensemble"]
+    networks[name] = evaluate(on_device(network, device), plan.images, rows=rows, monitor=monitor)
     return networks

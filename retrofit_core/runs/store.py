@@ -375,6 +375,8 @@ class FollowUp(ABC):
     kind: ClassVar[Kind]
     version: ClassVar[int]
     """Raised when the numbers of such work change"""
+    beside: ClassVar[tuple[str, ...]] = ()
+    """Settings that add work and change no number of the rest: another attempt may have others"""
     tuned: str | None = None
     """The key of the run's fine-tuning that it is also of"""
 
@@ -388,7 +390,12 @@ class FollowUp(ABC):
 
     def decisive(self) -> dict[str, Any]:
         """The settings that decide numbers, in plain JSON types."""
-        return self.to_json()
+        return {name: value for name, value in self.to_json().items() if name not in self.beside}
+
+    def is_done(self, work: Work) -> bool:
+        """Whether all that is asked for lies in its folder."""
+        stored = read_json(work.folder / SETTINGS)
+        return work.state == "done" and all(stored.get(name) or not getattr(self, name) for name in self.beside)
 
     def command(self, record: str) -> str:
         """The command line that does it from the folder in which the record lies."""
@@ -414,7 +421,8 @@ class FollowUp(ABC):
             ValueError: its settings are others, or it is of another run.
         """
         stored = read_json(Path(folder) / SETTINGS)
-        if stored and stored != self._stored(record):
+        both = [{name: of[name] for name in of.keys() - {*self.beside}} for of in (stored, self._stored(record))]
+        if stored and both[0] != both[1]:
             raise ValueError(
                 f"{folder} holds a {self.kind.verb} with other settings, or of another run. Name a new folder."
             )

@@ -135,7 +135,9 @@ def test_means_over_seeds_have_the_interval_of_reports(monkeypatch):
         return SimpleNamespace(accuracy=100 * answers.mean(), samples=200, networks=made, role=compared.FUSED, id="")
 
     monkeypatch.setattr(
-        predictions, "known", lambda one: predictions.Answers(one.file.astype(np.int16), np.ones(200, np.int16))
+        predictions,
+        "known",
+        lambda one: predictions.Answers(one.file.astype(np.int16), np.ones(200, np.int16), np.zeros(200)),
     )
     gap = paired.gap(None, row(right[0], (1, 2, 3)), row(right[1], (1, 2, 3)))
     points, interval = difference(*right)

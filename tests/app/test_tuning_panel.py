@@ -4,16 +4,21 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from retrofit_app import runs
 from retrofit_app.figures import LIGHT
-from retrofit_app.figures.tuning import tuning_curve
+from retrofit_app.figures.tuning import equal_training, loss_of_images, loss_of_training, tuning_curve
 from retrofit_app.runs import followups
+from retrofit_app.runs.compared import networks_of
+from retrofit_core import load_model
+from retrofit_core.data import load
 from retrofit_core.runs import worker
 from retrofit_core.runs.finetunings import FinetuneConfig
 from retrofit_core.runs.store import FINETUNING, Work, worker_of
+from retrofit_core.training.evaluation import evaluate
 
 from .pages import clean, page_at, words
 
@@ -95,6 +100,12 @@ def table(page: AppTest):
     return next(one.value for one in page.dataframe if "kept epoch" in one.value.columns)
 
 
+def tiles(page: AppTest) -> str:
+    return next((element.value for element in page.get("html") if "retrofit-tiles" in element.value), "").replace(
+        "\N{NO-BREAK SPACE}", " "
+    )
+
+
 # --- the panel ------------------------------------------------------------------------------------
 
 
@@ -150,6 +161,98 @@ def test_a_finished_one_says_what_it_brought_and_on_which_images(record):
     assert clean(page) and "of which epoch 3 is kept: **97.5 %** ± 1.6 of 359 test images" in said
     assert "**clearly better than before** (+4.5" in said and "not clearly different from the ensemble" in said
     assert "143 training images that this fine-tuning holds out; it trains on the other 1,295." in said
+    assert "test loss" not in said and "training loss rose" not in said  # neither does here
+
+
+def test_the_result_is_a_tile_beside_the_others(record):
+    page = page_at(run="mine")
+    assert "Fine-tuned" not in tiles(page)
+    placed(record)
+    placed(record, FinetuneConfig(epochs=3, seed=5), accuracy=96.0)
+    page = page_at(run="mine", tuned=SHORT.key(record))
+    assert "Fine-tuned: 97.5" in tiles(page) and "fused, then 3 epochs" in tiles(page)
+    page.selectbox(key="tuning-tuned").set_value(FinetuneConfig(epochs=3, seed=5).key(record)).run()
+    assert clean(page) and "Fine-tuned: 96.0" in tiles(page)  # the tile follows the list below it
+
+
+def compared(record: Path, finished: int = 3) -> Path:
+    """A fine-tuning with so many finished controls, the next one at work."""
+    folder = placed(record, FinetuneConfig(epochs=3, controls=True))
+    for index, (name, accuracy) in enumerate({"parent 0": 95.5, "average": 91.0, "scratch": 40.0}.items()):
+        control = folder / followups.CONTROLS / name
+        if index <= finished:
+            control.mkdir(parents=True)
+            accuracies = (49.0, 60.0, 70.0, accuracy) if index < finished else (49.0, 60.0)
+            (control / FINETUNING.growing).write_text(json.dumps(course(accuracies)))
+        if index < finished:
+            facts = json.loads((folder / FINETUNING.last).read_text()) | {"accuracy": accuracy}
+            (control / FINETUNING.last).write_text(json.dumps(facts))
+            shutil.copy(record / "fused.safetensors", control / followups.TUNED)
+    return folder
+
+
+def test_controls_stand_beside_the_fused_network(record):
+    compared(record)
+    page = page_at(run="mine")
+    said = words(page).replace("\N{NO-BREAK SPACE}", " ")
+    assert (
+        clean(page)
+        and "The same training brings network A to 95.5 %, the plain average to 91.0 % and a new network" in said
+    )
+    assert (
+        "(97.5 %) is clearly better than the plain average" in said and "not clearly different from network A" in said
+    )
+    book = next(element.value for element in page.get("html") if "Networks before and after" in element.value)
+    assert "From" not in book and "49.6" in book and "0.49 → 0.10" in book.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_controls_that_are_not_finished_are_counted_and_the_fused_network_stays(record, sleeper):
+    work = followups.begin(runs.read_entry(record), FinetuneConfig(epochs=3, controls=True))
+    compared(record, finished=1)
+    (work.folder / "analysing.json").write_text(
+        json.dumps({"state": "running", "name": "fine-tuning 3 of 4, average", "index": 7, "total": 12})
+    )
+    page = page_at(run="mine")
+    bar = page.get("progress")[0].proto
+    assert clean(page) and bar.text.startswith("Fine-tuning 3 of 4, average: epoch 1 of 3 is done") and bar.value == 58
+    assert "Fine-tuned: 97.5" in tiles(page)
+    assert [network.tuning is not None for network in networks_of(runs.read_entry(record))] == [False, True]
+
+
+def test_what_was_done_without_controls_is_started_for_them(record, opened, sleeper):
+    folder = placed(record)
+    page = page_at(run="mine", **{"tune-epochs": "3"})
+    assert "show-tuning" in {button.key for button in page.button} and "more for the other networks" not in words(page)
+    page.checkbox(key="tuning-tune_controls").check().run()
+    assert page.query_params["tune-controls"] == "1" and "more for the other networks" in words(page)
+    assert any("--epochs 3 --controls" in code.value for code in page.code)
+    page.button(key="start-tuning").click().run()
+    assert not page.exception and Work(FINETUNING, folder).going
+
+
+def test_a_loss_that_rises_with_the_accuracy_is_explained_where_it_does(record):
+    """The numbers are those of the run: image by image on the test images, and over epochs."""
+    folder = placed(record, accuracy=None)
+    tuned = evaluated(record / "fused.safetensors", folder / followups.TUNED)
+    (folder / FINETUNING.last).write_text(json.dumps(tuned))
+    metrics = json.loads((record / "metrics.json").read_text())
+    metrics["networks"]["fused"] |= {"accuracy": tuned["accuracy"] - 0.5, "loss": tuned["loss"] - 0.1}
+    (record / "metrics.json").write_text(json.dumps(metrics))
+    history = course()
+    history["history"][3]["loss"] = 1.75
+    (folder / FINETUNING.growing).write_text(json.dumps(history))
+    page = page_at(run="mine")
+    said = words(page).replace("\N{NO-BREAK SPACE}", " ")
+    assert clean(page) and "The test loss of the fused network rose from" in said and "that stay right from" in said
+    assert (
+        "In one epoch the training loss rose though the held-out accuracy did, too (epoch 3: loss 1.50 to 1.75" in said
+    )
+
+
+def evaluated(network: Path, copy: Path) -> dict:
+    """What `evaluate` says of a network, whose checkpoint is copied."""
+    shutil.copy(network, copy)
+    return evaluate(load_model(copy)[0], load("digits", "test"))
 
 
 def test_no_better_epoch_is_said(record):
@@ -255,6 +358,23 @@ def test_the_picture_has_every_epoch_the_kept_one_and_the_networks_before():
     labels = next(trace for trace in data if trace["mode"] == "text")
     assert [text.strip() for text in labels["text"]] == ["ensemble", "before", "A, B"]
     assert "the best is epoch 3" in picture.alt and "network A 49.0" in picture.alt
+
+
+def test_a_rising_loss_is_taken_apart():
+    right = np.array([True, True, False, False]), np.array([True, True, True, False])
+    losses = np.array([0.1, 0.1, 1.0, 2.0]), np.array([0.3, 0.3, 0.4, 3.0])
+    assert loss_of_images(right[0], losses[0], right[1], losses[1]) == (
+        "Image by image, the loss goes for the 1 that stay wrong from 2.00 to 3.00 (+0.250 of the mean), the 2 that stay right "
+        "from 0.10 to 0.30 (+0.100 of the mean) and the 1 that become right from 1.00 to 0.40 (\N{MINUS SIGN}0.150 of the mean)."
+    )
+    assert loss_of_training(course()["history"]) == ""
+
+
+def test_lines_of_the_same_training_have_labels_that_do_not_touch():
+    histories = {name: course((50.0, 60.0, 70.0, end))["history"] for name, end in (("the fused", 97.0), ("b", 96.9))}
+    data = equal_training(histories, 3, LIGHT).figure.to_plotly_json()["data"]
+    labels = next(trace for trace in data if trace["mode"] == "text")
+    assert [text.strip() for text in labels["text"]] == ["fused", "b"] and labels["y"][0] - labels["y"][1] > 3
 
 
 def test_a_picture_before_the_first_epoch_says_so():

@@ -41,12 +41,14 @@ class Network:
 
 @dataclass(frozen=True)
 class Answers:
-    """The classes that a network names, image by image."""
+    """The classes that a network names, image by image, and how far it is from being sure of the right ones."""
 
     named: np.ndarray
     """(n,) int16"""
     labels: np.ndarray
     """(n,) int16, the true ones"""
+    losses: np.ndarray
+    """(n,) float32, the cross entropy of each image"""
 
     @property
     def right(self) -> np.ndarray:
@@ -114,6 +116,7 @@ def ask(network: Network) -> Answers:
 
 def _computed(network: Network) -> Answers:
     import torch
+    from torch.nn.functional import cross_entropy
 
     from retrofit_core.data.sampling import balanced
     from retrofit_core.training.evaluation import scores
@@ -121,10 +124,15 @@ def _computed(network: Network) -> Answers:
     test = _test(network.entry)
     rows = torch.arange(len(test)) if len(test) <= IMAGES else balanced(test.labels, IMAGES)
     try:
-        named = scores(_model(network), test, rows=rows).argmax(1)
+        logits = scores(_model(network), test, rows=rows)
     except RuntimeError as error:
         raise ValueError(f"this network does not take the images ({type(error).__name__}).") from error
-    answers = Answers(named.numpy().astype(np.int16), test.labels[rows].numpy().astype(np.int16))
+    labels = test.labels[rows]
+    answers = Answers(
+        logits.argmax(1).numpy().astype(np.int16),
+        labels.numpy().astype(np.int16),
+        cross_entropy(logits, labels, reduction="none").numpy(),
+    )
     accuracy = 100 * float(answers.right.mean())
     if len(rows) == len(test) and abs(accuracy - network.recorded) > SLACK:
         raise ValueError(

@@ -153,7 +153,11 @@ def networks_of(entry: Entry, weighed: bool = True) -> list[FusedNetwork]:
     )
     return [
         fused,
-        *(_tuned(fused, kept) for kept in reversed(followups.works_of(entry, FINETUNING)) if kept.state == "done"),
+        *(
+            _tuned(fused, kept)
+            for kept in reversed(followups.works_of(entry, FINETUNING))
+            if followups.has_network(kept)
+        ),
     ]
 
 

@@ -4,6 +4,7 @@ It lies in the run's folder; that of a shipped run which is not shipped itself l
 """
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from .records import Entry, runs_folder
 
 #: The network of a finished fine-tuning.
 TUNED = "tuned.safetensors"
+#: Networks with the same training, as far as their work has come, each in a folder of a fine-tuning's CONTROLS.
+CONTROLS, CONTROL_NAMES = "controls", ("parent 0", "average", "scratch")
 CURVE_FACTS = ("networks", "history", "held_out", "trained", "epochs", "seconds")
 
 
@@ -37,7 +40,7 @@ def begin(entry: Entry, config: Any) -> Work:
         ValueError: the runs folder cannot be written to, or the run is not finished.
     """
     wanted = work_at(entry, config.kind, config.key(entry.folder), config.to_json())
-    if wanted.state != "done":
+    if not config.is_done(wanted):
         words = ["--record", str(entry.folder), *config.words()]
         words += ["--tuned", str(work_at(entry, FINETUNING, config.tuned).folder)] if config.tuned else []
         words += ["--device", entry.config.get("device") or "auto", "--out", str(wanted.folder), "--resume"]
@@ -72,6 +75,27 @@ def deleted(entry: Entry, kind: Kind) -> Work | None:
 def restore(work: Work, entry: Entry) -> None:
     """Bring back what was deleted last, see `store.restore`."""
     store.restore(work, _within(entry))
+
+
+@dataclass(frozen=True)
+class Control:
+    """A network that got the training of a fused one."""
+
+    name: str
+    """One of CONTROL_NAMES"""
+    work: Work
+    """Its files, as a fine-tuning has them"""
+
+
+def controls(tuning: Work) -> list[Control]:
+    """The controls of a fine-tuning that were begun."""
+    every = [Control(name, Work(FINETUNING, tuning.folder / CONTROLS / name)) for name in CONTROL_NAMES]
+    return [control for control in every if control.work.has_content]
+
+
+def has_network(tuning: Work) -> bool:
+    """Whether the fine-tuned network is there, though its controls may not be finished."""
+    return (tuning.folder / FINETUNING.last).exists() and (tuning.folder / TUNED).exists()
 
 
 def curve(tuning: Work) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def start_or_show(
         look: of the button that starts: a page has one primary button.
     """
     work = followups.work_at(entry, config.kind, config.key(entry.folder))
-    if work.state == "done":
+    if config.is_done(work):
         st.button(
             "Show it",
             key=f"show-{shelf.scope.page}",

@@ -88,15 +88,15 @@ def finetuning_seconds(plan: FinetunePlan, device: str = "auto") -> float:
     Raises:
         ValueError: the network is none of ours, so that its pace cannot be measured beforehand.
     """
-    spec = getattr(plan.run.fused, "spec", None)
-    if not isinstance(spec, dict):
+    specs = [getattr(network, "spec", None) for network in (plan.run.fused, *plan.controls().values())]
+    if not all(isinstance(spec, dict) for spec in specs):
         raise ValueError("the pace of a network that is not from the library is known once it is trained.")
-    chosen = devices.pick(device)
-    pace = pace_of(json.dumps(spec), chosen.type)
-    planned = PlannedParent(plan.images, [plan.rows], [spec], [plan.settings])
-    trained, _ = training_seconds(planned, [0], [pace], chosen)
-    # The networks before, on the held-out images, and the network itself on about as many test images.
-    measured = (len(plan.run.parents) * 2 + 2) * len(plan.held_out) * pace.forward
+    chosen, count = devices.pick(device), len(specs)
+    paces = [pace_of(json.dumps(spec), chosen.type) for spec in specs]
+    planned = PlannedParent(plan.images, [plan.rows] * count, specs, [plan.settings] * count)
+    trained, _ = training_seconds(planned, range(count), paces, chosen)
+    # The networks before, on the held-out images, and those that are trained on about as many test images.
+    measured = (len(plan.run.parents) * 2 + 2 * count) * len(plan.held_out) * paces[0].forward
     return sum(START) / 2 + trained + measured
 
 

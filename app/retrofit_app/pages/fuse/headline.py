@@ -1,21 +1,27 @@
 """The finding of a finished run: a title, the networks as tiles, what is more than chance, and what its samples lack."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import streamlit as st
 
 from retrofit_app import figures, runs
 from retrofit_app.figures import Tile, difference, escaped, letter, listing, number, percent
-from retrofit_app.runs import methods
+from retrofit_app.runs import followups, methods
+from retrofit_core.runs.store import Work
 
 SEEN = 50.0  # per cent of every class right, above which a fused network sees it all
 MOST_TILES = 6  # parents that have a tile each
 BESIDE = 2  # parents that stand in one row with what is made of them
 
 
-def headline(entry: runs.Entry, palette: figures.Palette) -> None:
-    """Title, tiles, and the finding in a sentence."""
+def headline(entry: runs.Entry, palette: figures.Palette, tuned: Work | None = None) -> None:
+    """Title, tiles, and the finding in a sentence.
+
+    Args:
+        tuned: the fine-tuning whose network has a tile, too, once it is there.
+    """
     networks, classes = entry.metrics.get("networks"), entry.metrics.get("classes")
     parents = len(entry.config["models"])
     if not networks or not classes:
@@ -28,7 +34,7 @@ def headline(entry: runs.Entry, palette: figures.Palette) -> None:
     together = methods.keeps_parents(entry)
     whole = not together and _halves(counts, parents) and _sees_all(networks["fused"])
     st.title("Two half-blind networks, one that sees it all" if whole else _title(parents, together), anchor=False)
-    st.html(figures.tiles(rows(entry, counts), classes, palette))
+    st.html(figures.tiles(rows(entry, counts, tuned), classes, palette))
     st.markdown(finding(entry))
     if sentence := shortfall(entry, counts):
         st.warning(sentence, icon=":material/trending_down:")
@@ -38,8 +44,9 @@ def headline(entry: runs.Entry, palette: figures.Palette) -> None:
 # --- the tiles ------------------------------------------------------------------------------------
 
 
-def rows(entry: runs.Entry, counts: Sequence[Sequence[int]] | None) -> list[list[Tile]]:
-    """The tiles of a run: its parents, the average, the fused network and the ensemble, as far as they differ.
+def rows(entry: runs.Entry, counts: Sequence[Sequence[int]] | None, tuned: Work | None = None) -> list[list[Tile]]:
+    """The tiles of a run: its parents, the average, the fused network and the ensemble, as far as they differ, and the
+    fine-tuned network.
 
     Args:
         counts: training images per class of each parent, where they are known.
@@ -50,7 +57,7 @@ def rows(entry: runs.Entry, counts: Sequence[Sequence[int]] | None) -> list[list
         if parents <= MOST_TILES
         else [_all_parents([networks[f"parent {index}"]["accuracy"] for index in range(parents)])]
     )
-    second = _made_of_them(entry, networks, parents)
+    second = [*_made_of_them(entry, networks, parents), *_tuned(tuned)]
     return [first + second] if parents <= BESIDE or parents > MOST_TILES else [first, second]
 
 
@@ -83,6 +90,17 @@ def _made_of_them(entry: runs.Entry, networks: dict[str, Any], parents: int) -> 
     elif average["per_class"] != fused["per_class"]:  # else the run is the average itself
         row.insert(0, _tile("Plain average", average, "of the weights", "reference"))
     return [*row, _tile("Ensemble", networks["ensemble"], cost, "reference")]
+
+
+def _tuned(tuned: Work | None) -> list[Tile]:
+    """The fine-tuned network, where it is there and was measured."""
+    if tuned is None or not followups.has_network(tuned):
+        return []
+    with suppress(ValueError):  # the panel below says what is damaged
+        if table := followups.metrics(tuned):
+            epochs = tuned.settings["epochs"]
+            return [_tile("Fine-tuned", table, f"fused, then {epochs} epoch{'' if epochs == 1 else 's'}", "fused")]
+    return []
 
 
 def _tile(name: str, table: dict[str, Any], note: str, role: str = "parent", seen: Sequence[bool] = ()) -> Tile:

@@ -3,7 +3,9 @@
 import streamlit as st
 
 from retrofit_app import runs, widgets
+from retrofit_app.address import session
 from retrofit_app.figures import escaped
+from retrofit_app.runs import methods
 from retrofit_app.shell import picker
 
 from . import (
@@ -52,7 +54,9 @@ def page() -> None:
 def finished(entry: runs.Entry, entries: list[runs.Entry]) -> None:
     """The finding and what brought it, what the networks saw, what was lost where, how good each is, and what to take away."""
     palette = widgets.palette()
-    headline.headline(entry, palette)
+    tuned = None if methods.keeps_parents(entry) else tuning_form.chosen(entry)
+    session.remember(tuning.TILE, tuning.tile_of(tuned))
+    headline.headline(entry, palette, tuned)
     if sentence := runs.other_version(entry):
         st.info(
             f"{escaped(sentence)} To compare, delete it in *Your runs* and run it again.", icon=":material/history:"

@@ -7,16 +7,21 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import figures, runs, widgets
+from retrofit_app.address import session
 from retrofit_app.figures import DARK, LIGHT, difference, interval, percent
 from retrofit_app.figures.tuning import tuning_curve
+from retrofit_app.figures.words import first_up, lettered
 from retrofit_app.runs import followups, methods
 from retrofit_app.runs.words import duration
 from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import works
 from retrofit_core.runs.store import FINETUNING, Work, notes_of
 
-from . import tuning_form
+from . import equal_budget, tuning_form
 from .tuning_form import TUNING, TUNINGS, TuningForm
+
+#: The session's name for the fine-tuning whose tile stands above.
+TILE = "tuned-tile"
 
 
 @st.fragment
@@ -28,8 +33,9 @@ def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
         return
     st.header("What does fine-tuning add?", anchor=False)
     works.undo(TUNINGS, entry)
-    every = TUNINGS.of(entry)
-    chosen = TUNINGS.chosen(entry, every, TUNING.one(TUNINGS.named(entry, every)))
+    every, chosen = TUNINGS.of(entry), tuning_form.chosen(entry)
+    if tile_of(chosen) != session.recall(TILE):
+        st.rerun()  # the tile above shows another one
     if chosen is None:
         st.markdown(
             "Fusion trains nothing, so a few epochs on all training images may improve the network. The paper fine-tunes for 200 "
@@ -46,9 +52,9 @@ def one(entry: runs.Entry, palette: figures.Palette, chosen: Work, every: Sequen
     if chosen.going:
         watch(str(chosen.folder), palette is figures.DARK)
         return
-    if chosen.state == "done":
+    if followups.has_network(chosen):
         st.markdown(finding(entry, chosen))
-    else:
+    if chosen.state != "done":
         part, resumes = "the finished epochs are kept", "Goes on after the last kept epoch."
         works.stopped(TUNINGS, entry, chosen, every, part=part, resumes=resumes)
     if chosen.has_content:
@@ -61,7 +67,8 @@ def one(entry: runs.Entry, palette: figures.Palette, chosen: Work, every: Sequen
             heading="**Accuracy after each epoch**, on held-out training images",
         )
         st.caption(images_words(entry, chosen))
-    if chosen.state == "done":
+        equal_budget.panel(entry, chosen, palette)
+    if followups.has_network(chosen):
         with st.container(horizontal=True):
             st.download_button(
                 "Fine-tuned network",
@@ -72,7 +79,8 @@ def one(entry: runs.Entry, palette: figures.Palette, chosen: Work, every: Sequen
                 icon=":material/download:",
                 help="The checkpoint with its configuration, classes and normalisation, as `retrofit evaluate` takes it.",
             )
-            works.delete(TUNINGS, entry, chosen, every)
+            if chosen.state == "done":
+                works.delete(TUNINGS, entry, chosen, every)
     if len(every) > 1:
         table(entry, every)
 
@@ -81,7 +89,13 @@ def title(work: Work) -> str:
     """A fine-tuning in the list."""
     facts = work.settings
     precision = "" if facts["precision"] == "auto" else f", {facts['precision']}"
-    return f"{facts['epochs']} epochs, rate {facts['learning_rate']:g}{precision}, seed {facts['seed']}"
+    controls = ", with controls" if facts.get("controls") else ""
+    return f"{facts['epochs']} epochs, rate {facts['learning_rate']:g}{precision}, seed {facts['seed']}{controls}"
+
+
+def tile_of(work: Work | None) -> str:
+    """What the fine-tuned network's tile is known by; "" where there is none."""
+    return work.name if work is not None and followups.has_network(work) else ""
 
 
 def picture(work: Work, palette: figures.Palette) -> figures.Picture:
@@ -178,7 +192,7 @@ def _row(work: Work) -> dict | None:
     """A line of the table; none for what cannot be read."""
     try:
         curve = followups.curve(work)
-        metrics = followups.metrics(work) if work.state == "done" else {}
+        metrics = followups.metrics(work) if followups.has_network(work) else {}
     except ValueError:
         return None
     history = curve["history"]
@@ -217,13 +231,14 @@ def progress(work: Work) -> tuple[float, str]:
     notes = notes_of(work.folder)
     if not work.has_content:
         return 0.0, "Reading the network and its images…"
-    curve = followups.curve(work)
+    curves = [followups.curve(each) for each in (work, *(control.work for control in followups.controls(work)))]
+    curve, seconds, stage = curves[-1], sum(each["seconds"] for each in curves), str(notes.get("name", "starting"))
     done = curve["history"][-1]["epoch"] if curve["history"] else 0
-    if not done:
-        return 0.0, f"{str(notes.get('name', 'starting')).capitalize()}…"
     share = min((notes.get("index") or 0) / (notes.get("total") or 1), 1.0)
-    left = curve["seconds"] * (curve["epochs"] - done) / done
-    about = f" · about {duration(left)} left" if done < curve["epochs"] else ""
+    if not done:
+        return share, f"{first_up(lettered(stage))}…"
+    about = f" · about {duration(seconds * (1 - share) / share)} left" if 0 < share < 1 else ""
     loss = curve["history"][-1]["loss"]
     said = f", loss {loss:.3g}" if loss is not None else ""
-    return share, f"Epoch {done} of {curve['epochs']} is done{said} · {duration(curve['seconds'])}{about}"
+    which = f"{first_up(lettered(stage))}: epoch" if " of " in stage else "Epoch"
+    return share, f"{which} {done} of {curve['epochs']} is done{said} · {duration(seconds)}{about}"

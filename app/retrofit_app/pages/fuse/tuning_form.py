@@ -1,7 +1,7 @@
 """What to fine-tune next, and what the address says of it and of the fine-tuning that is looked at; what it takes, and Start."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +9,13 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.address.fields import amount, choice
+from retrofit_app.address.rule import switch
 from retrofit_app.address.session import Scope
 from retrofit_app.figures import escaped
 from retrofit_app.runs.words import duration
 from retrofit_app.widgets import controls, works
 from retrofit_app.widgets.works import Shelf
-from retrofit_core.runs.store import FINETUNING
+from retrofit_core.runs.store import FINETUNING, Work
 
 from . import permission
 
@@ -40,6 +41,7 @@ class TuningForm:
     tune_rate: float = amount(3e-4, LEAST_RATE, 1.0, "Learning rate", digits=7, step=1e-4, format="%.6f")
     tune_precision: str = choice("auto", PRECISIONS, "Precision")
     tune_seed: int = amount(0, 0, MOST_SEED, "Seed", 150)
+    tune_controls: bool = switch("choice of controls")
 
 
 def _config(settings: Mapping[str, Any]) -> Any:
@@ -49,6 +51,12 @@ def _config(settings: Mapping[str, Any]) -> Any:
 
 
 TUNINGS = Shelf(FINETUNING, "fine-tuning", TUNING, "tuned", _config, until_run=True)
+
+
+def chosen(entry: runs.Entry) -> Work | None:
+    """The fine-tuning of a run that is shown; None where there is none."""
+    every = TUNINGS.of(entry)
+    return TUNINGS.chosen(entry, every, TUNING.one(TUNINGS.named(entry, every)))
 
 
 def form(entry: runs.Entry, *, busy: bool) -> None:
@@ -68,11 +76,16 @@ def form(entry: runs.Entry, *, busy: bool) -> None:
 
 
 def ask() -> None:
-    """Epochs and seed; the rest has good defaults."""
+    """Epochs, seed and controls; the rest has good defaults."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         controls.ask(TUNING, HELP, "tune_epochs", "tune_seed")
         with st.popover("More", icon=":material/settings:"):
             controls.ask(TUNING, HELP, "tune_rate", "tune_precision")
+    st.checkbox(
+        "Give network A, the plain average and a new network the same training",
+        **TUNING.control("tune_controls"),
+        help="Shows what is due to the fusion and what to the training: all get the same images, epochs and settings.",
+    )
 
 
 def config_of(asked: TuningForm) -> Any:
@@ -84,6 +97,7 @@ def config_of(asked: TuningForm) -> Any:
         learning_rate=asked.tune_rate,
         precision=asked.tune_precision,  # type: ignore[arg-type]
         seed=asked.tune_seed,
+        controls=asked.tune_controls,
     )
 
 
@@ -111,11 +125,15 @@ def cost(entry: runs.Entry, config: Any) -> str:
     from retrofit_core.runs.estimate import finetuning_seconds
     from retrofit_core.runs.finetunings import plan_finetuning
 
-    plan = plan_finetuning(config, *_material(*entry.version, _entry=entry))
-    held_out = len(plan.held_out)
+    plans = [
+        plan_finetuning(replace(config, controls=controls), *_material(*entry.version, _entry=entry))
+        for controls in (False, True)
+    ]
+    plan, held_out = plans[0], len(plans[0].held_out)
     try:
-        seconds = finetuning_seconds(plan, entry.config.get("device") or "auto")
-        takes = f"about **{duration(seconds)}** on this machine as it is now"
+        alone, together = (finetuning_seconds(each, entry.config.get("device") or "auto") for each in plans)
+        takes = f"about **{duration(alone)}** on this machine as it is now"
+        takes += f", and about **{duration(together - alone)}** more for the other networks" * config.controls
     except ValueError:
         takes = "how long it takes is known once it runs"
     return (

@@ -30,7 +30,7 @@ def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
         LANDSCAPE.declare(Among, LandscapeForm)
         return
     with box:
-        tunings = {work.name: work for work in followups.works_of(entry, FINETUNING) if work.state == "done"}
+        tunings = {work.name: work for work in followups.works_of(entry, FINETUNING) if followups.has_network(work)}
         try:
             align, tuned = parameters.among(list(tunings))
             names = readings.names(entry, align, tuned)
