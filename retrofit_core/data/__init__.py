@@ -74,7 +74,7 @@ def load(
     dataset = DATASETS.get(name)
     constants = _constants(dataset, notes, mean, std, stored)  # first, because it is cheap to refuse
     fit = fit_to(size, dataset.size if dataset else None, dataset.margin if dataset else 1.0)
-    reader, labels, shape = fitting(split_files.read(len(dataset.mean) if dataset else 3, fit), fit)
+    reader, labels, shape = fitting(split_files.read(_channels(dataset, notes), fit), fit)
     classes = _class_names(name, dataset, notes, split_files.classes)
     classes = classes or tuple(map(str, range(_classes_trained(str(source), split, labels, fit))))
     _check_labels(name, split, labels, classes)
@@ -128,6 +128,7 @@ class Notes:
     """In label order"""
     mean: object = None
     std: object = None
+    channels: int = 3
     path: Path | None = None
 
 
@@ -202,18 +203,34 @@ def _folder(source: str) -> Path:
 
 
 def _notes(path: Path) -> Notes:
-    """classes.json: a list of class names, or {"classes" or "names": [...], "mean": [...], "std": [...]}."""
+    """classes.json: a list of class names, or {"classes" or "names": [...], "mean": [...], "std": [...], "channels": 1}."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} is not readable JSON: {error}") from error
     content = {"classes": content} if isinstance(content, list) else content
     if not isinstance(content, dict):
-        raise ValueError(f'{path} must be a list of class names or an object with "classes", "mean" and "std".')
+        raise ValueError(
+            f'{path} must be a list of class names or an object with "classes", "mean", "std" and "channels".'
+        )
     names = content.get("classes", content.get("names"))
     if names is not None and not (isinstance(names, list) and names and all(isinstance(n, str) for n in names)):
         raise ValueError(f"{path}: the class names must be a list of strings in label order.")
-    return Notes(tuple(names or ()), content.get("mean"), content.get("std"), path)
+    if (channels := content.get("channels", 3)) not in (1, 3):
+        raise ValueError(f"{path}: channels must be 1 (grey) or 3 (colour), not {channels!r}.")
+    return Notes(tuple(names or ()), content.get("mean"), content.get("std"), int(channels), path)
+
+
+def _channels(dataset: DataSet | None, notes: Notes) -> int:
+    """Of the images: a known data set's, else those its classes.json states, else three, as torchvision's ImageFolder has."""
+    return len(dataset.mean) if dataset else notes.channels
+
+
+def channel_advice(images: Images) -> str:
+    """What to do where a network takes one channel and images have three; a sentence, or "" where it is no help."""
+    if images.shape[0] == 1 or images.name in DATASETS:
+        return ""
+    return ' To read grey images with one channel, write {"channels": 1} into classes.json in their folder.'
 
 
 def _constants(
@@ -250,8 +267,8 @@ def _measured(name: str, source: str, size: int | None) -> Constants:
 @lru_cache(maxsize=16)
 def _of_training_images(source: str, content: str, size: int | None) -> Constants:
     fit = fit_to(size, None, 1.0)
-    # 3: a data set without a name has colours.
-    reader, labels, (channels, _, _) = fitting(_find(source, "train")[2].read(3, fit), fit)
+    _, notes, split_files = _find(source, "train")
+    reader, labels, (channels, _, _) = fitting(split_files.read(notes.channels, fit), fit)
     return normalisation(reader, len(labels), channels)
 
 

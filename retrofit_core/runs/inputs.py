@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..data import Images, check_images
+from ..data import Images, channel_advice, check_images
 from ..data.augment import copies
 from ..data.sampling import balanced
 from ..data.splits import read_splits
@@ -25,7 +25,7 @@ from ..networks.outputs import check_class_scores
 from ..networks.statedicts import AUTO, MODEL
 from ..system.monitor import Monitor
 from ..system.notices import Notice
-from ..system.registry import find
+from ..system.registry import find, first_line
 from ..training.parents import NOTE, TrainConfig, read_training, train_parents
 from ..training.state import digest
 from .config import RunConfig
@@ -150,15 +150,17 @@ def check_fitting(models: Sequence[nn.Module], images: Images) -> None:
     """
     example, advice = torch.zeros(1, *images.shape), "Choose the data set that it was trained on"
     for index, model in enumerate(models):
-        taken = "others"
         try:
             classes = output_shape(model, example, f"parent {index}")
         except ValueError as error:
+            reason = first_line(error)
             with suppress(ValueError, AttributeError):
-                taken = " x ".join(map(str, input_shape_of(model)))
+                if (taken := input_shape_of(model)) != images.shape:
+                    reason = f"it takes images of {' x '.join(map(str, taken))} values"
             raise ValueError(
-                f"parent {index} takes images of {taken} values, and {images.name} has images of "
-                f"{' x '.join(map(str, images.shape))}. {advice}, or bring its images to that size."
+                f"parent {index} does not take the images of {images.name}, which have "
+                f"{' x '.join(map(str, images.shape))} values: {reason}. {advice}, or bring its images to that size."
+                f"{channel_advice(images)}"
             ) from error
         check_class_scores(
             classes, f"parent {index}: an accuracy", "Fuse such networks in Python: METHODS[NAME](networks, data)."

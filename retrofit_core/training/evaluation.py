@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ..data import Images
+from ..data import Images, channel_advice
 from ..networks.composites import COMBINATIONS, Combination, Ensemble
 from ..networks.outputs import check_class_scores, logits_in
 from ..networks.training_flags import evaluating
@@ -170,7 +170,8 @@ def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, de
     except RuntimeError as error:
         shape = "x".join(map(str, images.shape))
         raise ValueError(
-            f"the model does not take the images of data set {images.name!r} ({shape}): {first_line(error)}"
+            f"the model does not take the images of data set {images.name!r} ({shape}): {first_line(error)}."
+            f"{channel_advice(images)}"
         ) from error
     if outputs.dim() > 0 and len(outputs) == len(rows):
         check_class_scores(outputs.shape[1:], "an accuracy", NO_ACCURACY)

@@ -477,7 +477,7 @@ def test_own_checkpoints_are_described_before_anything_runs(shipped):
     [
         (
             {"architecture": "mlp", "sizes": [784, 8, 10]},
-            "network A takes images of 784 values, and digits has images of 1 x 8 x 8",
+            "network A does not take the images of digits, which have 1 x 8 x 8 values: it takes images of 784 values",
         ),
         ({"architecture": "mlp", "sizes": [64, 8, 7]}, "network A tells 7 classes apart, and digits has 10"),
     ],

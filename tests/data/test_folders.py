@@ -331,6 +331,17 @@ def test_classes_json_renames_but_must_name_all(tmp_path):
         load(tmp_path, **PLAIN)
 
 
+def test_classes_json_reads_grey_images_with_one_channel(tmp_path):
+    animals(tmp_path)
+    colour = load(tmp_path).images
+    (tmp_path / "classes.json").write_text('{"channels": 1}')
+    grey = load(tmp_path)
+    assert len(grey.mean) == 1 and grey.images.shape == (len(colour), 1, *colour.shape[2:])
+    (tmp_path / "classes.json").write_text('{"channels": 2}')
+    with pytest.raises(ValueError, match=r"classes.json: channels must be 1 \(grey\) or 3 \(colour\), not 2"):
+        load(tmp_path)
+
+
 def test_a_bmp_header_with_negative_sizes(tmp_path):
     header = (
         b"BM" + struct.pack("<IHHI", 100, 0, 0, 54) + struct.pack("<IiiHHIIiiII", 40, -6, -4, 1, 24, 0, 0, 0, 0, 0, 0)
