@@ -349,7 +349,7 @@ def test_ensembles():
         (
             "Ensemble-Shares",
             {"class_shares": torch.ones(2, 5)},
-            "class_shares tell of 5 classes, and the parents have 4",
+            "class_shares are given for 5 classes, and the parents have 4",
         ),
         ("Ensemble-Shares", {"class_shares": torch.ones(3, 4)}, "one row of class counts for each of the 2 models"),
     ],

@@ -316,7 +316,7 @@ def test_a_comparison_takes_groupings_and_gives_options_of_a_score_to_runs_with_
         ("kf-linear+importance=conductance", "uniform"),
         ("kf-linear", "uniform,conductance+steps=4"),
     ):
-        with pytest.raises(ValueError, match="options of a score stand behind a method"):
+        with pytest.raises(ValueError, match="append a score's options to a method"):
             configurations(base, methods, scores)
 
 

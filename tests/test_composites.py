@@ -130,7 +130,7 @@ def test_networks_that_nobody_can_rebuild_are_refused_and_read_with_the_module(t
     }.items():
         result.save(tmp_path / name)
         with pytest.raises(
-            ValueError, match=r"entry 0 of its \w+ is no architecture of this library, .* FusionResult.load"
+            ValueError, match=r"entry 0 of its \w+ is not an architecture of this library, .* FusionResult.load"
         ):
             FusionResult.load(tmp_path / name)
         blank = copy.deepcopy(result.model)
@@ -163,7 +163,7 @@ GIANT = {"architecture": "mlp", "sizes": [192, 1 << 20, 1 << 20, 4]}
     [
         ({**ENSEMBLE, "members": []}, r"needs a list of members. Found \[\]"),
         ({**ENSEMBLE, "members": "all"}, "needs a list of members. Found 'all'"),
-        ({**ENSEMBLE, "members": [None]}, "entry 0 of its members is no architecture of this library"),
+        ({**ENSEMBLE, "members": [None]}, "entry 0 of its members is not an architecture of this library"),
         ({**ENSEMBLE, "members": [{"architecture": "perceptron"}]}, "unknown architecture 'perceptron'"),
         ({**ENSEMBLE, "combine": "votes"}, "an ensemble combines by softmax, logits, shares, .* Found 'votes'"),
         ({**ENSEMBLE, "combine": ["softmax"]}, "an ensemble combines by"),
@@ -180,7 +180,7 @@ GIANT = {"architecture": "mlp", "sizes": [192, 1 << 20, 1 << 20, 4]}
         ({**ZIP, "combine": "shares"}, "combines by softmax or logits"),
         ({**ZIP, "leaves": "fc1"}, "leaves of a partial zip are names"),
         ({**ZIP, "leaves": ["nowhere"]}, "are not submodules"),
-        ({**ZIP, "trunk": None}, "entry 0 of its trunk is no architecture"),
+        ({**ZIP, "trunk": None}, "entry 0 of its trunk is not an architecture"),
         ({**ZIP, "tails": [GIANT]}, "a part of a partial zip would hold 1099719245828 numbers"),
         (ZIP, "does not fit its architecture"),
     ],
@@ -205,7 +205,7 @@ def test_deep_nesting_costs_a_sentence(tmp_path):
     for _ in range(300):
         spec = {"architecture": "ensemble", "members": [spec], "combine": "logits"}
     safetensors.torch.save_file({"a": torch.zeros(1)}, path, {"architecture": json.dumps(spec)})
-    with pytest.raises(ValueError, match="can lie in each other 4 times at most"):
+    with pytest.raises(ValueError, match="can be nested 4 times at most"):
         load_model(path)
 
 

@@ -76,7 +76,7 @@ def test_several_are_named_at_once_and_progress_is_shown(photos, tmp_path):
 
 def test_an_image_of_another_size_is_found_too(photos, tmp_path):
     (photos / "Train/cat/7.jpg").write_bytes(encoded(np.zeros((16, 20, 3), dtype=np.uint8), "JPEG"))
-    refused(config(photos), tmp_path / "out", "cat/7.jpg is 20x16 pixels, but row 0 is 16x16: give the size .* --size")
+    refused(config(photos), tmp_path / "out", "cat/7.jpg is 20x16 pixels, but row 0 is 16x16: give one size .* --size")
 
 
 def table(path, labels, damaged=None):

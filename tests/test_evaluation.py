@@ -110,7 +110,7 @@ def test_what_is_no_data_set_and_rows_that_it_lacks_are_refused(images):
     made = Images(pixels.__getitem__, own_labels, (1, 1, 1), ("a", "b", "c"), "own", (0.0,), (1.0,))
     assert evaluate(Constant(*FIRST), made)["samples"] == 4
     for rows in ([-1, 0], [0, 2_000_000]):
-        with pytest.raises(ValueError, match=r"asked of data set 'toy', whose train split has rows 0\.\."):
+        with pytest.raises(ValueError, match=r"requested from data set 'toy', whose train split has rows 0\.\."):
             evaluate(Constant(*FIRST), images, rows=rows)
 
 

@@ -86,7 +86,7 @@ def test_shares_at_the_networks_are_one_and_zero():
 def test_networks_on_one_line_and_twins_are_refused():
     networks = {"a": mlp(seed=0), "b": mlp(seed=1)}
     networks["average"] = networks_of(list(networks.values()))["average"]
-    with pytest.raises(ValueError, match="a, b and average lie on one line"):
+    with pytest.raises(ValueError, match="a, b and average are on one line"):
         plane([flat(network) for network in networks.values()], list(networks))
     with pytest.raises(ValueError, match="a and c have the same weights"):
         plane([flat(networks["a"]), flat(networks["b"]), flat(networks["a"])], list("abc"))
@@ -386,7 +386,7 @@ def test_files_hold_everything(tmp_path):
         survey.through,
     )
     content = json.loads((tmp_path / "landscape.json").read_text())
-    assert "estimated anew" in content["caption"] and "scal" in content["warning"]
+    assert "estimated again" in content["caption"] and "scal" in content["warning"]
     lines = (tmp_path / "landscape.csv").read_text().splitlines()
     assert len(lines) == 1 + 4 + 16 + 3 * 5
     (tmp_path / "landscape.json").write_text("{}")

@@ -65,7 +65,7 @@ def test_checkpoints_are_surveyed_printed_and_written(said, folder):
 def test_the_tables_say_losses_barriers_flatness_and_its_warning(said):
     code, text = said("a.safetensors", "b.safetensors", "--fused", "fused.safetensors", *SMALL, "--clip", "0.5")
     assert code == 0, text
-    for words in ("parent 0 to parent 1", "barrier", "largest rise", "9 of 9 points lie above the clip", "scaled"):
+    for words in ("parent 0 to parent 1", "barrier", "largest rise", "9 of 9 points are above the clip", "scaled"):
         assert words in text
     assert "The plane through parent 0, parent 1 and fused; 3 x 3 points, 40 images of digits (test), seed 0." in text
 
@@ -109,7 +109,7 @@ def test_the_plan_says_how_much_work_it_is_and_does_nothing(said, folder):
         ),
         ([], "name the parents' checkpoints, or a record folder with --record"),
         (["a.safetensors", "wide.safetensors"], "is of shape"),
-        (["a.safetensors", "b.safetensors", "--through", "parent 0, parent 1, average"], "lie on one line"),
+        (["a.safetensors", "b.safetensors", "--through", "parent 0, parent 1, average"], "are on one line"),
         (
             ["a.safetensors", "b.safetensors", "--through", "parent 0, parent 1, fussed"],
             "unknown network of the landscape",

@@ -695,7 +695,7 @@ def test_regmean_reads_each_parents_own_rows(config):
         pooled, _ = runs.execute(other)
         assert not pooled.config["own_data"] and pooled.config["samples"] == [60, 60]
         assert not torch.equal(weights(pooled.model), weights(result.model))
-    with pytest.raises(ValueError, match="RegMean is to look at each parent's own training rows.*--splits"):
+    with pytest.raises(ValueError, match="RegMean reads each parent's own training rows.*--splits"):
         runs.execute(dataclasses.replace(bare, importance_data="own"))
 
 

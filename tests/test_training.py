@@ -641,7 +641,7 @@ def test_a_network_that_does_not_suit_the_images_is_refused_before_training(digi
     ):
         with pytest.raises(ValueError, match=message):
             train(build(spec, seed=0), digits, range(100), monitor=Monitor(events.append))
-    with pytest.raises(ValueError, match=r"rows -1\.\.2000000 are asked of data set 'digits'"):
+    with pytest.raises(ValueError, match=r"rows -1\.\.2000000 were requested from data set 'digits'"):
         train(network(), digits, [-1, 2_000_000], monitor=Monitor(events.append))
     assert not events
 

@@ -499,7 +499,7 @@ def test_sums_of_sums(policy):
 
 def test_sums_whose_sides_are_several_layers_are_refused():
     models, x = [initialised(Beside(), seed) for seed in (1, 2)], normal(30, 4)
-    with pytest.raises(ValueError, match="neurons of several layers stand side by side, .* Use OTFusion"):
+    with pytest.raises(ValueError, match="neurons of several layers are side by side, .* Use OTFusion"):
         transformer_otfusion(models, x)
     otfusion(models, x)
 

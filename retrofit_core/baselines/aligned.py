@@ -268,7 +268,7 @@ def _check_tied(groups: Sequence[Group], targets: Sequence[Group], name: str) ->
             raise ValueError(
                 f"{name}: {tied!r} both makes and reads the neurons at {group.name!r} (tied layers), which can be paired but not "
                 f"merged; {name} has {group.width} of them and the fused network {target.width}. Take networks of equal widths, "
-                "or give each layer weights of its own."
+                "or give each layer its own weights."
             )
 
 
@@ -303,7 +303,7 @@ def check_enough(plan: AlignmentPlan) -> None:
     check_widths(
         plan,
         lambda widths, width: width <= sum(widths),
-        "{width} fused neurons for {together} parents' neurons; some would stand for nothing. Use a target of at most "
+        "{width} fused neurons for {together} parents' neurons; some would represent nothing. Use a target of at most "
         "{together} there.",
     )
 

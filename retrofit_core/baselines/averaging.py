@@ -131,7 +131,7 @@ class Averaging(Algorithm):
         """Check shapes and counts; see `Algorithm`."""
         if self.needs_counts and task.sample_counts is None:
             raise ValueError(
-                "FedAvg weighs parents by their numbers of training samples, which only a splits file tells. Pass "
+                "FedAvg weighs parents by their numbers of training samples, which only a splits file states. Pass "
                 "sample_counts=[...] (--splits), or use Average."
             )
         if not self.needs_counts and task.sample_counts is not None:
@@ -172,8 +172,8 @@ class Ensembling(Algorithm):
         """Check outputs and shares; see `Algorithm`."""
         if self.needs_shares and task.class_shares is None:
             raise ValueError(
-                "Ensemble-Shares weighs classes by the parents' shares of their training rows, which only a splits file "
-                "tells. Pass class_shares=TENSOR of shape (parents, classes) (--splits), or use Ensemble."
+                "Ensemble-Shares weighs classes by the parents' shares of their training rows, which only a splits "
+                "file states. Pass class_shares=TENSOR of shape (parents, classes) (--splits), or use Ensemble."
             )
         if not self.needs_shares and task.class_shares is not None:
             raise ValueError(
@@ -185,7 +185,7 @@ class Ensembling(Algorithm):
         ensemble(task.parents, self.combine, task.class_shares)  # refuses shares that are none
         if task.class_shares is not None and task.class_shares.shape[1] != shape[0]:
             raise ValueError(
-                f"class_shares tell of {task.class_shares.shape[1]} classes, and the parents have "
+                f"class_shares are given for {task.class_shares.shape[1]} classes, and the parents have "
                 f"{shape[0]}. Pass one column for each of these."
             )
         return CombiningPlan(task)

@@ -45,14 +45,15 @@ def refuse_shared_layers(model: nn.Module, where: str, example: Tensor) -> None:
     for names in shared_weights(model):
         if solved & set(names):
             raise ValueError(
-                f"{where}: {' and '.join(map(repr, names))} are one tensor, but each layer is solved by itself. Use "
-                "Git-Re-Basin, OTFusion or ZipIt, which keep it shared, or give each layer weights of its own."
+                f"{where}: {' and '.join(map(repr, names))} are one tensor, but this method solves each layer on "
+                "its own. Use Git-Re-Basin, OTFusion or ZipIt, which keep it shared, or give each layer its own "
+                "weights."
             )
     for name in _read_outside(model, example):
         if name in solved:
             raise ValueError(
-                f"{where}: {name!r} is read outside of its layer too, but each layer is solved by itself. Use Git-Re-Basin, "
-                "OTFusion or ZipIt, which keep it shared, or give each use weights of its own."
+                f"{where}: {name!r} is also read outside its layer, but this method solves each layer on its own. "
+                "Use Git-Re-Basin, OTFusion or ZipIt, which keep it shared, or give each use its own weights."
             )
 
 

@@ -82,8 +82,8 @@ class ZipIt(Averager):
     b: float = setting(0.125, "share of a parent's merges that may join its own neurons", FRACTION)
     stop_at: str | float | None = setting(
         None,
-        "name of the last level to zip, or a share of the levels before the head; behind it every parent goes on by itself "
-        "(partial zip), in a network that runs the common part once. None: zip everything",
+        "name of the last level to zip, or a share of the levels before the head; after it each parent continues "
+        "on its own (partial zip), in a network that runs the common part once. None: zip everything",
         check=_why_no_stop,
     )
     combine: Combine = setting("softmax", "heads of a partial zip: mean of their softmax, or of their logits")

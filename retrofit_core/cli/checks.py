@@ -29,8 +29,8 @@ def check_alone_with_resume(context: typer.Context, beside: Collection[str]) -> 
     """
     if given := [words for name, words in _given(context).items() if name not in beside]:
         raise ValueError(
-            f"--resume takes the settings of its record, beside which {', '.join(given)} would do nothing: leave that out, "
-            "or start a new run without --resume."
+            f"--resume takes the settings of its record, so {', '.join(given)} would have no effect. Leave that "
+            "out, or start a new run without --resume."
         )
 
 

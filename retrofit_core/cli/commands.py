@@ -117,7 +117,7 @@ class LevelsRequest:
     model: Path = argument(MISSING, "A checkpoint.")
     boundaries: str = setting("layers", "{boundaries}, a number of levels, or names of modules separated by commas.")
     data: str | None = setting(
-        None, "A data set whose images the network takes, where its checkpoint does not tell their shape."
+        None, "A data set whose images the network takes, if its checkpoint does not state their shape."
     )
     logits: str | None = same_as(Shared, "logits")
     json: bool = same_as(Shared, "json")

@@ -30,8 +30,8 @@ class CompareRequest:
     models: tuple[Path, ...] = argument((), "Parents; the first one gives the architecture.")
     methods: str = setting(
         "all",
-        "all, or names separated by commas, each with its options behind plus signs: all,zipit+repair=true. Another grouping "
-        "and options of a score stand there too: kf-linear+grouping=local_search+max_swaps=50+steps=20.",
+        "all, or names separated by commas; append options with plus signs: all,zipit+repair=true. So do another "
+        "grouping and a score's options: kf-linear+grouping=local_search+max_swaps=50+steps=20.",
     )
     importance: str = setting("uniform", "Names separated by commas: {scores}.")
     images: int | None = setting(None, "Test images, balanced over the classes. Default: all.", AT_LEAST_ONE)
@@ -109,8 +109,8 @@ def leaderboard_table(board: "Leaderboard") -> Table:
     columns = ("network", "acc. %", "to best", "loss", "ECE", "sec.", "M ops")
     table = new_table(*columns, title=f"{board.samples} test images of {board.data}", figures=True)
     table.caption = (
-        "to best: points of accuracy to the first row, 95 % interval (paired bootstrap over images); ECE: expected "
-        "calibration error; sec.: of the fusion; M ops: million multiply-adds for an image"
+        "to best: points of accuracy behind the first row, with its 95 % interval (paired bootstrap over images); ECE: expected "
+        "calibration error; sec.: seconds the fusion took; M ops: million multiply-adds per image"
     )
     for row in board.rows:
         if row["reason"] is not None:

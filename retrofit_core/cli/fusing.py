@@ -62,7 +62,7 @@ def methods_command(asked: MethodsRequest) -> None:
         if asked.json:
             return print_json({method: line.description for method, line in CATALOGUE.items()})
         table = new_table("method", "what it does")
-        table.caption = "`retrofit methods NAME` lists what a method can be told with --option"
+        table.caption = "`retrofit methods NAME` lists the options of a method for --option"
         for method, line in CATALOGUE.items():
             table.add_row(method, escape(line.description))
         return out.print(table)

@@ -54,7 +54,7 @@ class LandscapeRequest:
         "Write landscape.json and landscape.csv into this folder, again and again while they grow; a file `cancel` there "
         "stops the work.",
     )
-    resume: bool = setting(False, "Go on with what lies in --out: no point that is measured is measured again.")
+    resume: bool = setting(False, "Continue the landscape in --out; measured points are not measured again.")
     plan: bool = setting(False, "Say how many points would be measured and how long it would take, and do nothing.")
     json: bool = same_as(Shared, "json")
 
@@ -75,7 +75,7 @@ def landscape_command(context: typer.Context, asked: LandscapeRequest) -> None:
     if asked.record is not None:
         check_alone_with_record(context, OF_RECORD)
     if asked.resume and asked.out is None:
-        raise ValueError("--resume goes on with the landscape in a folder: name it with --out.")
+        raise ValueError("--resume continues the landscape in a folder. Name it with --out.")
     folder = None if asked.plan else asked.out
     with progress(asked.json, folder) as monitor:
         if asked.record is not None:
@@ -217,7 +217,7 @@ def _print_survey(survey: "Survey", out_folder: Path | None) -> None:
     say(survey.caption())
     if survey.facts["clip"] is not None:
         above = int(survey.clipped.sum())
-        say(f"{above} of {survey.loss.numel()} points lie above the clip of {survey.facts['clip']:g}.")
+        say(f"{above} of {survey.loss.numel()} points are above the clip of {survey.facts['clip']:g}.")
     say(SCALING)
     written = f" Written to {out_folder}." if out_folder else ""
     say(f"{survey.total} points in {survey.seconds:.1f} s.{written}")

@@ -69,7 +69,7 @@ def reproduce(asked: ReproduceRequest) -> None:
     out.print(
         f"{len(planned)} units of work: {len(planned) - len(missing)} are done, {len(missing)} to do"
         + (f", about {_duration(known)}" if known else "")
-        + (f" and {unknown} of which nothing tells the time" if unknown else "")
+        + (f" and {unknown} whose time is unknown" if unknown else "")
         + f". Scale {scale}: {scale_of(scale).sentence}."
     )
     if asked.plan:
@@ -203,7 +203,7 @@ def _accuracy(result: Result) -> str:
 def _close(outcome: Outcome, folder: Path) -> None:
     out.print(
         f"{outcome.done} units done"
-        + (f", {outcome.left} left for want of time: the same command goes on" if outcome.left else "")
+        + (f", {outcome.left} left because time ran out: run the same command to continue" if outcome.left else "")
         + f". Results are in {folder}; `retrofit report` prints the tables."
     )
     for unit, why in outcome.failed:

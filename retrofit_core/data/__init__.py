@@ -155,7 +155,7 @@ def _find(source: str, split: str) -> tuple[str, Notes, SplitFiles]:
         )
     raise ValueError(
         f"{folder} holds no {split} split: neither {split}.parquet nor IDX files such as train-images-idx3-ubyte, CIFAR's "
-        f"or MedMNIST's files, nor a folder of images for each class. "
+        f"or MedMNIST's files (such as bloodmnist_64.npz), nor a folder of images for each class. "
         + (f"For {name}, {DATASETS[name].advice}." if name else "Give the folder that holds the data set's files.")
     )
 

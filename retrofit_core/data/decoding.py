@@ -107,7 +107,7 @@ def decoded(data: bytes | str, where: str, shape: tuple[int, int, int], fit: Fit
     if fit is None and image.size != (width, height):
         raise ValueError(
             f"{where} is {image.width}x{image.height} pixels, but row 0 is {width}x{height}: "
-            "give the size that all images shall have with --size."
+            "give one size for all images with --size."
         )
     try:
         pixels = _converted(image, channels)

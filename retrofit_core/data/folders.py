@@ -179,7 +179,7 @@ def _read(folders: list[Path], names: tuple[str, ...], part: str | None, channel
             for group, fifth in zip(files, fifths, strict=True)
         ]
     if not any(files):
-        raise ValueError(f"{folders[0].parent} has too few images for a {part} split: five of a class give one.")
+        raise ValueError(f"{folders[0].parent} has too few images for a {part} split: five images of a class give one.")
     return read(files, [names.index(folder.name) for folder in folders], channels, fit)
 
 

@@ -143,7 +143,7 @@ class Images:
         rows = torch.arange(len(self)) if rows is None else torch.as_tensor(rows, dtype=torch.int64).cpu()
         if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < len(self)):
             raise ValueError(
-                f"rows {int(rows.min())}..{int(rows.max())} were asked of data set {self.name!r}, whose "
+                f"rows {int(rows.min())}..{int(rows.max())} were requested from data set {self.name!r}, whose "
                 f"{self.split} split has rows 0..{len(self) - 1}: was the splits file made for another data "
                 "set?"
             )

@@ -54,8 +54,8 @@ def read(files: Sequence[Path], split: str, channels: int = 3, fit: Fit | None =
     shape, dtype = _shape(path, f"{split}_images")
     if dtype != np.uint8 or len(shape) not in (3, 4) or (len(shape) == 4 and shape[3] not in (1, 3)) or 0 in shape:
         raise ValueError(
-            f"{split}_images of {path} has type {dtype} and shape {shape}: wanted are images (N, H, W) or (N, H, W, 3) "
-            "of unsigned bytes."
+            f"{split}_images of {path} has type {dtype} and shape {shape}: it must hold images (N, H, W) or (N, H, "
+            "W, 3) of unsigned bytes."
         )
     if len(labels) != shape[0]:
         raise ValueError(f"{path} holds {shape[0]} {split} images but {len(labels)} labels: download it again.")
@@ -97,7 +97,7 @@ def _labels(path: Path, name: str) -> Tensor:
     labels = _array(path, name)
     if labels.dtype.kind not in "iu" or labels.ndim not in (1, 2) or (labels.ndim == 2 and labels.shape[1] != 1):
         raise ValueError(
-            f"{name} of {path} has type {labels.dtype} and shape {labels.shape}: wanted is one whole number an image."
+            f"{name} of {path} has type {labels.dtype} and shape {labels.shape}: it must hold one integer per image."
         )
     if not len(labels):
         raise ValueError(f"{name} of {path} holds no rows.")
@@ -134,7 +134,7 @@ def _opened(path: Path, name: str) -> Iterator[tuple[IO[bytes], tuple[int, ...],
                 raise ValueError("it holds Python objects, which are never loaded")
             yield file, shape, fortran, dtype
     except KeyError as error:
-        raise ValueError(f"{path} holds no readable array {name!r}: it is no MedMNIST file.") from error
+        raise ValueError(f"{path} holds no readable array {name!r}: it is not a MedMNIST file, which holds train_images, train_labels and so on.") from error
     # Encrypted archives and unknown compressions raise RuntimeErrors.
     except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         if str(path) in str(error):

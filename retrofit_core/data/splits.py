@@ -113,7 +113,7 @@ def read_splits(path: str | Path, model_files: Sequence[str | Path], n_rows: int
         raise ValueError(f"splits file {path} is not JSON: {error}.") from error
     parts = content.get("parts") if isinstance(content, dict) else None
     if not isinstance(parts, list) or not parts or not all(isinstance(part, dict) for part in parts):
-        raise ValueError(f'splits file {path} has no "parts": a list with an object for each checkpoint is wanted.')
+        raise ValueError(f'splits file {path} has no "parts": it must be a list with one object per checkpoint.')
     rows = [_rows(part, n_rows, f"part {number} of splits file {path}") for number, part in enumerate(parts)]
     if not str(content.get("split", "")).lower().startswith("full"):
         _check_disjoint(rows, path)
@@ -169,7 +169,7 @@ def _by_class(labels: Tensor) -> list[np.ndarray]:
 def _rows(part: dict[str, Any], n_rows: int, where: str) -> Tensor:
     rows = part.get("train_rows")
     if not isinstance(rows, list) or not rows or any(type(row) is not int for row in rows):
-        raise ValueError(f'{where} has no "train_rows": a list of row numbers is wanted.')
+        raise ValueError(f'{where} has no "train_rows": it must be a list of row numbers.')
     lowest, highest = min(rows), max(rows)
     if lowest < 0 or highest >= n_rows:
         raise ValueError(

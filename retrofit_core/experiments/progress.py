@@ -47,7 +47,7 @@ def notebook_bar(total: int) -> Iterator[tuple[Monitor, OnResult]]:
     yield Monitor(note), count
     failed = sum(isinstance(result, str) for result in results)
     words = f"{len(results)} of {total} missing units measured in {time.monotonic() - began:.0f} s"
-    left = " The rest is left for want of time: the same call goes on." if len(results) < total else ""
+    left = " Time ran out before the rest: run the same call to continue." if len(results) < total else ""
     show(f"{words}{f', {failed} failed' if failed else ''}.{left}")
 
 

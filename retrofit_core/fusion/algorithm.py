@@ -61,7 +61,7 @@ def fuse(
             the ridge, at blocks for gradient fits. Networks of unequal depth are aligned: see `cut_into_levels`.
         logits: which output is the logits, of networks that return a dict, a tuple or an object; default: the entry of that
             name, or the only tensor.
-        samples: so many of the fusion data at most, the first ones; a loader is read no further.
+        samples: at most this many of the fusion data, from the start; a loader is read no further.
         seed: decides k-means starts, batches and perturbation; the same seed gives the same weights.
         runtime: device, memory, monitor, journal.
     Raises:

@@ -111,9 +111,9 @@ class Parties:
     def add_up(self, tensor: Tensor) -> Tensor:
         raise ValueError(
             "levels on a residual stream are grouped by the sums of all of them at once, and active=True by what neurons hand "
-            "on, which sums of other parties do not tell. Leave active out, use networks without skips, or bring the data "
+            "on, which other parties' sums do not contain. Leave active out, use networks without skips, or bring the data "
             "together."
         )
 
     def largest(self, number: float) -> float:
-        raise ValueError("other parties tell sums of their rows, not the largest number.")
+        raise ValueError("other parties send sums of their rows, not the largest number.")

@@ -211,7 +211,7 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
         if level.width > sum(widths):
             raise ValueError(
                 f"level {level.name!r}: {level.width} fused neurons for {sum(widths)} parents' neurons; some would "
-                f"stand for nothing. Use a target of at most {sum(widths)} there."
+                f"represent nothing. Use a target of at most {sum(widths)} there."
             )
 
 

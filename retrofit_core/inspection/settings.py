@@ -19,7 +19,7 @@ class LandscapeSettings(Value):
     margin: float = setting(0.3, "how far the grid goes beyond the networks, in shares of their extent", Range(0, 10))
     norms: Norms = setting(
         "estimated",
-        "statistics of BatchNorm at each point: estimated anew on the images, or interpolated as the weights are",
+        "BatchNorm statistics at each point: estimated again on the images, or interpolated like the weights",
     )
     precision: Literal["auto", "float32", "bfloat16"] = setting(
         "auto",

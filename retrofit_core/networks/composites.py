@@ -181,7 +181,7 @@ def build(spec: Mapping[str, Any], depth: int = 0) -> nn.Module:
     if builder is None:
         return architectures.build(spec)
     if depth >= MOST_NESTED:
-        raise ValueError(f"networks that are made of several can lie in each other {MOST_NESTED} times at most.")
+        raise ValueError(f"networks made of several networks can be nested {MOST_NESTED} times at most.")
     return builder(spec, depth + 1)
 
 
@@ -190,7 +190,7 @@ def _ensemble(spec: Mapping[str, Any], depth: int) -> nn.Module:
     counted = combine == "shares"
     if not isinstance(combine, str) or combine not in COMBINATIONS or (counted and not _is_count(spec.get("classes"))):
         names = ", ".join(COMBINATIONS)
-        raise ValueError(f"an ensemble combines by {names}, the last of which needs classes. Found {combine!r:.80}.")
+        raise ValueError(f"an ensemble combines by {names}, and the last needs classes. Found {combine!r:.80}.")
     members = [build(part, depth) for part in _parts(spec, "members")]
     return Ensemble(members, COMBINATIONS[combine], torch.zeros(len(members), spec["classes"]) if counted else None)
 
@@ -230,8 +230,9 @@ def _parts(spec: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     strange = next((k for k, part in enumerate(parts) if not isinstance(part, Mapping)), None)
     if strange is not None:
         raise ValueError(
-            f"entry {strange} of its {name} is no architecture of this library, so the file alone does not tell how to "
-            "build it. Pass a function that builds the whole network (arch=...), or the network to FusionResult.load."
+            f"entry {strange} of its {name} is not an architecture of this library, so the file alone does not say "
+            "how to build it. Pass a function that builds the whole network (arch=...), or the network to "
+            "FusionResult.load."
         )
     return parts
 

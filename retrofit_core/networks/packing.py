@@ -94,8 +94,9 @@ def _check_whole(tensor: Tensor) -> None:
     least, most = tensor.min().item(), tensor.max().item()
     if max(-least, most) > LARGEST:
         raise ValueError(
-            f"the inputs hold whole numbers up to {max(-least, most)}, and methods hand them through networks as float32, which "
-            f"holds all of them only up to 2^24 = {LARGEST}. Number them anew before, from 0 to their count (torch.unique), "
+            f"the inputs hold whole numbers up to {max(-least, most)}, and methods pass them through networks as "
+            f"float32, which is exact only up to 2^24 = {LARGEST}. Renumber them first, from 0 to their count "
+            "(torch.unique), "
             "or move what the networks do first, such as ids % buckets, out of them into the data."
         )
 

@@ -203,8 +203,8 @@ def factory(name: str) -> Callable[..., Any]:
     source = _allowed.get(module_name)
     if source is None:
         raise NotAllowed(
-            f"its architecture is {written!r}, a function of a user's own code. If you trust it, name it: --arch {written} "
-            f"(arch={written!r} in Python), in the folder in which that module lies, or --arch FILE.py:{function}; {WARNING}."
+            f"its architecture is {written!r}, a function in a user's code. If you trust it, name it: --arch {written} "
+            f"(arch={written!r} in Python), in the folder of that module, or --arch FILE.py:{function}; {WARNING}."
         )
     module = _imported(source, written)
     factory = getattr(module, function, None)
@@ -239,7 +239,7 @@ def _imported(source: ModuleSource, name: str) -> ModuleType:
             if source.file is None and error.name and source.module.startswith(error.name):
                 raise ValueError(
                     f"the architecture {name!r} is to come from the module {source.module!r}, which is neither in the current "
-                    "folder nor installed. Start in the folder in which it lies, or name its file: FILE.py:function."
+                    "folder nor installed. Start in its folder, or name its file: FILE.py:function."
                 ) from error
             raise ValueError(f"{name!r} cannot be imported: {first_line(error)}.") from error
         except Exception as error:  # whatever the module's own code raises

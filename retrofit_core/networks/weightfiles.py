@@ -125,7 +125,7 @@ def _kind_of_archive(path: Path) -> str:
             return "torch"
         if any(name.endswith(("models/model.json", "serialized_exported_program.json")) for name in names):
             raise ValueError(
-                f"{path} is an exported program (torch.export), of which only the weights can be read. In Python: "
+                f"{path} is an exported program (torch.export), and only its weights can be read. In Python: "
                 f"torch.save(torch.export.load({str(path)!r}).state_dict, 'tensors.pt')."
             )
         if names and all(name.endswith(".npy") for name in names):
@@ -153,7 +153,7 @@ def content_of(path: Path) -> Any:
         return _sharded(path)
     if kind == "script":
         raise ValueError(
-            f"{path} is a scripted network (TorchScript), of which only the weights can be read. In Python: "
+            f"{path} is a scripted network (TorchScript), and only its weights can be read. In Python: "
             f"torch.save(torch.jit.load({str(path)!r}).state_dict(), 'tensors.pt')."
         )
     return _unpickled(path)

@@ -40,7 +40,7 @@ class RunConfig:
         "parent0: parent 0's training rows (as in the paper; needs --splits); iid: all rows. Default: parent0, so give iid "
         "without --splits.",
     )
-    splits: str | None = setting(None, "JSON file that tells which rows each parent was trained on.", read=path)
+    splits: str | None = setting(None, "JSON file with the rows that each parent was trained on.", read=path)
     samples: int = setting(400, "Fusion samples, balanced over the classes.", AT_LEAST_ONE)
     augment: int = setting(0, "Number of augmented copies of each fusion sample to add.", COUNT)
     auto_augment: str | None = setting(

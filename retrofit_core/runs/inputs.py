@@ -224,7 +224,7 @@ def class_shares(config: RunConfig, train: Images, parts: Sequence[Tensor] | Non
         return None
     if parts is None:
         raise ValueError(
-            "shares weigh classes by the parents' training rows, which only a splits file tells. Pass --splits."
+            "shares weigh classes by the parents' training rows, which only a splits file states. Pass --splits."
         )
     counts = torch.stack([torch.bincount(train.labels[part], minlength=len(train.classes)) for part in parts]).double()
     return counts / counts.sum(0).clamp_min(1)

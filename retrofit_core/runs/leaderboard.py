@@ -210,8 +210,9 @@ def chosen_methods(
         method, options = METHODS[name], read_options(texts)
         if "importance" in options or any("+" in score for score in _listed(importance)):
             raise ValueError(
-                f"a comparison takes names of scores for all methods (--importance {','.join(IMPORTANCE)}); options of a score "
-                "stand behind a method (--methods kf-linear+steps=20) and go to the runs with that score."
+                f"a comparison takes names of scores for all methods (--importance {','.join(IMPORTANCE)}); append "
+                "a score's options to a method (--methods kf-linear+steps=20) and they apply to the runs with that "
+                "score."
             )
         owners = {option: {score for score in scores if option in settings_of(IMPORTANCE[score])} for option in options}
         for score in scores if method.takes.importance else [None]:

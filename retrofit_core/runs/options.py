@@ -142,16 +142,16 @@ def check_choices(config: RunConfig) -> None:
         return
     if (config.fusion_from or "parent0") == "parent0":
         raise ValueError(
-            "fusion samples come from parent 0's training rows, which only a splits file tells. "
+            "fusion samples come from parent 0's training rows, which only a splits file states. "
             "Pass --splits FILE, or --fusion-from iid to draw from all rows."
         )
     if importance.needs_data and (config.importance_data or "own") == "own":
         raise ValueError(
-            f"importance {config.importance} is computed on each parent's own training rows, which only a splits file "
-            "tells. Pass --splits FILE, or --importance-data fusion to use the fusion samples."
+            f"importance {config.importance} is computed on each parent's own training rows, which only a splits "
+            "file states. Pass --splits FILE, or --importance-data fusion to use the fusion samples."
         )
     if config.importance_data == "own" and method.takes.parents_data:
         raise ValueError(
-            f"{config.method} is to look at each parent's own training rows, which only a splits file tells. Pass --splits "
+            f"{config.method} reads each parent's own training rows, which only a splits file states. Pass --splits "
             "FILE, or leave --importance-data out to use the fusion samples."
         )

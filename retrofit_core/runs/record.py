@@ -41,8 +41,8 @@ def create(folder: Path, config: RunConfig, base: str | Path = ".") -> Identity:
     stored = read_identity(folder)
     if stored is None:
         raise ValueError(
-            f"{folder} was written by an earlier version, which did not note what its checkpoints and data held: nobody can "
-            "tell whether they are still the same. Choose a new folder."
+            f"{folder} was written by an earlier version, which did not record the contents of its checkpoints and "
+            "data, so they may have changed. Choose a new folder."
         )
     if why := identities.other_settings(stored.config, config):
         raise ValueError(f"{folder} holds another run: {why}. Choose a new folder, or resume it with its own settings.")

@@ -219,7 +219,7 @@ SAMPLES_SETTING = Setting(
     None,
     (int, NoneType),
     (),
-    "so many of the fusion data at most, the first ones; a loader is read no further",
+    "at most this many of the fusion data, from the start; a loader is read no further",
     AT_LEAST_ONE,
 )
 

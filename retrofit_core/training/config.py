@@ -22,7 +22,7 @@ class TrainConfig:
 
     data: str = setting(
         "digits",
-        "Folder of a data set (a folder of images a class, parquet, IDX, CIFAR or MedMNIST "
+        "Folder of a data set (one folder of images per class, parquet, IDX, CIFAR or MedMNIST "
         'files), or "digits", which is built in.',
     )
     arch: tuple[str, ...] = setting(

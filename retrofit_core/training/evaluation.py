@@ -85,7 +85,7 @@ def rows_of(images: Images, rows: object = None) -> Tensor:
     low, high = int(rows.min()), int(rows.max())
     if low < 0 or high >= len(images):
         raise ValueError(
-            f"rows {low}..{high} are asked of data set {images.name!r}, whose {images.split} split has rows "
+            f"rows {low}..{high} were requested from data set {images.name!r}, whose {images.split} split has rows "
             f"0..{len(images) - 1}. Give rows of this split."
         )
     return rows

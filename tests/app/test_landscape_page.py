@@ -79,7 +79,7 @@ def test_the_form_says_what_it_takes_before_it_starts(record):
 
 def test_three_different_networks_that_are_not_on_one_line(record):
     page = open_page(run="mine", third="average")
-    assert "lie on one line" in page.warning[0].value and "start-landscape" not in {b.key for b in page.button}
+    assert "are on one line" in page.warning[0].value and "start-landscape" not in {b.key for b in page.button}
     page = open_page(run="mine", third="parent 1")
     assert "three different networks" in page.warning[0].value
 

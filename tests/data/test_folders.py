@@ -124,7 +124,7 @@ def smooth(height, width):
 def test_sizes_that_differ_need_a_size(tmp_path):
     put(tmp_path, train__a__1_dot_png=1, train__b__2_dot_png=encoded(colour(2, 8, 5)))
     data = load(tmp_path, **PLAIN)
-    with pytest.raises(ValueError, match=r"b/2.png is 5x8 pixels, but row 0 is 6x4: give the size .* with --size"):
+    with pytest.raises(ValueError, match=r"b/2.png is 5x8 pixels, but row 0 is 6x4: give one size .* with --size"):
         data.images  # noqa: B018
     assert load(tmp_path, size=4, **PLAIN).images.shape == (2, 3, 4, 4)
 

@@ -69,7 +69,7 @@ def test_images_of_another_size_name_the_row(tmp_path, pixels):
     write(tmp_path / "train.parquet", [encoded(pixels[0]), encoded(pixels[1, :, :5])], [0, 1])
     data = load(tmp_path, **PLAIN)
     data.pixels([0])
-    with pytest.raises(ValueError, match=r"row 1 of .* is 5x4 pixels, but row 0 is 6x4: give the size .* --size"):
+    with pytest.raises(ValueError, match=r"row 1 of .* is 5x4 pixels, but row 0 is 6x4: give one size .* --size"):
         data.pixels([0, 1])
     assert load(tmp_path, **PLAIN, size=4).pixels([0, 1]).shape == (2, 3, 4, 4)
 

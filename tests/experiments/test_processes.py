@@ -143,7 +143,7 @@ def remote_but_one_is_killed(index, one, setting):
 def test_processes_that_die_again_and_again_end_the_run_in_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(parallel, "_remote", die)
     monkeypatch.setattr(parallel, "LOSSES", 1)
-    with pytest.raises(ValueError, match=r"processes died 1 times.*the same command goes on"):
+    with pytest.raises(ValueError, match=r"processes died 1 times.*run the same command to continue"):
         run_in_parallel(plan([cell(fusion())], tmp_path), tmp_path, jobs=2)
 
 

@@ -121,4 +121,6 @@ def test_time_that_does_not_suffice_is_told(tmp_path, monkeypatch):
     later = SimpleNamespace(time=lambda: time.time() + 1000)
     monkeypatch.setattr("retrofit_core.experiments.runner.time", later)
     done = retrofit(*WORDS, "--time-budget", 10, cwd=tmp_path)
-    assert "0 units done" in done.stdout and "left for want of time: the same command goes on" in done.stdout
+    assert (
+        "0 units done" in done.stdout and "left because time ran out: run the same command to continue" in done.stdout
+    )

@@ -52,14 +52,14 @@ class Ridge(Fit):
     )
     toward: Literal["zero", "parents"] = setting("zero", "where the ridge pulls: zero, or parents (their own weights)")
     project: bool = setting(
-        True, "neurons are grouped by what the fused inputs can tell of them; if false, by raw outputs"
+        True, "group neurons by the part of their outputs that the fused inputs can reproduce; if false, by raw outputs"
     )
     refit: bool = setting(True, "each level is fitted; if false, a group gets the mean of the parents' own weights")
     active: bool = setting(
         False, "neurons are grouped by what they pass on behind the activation function; in chains of layers only"
     )
     repair: bool = setting(
-        False, "targets vary as much as the neurons that they stand for (REPAIR): means vary less; not in blocks"
+        False, "scale targets to vary as much as their neurons do (REPAIR), since means vary less; not in blocks"
     )
 
     @property
@@ -146,8 +146,8 @@ def _check_reading(name: str, readers: Sequence[Level], before: Sequence[Sequenc
         order.shape != orders[0].shape or not torch.allclose(order, orders[0], rtol=1e-4, atol=1e-5) for order in orders
     ):
         raise ValueError(
-            f"level {name!r}: active=True compares neurons by what the next layer reads of them, which is known of chains of "
-            "layers only, each of which reads every neuron at the same places. Leave it out."
+            f"level {name!r}: active=True compares neurons by what the next layer reads of them, which is known "
+            "only for chains of layers that read every neuron at the same places. Leave it out."
         )
 
 

@@ -111,7 +111,7 @@ def check_grouping(grouping: Grouping, m: int, width: int) -> Grouping:
         raise ValueError(f"the grouping's labels run from {least} to {most}; use 0 to {width - 1}.")
     if empty:
         raise ValueError(
-            f"{empty} of the grouping's {width} groups are empty; each fused neuron must stand for some neuron."
+            f"{empty} of the grouping's {width} groups are empty; each fused neuron must represent at least one neuron."
         )
     return Grouping(labels.long(), width, grouping.cost, grouping.report)
 

@@ -49,8 +49,9 @@ class DeepLift(Importance):
     def for_whole_numbers(self, whole: Tensor) -> Self:
         """Refused: differences to a zero input say nothing of whole numbers."""
         raise ValueError(
-            "importance 'deeplift' compares a sample with zero, and among the inputs of these networks are whole numbers, "
-            "such as tokens, of which zero is one like any other. Use importance='conductance', whose path is that of their "
+            "importance 'deeplift' compares a sample with zero, and some inputs of these networks are integers, "
+            "such as tokens, where zero is a value like any other. Use importance='conductance', whose path is "
+            "that of their "
             "embeddings, or 'uniform'."
         )
 

@@ -245,8 +245,8 @@ def _check_same(plan: Plan, survey: Survey, known: Survey) -> None:
     ]
     if ours != theirs or known.through != survey.through or known.total != survey.total or moved:
         raise ValueError(
-            "what was measured before is of other networks or settings, so it cannot be continued. Measure the landscape "
-            "anew, in another folder."
+            "this landscape was measured on other networks or with other settings, so it cannot be continued. "
+            "Measure it again in another folder."
         )
 
 

@@ -58,8 +58,9 @@ def plane(weights: Sequence[Tensor], names: Sequence[str]) -> Plane:
             )
     if height <= FLAT * longest:
         raise ValueError(
-            f"{names[0]}, {names[1]} and {names[2]} lie on one line, as an average and its two networks do, so many "
-            "planes go through them. Choose another third network, such as the aligned parent or the fused network."
+            f"{names[0]}, {names[1]} and {names[2]} are on one line, as an average and its two networks are, so "
+            "many planes contain them. Choose another third network, such as the aligned parent or the fused "
+            "network."
         )
     axes = torch.zeros(2, len(weights), dtype=torch.float64)
     axes[0, 1] = 1 / sides[0]

@@ -137,7 +137,7 @@ class Survey:
         facts = self.facts
         rows, columns = self.loss.shape
         norms = {
-            "estimated": " BatchNorm: statistics estimated anew at each point, on the same images.",
+            "estimated": " BatchNorm: statistics estimated again at each point, on the same images.",
             "interpolated": " BatchNorm: statistics mixed as the weights are.",
         }
         precision = " Products of the grid in bfloat16." if facts["precision"] == "bfloat16" else ""

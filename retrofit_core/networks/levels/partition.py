@@ -138,8 +138,8 @@ def _refuse_tied_weights(levels: list[Level]) -> None:
             if first != index and not (isinstance(level.form, Tied) and isinstance(levels[first].form, Lookup)):
                 raise ValueError(
                     f"levels {levels[first].name!r} and {level.name!r} share the weights {first_name!r}: tied weights "
-                    "cannot be fitted one level at a time. Cut so that both uses lie in one level (boundaries=[...], or "
-                    "boundaries=1) and fit it by gradient, or give each layer weights of its own."
+                    "cannot be fitted one level at a time. Cut so that both uses are in one level (boundaries=[...], or "
+                    "boundaries=1) and fit it by gradient, or give each layer its own weights."
                 )
 
 

@@ -114,8 +114,8 @@ class _Apart(Rules):
             if neurons in sums:
                 return junction(neurons)
             raise ValueError(
-                f"at the sum before {group.name!r} neurons of several layers stand side by side, so their maps cannot be "
-                "joined. Use OTFusion, which finds one map for all of them."
+                f"at the sum before {group.name!r} neurons of several layers are side by side, so their maps cannot "
+                "be joined. Use OTFusion, which finds one map for all of them."
             )
 
         neurons = tuple(self._neurons(group))

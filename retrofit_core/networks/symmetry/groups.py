@@ -186,8 +186,8 @@ def _axes(rules: Rules) -> Iterator[tuple[str, int, Tensor, str]]:
             varying = varying_axes(ids)
         if len(varying) > 1:
             raise ValueError(
-                f"the neurons of {name!r} of shape {tuple(ids.shape)} lie along more than one axis, so they cannot be put "
-                "into another order. Use KF-Gradient."
+                f"the neurons of {name!r} of shape {tuple(ids.shape)} are along more than one axis, so they cannot "
+                "be reordered. Use KF-Gradient."
             )
         if varying:
             yield name, varying[0], ids.movedim(varying[0], 0).reshape(ids.shape[varying[0]], -1)[:, 0], "vector"

@@ -145,8 +145,9 @@ def check_rest(
         for axis in range(len(shape)):
             if shape[axis] - _held(groups, key, axis) != other[axis] - _held(targets, key, axis):
                 raise ValueError(
-                    f"{name}: {key!r} has the shape {shape}, and {other} in the fused network, and it is not known which neurons "
-                    f"lie along its axis {axis}. Use KF-Gradient, which aligns whole blocks by what they compute."
+                    f"{name}: {key!r} has the shape {shape}, and {other} in the fused network, and Retrofit does "
+                    f"not know which neurons are along its axis {axis}. Use KF-Gradient, which aligns whole blocks "
+                    "by what they compute."
                 )
 
 
