@@ -134,7 +134,10 @@ def _opened(path: Path, name: str) -> Iterator[tuple[IO[bytes], tuple[int, ...],
                 raise ValueError("it holds Python objects, which are never loaded")
             yield file, shape, fortran, dtype
     except KeyError as error:
-        raise ValueError(f"{path} holds no readable array {name!r}: it is not a MedMNIST file, which holds train_images, train_labels and so on.") from error
+        raise ValueError(
+            f"{path} holds no readable array {name!r}: it is not a MedMNIST file, which holds train_images, "
+            "train_labels and so on."
+        ) from error
     # Encrypted archives and unknown compressions raise RuntimeErrors.
     except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         if str(path) in str(error):
