@@ -20,7 +20,7 @@ ROOMS = {
     "memory": set(),
     "learn": set(),
     "models": {"figures", "runs", "memory"},
-    "widgets": {"figures", "runs", "address", "memory"},
+    "widgets": {"figures", "runs", "address", "memory", "models"},
     "shell": {"figures", "runs", "address", "widgets", "pages"},
     "pages": {"figures", "runs", "address", "models", "widgets", "shell", "bundle", "learn"},
     "bundle": {"runs"},

@@ -6,6 +6,7 @@ function that follows.
 
 import base64
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,13 +66,40 @@ def activity(entry: runs.Entry, level: int) -> Activity:
         raise ValueError(
             f"{entry.config['method']} does not go level by level, so its networks are not cut into levels."
         )
-    return _activity(*entry.version, _source(entry), sources.changed(_source(entry)), level, _entry=entry)
+    return _activity(*entry.version, *version_of_data(entry), level, _entry=entry)
+
+
+def levels(entry: runs.Entry) -> Any:
+    """All networks of a run cut into levels (a `Levels`) as the run cut them. Shared: do not change it.
+
+    Raises:
+        ValueError: as `activity`.
+    """
+    images = _images(*version_of_data(entry), "test", _options(entry))
+    return _levels(*entry.version, _entry=entry, _images=images)
+
+
+def largest(networks_levels: Sequence[Any], x: Any) -> list[Any]:
+    """For each level of one network (N, width): the largest output of every neuron over all positions, for inputs x."""
+    import torch
+
+    found = []
+    with torch.inference_mode():
+        for level in networks_levels:
+            x = level.module(x)
+            found.append(_by_position(level, x).amax(1))
+    return found
+
+
+def version_of_data(entry: runs.Entry) -> tuple[str, float]:
+    """A run's data set, and when it last changed: the key of caches."""
+    return _source(entry), sources.changed(_source(entry))
 
 
 def strip(entry: runs.Entry, seen: Activity, images: list[int]) -> str:
     """Some of the N images side by side, as a data address."""
     rows = tuple(int(seen.rows[image]) for image in images)
-    return _strip(_source(entry), sources.changed(_source(entry)), seen.split, _options(entry), rows)
+    return _strip(*version_of_data(entry), seen.split, _options(entry), rows)
 
 
 def _source(entry: runs.Entry) -> str:
@@ -93,8 +121,7 @@ def _images(data: str, changed: float, split: str, options: tuple[Any, ...]) -> 
 
 
 @cached(256 * MEBI)
-def _levels(folder: str, updated: float, *, _entry: runs.Entry, _images: Any, _example: Any) -> list[Any]:
-    """The levels of every network, the fused one last, cut as the run cut them."""
+def _levels(folder: str, updated: float, *, _entry: runs.Entry, _images: Any) -> Any:
     import torch
 
     from retrofit_core.fusion.network_levels import cut_into_levels
@@ -107,12 +134,12 @@ def _levels(folder: str, updated: float, *, _entry: runs.Entry, _images: Any, _e
     fused = load_model(Path(folder) / "fused.safetensors")[0]
     return cut_into_levels(
         parents,
-        _example,
+        _images.inputs([0, min(1, len(_images) - 1)]),
         target=fused,
         device=torch.device("cpu"),
         boundaries=retrofit.fit.levels if automatic else retrofit.boundaries,
         leaves=retrofit.leaves,
-    ).networks
+    )
 
 
 def _parent(entry: runs.Entry, name: str, images: Any) -> Any:
@@ -132,20 +159,25 @@ def _activity(folder: str, updated: float, data: str, changed: float, level: int
     images = _images(data, changed, "test", _options(_entry))
     generator = torch.Generator().manual_seed(0)
     rows = balanced(images.labels, min(IMAGES, len(images)), generator=generator).sort().values
-    networks = _levels(folder, updated, _entry=_entry, _images=images, _example=images.inputs(rows[:2]))
+    networks = levels(_entry).networks
     place = torch.rand(len(rows), generator=generator)
     values, at = [], []
     with torch.inference_mode():
-        for levels in networks:
-            parts, last = [], levels[level]
+        for of_network in networks:
+            parts, last = [], of_network[level]
             for batch, share in zip(rows.split(BATCH), place.split(BATCH), strict=True):
-                h = last.of(compose(levels[: level + 1], images.inputs(batch))).movedim(last.axis, -1)
-                h = h.reshape(len(batch), -1, last.width)
+                h = _by_position(last, compose(of_network[: level + 1], images.inputs(batch)))
                 parts.append((h.amax(1), h[range(len(batch)), (share * h.shape[1]).long()]))
             for kept, of_batches in zip((values, at), zip(*parts, strict=True), strict=True):
                 kept.append(torch.cat(of_batches).clone())
     classes = [images.classes[int(images.labels[row])] for row in rows]
     return Activity(values, at, rows, classes, images.split, len(images))
+
+
+def _by_position(level: Any, boundary: Any) -> Any:
+    """(N, positions, width) outputs of a level."""
+    h = level.of(boundary).movedim(level.axis, -1)
+    return h.reshape(len(h), -1, level.width)
 
 
 @cached(32 * MEBI)

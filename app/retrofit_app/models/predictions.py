@@ -72,7 +72,7 @@ def seconds(networks: Sequence[Network]) -> float:
     wanted = [network for network in networks if known(network) is None]
     total = 0.0
     for network in wanted:
-        images = len(_test(network.entry))
+        images = len(test_images(network.entry))
         for path in _paths(network):
             total += forward_seconds(json.dumps(_spec(path))) * min(images, IMAGES)
     return total
@@ -88,7 +88,7 @@ def is_quick(networks: Sequence[Network]) -> bool:
 
     total = 0.0
     for network in (network for network in networks if known(network) is None):
-        images = min(len(_test(network.entry)), IMAGES)
+        images = min(len(test_images(network.entry)), IMAGES)
         total += images * sum(operations(json.dumps(_spec(path))) for path in _paths(network))
     return total <= QUICK
 
@@ -121,10 +121,10 @@ def _computed(network: Network) -> Answers:
     from retrofit_core.data.sampling import balanced
     from retrofit_core.training.evaluation import scores
 
-    test = _test(network.entry)
+    test = test_images(network.entry)
     rows = torch.arange(len(test)) if len(test) <= IMAGES else balanced(test.labels, IMAGES)
     try:
-        logits = scores(_model(network), test, rows=rows)
+        logits = scores(model(network), test, rows=rows)
     except RuntimeError as error:
         raise ValueError(f"this network does not take the images ({type(error).__name__}).") from error
     labels = test.labels[rows]
@@ -141,11 +141,16 @@ def _computed(network: Network) -> Answers:
     return answers
 
 
-def _model(network: Network) -> Any:
+def model(network: Network) -> Any:
+    """The network itself.
+
+    Raises:
+        ValueError: as `ask`.
+    """
     from retrofit_core.baselines import average
     from retrofit_core.training.evaluation import ensemble
 
-    models = [checkpoints.of_run(network.entry, path, _test(network.entry)) for path in _paths(network)]
+    models = [checkpoints.of_run(network.entry, path, test_images(network.entry)) for path in _paths(network)]
     if network.which in ("ensemble", "average"):
         return ensemble(models) if network.which == "ensemble" else average(models)
     return models[0]
@@ -176,8 +181,12 @@ def _there(path: Path) -> Path:
     return path
 
 
-def _test(entry: Entry) -> Any:
-    """The test images of a run's data set."""
+def test_images(entry: Entry) -> Any:
+    """The test images of a run's data set (shared by all sessions: do not change it).
+
+    Raises:
+        ValueError: as `sources.images`.
+    """
 
     class Picks:
         """As `sources.images` asks for them."""

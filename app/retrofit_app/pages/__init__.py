@@ -16,11 +16,13 @@ class Listed:
     icon: str
     kept: tuple[str, ...] = ()
     """Scopes of its parameters that its link in the menu carries, so that one comes back to what was chosen before"""
+    carried: tuple[str, ...] = ()
+    """Words of the address that this link takes along from any page"""
 
 
 PAGES = (
-    Listed("fuse", "Fuse", ":material/merge:", kept=("fuse", "fuse-view")),
-    Listed("levels", "Levels", ":material/stacks:"),
+    Listed("fuse", "Fuse", ":material/merge:", kept=("fuse", "fuse-view"), carried=("example",)),
+    Listed("levels", "Levels", ":material/stacks:", carried=("example",)),
     Listed("landscape", "Landscape", ":material/landscape:"),
     Listed("compare", "Compare", ":material/compare_arrows:", kept=("compare",)),
     Listed("paper", "Paper", ":material/menu_book:", kept=("paper",)),

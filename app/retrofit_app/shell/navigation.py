@@ -20,6 +20,7 @@ def menu() -> None:
     """Links to the pages that carry the run, and what was chosen there before. Streamlit's own menu would drop both."""
     for listed in PAGES:
         choices = {word: text for name in listed.kept for word, text in Scope(name).address().items()}
+        choices |= {word: st.query_params[word] for word in listed.carried if word in st.query_params}
         st.page_link(
             _page(listed.name),
             icon=listed.icon,

@@ -4,9 +4,11 @@ import streamlit as st
 
 from retrofit_app import runs, widgets
 from retrofit_app.address import session
-from retrofit_app.figures import escaped
+from retrofit_app.figures import Palette, escaped
 from retrofit_app.runs import methods
 from retrofit_app.shell import picker
+from retrofit_app.shell.errors import guarded
+from retrofit_app.widgets import example
 
 from . import (
     downloads,
@@ -17,6 +19,7 @@ from . import (
     ingredients,
     lost,
     measured,
+    permission,
     presets,
     seen,
     tuning,
@@ -30,6 +33,7 @@ from .parameters import Picks
 def page() -> None:
     """The view that the address names: as by default a finished run, or the progress of one that goes on or stopped."""
     choice, view = picker.choice(), views.view()
+    example.EXAMPLE.declare("example")
     views.bar(view)
     if view != "new":
         presets.FORM.declare(presets.Start, Picks)
@@ -62,9 +66,19 @@ def finished(entry: runs.Entry, entries: list[runs.Entry]) -> None:
             f"{escaped(sentence)} To compare, delete it in *Your runs* and run it again.", icon=":material/history:"
         )
     ingredients.brought(entry, palette)
+    followed(entry, palette)
     show_images = seen.seen(entry, palette)
     lost.lost(entry, palette)
     measured.accuracies(entry, entries, palette)
     tuning.tuning(entry, palette)
     downloads.downloads(entry)
     show_images()
+
+
+@st.fragment
+@guarded
+def followed(entry: runs.Entry, palette: Palette) -> None:
+    """One image through all networks, once somebody asks for it."""
+    example.relink()
+    data = entry.config["data"]
+    example.follow(entry, palette, lambda: not permission.ask_data(data, "Show images of", "example-show-data"))

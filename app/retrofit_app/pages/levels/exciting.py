@@ -45,14 +45,14 @@ def panel(view: View) -> None:
     )
 
 
-def may_open(view: View) -> bool:
+def may_open(view: View, key: str = "levels-open-data") -> bool:
     """Whether the run's data set may be read; else a button that allows it."""
     data = view.entry.config["data"]
     if sources.is_known(data) or data in session.recall(OPENED, frozenset()):
         return True
     st.button(
         f"Show images of {escaped(PurePath(data).name)}",
-        key="levels-open-data",
+        key=key,
         icon=":material/lock_open:",
         on_click=lambda: session.remember(OPENED, session.recall(OPENED, frozenset()) | {data}),
         help="This data set lies outside your runs and data folders. It stays closed until you allow it.",

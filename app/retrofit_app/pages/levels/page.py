@@ -12,10 +12,10 @@ from retrofit_app.figures import Palette, escaped
 from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.shell.style import stylesheet
-from retrofit_app.widgets import copies, neurons, pictures, readings
+from retrofit_app.widgets import copies, example, neurons, pictures, readings
 from retrofit_app.widgets.readings import Overview
 
-from . import analysing, panels, parameters, stepper
+from . import analysing, exciting, panels, parameters, stepper
 from .parameters import Where
 from .reading import how_to_read
 from .steps import DRAWN
@@ -25,6 +25,7 @@ from .view import NETWORK, View
 def page() -> None:
     """The drawn network, the stepper, and one level's steps."""
     entry, palette = picker.choice().entry, widgets.palette()
+    example.EXAMPLE.declare("example")
     with st.container(key="heading"):
         st.title("Where is knowledge lost?", anchor=False)
     if not (entry.folder / "levels.parquet").exists():
@@ -42,6 +43,7 @@ def page() -> None:
 @guarded
 def body(entry: runs.Entry, palette: Palette) -> None:
     """All but the sidebar: another level or step runs and sends only this."""
+    example.relink()
     overview = readings.overview(entry)
     names = list(overview.table["level"])
     where = parameters.where(names, names[overview.worst])
@@ -185,6 +187,8 @@ def level(
         if analysed is None:
             analysing.panel(entry)
     DRAWN[where.step](view)
+    if not where.lecture:
+        example.follow(entry, palette, lambda: exciting.may_open(view, "example-open-data"), report.name)
 
 
 # --- take away ------------------------------------------------------------------------------------

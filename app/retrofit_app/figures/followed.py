@@ -1,0 +1,155 @@
+"""One image followed through the networks of a run: what each of them answers, and what becomes of it level by level."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from .palette import Palette
+from .words import letter, listing, percent
+
+LABELLED = 20  # classes up to which every column may have its name
+SHORT = 3  # letters that fit below a column
+OUTLINED = 40  # classes up to which a column has room for an outline
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one network says of an image."""
+
+    name: str
+    """ "parent 0", "average", "fused" or "ensemble"; or the level after which the fusion stops"""
+    chances: tuple[float, ...]
+    """Of each class, 0 to 1"""
+
+    @property
+    def best(self) -> int:
+        """The class with the best chance."""
+        return max(range(len(self.chances)), key=self.chances.__getitem__)
+
+
+@dataclass(frozen=True)
+class Strong:
+    """A group that answers an image strongly."""
+
+    group: int
+    fused: float
+    """How far up its own range the image brings the fused neuron, 0 to 1"""
+    members: tuple[tuple[int, int, float], ...]
+    """Its most important members: parent, number, and the same of each"""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One level of the fused network."""
+
+    answer: Answer
+    """If the fusion stops after it"""
+    strongest: tuple[Strong, ...]
+
+
+#: As tiles, in a sentence, and in a list.
+TITLES = {"average": "Plain average", "fused": "Fused", "ensemble": "Ensemble"}
+WORDS = {"average": "the plain average", "fused": "the fused network", "ensemble": "the ensemble"}
+ROLES = {"average": "reference", "ensemble": "reference", "fused": "fused"}
+
+
+def answers(rows: Sequence[Answer], classes: Sequence[str], truth: int | None, palette: Palette) -> str:
+    """A tile for each network, as HTML: the class that it names, whether that is right, and a column for each class.
+
+    Args:
+        truth: the class that the image shows; None where nobody knows.
+    """
+    tiles = "".join(_tile(row, classes, truth) for row in rows)
+    return (
+        f"<div class='retrofit-tiles' style='{_colours(palette)}'>"
+        f"<div class='row' style='--across:{len(rows)}'>{tiles}</div></div>"
+    )
+
+
+def _tile(row: Answer, classes: Sequence[str], truth: int | None) -> str:
+    chance, verdict = percent(100 * row.chances[row.best], 0), _verdict(row.best, truth)
+    name = f"Network {letter(int(row.name.split()[1]))}" if row.name.startswith("parent ") else TITLES[row.name]
+    words = f"{classes[row.best]}, {chance}{', ' + verdict if verdict else ''}"
+    labelled = len(classes) <= LABELLED and max(map(len, classes)) <= SHORT
+    columns = "".join(
+        f"<div title='{escape(f'{kind}: {percent(100 * value, 0)}', quote=True)}'><div class='stand'>"
+        f"<div class='bar' style='height:{max(100 * value, 1):.0f}%'></div></div>"
+        + (f"<div class='{'known' if index == truth else ''}'>{escape(kind)}</div>" if labelled else "")
+        + "</div>"
+        for index, (kind, value) in enumerate(zip(classes, row.chances, strict=True))
+    )
+    return (
+        f"<div role='img' aria-label='{escape(f'{name} answers {words}', quote=True)}.' "
+        f"class='tile {ROLES.get(row.name, 'parent')}'><div class='name'>{escape(name)}</div>"
+        f"<div class='value'>{escape(classes[row.best])}<span>{chance}</span></div>"
+        f"<div class='columns{'' if len(classes) <= OUTLINED else ' many'}'>{columns}</div>"
+        f"<div class='note {verdict}'>{verdict}</div></div>"
+    )
+
+
+def steps(rows: Sequence[Step], classes: Sequence[str], truth: int | None, chosen: str, palette: Palette) -> str:
+    """A row for each level, as HTML: the answer if the fusion stops there, and the groups that answer most strongly.
+
+    Args:
+        truth: as for `answers`.
+        chosen: the level that stands out; "" for none.
+    """
+    inside = []
+    for number, row in enumerate(rows, 1):
+        verdict, best = _verdict(row.answer.best, truth), row.answer.best
+        said = f"<b>{escape(classes[best])}</b><span>{percent(100 * row.answer.chances[best], 0)}</span>"
+        groups = "".join(_group(strong, palette) for strong in row.strongest)
+        inside.append(
+            f"<div class='level{' chosen' if row.answer.name == chosen else ''}'><div class='name'>{number} · "
+            f"{escape(row.answer.name)}</div><div class='said'>{said}<span class='{verdict}'>{verdict}</span></div>"
+            f"<div class='groups'>{groups}</div></div>"
+        )
+    return f"<div class='retrofit-followed' style='{_colours(palette)}'>{''.join(inside)}</div>"
+
+
+def _group(strong: Strong, palette: Palette) -> str:
+    bars = [("fused", strong.fused, palette.accent)]
+    bars += [(f"{letter(parent)}{number}", value, palette.parent(parent)) for parent, number, value in strong.members]
+    rows = "".join(
+        f"<span>{name}</span><i title='{name}: {percent(100 * value, 0)} of its range'>"
+        f"<i style='width:{100 * value:.0f}%;background:{colour}'></i></i>"
+        for name, value, colour in bars
+    )
+    return f"<div class='group'><div>group {strong.group}</div>{rows}</div>"
+
+
+def followed_words(
+    shown: str, rows: Sequence[Answer], stops: Sequence[Step], classes: Sequence[str], truth: int | None
+) -> str:
+    """Who is right, who is not, and where along the levels that is decided, as plain text.
+
+    Args:
+        shown: "Test image 3".
+    """
+    if truth is None:
+        return f"{shown}: {listing([f'{called(row.name)} says {classes[row.best]}' for row in rows])}."
+    right = [called(row.name) for row in rows if row.best == truth]
+    wrong = [f"{called(row.name)} ({classes[row.best]})" for row in rows if row.best != truth]
+    words = [f"{shown} shows {classes[truth]}.", f"Right: {listing(right) if right else 'none of them'}."]
+    words += [f"Wrong: {listing(wrong)}."] if wrong else []
+    before = next((row.best == truth for row in rows if row.name == "ensemble"), None)
+    course = [before, *(step.answer.best == truth for step in stops)]
+    if stops and before is not None and course[0] != course[-1]:
+        turn = max(index for index in range(1, len(course)) if course[index] != course[index - 1])
+        what = "found" if course[-1] else "lost"
+        words.append(f"The right answer is {what} at level {turn}, {stops[turn - 1].answer.name}.")
+    return " ".join(words)
+
+
+def called(name: str) -> str:
+    """One of the networks in a sentence."""
+    return letter(int(name.split()[1])) if name.startswith("parent ") else WORDS[name]
+
+
+def _verdict(best: int, truth: int | None) -> str:
+    return "" if truth is None else "right" if best == truth else "wrong"
+
+
+def _colours(palette: Palette) -> str:
+    names = ("ink", "muted", "line", "accent", "grey")
+    return ";".join(f"--{name}:{getattr(palette, name)}" for name in names) + f";--wrong:{palette.grouping}"

@@ -1,0 +1,163 @@
+"""Follow one example: a test image, or a digit drawn by hand, through all networks of a run and level by level."""
+
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
+from typing import Any
+
+import streamlit as st
+
+from retrofit_app import runs
+from retrofit_app.address import session
+from retrofit_app.address.rule import Parameter
+from retrofit_app.address.session import Scope
+from retrofit_app.figures import Palette, escaped, listing
+from retrofit_app.figures.followed import answers, called, followed_words, steps
+from retrofit_app.models import following, sources
+from retrofit_app.runs import methods
+
+from . import readings
+from .charts import why
+from .pad import pad
+
+EXAMPLE = Scope("example")
+DRAWN = "drawn"
+BOX, PAD, MOVED = "example-box", "example-pad", "example-moved"
+
+
+def follow(entry: runs.Entry, palette: Palette, may_open: Callable[[], bool], level: str = "") -> None:
+    """A box that is closed until somebody opens it, or the address names an example.
+
+    Args:
+        may_open: whether the run's data set may be read; else it draws a button that allows it.
+        level: that stands out among the levels; "" for none.
+    """
+    if not following.is_possible(entry):
+        return
+    example = EXAMPLE.one(_parameter(entry))
+    session.remember(BOX, bool(example))
+    box = st.expander("Follow one example", icon=":material/route:", key=BOX, on_change=lambda: _show(_first(entry)))
+    if not box.open:
+        return
+    with box:
+        if not may_open():
+            return
+        try:
+            _followed(entry, palette, example, level)
+        except (OSError, ValueError, KeyError) as error:
+            data = entry.config["data"]
+            text = str(error).replace(sources.located(data), PurePath(data).name).replace(str(entry.base), "")
+            why(f"The image cannot be followed: {text}")
+
+
+def relink() -> None:
+    """Draw the whole page again where another example was chosen, for the sidebar's links carry it; for the start of a
+    fragment."""
+    if session.forget(MOVED):
+        st.rerun()
+
+
+def _show(example: str) -> None:
+    session.remember(MOVED, True)
+    EXAMPLE.change(example=example)
+
+
+def _parameter(entry: runs.Entry) -> Parameter:
+    """The image: its number in the test split, DRAWN, or "" for none."""
+    count = entry.metrics["networks"]["fused"]["samples"]
+
+    def read(text: str) -> str:
+        if text not in ("", DRAWN) and not (text.isascii() and text.isdigit() and int(text[:9]) < count):
+            raise ValueError(f"a test image has a number from 0 to {count - 1}")
+        return text
+
+    return Parameter("example", "", read, of_run=True)
+
+
+def _first(entry: runs.Entry) -> str:
+    """The example with which the box opens: one that a single network knows, the average does not, and the fused one does."""
+    if not session.recall(BOX):
+        return ""
+    if not sources.is_known(entry.config["data"]):
+        return "0"
+    try:
+        right = following.right(entry)
+    except (OSError, ValueError, KeyError):  # the box says why
+        return "0"
+    parents = [known for name, known in right.items() if name.startswith("parent ")]
+    if not parents or "average" not in right:
+        return "0"
+    telling = (sum(known.astype(int) for known in parents) == 1) & ~right["average"] & right["fused"]
+    return str(int(telling.argmax()))
+
+
+def _followed(entry: runs.Entry, palette: Palette, example: str, level: str) -> None:
+    images, right = following.images_of(entry), following.right(entry)
+    shown = st.container(horizontal=True, vertical_alignment="bottom", gap="medium", key="example")
+    with shown:
+        _choose(entry, images, right, example)
+        if example == DRAWN:
+            strokes = pad(PAD, "Draw a digit here with the mouse, a pen or a finger.", lambda: None)
+            if not strokes:
+                st.caption("Draw a digit in the black square.")
+                return
+            pixels, truth = following.drawn(strokes, images.shape[1]), None
+        else:
+            pixels, truth = following.pixels_of(entry, int(example)), int(images.labels[int(example)])
+        st.html(f"<img class='retrofit-example' src='{following.picture(entry, pixels)}' alt='What the networks see'>")
+    said = following.answers(entry, pixels)
+    has_levels = methods.goes_level_by_level(entry)
+    course = following.steps(entry, pixels, readings.record(entry).levels) if has_levels else []
+    what = "Your drawing" if example == DRAWN else f"Test image {example}"
+    st.markdown(f"**{escaped(followed_words(what, said, course, images.classes, truth))}**")
+    st.html(answers(said, images.classes, truth, palette))
+    st.caption(
+        "Columns: the chance that each network gives to each class"
+        + ("." if truth is None else "; bold: the right one.")
+    )
+    if course:
+        st.markdown(
+            "**Level by level: the answer if the fusion stops there, and the groups that respond most strongly**"
+        )
+        st.html(steps(course, images.classes, truth, level, palette))
+        st.caption(
+            "After the level, each network goes on from the fused neurons with its own remaining levels. Bars: how far up its "
+            f"own range, over {min(following.RANGED, len(images)):,} test images, this image brings the fused neuron and the "
+            "most important members of its group."
+        )
+
+
+def _choose(entry: runs.Entry, images: Any, right: dict[str, Any], example: str) -> None:
+    """Which image, and a way to the next one of which the same networks are right."""
+    numbers = [str(row) for row in following.listed(entry)]
+    numbers += [] if example in (*numbers, DRAWN) else [example]
+
+    def who(number: str) -> Sequence[str]:
+        return [called(name).removeprefix("the ") for name, known in right.items() if known[int(number)]]
+
+    def words(number: str) -> str:
+        if number == DRAWN:
+            return "a digit drawn by hand"
+        knows = f" · right: {listing(who(number)) or 'none'}" if right else ""
+        return f"{number} · shows {images.classes[int(images.labels[int(number)])]}{knows}"
+
+    def another() -> None:
+        at = numbers.index(example)
+        alike = (each for each in numbers[at + 1 :] + numbers[:at] if who(each) == who(example))
+        _show(next(alike, example))
+
+    st.selectbox(
+        "Image",
+        [*([DRAWN] if following.are_digits(entry) else []), *numbers],
+        **EXAMPLE.control("example", change=_show),
+        width=360,
+        format_func=words,
+        help="Type to search: a number, a class (shows 3), or who is right (right: B).",
+    )
+    if example != DRAWN:
+        st.button(
+            "Next like it",
+            key="example-next",
+            icon=":material/skip_next:",
+            on_click=another,
+            help="The next image that the same networks get right.",
+        )
