@@ -263,7 +263,7 @@ def test_what_training_with_timm_leaves_is_read(model, tmp_path):
 def test_a_file_of_save_pretrained_whose_names_are_others_says_what_to_do(model, tmp_path):
     renamed = {f"vit.encoder.{name.replace('fc', 'dense.')}": tensor for name, tensor in model.state_dict().items()}
     torch.save(renamed, tmp_path / "model.bin")
-    with pytest.raises(ValueError, match=r"Name another one with --arch\."):
+    with pytest.raises(ValueError, match=r"Name another one with --arch"):
         load_model(tmp_path / "model.bin", model.spec)
     (tmp_path / "config.json").write_text('{"model_type": "vit", "transformers_version": "5.0"}')
     with pytest.raises(ValueError, match=r"written by save_pretrained.* from_pretrained"):

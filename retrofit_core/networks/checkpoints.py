@@ -23,7 +23,7 @@ from .statedicts import AUTO, NamedTensors
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NAMED = 3  # keys listed in an error
-OTHER_ARCH = "Name another one with --arch."
+OTHER_ARCH = "Name another one with --arch (arch= in Python)."
 INTEGERS = ("num_batches_tracked", "entry")  # BatchNorm's counter, and which neurons a tail reads (`composites`)
 Architecture = str | Mapping[str, Any] | Callable[[], nn.Module]
 
@@ -76,7 +76,7 @@ def load_model(
         notices.append(f"the averaged (EMA) weights under {left} do not have the network's names and were not read.")
     if read.left:
         left_out = f"{len(read.left)} matrices beside the network's tensors were left out, such as {read.left[0]}"
-        notices.append(f"{left_out}: if they belong to it, name the whole network with --arch.")
+        notices.append(f"{left_out}: if they belong to it, name the whole network with --arch (arch= in Python).")
     for notice in notices:
         warnings.warn(Notice(f"{path}: {notice}"), stacklevel=2)
     expected, state = model.state_dict(), dict(read.tensors)
@@ -339,7 +339,8 @@ def _hugging_face(path: Path) -> str:
         if "transformers_version" in config:
             return (
                 "It was written by save_pretrained, which may rename tensors: read it with from_pretrained in Python, and write "
-                "it again with torch.save(model.state_dict(), 'network.pt'). If it is another network, name that one with --arch."
+                "it again with torch.save(model.state_dict(), 'network.pt'). If it is another network, name that one "
+                "with --arch (arch= in Python)."
             )
     return ""
 

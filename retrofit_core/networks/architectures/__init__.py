@@ -206,7 +206,8 @@ def input_shape(spec: str | Mapping[str, Any]) -> tuple[int, ...]:
         shape = spec.get("input")
         if not isinstance(shape, list) or not shape or not all(map(_is_count, shape)):
             raise ValueError(
-                f"what the network {name!r} reads is not known. Name a data set whose images it takes: --data FOLDER; or say it: "
+                f"the shape of the inputs of {name!r} is unknown. Name a data set whose images it takes with --data "
+                "FOLDER, or give the shape: "
                 f'--arch \'{{"architecture": "{name}", "input": [3, 32, 32]}}\'.'
             )
         return tuple(shape)
@@ -235,7 +236,7 @@ def recognise(state: Mapping[str, Tensor]) -> dict[str, Any]:
         keys = ", ".join(list(shapes)[:4]) + (" ..." if len(shapes) > 4 else "")
         raise ValueError(
             f"the architecture is not recognised from the keys {keys or '(none)'}: name it with --arch "
-            f"({', '.join([*ARCHITECTURES, *PRESETS])}, {OTHERS}, or a JSON object)."
+            f"(arch= in Python): {', '.join([*ARCHITECTURES, *PRESETS])}, {OTHERS}, or a JSON object."
         )
     return spec
 
