@@ -50,7 +50,7 @@ class AlignmentPlan:
 
     task: Task
     parents: list[nn.Module]
-    """On the device, BatchNorm folded where that is asked for"""
+    """On the device, with BatchNorm folded if requested"""
     fused: nn.Module
     """The network that becomes the fused one: a copy of the target or of parent 0"""
     groups: list[list[Group]]

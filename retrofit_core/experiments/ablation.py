@@ -17,7 +17,7 @@ class Change:
 
     part: str
     words: str
-    """What stands in place of the part"""
+    """What replaces the part"""
     row: str
     """Of the table"""
     whole: str

@@ -20,7 +20,7 @@ class PlannedUnit:
     result: Result | None
     """None: to be done"""
     seconds: float | None
-    """It will take about so long; None where nothing tells"""
+    """Expected seconds; None if unknown"""
 
 
 def plan(cells: Iterable[Cell], root: str | Path, known: Mapping[str, Result] | None = None) -> list[PlannedUnit]:

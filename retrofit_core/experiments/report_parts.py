@@ -19,7 +19,7 @@ class Line:
     by_parents: tuple[tuple[float, ...], ...] = ()
     """Ours, (sets of parents, fusion seeds), as far as they are measured"""
     note: str = ""
-    """Why it was refused, or of which row the number is"""
+    """Why it was refused, or the row that the number belongs to"""
     command: str = ""
     """Does the work of the first seed that is missing, or of the first"""
     stands_for: str = ""
@@ -118,7 +118,7 @@ class Block:
     parents: tuple[str, ...] = ()
     """Names of the checkpoints that were given"""
     ranked: Order | None = None
-    """Of all methods that both have; None where there is no order, or the numbers are no accuracies"""
+    """Over all methods that both have; None if there is no order, or the numbers are not accuracies"""
     ranked_own: Order | None = None
     """Of the rows of the paper's own methods"""
     claims: tuple[Claim, ...] = ()

@@ -53,9 +53,9 @@ class Scale:
     share: float = 1.0
     """Of the fusion samples, where they are more than 400"""
     samples: int | None = None
-    """At most so many fusion samples and samples for scores"""
+    """Upper limit of fusion samples and of samples for scores"""
     fit_epochs: int | None = None
-    """At most so many epochs in each gradient fit and in distillation"""
+    """Upper limit of epochs in each gradient fit and in distillation"""
     finetune_epochs: int = 200
     test_images: int | None = None
     seeds: int = 5

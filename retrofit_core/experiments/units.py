@@ -117,7 +117,7 @@ class Fusion(Unit):
 
     source: ParentSource
     run: RunConfig
-    """Its files are those of the source, whatever stands there"""
+    """Its files are those of the source, whatever it holds"""
     test_images: int | None = None
     parts: int = 2
     only: tuple[int, ...] | None = None

@@ -22,7 +22,7 @@ class AlignedGroup:
     width: int
     """d"""
     labels: tuple[Tensor, ...]
-    """For each parent (n_k,) int64: the fused neuron into which each of its neurons goes, or the largest part of it"""
+    """For each parent (n_k,) int64: the fused neuron that receives each of its neurons, or its largest part"""
     soft: tuple[tuple[Tensor, Tensor], ...] | None = None
     """For each parent T and U, where neurons are split among fused ones; None: each goes into one as a whole"""
 

@@ -26,7 +26,7 @@ class JointSpace:
     fixed: bool
     """Whether neuron c stays neuron c"""
     blocks: type[Parts | Heads] | None
-    """What its neurons lie in"""
+    """The spaces of its neurons"""
     widths: tuple[int, ...]
     """Neurons of each parent; n together"""
     width: int

@@ -21,7 +21,7 @@ class Targets:
     A: Tensor
     """(m, d): weight of each parent neuron in each target"""
     totals: Tensor
-    """(d,) S_k: the scores of all neurons that target k stands for, whether they have weight in it or not"""
+    """(d,) S_k: the scores of all neurons that target k represents, whether or not they have weight in it"""
     means_of: tuple[Tensor, Tensor] | None = None
     """(labels, scores) of whose groups these are the weighted means, where that is known"""
 

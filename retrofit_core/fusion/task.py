@@ -101,7 +101,7 @@ class Task:
     sample_counts: Sequence[int] | None = None
     """Each parent's number of training samples"""
     packing: Packing | None = None
-    """How several tensors, or whole numbers, lie in `inputs`; None: they are one tensor of floating-point numbers"""
+    """How `inputs` packs several tensors, or integers; None: one tensor of floating-point numbers"""
     seed: int = 0
     runtime: Runtime = field(default_factory=Runtime)
 

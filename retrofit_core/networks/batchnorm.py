@@ -25,7 +25,7 @@ class Fold:
     has_room: bool = True
     """Whether they can hold its bias, if it has one"""
     kind: str = ""
-    """The name of what it stands for, in tables; empty: that of the layer"""
+    """Its name in tables; empty: the layer's"""
 
 
 def fold(affine: Affine, norm: BatchNorm) -> Fold:

@@ -59,7 +59,7 @@ class Kind:
     words: str
     """In sentences, with its article"""
     folder: str = ""
-    """Where it lies in a runs folder or a run; "": in the runs folder itself"""
+    """Its place in a runs folder or a run; "": in the runs folder itself"""
     growing: str = ""
     """The file that shows what is done so far"""
     last: str = ""
@@ -83,7 +83,7 @@ class Work:
     kind: Kind
     folder: Path
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """As they were asked for; empty as long as its worker is starting"""
+    """As requested; empty while its worker is starting"""
 
     @property
     def name(self) -> str:

@@ -32,7 +32,7 @@ class Position:
     """Of the phase, or of its step"""
     step: int = 0
     steps: int = 0
-    """Of the phase; 0 where it has none"""
+    """Of the phase; 0 if it has none"""
     epoch: int = 0
     epochs: int = 0
     parent: int = 0

@@ -28,7 +28,7 @@ class Grouping:
     weights: Tensor | None = None
     """(m, d) of each neuron in each group's target, where these are not the groups' means"""
     reading: Tensor | None = None
-    """(d, m) what stands for each neuron then: the targets, weighted"""
+    """(d, m) what represents each neuron then: the targets, weighted"""
 
     def targets(self, scores: Tensor) -> Targets:
         """The importance-weighted means of the groups, as weights A (m, d)."""

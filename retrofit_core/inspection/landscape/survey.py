@@ -39,7 +39,7 @@ class Marker:
     distance: float
     """Off the plane, Euclidean distance between weights"""
     loss: float
-    """Of the network itself, wherever it lies, with the statistics of BatchNorm that it holds"""
+    """Of the network itself, wherever it is, with its own BatchNorm statistics"""
     accuracy: float
     """Per cent, of the network itself"""
 
@@ -87,7 +87,7 @@ class Survey:
     """A landscape as far as it is known."""
 
     through: tuple[str, str, str]
-    """The networks that span the plane: the first is the origin, the second lies on the first axis"""
+    """The networks that span the plane: the first is the origin, the second is on the first axis"""
     xs: Tensor
     """(n,) float64 coordinates of the columns, in distances between weights"""
     ys: Tensor

@@ -19,7 +19,7 @@ class Layout:
     axis: int | None = 0
     """The axis that counts them; None: the tensor is the same for all samples"""
     parts: int = 1
-    """Entries of that axis for each sample, which lie side by side; 0: a tensor that is the same for all is repeated, one below
+    """Entries of that axis for each sample, side by side; 0: a tensor that is the same for all is repeated, one below
     the other, as maps are that a convolution reads"""
 
     def shape(self, traced: torch.Size) -> torch.Size:

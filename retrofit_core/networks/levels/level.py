@@ -74,7 +74,7 @@ class Parts:
     """The parts of grouped convolutions, in which the neurons of several spaces lie."""
 
     first: int
-    """Number of the first of the levels whose neurons lie in these parts: there the parts are grouped"""
+    """Number of the first level whose neurons are in these parts: there the parts are grouped"""
     places: Tensor
     """(parts, neurons of each) their positions in the output of the level at hand"""
 
@@ -99,7 +99,7 @@ class Written:
     places: Tensor
     """(neurons, copies) their positions; several where each neuron is made more than once"""
     blocks: Parts | Heads | None = None
-    """What they lie in, where not all of them may be exchanged one by one"""
+    """What they are part of, if not all of them may be exchanged one by one"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ class Level:
     alive: tuple[Alive, ...]
     """The tensors at the boundary after the level."""
     folds: tuple[batchnorm.Fold, ...] = ()
-    """Layers here that stand for others of the model, those first that are to be put back first."""
+    """Layers here that replace others of the model, in the order of putting them back."""
     residual: bool = False
     """Whether a skip adds the input's neurons to the output's, so that both must have the same order."""
     writes: tuple[Written, ...] = ()

@@ -139,7 +139,7 @@ class Tracer(fx.Tracer):
         self.batches: set[fx.Node] = set()
         """Sizes that count samples, and what is computed from them"""
         self.sizes = False
-        """Whether the model's code has asked for a size"""
+        """Whether the model's code has read a size"""
         self.running = False
         """Whether the example runs through an operation, which is not to be traced"""
         self.stuck: str | None = None

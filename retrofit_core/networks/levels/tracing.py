@@ -63,7 +63,7 @@ class Trace:
     sizes: bool
     """Whether the model's code asks for sizes"""
     respelled: bool
-    """Whether sums were spelled anew, which rounds otherwise"""
+    """Whether sums were written in another form, which rounds differently"""
 
     def copy(self) -> "Trace":
         """One whose graph may be changed; its nodes keep their names."""

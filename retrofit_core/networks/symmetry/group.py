@@ -12,7 +12,7 @@ class TensorPart:
     name: str
     """The tensor's"""
     axis: int
-    """The axis along which the neurons lie"""
+    """The axis of the neurons"""
     index: Tensor
     """(width, copies) positions of each neuron on the axis; more than one copy where a flattened convolution is read"""
     kind: str

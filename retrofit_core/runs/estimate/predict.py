@@ -45,7 +45,7 @@ class Estimate:
     """Bytes that stay when the run is done: its record, and the parents that it trains"""
     levels: int
     whole: bool = True
-    """False: nothing tells how long the method itself takes, for it has not been run here yet; it comes on top"""
+    """False: the time of the method itself is unknown, because it has not run here yet, and comes on top"""
 
 
 def estimate(

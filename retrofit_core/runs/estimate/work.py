@@ -43,7 +43,7 @@ class Work:
     levels: int
     """Or neuron groups that are aligned; 0 for methods that know neither"""
     whole: bool = True
-    """False: the seconds leave out what the method itself does, which only earlier runs tell"""
+    """False: the seconds leave out the method itself, which only earlier runs measure"""
 
 
 @lru_cache(maxsize=2)
