@@ -11,8 +11,10 @@ from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build, fitted, parse
 from retrofit_core.networks.checkpoints import save_model
 from retrofit_core.runs import RunConfig, execute
-from retrofit_core.runs.estimate import estimate, pace, predict, seconds, work
+from retrofit_core.runs.config import FIELDS
+from retrofit_core.runs.estimate import estimate, pace, planned_levels, predict, seconds, work
 from retrofit_core.runs.estimate.planning import blank
+from retrofit_core.runs.options import with_options
 from retrofit_core.training.parents import TrainConfig, train_parents
 from tests.marks import each_case
 
@@ -103,6 +105,48 @@ THREE, UNEVEN = TrainConfig(arch=(SMALL,), parts=3), TrainConfig(arch=(SMALL, WI
 def test_other_methods_refuse_by_their_own_checks(config, message, tmp_path):
     answer = estimate(*config, folder=tmp_path)
     assert answer.refusal is not None and re.search(message, answer.refusal), answer.refusal
+
+
+DEEP = TrainConfig(arch=("vit-small",))
+
+
+@pytest.mark.slow
+@each_case(
+    ("config", "cures"),
+    [
+        (pair("HF-Linear", THREE), [("method", "KF-Linear"), ("grouping", "kmeans")]),
+        (pair(training=THREE, options={"grouping": "hungarian"}), [("grouping", "kmeans")]),
+        (pair("Average", UNEVEN), [("method", "KF-Linear")]),
+        (pair("Git-Re-Basin", THREE), [("method", name) for name in ("OTFusion", "KF-Linear", "KF-Gradient")]),
+        (pair("SLERP", THREE), [("method", "Average")]),
+        (pair("KF-Gradient", samples=5), [("method", "KF-Linear"), ("samples", 10)]),
+        (pair(samples=5000), [("samples", 721)]),
+        (pair(target='{"architecture": "cnn", "widths": [20, 6, 6]}'), [("target", None)]),
+        (pair("KF-Gradient", DEEP, importance="deeplift"), [("importance", "conductance"), ("fallback", "gradient")]),
+        (pair("KD", options={"start": "target"}), [("start", "random")]),
+        (pair(data="nowhere"), []),
+    ],
+)
+def test_a_refusal_carries_the_cures_that_work(config, cures, tmp_path):
+    """Each is tried before it is named: with it, nothing is refused."""
+    asked, training = config
+    answer = estimate(asked, training, folder=tmp_path)
+    assert answer.refusal and list(answer.cures) == cures
+    for name, value in cures:
+        cured = dataclasses.replace(asked, **{name: value}) if name in FIELDS else with_options(asked, {name: value})
+        assert not estimate(cured, training, folder=tmp_path).refusal, (name, value)
+
+
+def test_levels_stand_side_by_side_whether_they_fit_or_not(tmp_path):
+    first, *_, last = planned_levels(*pair(training=UNEVEN), tmp_path)
+    assert ([part.width for part in first.parents], first.fused.width) == ([4, 8], 4)
+    assert (first.becomes, last.becomes) == ("12 neurons in 4 groups", "10 classes stay in their places")
+    levels = planned_levels(*pair("HF-Linear", UNEVEN), tmp_path)
+    assert all("exactly two parents" in level.mismatch and not level.becomes for level in levels[:-1])
+    first, _, _, last = planned_levels(*pair(target="mlp"), tmp_path)
+    assert first.mismatch == "parent 0 has Conv2d, the fused network Linear"
+    assert last.fused is None and last.mismatch == "the fused network has no such level"
+    assert planned_levels(*pair("KD"), tmp_path) == ()
 
 
 def test_parents_of_other_classes_are_refused(tmp_path):

@@ -22,6 +22,7 @@ from ..networks.symmetry import Group, Sums, TensorPart, check_rest, group_sums,
 from ..networks.training_flags import evaluating
 from ..system.device import Stopwatch, of, on_device
 from ..system.monitor import Monitor
+from ..system.refusals import Refusal
 from ..system.settings import setting
 from .repair import mapped_goals, rescale
 from .scores import check_scores, group_scores
@@ -38,9 +39,13 @@ class Averager(Algorithm):
 
     takes: ClassVar[Takes] = Takes(target=True, importance=True)
 
-    leaves: tuple[str, ...] = setting((), "submodules to take whole, for parts that torch.fx cannot trace")
+    leaves: tuple[str, ...] = setting(
+        (), "names of submodules that are fused whole, for code that torch.fx cannot trace", title="Parts taken whole"
+    )
     repair: bool = setting(
-        False, "correct the statistics of the fused network's layers (REPAIR); BatchNorm gets new running statistics"
+        False,
+        "correct the statistics of the fused network's layers (REPAIR); BatchNorm gets new running statistics",
+        title="Correct statistics (REPAIR)",
     )
 
 
@@ -308,17 +313,20 @@ def check_enough(plan: AlignmentPlan) -> None:
     )
 
 
-def check_pair(task: Task, method: str, others: str) -> None:
+def check_pair(task: Task, method: str, *others: str) -> None:
     """Refuse any number of parents but two.
 
     Args:
-        others: methods that take any number, for the message.
+        others: methods that take any number.
     Raises:
         ValueError: gives the number.
     """
     if len(task.parents) != 2:
-        raise ValueError(
-            f"{method} pairs exactly two parents; found {len(task.parents)}. Use {others}: each takes any number."
+        *most, last = others
+        raise Refusal(
+            f"{method} pairs exactly two parents; found {len(task.parents)}. Use {', '.join(most)} or {last}: each takes any "
+            "number.",
+            *(("method", other) for other in others),
         )
 
 

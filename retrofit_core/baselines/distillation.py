@@ -18,6 +18,7 @@ from ..networks.batchnorm import BatchNorm
 from ..networks.outputs import check_class_scores
 from ..system.device import on_device
 from ..system.monitor import Monitor
+from ..system.refusals import Refusal
 from ..system.settings import COUNT, Range, setting
 from ..training.descent import Descent, descend, renew
 from .averaging import CombiningPlan, outcome
@@ -45,17 +46,23 @@ class Distillation(Descent, Algorithm):
     teachers: Literal["softmax", "logits"] = setting(
         "softmax",
         "softmax (mean of the parents' softmax at the temperature, for kl), or logits (softmax of mean logits)",
+        title="Answer of the teachers",
     )
     # Logits divided by less, or by much more, leave float32.
     temperature: float = setting(
         2.0, "what logits are divided by; a higher one shows more of the small probabilities", Range(0.001, 10_000)
     )
     start: Literal["random", "parent0", "target"] = setting(
-        "random", "weights of the student: random, parent0, or target (those of the target)"
+        "random",
+        "weights of the student: random, parent0, or target (those of the target)",
+        title="Student starts from",
     )
     patience: int | None = setting(None, "epochs without improvement before it stops; none: never", COUNT)
     budget: float | None = setting(
-        None, "seconds after which no epoch begins; none: no limit. With it results depend on the machine", Range(0)
+        None,
+        "seconds after which no epoch begins; none: no limit. With it results depend on the machine",
+        Range(0),
+        title="Most seconds",
     )
 
     def plan(self, task: Task) -> CombiningPlan:
@@ -65,13 +72,21 @@ class Distillation(Descent, Algorithm):
         shape = check_outputs(task.parents, task.inputs)
         if self.loss == "kl":
             check_class_scores(
-                shape, "KD with loss='kl'", "Use loss='mse', the squared distance of outputs of any shape."
+                shape,
+                "KD with loss='kl'",
+                "Use loss='mse', the squared distance of outputs of any shape.",
+                ("loss", "mse"),
             )
         if self.start == "parent0" and task.target is not None:
-            raise ValueError("KD: start='parent0' needs parent 0's architecture, so no target. Leave one of them out.")
+            raise Refusal(
+                "KD: start='parent0' needs parent 0's architecture, so no target. Leave one of them out.",
+                ("start", "random"),
+                ("target", None),
+            )
         if self.start == "target" and task.target is None:
-            raise ValueError(
-                "KD: start='target' needs a target, the student with its weights. Pass one, or start='random'."
+            raise Refusal(
+                "KD: start='target' needs a target, the student with its weights. Pass one, or start='random'.",
+                ("start", "random"),
             )
         student = shape if task.target is None else output_shape(task.target, task.inputs, "the target")
         if student != shape:

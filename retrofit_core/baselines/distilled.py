@@ -50,12 +50,24 @@ class Distilled(Retrofit):
     the fusion samples. What level reports say is of the fusion, before this training.
     """
 
-    distil_epochs: int = setting(3, "passes over the fusion samples and their copies", COUNT)
-    distil_rate: float = setting(1e-4, "learning rate of AdamW behind the fusion", Range(0, without_low=True))
-    distil_temperature: float = setting(
-        2.0, "what logits are divided by; a higher one shows more of the small probabilities", Range(0.001, 10_000)
+    distil_epochs: int = setting(
+        3, "passes over the fusion samples and their copies", COUNT, title="Epochs of distillation"
     )
-    copies: int = setting(7, "moved copies of each fusion sample, where these are images", COUNT)
+    distil_rate: float = setting(
+        1e-4,
+        "learning rate of AdamW behind the fusion",
+        Range(0, without_low=True),
+        title="Learning rate of distillation",
+    )
+    distil_temperature: float = setting(
+        2.0,
+        "what logits are divided by; a higher one shows more of the small probabilities",
+        Range(0.001, 10_000),
+        title="Temperature of distillation",
+    )
+    copies: int = setting(
+        7, "moved copies of each fusion sample, where these are images", COUNT, title="Moved copies per sample"
+    )
 
     @property
     def descent(self) -> Descent:
@@ -69,7 +81,9 @@ class Distilled(Retrofit):
     def plan(self, task: Task) -> DistilledPlan:
         """As `Retrofit.plan`; see `Algorithm`."""
         fusion = super().plan(task)
-        check_class_scores(check_outputs(task.parents, task.inputs), "KF-Linear-KD", "Use KF-Linear.")
+        check_class_scores(
+            check_outputs(task.parents, task.inputs), "KF-Linear-KD", "Use KF-Linear.", ("method", "KF-Linear")
+        )
         return DistilledPlan(fusion.task, fusion.levels, self)
 
     def run(self, plan: FusionPlan) -> FusionResult:

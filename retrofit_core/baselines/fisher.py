@@ -33,18 +33,21 @@ class FisherAveraging(Algorithm):
     takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True, parents_data=True)
 
     expectation: Literal["exact", "sampled"] = setting(
-        "exact", "expectation over the classes: exact, or sampled (one class for each sample, which is faster)"
+        "exact",
+        "expectation over the classes: exact, or sampled (one class for each sample, which is faster)",
+        title="Expectation over classes",
     )
     floor: float = setting(
         1e-6,
         "added to the Fisher information, so that what no parent's answers depend on is averaged",
         Range(0, without_low=True),
+        title="Least Fisher information",
     )
 
     def plan(self, task: Task) -> CombiningPlan:
         """Check shapes and data; see `Algorithm`."""
         shape = check_mergeable(task, "Fisher averaging")
-        check_class_scores(shape, "Fisher averaging", "Use Average.")
+        check_class_scores(shape, "Fisher averaging", "Use Average.", ("method", "Average"))
         # Passes backward, one a sample or one a sample and class, are not counted.
         return CombiningPlan(task, Cost(passes=max(len(inputs) for inputs, _ in task.parents_data()), complete=False))
 

@@ -48,13 +48,18 @@ class LinearProbe(Descent, Algorithm):
 
     takes: ClassVar[Takes] = Takes(other_depths=True)
 
-    goals: Literal["logits", "probabilities"] = setting("logits", "means of the parents' logits, or probabilities")
-    fit: Literal["gradient", "ridge"] = setting("gradient", "gradient, or ridge: the closed form")
+    goals: Literal["logits", "probabilities"] = setting(
+        "logits", "means of the parents' logits, or probabilities", title="Goals of the head"
+    )
+    fit: Literal["gradient", "ridge"] = setting(
+        "gradient", "gradient, or ridge: the closed form", title="Fit of the head"
+    )
     ridge: float | str = setting(
         0.0,
         "strength of the closed form's ridge towards parent 0's head: auto, a number, or a multiple of the mean input "
         "energy such as 0.1x; 0 is least squares",
         check=why_no_ridge,
+        title="Ridge strength",
     )
 
     def __post_init__(self) -> None:
@@ -74,7 +79,7 @@ class LinearProbe(Descent, Algorithm):
         check_inputs(task.parents, task.inputs, target=None, least=2, method="LP", written=task.parents[:1])
         shape = check_outputs(task.parents, task.inputs)
         if self.goals == "probabilities":
-            check_class_scores(shape, "LP with goals='probabilities'", "Use goals='logits'.")
+            check_class_scores(shape, "LP with goals='probabilities'", "Use goals='logits'.", ("goals", "logits"))
         samples = len(task.inputs)
         cost = Cost(samples, trained="head", epochs=self.epochs_range, descent=self, samples=samples)
         # The closed form takes next to nothing.

@@ -19,6 +19,7 @@ from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Takes, Task
 from ..networks.levels.weights import refuse_computed_weights
 from ..system.device import on_device
+from ..system.refusals import Refusal
 from ..system.settings import FRACTION, Range, setting
 from .averaging import CombiningPlan, average, check_mergeable, outcome
 
@@ -36,15 +37,18 @@ class Slerp(Algorithm):
 
     takes: ClassVar[Takes] = Takes(parents=(2, 2), equal_widths=True, any_architecture=True, uses_data=False)
 
-    t: float = setting(0.5, "where between parent 0 (0) and parent 1 (1)", FRACTION)
+    t: float = setting(0.5, "where between parent 0 (0) and parent 1 (1)", FRACTION, title="Place between A and B")
     angle: Literal["whole", "tensor"] = setting(
-        "whole", "angle between all weights as one vector (whole), or of each tensor"
+        "whole", "angle between all weights as one vector (whole), or of each tensor", title="Angle measured on"
     )
 
     def plan(self, task: Task) -> CombiningPlan:
         """Check number and shapes; see `Algorithm`."""
         if len(task.parents) != 2:
-            raise ValueError(f"SLERP goes between exactly two parents. Found {len(task.parents)}. Use Average.")
+            raise Refusal(
+                f"SLERP goes between exactly two parents. Found {len(task.parents)}. Use Average.",
+                ("method", "Average"),
+            )
         check_mergeable(task, "SLERP")
         return CombiningPlan(task)
 
@@ -134,7 +138,12 @@ class TaskArithmetic(TaskVectors):
 
     title: ClassVar[str] = "Task arithmetic"
 
-    scale: float = setting(0.4, "factor of the sum of the task vectors; 1/n gives the mean", Range(-10, 10))
+    scale: float = setting(
+        0.4,
+        "factor of the sum of the task vectors; 1/n gives the mean",
+        Range(-10, 10),
+        title="Strength of what is added",
+    )
 
     def combined(self, vectors: Tensor, generator: torch.Generator) -> Tensor:
         """See `TaskVectors`."""
@@ -152,8 +161,13 @@ class Ties(TaskVectors):
 
     title: ClassVar[str] = "TIES"
 
-    density: float = setting(0.2, "share of each task vector's entries that stay", Range(0, 1, without_low=True))
-    scale: float = setting(1.0, "factor of what is added", Range(-10, 10))
+    density: float = setting(
+        0.2,
+        "share of each task vector's entries that stay",
+        Range(0, 1, without_low=True),
+        title="Share of entries kept",
+    )
+    scale: float = setting(1.0, "factor of what is added", Range(-10, 10), title="Strength of what is added")
 
     def combined(self, vectors: Tensor, generator: torch.Generator) -> Tensor:
         """See `TaskVectors`."""
@@ -170,9 +184,16 @@ class Dare(TaskVectors):
 
     title: ClassVar[str] = "DARE"
 
-    drop: float = setting(0.9, "probability with which an entry is dropped", Range(0, 1, without_high=True))
-    elect: bool = setting(False, "signs elected and means taken as in TIES, in place of the sum")
-    scale: float = setting(0.4, "factor of what is added", Range(-10, 10))
+    drop: float = setting(
+        0.9,
+        "probability with which an entry is dropped",
+        Range(0, 1, without_high=True),
+        title="Share of entries dropped",
+    )
+    elect: bool = setting(
+        False, "signs elected and means taken as in TIES, in place of the sum", title="Elect signs as in TIES"
+    )
+    scale: float = setting(0.4, "factor of what is added", Range(-10, 10), title="Strength of what is added")
 
     def combined(self, vectors: Tensor, generator: torch.Generator) -> Tensor:
         """See `TaskVectors`."""

@@ -47,21 +47,27 @@ class PLeaS(Averager):
     takes: ClassVar[Takes] = Takes(parents=(2, 2), equal_widths=True, target=True)
 
     repair: bool = setting(
-        False, "correct the statistics of the fused network's layers (REPAIR), without BatchNorm only"
+        False,
+        "correct the statistics of the fused network's layers (REPAIR), without BatchNorm only",
+        title="Correct statistics (REPAIR)",
     )
     apart: float = setting(
-        0.0, "share of the pairs in each group that stay apart (the authors' budget less one)", FRACTION
+        0.0,
+        "share of the pairs in each group that stay apart (the authors' budget less one)",
+        FRACTION,
+        title="Share of neurons kept apart",
     )
     ridge: float | str = setting(
         "auto",
         "auto, a multiple of the mean input energy such as 0.1x, or lambda on sums; 0: plain least squares",
         check=why_no_ridge,
+        title="Ridge strength",
     )
-    reset_norms: bool = setting(True, "new running statistics for BatchNorm")
+    reset_norms: bool = setting(True, "new running statistics for BatchNorm", title="Renew BatchNorm statistics")
 
     def plan(self, task: Task) -> AlignmentPlan:
         """Find the neuron groups and refuse what cannot be paired; see `Algorithm`."""
-        check_pair(task, "PLeaS", "ZipIt, OTFusion or KF-Linear")
+        check_pair(task, "PLeaS", "ZipIt", "OTFusion", "KF-Linear")
         if self.apart and task.target is not None:
             raise ValueError(
                 f"PLeaS: apart is {self.apart} and there is a target, whose widths say it too. Use one of both."

@@ -44,12 +44,14 @@ class GitReBasin(Averager):
         "by coordinate descent on the sum of inner products (weights)",
     )
     similarity: Similarity = setting(
-        "distance", "similarity of activations: distance (squared), unsquared, or correlation"
+        "distance",
+        "similarity of activations: distance (squared), unsquared, or correlation",
+        title="Similarity of neurons",
     )
 
     def plan(self, task: Task) -> AlignmentPlan:
         """Find the neuron groups and refuse what cannot be paired; see `Algorithm`."""
-        check_pair(task, "Git Re-Basin", "OTFusion, KF-Linear or KF-Gradient")
+        check_pair(task, "Git Re-Basin", "OTFusion", "KF-Linear", "KF-Gradient")
         plan = plan_alignment(task, "Git Re-Basin", leaves=self.leaves)
         check_widths(
             plan,

@@ -48,6 +48,7 @@ class RegMean(Algorithm):
         0.9,
         "what the off-diagonals are multiplied by (1: least squares; 0: a weighted average; 0.9 as in the paper)",
         FRACTION,
+        title="Weight of off-diagonals",
     )
 
     def plan(self, task: Task) -> CombiningPlan:

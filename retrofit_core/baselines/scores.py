@@ -19,6 +19,7 @@ from ..fusion.importance import (
 from ..networks.levels import Level, partition
 from ..networks.symmetry import Group, Watched
 from ..system.monitor import Monitor
+from ..system.refusals import Refusal
 
 
 def group_scores(
@@ -91,10 +92,11 @@ def levels_of_groups(
     name = importance_name(importance)
     check_anywhere(importance)
     if any(point.part != "output" for group in groups for point in group.points):
-        free = [f"{other!r}" for other, score in IMPORTANCE.items() if score.widths_only]
-        raise ValueError(
-            f"importance {name!r} cannot be taken inside an nn.MultiheadAttention. Use importance={' or '.join(free)}, or a "
-            "network whose queries, keys and values are layers of their own."
+        free = [other for other, score in IMPORTANCE.items() if score.widths_only]
+        raise Refusal(
+            f"importance {name!r} cannot be taken inside an nn.MultiheadAttention. Use importance="
+            f"{' or '.join(map(repr, free))}, or a network whose queries, keys and values are layers of their own.",
+            *(("importance", other) for other in free),
         )
     return None
 

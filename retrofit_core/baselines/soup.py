@@ -31,7 +31,9 @@ class GreedySoup(Algorithm):
 
     def plan(self, task: Task) -> CombiningPlan:
         """Check shapes and labels; see `Algorithm`."""
-        classes = check_class_scores(check_mergeable(task, "A greedy soup"), "a greedy soup", "Use Average.")
+        classes = check_class_scores(
+            check_mergeable(task, "A greedy soup"), "a greedy soup", "Use Average.", ("method", "Average")
+        )
         if task.labels is None:
             raise ValueError(
                 "a greedy soup is chosen by accuracy on held-out data, and these have no labels. Pass (inputs, labels), or use "

@@ -94,23 +94,36 @@ class TransformerOTFusion(Averager):
         "a neuron is its pre-activations on the fusion data, all tokens as rows (activations), or its incoming weights and "
         "bias, inputs aligned before (weights)",
     )
-    solver: Solver = setting("sinkhorn", "solver of the transport: sinkhorn, or exact (network simplex)")
+    solver: Solver = setting(
+        "sinkhorn", "solver of the transport: sinkhorn, or exact (network simplex)", title="Solver of the transport"
+    )
     regularisation: float | str | None = setting(
         None,
         "regularisation of Sinkhorn: a multiple of the largest cost (0.08max), of the mean cost (0.05x), or a number; none: "
         "the paper's, 0.08max for activations and 0.06max for weights",
         check=_why_no_strength,
+        title="Sinkhorn regularisation",
     )
     residual: Residual = setting(
         "mean",
         "behind a sum the mean of both maps, that of the skip (only_resid) or of what is added to it (no_resid), no map at "
         "all (resid_as_identity), or a mean by the sizes of what is added: of all neurons (weighted_scalar) or of each "
         "(weighted_matrix). The skip is the side with fewer operations behind it",
+        title="Map behind a skip",
     )
-    joint_qk: bool = setting(False, "one map for queries and keys")
-    window: int = setting(6, "side of the central square of patches whose tokens count, beside the class token", COUNT)
-    standardise: bool = setting(True, "activations of a neuron minus their mean, over their deviation")
-    unit_rows: bool = setting(True, "weights scaled to unit length before they are compared")
+    joint_qk: bool = setting(False, "one map for queries and keys", title="One map for queries and keys")
+    window: int = setting(
+        6,
+        "side of the central square of patches whose tokens count, beside the class token",
+        COUNT,
+        title="Central patches, per side",
+    )
+    standardise: bool = setting(
+        True, "activations of a neuron minus their mean, over their deviation", title="Standardise activations"
+    )
+    unit_rows: bool = setting(
+        True, "weights scaled to unit length before they are compared", title="Weights to unit length"
+    )
 
     def plan(self, task: Task) -> ApartPlan:
         """Find the layers' neurons and refuse what cannot be fused; see `Algorithm`."""

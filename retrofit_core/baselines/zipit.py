@@ -76,18 +76,30 @@ class ZipIt(Averager):
     takes: ClassVar[Takes] = Takes(target=True)
 
     repair: bool = setting(
-        False, "correct the statistics of the fused network's layers (REPAIR), without BatchNorm only"
+        False,
+        "correct the statistics of the fused network's layers (REPAIR), without BatchNorm only",
+        title="Correct statistics (REPAIR)",
     )
-    a: float = setting(0.3, "similarity of merged columns is multiplied by it (0: only pairs)", FRACTION)
-    b: float = setting(0.125, "share of a parent's merges that may join its own neurons", FRACTION)
+    a: float = setting(
+        0.3,
+        "similarity of merged columns is multiplied by it (0: only pairs)",
+        FRACTION,
+        title="Similarity after a merge",
+    )
+    b: float = setting(
+        0.125, "share of a parent's merges that may join its own neurons", FRACTION, title="Merges within one network"
+    )
     stop_at: str | float | None = setting(
         None,
         "name of the last level to zip, or a share of the levels before the head; after it each parent continues "
         "on its own (partial zip), in a network that runs the common part once. None: zip everything",
         check=_why_no_stop,
+        title="Zip up to level",
     )
-    combine: Combine = setting("softmax", "heads of a partial zip: mean of their softmax, or of their logits")
-    reset_norms: bool = setting(True, "new running statistics for BatchNorm")
+    combine: Combine = setting(
+        "softmax", "heads of a partial zip: mean of their softmax, or of their logits", title="Join separate heads by"
+    )
+    reset_norms: bool = setting(True, "new running statistics for BatchNorm", title="Renew BatchNorm statistics")
 
     def plan(self, task: Task) -> ZipPlan:
         """Find the neuron groups and the cut, and refuse what cannot be zipped; see `Algorithm`."""
@@ -96,7 +108,9 @@ class ZipIt(Averager):
         cut = None if self.stop_at is None else _cut(plan, self.stop_at)
         if cut is not None and self.combine == "softmax":
             shape = output_shape(task.parents[0], task.inputs, "parent 0")
-            check_class_scores(shape, "a partial zip with combine='softmax'", "Use combine='logits'.")
+            check_class_scores(
+                shape, "a partial zip with combine='softmax'", "Use combine='logits'.", ("combine", "logits")
+            )
         return ZipPlan(plan, cut)
 
     @torch.no_grad()

@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..system.refusals import Refusal
+
 
 def balanced(labels: Tensor, n: int, *, rows: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
     """n row numbers, as equal as possible over the classes present; a class with too few rows gives all it
@@ -24,7 +26,10 @@ def balanced(labels: Tensor, n: int, *, rows: Tensor | None = None, generator: t
     """
     rows = torch.arange(len(labels)) if rows is None else torch.as_tensor(rows, dtype=torch.int64).cpu()
     if not 1 <= n <= len(rows):
-        raise ValueError(f"{n} samples cannot be drawn from {len(rows)} rows: take 1 to {len(rows)}.")
+        raise Refusal(
+            f"{n} samples cannot be drawn from {len(rows)} rows: take 1 to {len(rows)}.",
+            ("samples", max(1, min(n, len(rows)))),
+        )
     if int(rows.min()) < 0 or int(rows.max()) >= len(labels):
         raise ValueError(f"rows {int(rows.min())}..{int(rows.max())} are not all in 0..{len(labels) - 1}.")
     generator = generator or torch.Generator().manual_seed(0)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..system.files import write
+from ..system.refusals import Refusal
 
 Seed = int | np.random.Generator | torch.Generator
 
@@ -75,8 +76,9 @@ def sharded(
     _check(labels, n_parts)
     classes = np.unique(labels.numpy())
     if n_parts > len(classes):
-        raise ValueError(
-            f"a sharded split gives every part classes of its own: {len(classes)} classes cannot serve {n_parts} parts."
+        raise Refusal(
+            f"a sharded split gives every part classes of its own: {len(classes)} classes cannot serve {n_parts} parts.",
+            ("parts", len(classes)),
         )
     if shards is not None and (len(shards) != n_parts or sorted(itertools.chain(*shards)) != classes.tolist()):
         raise ValueError(

@@ -128,13 +128,19 @@ class Retrofit(Algorithm):
     fit: Fit = field(default_factory=Ridge)
     head: Literal["scores", "mean", "shares"] = setting(
         "scores",
-        "targets of the class head: scores (weighted by importance, Algorithm 1), mean, or shares (of the training samples)",
+        "how the parents' class scores are averaged: by importance (scores, Algorithm 1), equally (mean), or by each parent's "
+        "training samples of the class (shares)",
+        title="Targets of the classes",
     )
     scored: Literal["all", "head"] = setting(
-        "all", "levels whose neurons are weighed by their importance: all, or the class head alone"
+        "all",
+        "where importance weighs the neurons: at all levels, or at the class head alone",
+        title="Weigh by importance",
     )
     boundaries: str | int | Sequence[str] = field(default="auto")
-    leaves: tuple[str, ...] = setting((), "submodules to take whole, for parts that torch.fx cannot trace")
+    leaves: tuple[str, ...] = setting(
+        (), "names of submodules that are fused whole, for code that torch.fx cannot trace", title="Parts taken whole"
+    )
 
     @property
     def needs_shares(self) -> bool:

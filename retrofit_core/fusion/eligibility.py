@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from ..networks.levels.weights import refuse_computed_weights
 from ..networks.outputs import logits_in
 from ..networks.training_flags import evaluating
+from ..system.refusals import Refusal
 from ..system.registry import first_line
 
 
@@ -98,9 +99,10 @@ def output_shape(model: nn.Module, inputs: Tensor, network: str) -> tuple[int, .
 
 def _check_data(inputs: Tensor, least: int, method: str) -> None:
     if len(inputs) < least:
-        raise ValueError(
+        raise Refusal(
             f"the fusion set holds {len(inputs)} sample{'s' * (len(inputs) != 1)}; {method} needs at least {least}, and the "
-            "paper uses 400."
+            "paper uses 400.",
+            ("samples", least),
         )
     if not inputs.dtype.is_floating_point:
         raise ValueError(

@@ -22,6 +22,7 @@ from ..networks.levels import (
 )
 from ..networks.spaces import numbered, stream, with_spaces
 from ..system.device import on_device
+from ..system.refusals import Refusal
 from .grouping import Grouper, Grouping, SameIndex
 from .joint_spaces import Levels
 
@@ -209,9 +210,10 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
         if isinstance(level.blocks, Parts):
             _check_parts(level, alike)
         if level.width > sum(widths):
-            raise ValueError(
+            raise Refusal(
                 f"level {level.name!r}: {level.width} fused neurons for {sum(widths)} parents' neurons; some would "
-                f"represent nothing. Use a target of at most {sum(widths)} there."
+                f"represent nothing. Use a target of at most {sum(widths)} there.",
+                ("target", None),
             )
 
 

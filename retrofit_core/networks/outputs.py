@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..system.refusals import Cure, Refusal
 from ..system.registry import first_line
 from .training_flags import evaluating
 from .wrappers import Wrapper, class_name, wrapper_of
@@ -105,7 +106,7 @@ def logits_in(output: object, network: str = "the network", which: str | int | N
     return output if chosen is None else _entry(output, chosen)  # type: ignore[return-value]
 
 
-def check_class_scores(shape: Sequence[int], reader: str, way_out: str) -> int:
+def check_class_scores(shape: Sequence[int], reader: str, way_out: str, *cures: Cure) -> int:
     """Refuse outputs that are no class scores; the number of classes.
 
     Whatever takes a softmax or an argmax over classes, or compares with labels, asks here before any work: of several rows for
@@ -116,6 +117,7 @@ def check_class_scores(shape: Sequence[int], reader: str, way_out: str) -> int:
         shape: of the outputs for one sample.
         reader: who reads classes, at the start of the sentence.
         way_out: what to do instead, a sentence of its own.
+        cures: the same for a program.
     Raises:
         ValueError: not one row of at least two numbers for a sample.
     """
@@ -127,8 +129,8 @@ def check_class_scores(shape: Sequence[int], reader: str, way_out: str) -> int:
         said = (
             f"{' x '.join(map(str, shape))} numbers for a sample, as where each token or pixel has classes of its own"
         )
-    raise ValueError(
-        f"{reader} needs class scores, one row of at least two for a sample, and outputs are {said}. {way_out}"
+    raise Refusal(
+        f"{reader} needs class scores, one row of at least two for a sample, and outputs are {said}. {way_out}", *cures
     )
 
 

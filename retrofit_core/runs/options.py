@@ -8,6 +8,7 @@ from ..data.augment import POLICIES
 from ..fusion.grouping import GROUPINGS
 from ..fusion.importance import IMPORTANCE
 from ..methods import METHODS, methods_with
+from ..system.refusals import Refusal
 from ..system.registry import find
 from ..system.runtime import Runtime
 from ..system.settings import Setting, check_seed, settings_of
@@ -141,9 +142,10 @@ def check_choices(config: RunConfig) -> None:
     if config.splits is not None:
         return
     if (config.fusion_from or "parent0") == "parent0":
-        raise ValueError(
+        raise Refusal(
             "fusion samples come from parent 0's training rows, which only a splits file states. "
-            "Pass --splits FILE, or --fusion-from iid to draw from all rows."
+            "Pass --splits FILE, or --fusion-from iid to draw from all rows.",
+            ("fusion_from", "iid"),
         )
     if importance.needs_data and (config.importance_data or "own") == "own":
         raise ValueError(

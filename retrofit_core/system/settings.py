@@ -76,6 +76,8 @@ class Setting:
     """value -> what it takes instead, in words; "" for a good value. For what kinds, words and a range cannot say"""
     read: Callable[[str], Any] | None = None
     """text -> value, where a command line has words for what is no word"""
+    title: str = ""
+    """How a form names it, where its name alone would not be understood"""
 
     @property
     def is_plain(self) -> bool:
@@ -139,15 +141,16 @@ def setting(
     *,
     check: Callable[[Any], str] | None = None,
     read: Callable[[str], Any] | None = None,
+    title: str = "",
     **options: object,
 ) -> Any:
     """A field of a value: its default, a sentence, and the numbers or contents that it takes.
 
     Args:
-        check, read: see `Setting`.
+        check, read, title: see `Setting`.
         options: handed to `dataclasses.field`.
     """
-    facts = {"help": help, "range": range, "check": check, "read": read}
+    facts = {"help": help, "range": range, "check": check, "read": read, "title": title}
     return dataclasses.field(default=default, metadata=facts, **options)  # type: ignore[call-overload]
 
 

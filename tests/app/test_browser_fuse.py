@@ -326,12 +326,12 @@ def test_another_method_is_started_from_the_form_and_shown(open_page, served_run
     settled(page)
     choose(page, "Method", method, f"{method} (to compare)", f"**method={method}*")
     if levels:
-        page.locator(f".st-key-fuse-options-{method} summary").click()
+        page.locator(".st-key-fuse-advanced summary").click()
         toggle = page.locator(f".st-key-fuse-option-{method}-repair")
         act_until(
             page,
             "**options=repair*",
-            lambda: toggle.locator("input").is_checked() or toggle.get_by_text("Repair").click(),
+            lambda: toggle.locator("input").is_checked() or toggle.get_by_text("Correct statistics").click(),
         )
     page.get_by_text("takes about").wait_for()
     at_rest(page)

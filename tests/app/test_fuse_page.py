@@ -27,6 +27,7 @@ from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.methods import METHODS, RETROFITTING
 from retrofit_core.networks.architectures import build
 from retrofit_core.runs import RunConfig, create, execute, read_config
+from retrofit_core.runs.estimate import planned_levels
 from tests.marks import each_case
 
 from ..test_class_names import SPEC, image_folder
@@ -335,7 +336,6 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
         ({"preset": "twins", "widths": "1,2"}, ["one width"]),
         ({"preset": "sharded", "arch": "resnet18", "widths": "2"}, ["normal width only"]),
         ({"preset": "sharded", "samples": "100000"}, ["samples"]),
-        ({"preset": "own"}, ["name or upload"]),
         ({"preset": "own", "files": "gone.safetensors"}, ["no checkpoint"]),
         ({"preset": "sharded", "data": "../data/nowhere"}, ["no folder"]),
     ],
@@ -345,6 +345,65 @@ def test_what_cannot_work_is_refused_before_the_start(address, says):
     message = next(error.value for error in page.error if error.value.startswith("This cannot be started"))
     assert all(part in message for part in says), message
     assert button(page, "start").disabled and str(runs.runs_folder()) not in message
+
+
+@each_case(
+    ("address", "label", "picks"),
+    [
+        ({"preset": "four", "method": "HF-Linear"}, "Use KF-Linear", {"method": "KF-Linear"}),
+        ({"preset": "sharded", "samples": "100000"}, "Take 721 samples", {"samples": 721}),
+        ({"preset": "sharded", "parents": "11", "samples": "100"}, "Take 10 networks", {"parents": 10}),
+        ({"preset": "twins", "parents": "1"}, "Take 2 networks", {"parents": 2}),
+        ({"preset": "twins", "widths": "1,2"}, "Give all networks one width", {"widths": ()}),
+        ({"preset": "sharded", "arch": "resnet18", "widths": "2"}, "Use normal width", {"widths": ()}),
+        ({"preset": "widths", "method": "Average"}, "Use KF-Linear", {"method": "KF-Linear"}),
+    ],
+)
+def test_a_click_on_a_cure_makes_what_was_refused_work(address, label, picks):
+    page = open_form(**address)
+    cure = button(page, "fuse-cure-0")
+    assert cure.label == label and button(page, "start").disabled
+    cure.click().run()
+    assert not page.error and not page.warning and not button(page, "start").disabled, errors(page)
+    chosen = form_of(page.query_params)[1]
+    assert {name: getattr(chosen, name) for name in picks} == picks
+
+
+def test_networks_of_ones_own_begin_without_an_error():
+    page = open_form(preset="own")
+    assert not page.error and not page.warning and button(page, "start").disabled
+    assert "No networks yet" in page.info[0].value and len(page.info) == 1
+
+
+def preview(page: AppTest) -> str:
+    """The table of levels in the form."""
+    return next((html.proto.body for html in page.get("html") if "Which level becomes which" in html.proto.body), "")
+
+
+def test_the_form_shows_which_level_becomes_which_before_the_start():
+    page = open_form()
+    assert "All 4 levels fit together" in words(page)
+    assert "32 neurons in 16 groups" in preview(page) and "10 classes stay in their places" in preview(page)
+    page = open_form(preset="widths")
+    assert "At 3 of them the networks differ in width" in words(page) and "24 neurons in 16 groups" in preview(page)
+    page = open_form(preset="widths", method="HF-Linear")
+    assert "3 of 4 levels do not fit together" in words(page) and "hungarian pairs exactly two" in preview(page)
+    assert not preview(open_form(preset="sharded", method="KD"))  # it knows no levels
+
+
+def test_the_levels_of_the_shipped_networks_take_less_than_a_second():
+    config = bundle.config("KF-Linear")
+    planned_levels(config, None, runs.BUNDLED)  # reads data and networks
+    start = time.process_time()
+    assert len(planned_levels(config, None, runs.BUNDLED)) == 4
+    assert time.process_time() - start < 1
+
+
+def test_options_have_names_that_a_newcomer_understands():
+    page = open_form()
+    labels = {control.key: control.label for kind in (page.toggle, page.selectbox, page.text_input) for control in kind}
+    known = {"project": "Group by what can be fitted", "scored": "Weigh by importance", "leaves": "Parts taken whole"}
+    assert {name: labels[f"fuse-option-KF-Linear-{name}"] for name in known} == known
 
 
 def test_a_path_that_no_file_system_takes_is_refused(monkeypatch):

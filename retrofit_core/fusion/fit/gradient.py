@@ -44,8 +44,10 @@ class Gradient(Descent, Fit):
     least_samples: ClassVar[int] = 10
     levels: ClassVar[str] = "blocks"
 
-    perturbation: float = setting(0.0, "0: start at parent 0's weights; 1: start afresh", FRACTION)
-    weighted_loss: bool = setting(False, "a neuron's errors are weighted by its importance")
+    perturbation: float = setting(0.0, "0: start at parent 0's weights; 1: start afresh", FRACTION, title="Fresh start")
+    weighted_loss: bool = setting(
+        False, "a neuron's errors are weighted by its importance", title="Weigh errors by importance"
+    )
 
     def check(self, levels: Levels, example: Tensor) -> None:
         """Refuse levels inside of blocks: it fits what stands between one tensor and the next."""

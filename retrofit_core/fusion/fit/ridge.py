@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ...networks.levels import Heads, Level, compose, places_read, reads_one_by_one
+from ...system.refusals import Refusal
 from ...system.settings import setting
 from ..grouping import Grouping
 from ..joint_spaces import Levels
@@ -49,17 +50,32 @@ class Ridge(Fit):
         "auto",
         "auto, a multiple of the mean input energy such as 0.1x, or lambda on sums as in the paper",
         check=why_no_ridge,
+        title="Ridge strength",
     )
-    toward: Literal["zero", "parents"] = setting("zero", "where the ridge pulls: zero, or parents (their own weights)")
+    toward: Literal["zero", "parents"] = setting(
+        "zero",
+        "what the ridge pulls the weights towards: zero, or the parents' own weights",
+        title="Ridge pulls towards",
+    )
     project: bool = setting(
-        True, "group neurons by the part of their outputs that the fused inputs can reproduce; if false, by raw outputs"
+        True,
+        "group neurons by the part of their outputs that the fused inputs can reproduce; if false, by raw outputs",
+        title="Group by what can be fitted",
     )
-    refit: bool = setting(True, "each level is fitted; if false, a group gets the mean of the parents' own weights")
+    refit: bool = setting(
+        True,
+        "each level is fitted; if false, a group gets the mean of the parents' own weights",
+        title="Fit each level",
+    )
     active: bool = setting(
-        False, "neurons are grouped by what they pass on behind the activation function; in chains of layers only"
+        False,
+        "neurons are grouped by what they pass on behind the activation function; in chains of layers only",
+        title="Group by activations",
     )
     repair: bool = setting(
-        False, "scale targets to vary as much as their neurons do (REPAIR), since means vary less; not in blocks"
+        False,
+        "scale targets to vary as much as their neurons do (REPAIR), since means vary less; not in blocks",
+        title="Keep the spread (REPAIR)",
     )
 
     @property
@@ -84,10 +100,13 @@ class Ridge(Fit):
                 )
             reasons = [parent[index].why_not_affine for parent in levels.parents if not parent[index].form.closed]
             if self.needs_parents_weights and reasons:
-                asked, instead = ("toward='parents'", "toward='zero'") if self.refit else ("refit=False", "refit=True")
-                raise ValueError(
+                asked, cure = (
+                    ("toward='parents'", ("toward", "zero")) if self.refit else ("refit=False", ("refit", True))
+                )
+                raise Refusal(
                     f"level {level.name!r}: {asked} needs affine levels in every parent, but in one {reasons[0]}. "
-                    f"Use {instead}."
+                    f"Use {cure[0]}={cure[1]!r}.",
+                    cure,
                 )
         if self.needs_parents_weights:
             check_mapped(levels, example)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from ...system.refusals import Refusal
 from .assignment import assigned
 from .base import Grouper, Grouping, Widths, pairwise_costs
 
@@ -24,9 +25,10 @@ class Hungarian(Grouper):
     def check(self, widths: Widths, width: int) -> None:
         """Refuse other than two parents of the fused width."""
         if len(widths) != 2 or set(widths) != {width}:
-            raise ValueError(
+            raise Refusal(
                 f"hungarian pairs exactly two parents of the fused width; found widths {widths} and fused width {width}. "
-                "Use grouping='kmeans' (KF-Linear, KF-Gradient)."
+                "Use grouping='kmeans' (KF-Linear, KF-Gradient).",
+                ("grouping", "kmeans"),
             )
 
     def seconds(self, m: int, width: int) -> float:

@@ -32,8 +32,12 @@ class KMeans(Grouper):
 
     is_random: ClassVar[bool] = True
 
-    restarts: int = setting(10, "starts of k-means (greedy k-means++); the lowest cost wins", COUNT)
-    first_parent: bool = setting(True, "also start once at parent 0's neurons, where it has enough of them")
+    restarts: int = setting(
+        10, "starts of k-means (greedy k-means++); the lowest cost wins", COUNT, title="Starts of k-means"
+    )
+    first_parent: bool = setting(
+        True, "also start once at parent 0's neurons, where it has enough of them", title="Also start at network A"
+    )
 
     def check(self, widths: Widths, width: int) -> None:
         """Refuse more groups than neurons, and a search that has no start."""

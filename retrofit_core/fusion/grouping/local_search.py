@@ -21,7 +21,7 @@ class LocalSearch(KMeans):
     single swaps over the neurons, so that bound is not claimed for it.
     """
 
-    max_swaps: int = setting(200, "swaps at most", COUNT)
+    max_swaps: int = setting(200, "swaps at most", COUNT, title="Most swaps")
 
     def seconds(self, m: int, width: int) -> float:
         """k-means, and a few dozen swaps over all pairs."""

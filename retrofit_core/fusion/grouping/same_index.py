@@ -6,6 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ...system.refusals import Refusal
 from .base import Grouper, Grouping, Widths, grouped_cost
 
 
@@ -18,8 +19,9 @@ class SameIndex(Grouper):
     def check(self, widths: Widths, width: int) -> None:
         """Refuse unequal widths."""
         if set(widths) != {width}:
-            raise ValueError(
-                f"same_index needs equal widths; found widths {widths} and fused width {width}. Use grouping='kmeans'."
+            raise Refusal(
+                f"same_index needs equal widths; found widths {widths} and fused width {width}. Use grouping='kmeans'.",
+                ("grouping", "kmeans"),
             )
 
     def __call__(

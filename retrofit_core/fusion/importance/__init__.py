@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from ...networks.levels import Level, is_branched, partition
 from ...system.labels import class_labels
 from ...system.monitor import Monitor
+from ...system.refusals import Refusal
 from ...system.registry import made, name_of
 from .base import EPSILON, Importance, Scores
 from .conductance import Conductance
@@ -139,11 +140,12 @@ def check_anywhere(importance: Importance) -> None:
     Raises:
         ValueError: names others.
     """
-    others = [f"{other!r}" for other, score in IMPORTANCE.items() if score.scores_anywhere or score.widths_only]
+    others = [other for other, score in IMPORTANCE.items() if score.scores_anywhere or score.widths_only]
     if not importance.scores_anywhere:
-        raise ValueError(
+        raise Refusal(
             f"importance {importance_name(importance)!r} is known at the ends of levels only, and this network has neurons "
-            f"inside of blocks. Use importance={' or '.join(others)}."
+            f"inside of blocks. Use importance={' or '.join(map(repr, others))}.",
+            *(("importance", other) for other in others),
         )
 
 

@@ -51,7 +51,9 @@ class Importance(Value):
     data: Any = field(default=None)
     """What the scores are computed on: one (inputs, labels) per parent (the paper: its own training data), or "fusion" for
     the fusion data"""
-    normalise_scores: bool = setting(True, "importance scores of each level and parent sum to 1")
+    normalise_scores: bool = setting(
+        True, "importance scores of each level and parent sum to 1", title="Scores sum to one"
+    )
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -148,5 +150,7 @@ def true_logits(outputs: Tensor, y: Tensor) -> Tensor:
     Raises:
         ValueError: outputs that are no class scores.
     """
-    check_class_scores(outputs.shape[1:], "the logit of the true class", "Use importance='uniform'.")
+    check_class_scores(
+        outputs.shape[1:], "the logit of the true class", "Use importance='uniform'.", ("importance", "uniform")
+    )
     return outputs.gather(1, y[:, None].to(torch.int64))[:, 0]

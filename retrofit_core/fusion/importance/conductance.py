@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from ...networks.levels import Level
 from ...system.labels import as_labels
 from ...system.monitor import Monitor
+from ...system.refusals import Refusal
 from ...system.settings import AT_LEAST_ONE, setting
 from .base import Importance, Scores, absolute_sum, gaps, samples_per_batch, true_logits
 
@@ -32,7 +33,9 @@ class Conductance(Importance):
 
     scores_anywhere: ClassVar[bool] = True
 
-    steps: int = setting(10, "intervals of the path from the zero image to the sample", AT_LEAST_ONE)
+    steps: int = setting(
+        10, "intervals of the path from the zero image to the sample", AT_LEAST_ONE, title="Steps of the path"
+    )
     mixed_precision: bool = setting(False, "passes in bfloat16, sums in float64")
     whole: Tensor | None = field(default=None, repr=False)
     """Which numbers of a sample are whole; see `for_whole_numbers`"""
@@ -45,9 +48,10 @@ class Conductance(Importance):
         """Refuse whole numbers that are looked up in no nn.Embedding."""
         tables = any(isinstance(part, nn.Embedding) for level in levels for part in level.module.modules())
         if self.whole is not None and not tables:
-            raise ValueError(
+            raise Refusal(
                 "importance 'conductance' follows a path from zero, and these networks read whole numbers without an "
-                "nn.Embedding, whose outputs could be followed. Use importance='uniform'."
+                "nn.Embedding, whose outputs could be followed. Use importance='uniform'.",
+                ("importance", "uniform"),
             )
 
     def passes(self, levels: int) -> float:

@@ -15,6 +15,7 @@ from ...networks.levels.kinds import TRANSPARENT
 from ...system.extras import require
 from ...system.labels import as_labels
 from ...system.monitor import Monitor
+from ...system.refusals import Refusal
 from ...system.settings import setting
 from .base import Importance, Scores, absolute_sum, gaps, samples_per_batch, true_logits
 
@@ -43,16 +44,19 @@ class DeepLift(Importance):
     title: ClassVar[str] = "DeepLIFT"
 
     fallback: Literal["gradient"] | None = setting(
-        None, "gradient: the plain gradient where Captum has no rule; none: such networks are refused"
+        None,
+        "gradient: the plain gradient where Captum has no rule; none: such networks are refused",
+        title="Where DeepLIFT has no rule",
     )
 
     def for_whole_numbers(self, whole: Tensor) -> Self:
         """Refused: differences to a zero input say nothing of whole numbers."""
-        raise ValueError(
-            "importance 'deeplift' compares a sample with zero, and some inputs of these networks are integers, "
-            "such as tokens, where zero is a value like any other. Use importance='conductance', whose path is "
-            "that of their "
-            "embeddings, or 'uniform'."
+        raise Refusal(
+            "importance 'deeplift' compares a sample with zero, and some inputs of these networks are integers, such as tokens, "
+            "where zero is a value like any other. Use importance='conductance', whose path is that of their embeddings, or "
+            "'uniform'.",
+            ("importance", "conductance"),
+            ("importance", "uniform"),
         )
 
     def check(self, levels: Sequence[Level]) -> None:
@@ -97,10 +101,12 @@ def check_rules(levels: Sequence[Level], fallback: str | None = None) -> list[st
     """
     missing = uncovered(levels)
     if missing and fallback != "gradient":
-        raise ValueError(
+        raise Refusal(
             f"DeepLIFT has no rule for {missing[0]} ({len(missing)} such operation{'s' if len(missing) > 1 else ''}). "
             "Use modules of torch.nn, each once; or importance='conductance'; or the plain gradient there with "
-            "fallback='gradient'."
+            "fallback='gradient'.",
+            ("importance", "conductance"),
+            ("fallback", "gradient"),
         )
     return missing
 

@@ -26,7 +26,7 @@ def check_parents_data(
         return
     name = f"importance {importance_name(importance)!r}"
     if importance.reads_logits:
-        check_class_scores(outputs, name, "Use importance='uniform'.")
+        check_class_scores(outputs, name, "Use importance='uniform'.", ("importance", "uniform"))
     for _, y in data:
         labels = check_labels(y, importance)
         classes = outputs[0] if len(outputs) == 1 else None

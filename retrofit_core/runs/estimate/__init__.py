@@ -5,7 +5,16 @@ sentence. Seconds follow from counted operations, at the pace that one training 
 machine (measured in about a tenth of a second), corrected by what earlier runs took; a busy machine may take longer.
 """
 
+from .levels import PlannedLevel, planned_levels
 from .pace import forward_seconds
 from .predict import Estimate, crowding, estimate, finetuning_seconds
 
-__all__ = ["Estimate", "crowding", "estimate", "finetuning_seconds", "forward_seconds"]
+__all__ = [
+    "Estimate",
+    "PlannedLevel",
+    "crowding",
+    "estimate",
+    "finetuning_seconds",
+    "forward_seconds",
+    "planned_levels",
+]

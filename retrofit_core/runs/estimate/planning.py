@@ -2,20 +2,23 @@
 
 import dataclasses
 import json
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import torch
 from torch import nn
 
 from ...fusion.task import Cost, Task
-from ...methods import METHODS, RETROFITTING, Method
+from ...methods import METHODS, RETROFITTING
 from ...networks.architectures import Architecture, build
+from ...system.refusals import Cure, Refusal, cures_of
 from ...system.registry import find
 from .. import RunConfig
+from ..config import FIELDS
 from ..inputs import Inputs
+from ..options import with_options
 
 
 @lru_cache(maxsize=32)
@@ -58,24 +61,51 @@ def plan_method(config: RunConfig, inputs: Inputs) -> MethodPlan:
     """What the method of a config would do with networks without weights.
 
     Raises:
-        ValueError: its refusal, with a method that works here if it goes level by level and there is one.
+        Refusal: with the cures that work here: those that it names, and the most similar of the paper's methods.
     """
-    method = find(METHODS, config.method, "method")
     try:
-        return _planned(config, inputs, method)
+        return planned(config, inputs)
     except ValueError as error:
-        others = [METHODS[name] for name in RETROFITTING] if method.takes.levels else []
-        for other in sorted(others, key=lambda other: -len(other.fixed.items() & method.fixed.items())):
-            with suppress(ValueError):
-                _planned(config, inputs, other)
-                break
-        else:
-            raise
-        raise ValueError(f"{error} {other.name} works here.") from error
+        method = find(METHODS, config.method, "method")
+        named = [cure for cure in cures_of(error) if _works(config, inputs, cure)]
+        others = sorted(RETROFITTING, key=lambda name: -len(METHODS[name].fixed.items() & method.fixed.items()))
+        asked = others if method.takes.levels or not named else []
+        similar = list(islice((cure for name in asked if _works(config, inputs, cure := ("method", name))), 1))
+        words = f" {similar[0][1]} works here." if similar and method.takes.levels else ""
+        raise Refusal(f"{error}{words}", *dict.fromkeys([*similar, *named])) from error
 
 
-def _planned(config: RunConfig, inputs: Inputs, method: Method) -> MethodPlan:
-    keywords = inputs.keywords(dataclasses.replace(config, method=method.name)) | {"device": "cpu"}
+def _works(config: RunConfig, inputs: Inputs, cure: Cure) -> bool:
+    """Whether nothing is refused with a cure."""
+    try:
+        planned(*_cured(config, inputs, *cure))
+    except ValueError:
+        return False
+    return True
+
+
+def _cured(config: RunConfig, inputs: Inputs, name: str, value: Any) -> tuple[RunConfig, Inputs]:
+    """A config with a cure, and its inputs; another method is told what it knows of the settings."""
+    if name == "method":
+        keywords = METHODS[value].keywords()
+        told = {option: given for option, given in (config.options or {}).items() if option in keywords}
+        score = config.importance if METHODS[value].takes.importance else RunConfig.importance
+        return dataclasses.replace(config, method=value, importance=score, options=told or None), inputs
+    if name == "target":
+        return dataclasses.replace(config, target=None), dataclasses.replace(inputs, target=None)
+    if name == "samples":
+        x, y = inputs.fusion
+        blanks = x[:1].expand(value, *x.shape[1:]), y[:1].expand(value)
+        return dataclasses.replace(config, samples=value), dataclasses.replace(inputs, fusion=blanks)
+    if name in FIELDS:
+        return dataclasses.replace(config, **{name: value}), inputs
+    return with_options(config, {name: value}), inputs
+
+
+def planned(config: RunConfig, inputs: Inputs) -> MethodPlan:
+    """As `plan_method`, without looking for cures."""
+    method = find(METHODS, config.method, "method")
+    keywords = inputs.keywords(config) | {"device": "cpu"}
     algorithm, task = method.prepare(inputs.models, inputs.fusion, **keywords)
     plan = algorithm.plan(task)
     return MethodPlan(algorithm, task, plan, plan.cost())

@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 
 from ...system import device as devices
+from ...system.refusals import Cure, cures_of
 from ...training.parents import PlannedParent, TrainConfig
 from .. import RunConfig
 from ..finetunings import FinetunePlan
@@ -36,7 +37,7 @@ class Estimate:
     """What a run will take, or why it cannot work."""
 
     refusal: str | None
-    """One sentence, with the way out; the other fields are then zero"""
+    """One sentence, with the way out; the numbers are then zero"""
     seconds: tuple[float, float]
     """From the start of the worker to the finished record: at least, at most"""
     memory: int
@@ -44,6 +45,8 @@ class Estimate:
     disk: int
     """Bytes that stay when the run is done: its record, and the parents that it trains"""
     levels: int
+    cures: tuple[Cure, ...] = ()
+    """Settings with a value with which the run would work, where it is refused"""
     whole: bool = True
     """False: the time of the method itself is unknown, because it has not run here yet, and comes on top"""
 
@@ -68,7 +71,7 @@ def estimate(
     try:
         work = count_work(config, training, folder)
     except ValueError as error:
-        return Estimate(str(error).replace(f"{folder}/", ""), (0.0, 0.0), 0, 0, 0)
+        return Estimate(str(error).replace(f"{folder}/", ""), (0.0, 0.0), 0, 0, 0, cures_of(error))
     factors = _factors(config.method, past, folder)
     crowding = crowding if devices.pick(config.device).type == "cpu" else 1.0
     low, high = START[0] + work.reading, (START[1] + work.reading) * crowding
@@ -79,7 +82,7 @@ def estimate(
         ):  # what is counted is but a part: the network's size, roughly
             less, more = less * LEARNT / SPREAD, more * SPREAD / LEARNT
         low, high = low + less * least, high + more * most * crowding
-    return Estimate(None, (low, high), work.memory, work.disk, work.levels, work.whole or "fusion" in factors)
+    return Estimate(None, (low, high), work.memory, work.disk, work.levels, whole=work.whole or "fusion" in factors)
 
 
 def finetuning_seconds(plan: FinetunePlan, device: str = "auto") -> float:

@@ -20,7 +20,7 @@ from ...networks import user_code
 from ...networks.architectures import fitted, parse
 from ...networks.checkpoints import classes_of, load_model
 from ...system import device as devices
-from ...training.parents import TrainConfig
+from ...training.parents import PlannedParent, TrainConfig
 from ...training.parents import plan as plan_training
 from .. import RunConfig, check_choices, check_fitting, class_shares, fusion_rows
 from ..inputs import Inputs, beside_parents
@@ -58,20 +58,13 @@ def _data(name: str, mean: Any, std: Any, size: int | None) -> tuple[Images, int
 @lru_cache(maxsize=512)
 def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, all_parents: bool = False) -> Work:
     """Counted once for each config; raises ValueError where the run cannot work."""
-    check_choices(config)
-    config = located(config, folder)
+    config, inputs, planned = inputs_of(config, training, folder)
     images, tests, reading = _data(config.data, config.mean, config.std, config.size)
-    missing: list[int] = []
-    if training is None:
-        models = [_network(path, config, images) for path in config.models]
-        check_fitting(models, images)
-        rows = read_splits(config.splits, config.models, len(images.labels)) if config.splits else None
-    else:
-        planned = plan_training(training, images)
-        models, rows = [blank(json.dumps(spec)) for spec in planned.specs], planned.rows
+    models, missing = inputs.models, list[int]()
+    if training is not None:
         trained = range(1 if training.twins else training.parts)
         missing = [k for k in trained if all_parents or not (folder / training.files()[k]).exists()]
-    method = plan_method(config, _inputs(config, models, images, rows))
+    method = plan_method(config, inputs)
     device = devices.pick(config.device)
     paces = [pace_of(json.dumps(network.spec), device.type) for network in (*models, *method.networks)]
     parents, fused = paces[: len(models)], paces[len(models) :]
@@ -80,7 +73,7 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
     seconds = {"fusion": method_seconds(method, config.importance_samples, alone, device)}
     if config.analyse and isinstance(method.plan, FusionPlan):
         seconds["analysis"] = analysis_seconds(method, method.plan.levels, config.importance_samples, alone, device)
-    if training is not None and missing:
+    if planned is not None and missing:
         seconds["training"] = training_seconds(planned, missing, paces, device)
     if config.evaluate:  # and the average
         measuring = tests * sum(pace.forward for pace in [*paces, parents[0]])
@@ -93,6 +86,31 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
         levels=len(method.cost.groups),
         whole=method.cost.complete,
     )
+
+
+def inputs_of(
+    config: RunConfig, training: TrainConfig | None, folder: Path
+) -> tuple[RunConfig, Inputs, PlannedParent | None]:
+    """A config with its files found, what `read_inputs` would read (networks to be trained and images are blank), and the
+    training.
+
+    Raises:
+        ValueError: a choice has no safe default, or the files do not belong together.
+    """
+    check_choices(config)
+    config = located(config, folder)
+    images, _, _ = _data(config.data, config.mean, config.std, config.size)
+    if training is not None:
+        planned = plan_training(training, images)
+        return (
+            config,
+            _inputs(config, [blank(json.dumps(spec)) for spec in planned.specs], images, planned.rows),
+            planned,
+        )
+    models = [_network(path, config, images) for path in config.models]
+    check_fitting(models, images)
+    rows = read_splits(config.splits, config.models, len(images.labels)) if config.splits else None
+    return config, _inputs(config, models, images, rows), None
 
 
 def _inputs(

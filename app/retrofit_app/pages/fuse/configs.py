@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from retrofit_app.runs import methods, own_name
+from retrofit_core.system.refusals import Refusal
 
 from .parameters import Picks
 
@@ -32,7 +33,7 @@ def architecture(arch: str, scale: str, inputs: int, classes: int) -> str:
         return json.dumps({"architecture": "mlp", "sizes": [inputs, round(float(scale) * MLP_WIDTH), classes]})
     if arch.startswith("vgg"):
         return arch + SUFFIXES[scale]
-    raise ValueError(f"{arch} comes in normal width only. Take cnn, mlp or a vgg for other widths.")
+    raise Refusal(f"{arch} comes in normal width only. Take cnn, mlp or a vgg for other widths.", ("scale", "1"))
 
 
 def training(picks: Picks, inputs: int, classes: int) -> Any:
@@ -47,11 +48,11 @@ def training(picks: Picks, inputs: int, classes: int) -> Any:
 
     twins = picks.split == "twins"
     if twins and picks.parents < 2:
-        raise ValueError("twins are at least two networks: set the number of networks to 2 or more.")
+        raise Refusal("twins are at least two networks: set the number of networks to 2 or more.", ("parts", 2))
     ratio: dict[str, Any] = {"ratio": picks.ratio} if picks.split == "dirichlet" else {}
     archs = [architecture(picks.arch, scale, inputs, classes) for scale in picks.scales()]
     if twins and len(set(archs)) > 1:
-        raise ValueError("twins have the same widths: set all networks to one width.")
+        raise Refusal("twins have the same widths: set all networks to one width.", ("widths", ()))
     return TrainConfig(
         data=picks.data,
         arch=tuple(archs[:1] if len(set(archs)) == 1 else archs),

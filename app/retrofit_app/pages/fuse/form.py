@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import streamlit as st
 
 from retrofit_app import runs, widgets
 from retrofit_app.address import session
 from retrofit_app.figures import escaped, letter
+from retrofit_app.figures.planned import planned_table, planned_words
 from retrofit_app.models import accuracies, sources
 from retrofit_app.runs import methods
 from retrofit_app.runs.words import duration
@@ -15,11 +17,11 @@ from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import controls, copies
 
-from . import options, own_files, parameters, permission, plan, presets, starting
+from . import configs, cures, options, own_files, parameters, permission, plan, presets, starting
 from .parameters import HELP, Picks
 from .presets import FORM, PRESETS
 
-MOST_WIDTHS = 4  # that stand in the form itself
+MOST_WIDTHS = 4  # that stand among the networks, and not below Advanced
 SCALED = ("cnn", "mlp", "vgg11", "vgg13", "vgg16")
 
 
@@ -41,15 +43,18 @@ def form() -> None:
     closed = permission.missing(picks)
     planned = plan.Plan() if closed else plan.plan(picks, picker.choice().entries)
     if picks.networks == "own" and picks.files and (reason := own_files.refusal()):
-        planned = replace(planned, config=None, refusal=reason)
+        planned = replace(planned, config=None, refusal=reason, cures=())
     preview(planned, picks)
     st.markdown("**Fusion**")
     fusion(picks)
+    if planned.config is not None:
+        level_preview(planned)
+    advanced(picks)
     with action:
         if closed:
             permission.ask(closed)
             return
-        start(planned)
+        start(planned, picks)
     if planned.config is not None:
         copies.show(planned.config, planned.training)
 
@@ -88,28 +93,27 @@ def networks(picks: Picks) -> None:
         label_visibility="collapsed",
     )
     if picks.networks == "own":
-        with st.container(horizontal=True, vertical_alignment="bottom"):
+        with grid("data"):
             data(picks)
         own_files.ask(picks)
     if picks.networks == "train":
-        trained(picks)
+        with grid("train"):
+            data(picks)
+            controls.ask(FORM, HELP, "arch", "parents", "split")
+            if picks.split == "dirichlet":
+                controls.ask(FORM, HELP, "ratio")
+            controls.ask(FORM, HELP, "split_seed")
+            if picks.parents <= MOST_WIDTHS:
+                widths(picks)
 
 
-def trained(picks: Picks) -> None:
-    """Data set, architecture, widths, split and training."""
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        data(picks)
-        controls.ask(FORM, HELP, "arch", "parents")
-        if picks.arch in SCALED:
-            widths(picks)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        controls.ask(
-            FORM, HELP, "split", *(["ratio"] if picks.split == "dirichlet" else []), "split_seed", "recipe", "epochs"
-        )
+def grid(name: str) -> Any:
+    """Room for controls, whose columns are those of every other group of the form (see style.css)."""
+    return st.container(key=FORM.key(f"grid-{name}"))
 
 
 def data(picks: Picks) -> None:
-    """The data set; normalisation and size are asked only where the data set is not built in."""
+    """The data set."""
     data_sets = sources.data_sets()
     options = data_sets if picks.data in data_sets else [*data_sets, picks.data]
 
@@ -118,35 +122,21 @@ def data(picks: Picks) -> None:
         permission.grant([name])
         return name
 
-    with st.container(width=220):
-        st.selectbox(
-            "Data set",
-            options,
-            help=HELP["data"],
-            accept_new_options=True,
-            format_func=sources.title,
-            placeholder="choose, or type a folder's path",
-            **FORM.control("data", read),
-        )
-    if picks.data != "digits":
-        with st.popover("Pixels", help="Normalisation and size of the images of a data set that is not known by name."):
-            for name, label in (("mean", "Mean"), ("std", "Standard deviation")):
-                values = ",".join(f"{value:g}" for value in getattr(picks, name))
-                look = {"help": HELP[name], "placeholder": "known"}
-                controls.text(FORM, name, label, values, parameters.NUMBERS, st.text_input, **look)
-            controls.ask(FORM, HELP, "size")
+    st.selectbox(
+        "Data set",
+        options,
+        help=HELP["data"],
+        accept_new_options=True,
+        format_func=sources.title,
+        placeholder="choose, or type a folder's path",
+        **FORM.control("data", read),
+    )
 
 
 def widths(picks: Picks) -> None:
-    """A width for each network; many of them stand behind a button."""
-    if picks.parents > MOST_WIDTHS:
-        with st.popover("Widths", help="A width for each of the networks."):
-            for index in range(picks.parents):
-                _width(index, picks)
-        return
-    for index in range(picks.parents):
-        with st.container(width=120):
-            _width(index, picks)
+    """A width for each network, where the architecture comes in several."""
+    for index in range(picks.parents if picks.arch in SCALED else 0):
+        _width(index, picks)
 
 
 def _width(index: int, picks: Picks) -> None:
@@ -196,30 +186,70 @@ def measure(names: tuple[str, ...], picks: Picks) -> None:
 
 
 def fusion(picks: Picks) -> None:
-    """Method, grouping, importance, samples, seed, and the options of the first three."""
+    """Method, importance, samples, and the shape of the result."""
     chosen = methods.table()[picks.method]
     takes = chosen.takes
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        with st.container(width=240):
-            method()
-        if takes.levels:
-            with st.container(width=190):
-                grouping(picks)
+    with grid("fusion"):
+        method()
         if takes.importance:
-            with st.container(width=170):
-                importance()
-        controls.ask(
-            FORM, HELP, "samples", *(["source"] if picks.networks != "own" or picks.rows else []), "fusion_seed"
-        )
+            importance()
         asked = {
-            "settings": "preset" in chosen.keywords(),
+            "samples": True,
             "fused": picks.networks == "train" and picks.arch in SCALED and takes.target,
             "target": picks.networks == "own" and takes.target,
             "base": picks.networks == "own" and takes.base,
         }
         controls.ask(FORM, HELP, *(name for name, is_asked in asked.items() if is_asked))
     st.caption(chosen.sentence)
-    options.ask(picks)
+
+
+def level_preview(planned: plan.Plan) -> None:
+    """Parents and result side by side, level by level."""
+    levels = plan.levels(planned.config, planned.training)
+    if levels:
+        words = planned_words(levels, bool(planned.refusal))
+        st.markdown(f"**Which level becomes which?** {words}")
+        st.html(planned_table(levels).html(widgets.palette()))
+
+
+def advanced(picks: Picks) -> None:
+    """What has good defaults, folded away; a line below names the options that were changed."""
+    chosen = methods.table()[picks.method]
+    with st.expander("Advanced", icon=":material/tune:", key=FORM.key("advanced")):
+        if picks.networks == "train":
+            st.markdown("**Training of the networks**")
+            with grid("training"):
+                controls.ask(FORM, HELP, "recipe", "epochs")
+                if picks.parents > MOST_WIDTHS:
+                    widths(picks)
+        if picks.networks != "shipped" and picks.data != "digits":
+            st.markdown("**Images of a data set that is not known by name**")
+            with grid("pixels"):
+                pixels(picks)
+        st.markdown("**Fusion**")
+        with grid("more"):
+            if chosen.takes.levels:
+                grouping(picks)
+            if picks.networks != "own" or picks.rows:
+                controls.ask(FORM, HELP, "source")
+            controls.ask(FORM, HELP, "fusion_seed")
+            if "preset" in chosen.keywords():
+                controls.ask(FORM, HELP, "settings")
+        if configs.options(picks):
+            st.markdown(f"**Options of {picks.method}**: you need not change them.")
+            with grid(f"options-{picks.method}"):
+                options.ask(picks)
+    if picks.options:
+        st.caption(f"Changed: {escaped(', '.join(picks.options))}")
+
+
+def pixels(picks: Picks) -> None:
+    """Normalisation and size of the images."""
+    for name, label in (("mean", "Mean of the pixels"), ("std", "Their standard deviation")):
+        values = ",".join(f"{value:g}" for value in getattr(picks, name))
+        look = {"help": HELP[name], "placeholder": "known"}
+        controls.text(FORM, name, label, values, parameters.NUMBERS, st.text_input, **look)
+    controls.ask(FORM, HELP, "size")
 
 
 def method() -> None:
@@ -259,13 +289,15 @@ def _part(name: str, names: list[str], words: Callable[[str], str]) -> None:
     st.selectbox(name.capitalize(), names, key=FORM.key(name), on_change=write, help=HELP[name], format_func=words)
 
 
-def start(planned: plan.Plan) -> None:
-    """The estimate or the refusal, and the button."""
+def start(planned: plan.Plan, picks: Picks) -> None:
+    """The estimate, or the refusal with its cures, and the button."""
     entries = picker.choice().entries
     same = runs.same_work(planned.config, entries) if planned.config else None
     busy = next((entry for entry in entries if not entry.shipped and entry.active), None)
     if planned.refusal:
         st.error(f"This cannot be started: {escaped(planned.refusal)}")
+    elif planned.lacking:
+        st.info(planned.lacking)
     elif same:
         st.info(
             f"A run with these settings is there already. {escaped(runs.other_version(same))}"
@@ -279,12 +311,14 @@ def start(planned: plan.Plan) -> None:
     else:
         st.markdown(planned.words)
     with st.container(horizontal=True, vertical_alignment="center", width="content"):
+        if planned.refusal:
+            cures.buttons(planned.cures, picks)
         pressed = st.button(
             "Open that run" if same else "Start",
             key="start",
             type="primary",
             icon=":material/folder_open:" if same else ":material/play_arrow:",
-            disabled=bool(planned.refusal) or (busy is not None and same is None),
+            disabled=bool(planned.refusal or planned.lacking) or (busy is not None and same is None),
             help="Runs in a process of its own: you can reload or close the page, and come back to the same address.",
         )
         if (

@@ -1,4 +1,4 @@
-"""The options of the chosen method, grouping and score: a control for each, drawn from its setting."""
+"""The options of the chosen method, grouping and score: a control for each, named and explained by its setting."""
 
 import math
 from collections.abc import Callable
@@ -36,27 +36,24 @@ def settle(picks: Picks) -> tuple[Picks, list[str]]:
 
 
 def ask(picks: Picks) -> None:
-    """The options, folded away; a line below names those that were changed."""
+    """A control for each option."""
     from retrofit_core.system.texts import read_options
 
-    settings = configs.options(picks)
-    if not settings:
-        return
     changes = read_options(list(picks.options))
-    with st.expander(f"Options of {picks.method}", icon=":material/tune:", key=FORM.key(f"options-{picks.method}")):
-        with st.container(horizontal=True, vertical_alignment="bottom"):
-            for name, setting in settings.items():
-                with st.container(width=200):
-                    _control(picks.method, setting, changes.get(name, setting.default))
-        st.caption("You need not change anything: these are good defaults.")
-    if changes:
-        st.caption(f"Changed: {escaped(', '.join(picks.options))}")
+    settings = sorted(configs.options(picks).values(), key=lambda setting: setting.kinds == (bool,))  # toggles last
+    for setting in settings:
+        _control(picks.method, setting, changes.get(setting.name, setting.default))
+
+
+def title(setting: Any) -> str:
+    """How the form names an option."""
+    return setting.title or setting.name.replace("_", " ").capitalize()
 
 
 def _control(method: str, setting: Any, value: Any) -> None:
     """Toggle, list, number or text, by the kinds of the setting."""
     key = FORM.key(f"option-{method}-{setting.name}")
-    label, help = setting.name.replace("_", " ").capitalize(), lettered(setting.help)
+    label, help = title(setting), lettered(setting.help)
     help = f"{help[:1].upper()}{help[1:].rstrip('.')}. (`--option {setting.name}=…`)"
     on_change = _changed(setting, key)
     if setting.kinds == (bool,):

@@ -20,7 +20,7 @@ UPLOADS, REFUSED, KEPT, STAYING = (FORM.key(name) for name in ("uploads", "refus
 
 def ask(picks: Picks) -> None:
     """Files that are on this machine, or come from the browser; the address holds their names."""
-    left, right = st.columns(2, gap="medium")
+    left, right = st.columns(2)
     with left:
         controls.text(
             FORM,
@@ -53,11 +53,6 @@ def ask(picks: Picks) -> None:
         )
         for sentence in (*session.recall(REFUSED, ()), *session.recall(STAYING, ())):
             st.error(escaped(sentence))
-    if not picks.files:
-        st.info(
-            "No networks yet: name two or more checkpoints to fuse, or one to compress. If you have none, the preset “Sharded "
-            "digits” trains two in under a minute."
-        )
     if any(uploads.is_upload(name) for name in picks.files):
         st.button(
             "Delete the uploaded files",

@@ -12,10 +12,10 @@ from retrofit_app.runs import methods
 
 NETWORKS = {"shipped": "shipped pair", "train": "train new ones", "own": "my own"}
 SPLITS = {
-    "sharded": "sharded: each class in one part only",
-    "dirichlet": "non-IID: unequal shares of every class",
-    "full": "full: every network sees all images",
-    "twins": "permuted twins: one network and a copy with shuffled neurons",
+    "sharded": "own classes (sharded)",
+    "dirichlet": "unequal (non-IID)",
+    "full": "all images (full)",
+    "twins": "permuted twins",
 }
 ARCHITECTURES = ("cnn", "mlp", "vgg11", "vgg13", "vgg16", "resnet18", "resnet34", "vit-small", "vit")
 SCALES = {"0.5": "half", "1": "normal", "2": "double"}
@@ -38,10 +38,13 @@ HELP = {
     "arch": "What the networks look like. cnn and mlp train in seconds on digits; the others are meant for larger images.",
     "parents": "How many networks are trained and fused. HF methods pair two; KF methods take any number.",
     "widths": "Neurons of this network's hidden layers, compared with the usual number.",
-    "fused": "Width of the network that comes out.",
-    "split": "Who is trained on which images.",
-    "ratio": "Smallest over largest concentration of the non-IID split. Smaller means more unequal shares.",
-    "recipe": "Training settings. small has no augmentation and few epochs; the others are for larger image sets.",
+    "fused": "Neurons of the hidden layers of the network that comes out.",
+    "split": "Who is trained on which images. Own classes: each class goes to one network only. Unequal: the networks have "
+    "unequal shares of every class. All images: every network sees all of them. Permuted twins: one network, and a copy of it "
+    "with shuffled neurons.",
+    "ratio": "How even the unequal shares are: smallest over largest concentration of the split. At 1 they are drawn alike, and "
+    "smaller numbers are more unequal.",
+    "recipe": "How the networks are trained. small has no augmentation and few epochs; the others are for larger image sets.",
     "epochs": "Passes over the images. The default is the recipe's own number.",
     "split_seed": "Decides who gets which images, and the networks' first weights. The same seed gives the same networks.",
     "method": "The first four are the paper's. HF pairs the neurons of two equal networks one to one, KF clusters them; Linear "
@@ -53,7 +56,7 @@ HELP = {
     "source": "Whose training images the fusion sees. The paper takes network A's. Where A has no images of some class, the "
     "images of all networks may serve better.",
     "fusion_seed": "Decides which samples are drawn and where clusterings start. The same seed gives the same numbers.",
-    "settings": "Hyper-parameters of the fusion: ours, or those of the paper's tables.",
+    "settings": "Defaults of the options below: ours, or those of the paper's tables.",
     "code": "Leave it empty if the files say it themselves. Otherwise a name such as vgg11-half, timm:resnet18 or "
     "torchvision:resnet18, or a function of your own that returns the network: /path/to/mynet.py:make. Importing a module runs "
     "its code, so name only code that you trust. Start imports it in a process of its own.",
@@ -89,28 +92,28 @@ class Picks:
     mean: tuple[float, ...] = declared((), NUMBERS)
     """Normalisation of a data set that is not known by name, one number or one a channel"""
     std: tuple[float, ...] = declared((), NUMBERS)
-    size: int = amount(0, 0, MOST_SIZE, "Size", placeholder="as it is")
+    size: int = amount(0, 0, MOST_SIZE, "Pixels per side", placeholder="as they are")
     """Images are resized to this many pixels a side; 0 keeps their size"""
-    arch: str = choice("cnn", ARCHITECTURES, "Architecture", 150)
-    parents: int = amount(2, 1, MOST_PARENTS, "Networks", 130)
+    arch: str = choice("cnn", ARCHITECTURES, "Architecture")
+    parents: int = amount(2, 1, MOST_PARENTS, "Number of networks")
     widths: tuple[str, ...] = declared((), Series(",", one_of(SCALES), MOST_PARENTS))
     """A scale for each parent; () for normal ones"""
-    fused: str = choice("first", FUSED, "Fused width", 160)
-    split: str = choice("sharded", SPLITS, "Split", 330)
-    ratio: float = amount(0.2, 0.01, 1.0, "Ratio", 130, digits=2, step=0.05, format="%.2f")
-    recipe: str = choice("small", RECIPES, "Recipe", 140)
-    epochs: int = amount(0, 0, MOST_EPOCHS, "Epochs", 130, placeholder="default")
+    fused: str = choice("first", FUSED, "Fused width")
+    split: str = choice("sharded", SPLITS, "Split")
+    ratio: float = amount(0.2, 0.01, 1.0, "Evenness", digits=2, step=0.05, format="%.2f")
+    recipe: str = choice("small", RECIPES, "Training recipe")
+    epochs: int = amount(0, 0, MOST_EPOCHS, "Training epochs", placeholder="default")
     """0 for the recipe's number"""
-    split_seed: int = amount(0, 0, MOST_SEED, "Training seed", 130)
+    split_seed: int = amount(0, 0, MOST_SEED, "Training seed")
     method: str = declared("KF-Linear", one_of(methods.table))
     grouping: str = declared("", _grouping)
     """Instead of the method's; "" for the method's"""
     importance: str = declared("conductance", one_of(methods.importances))
-    samples: int = amount(400, 10, MOST_SAMPLES, "Samples", 130, step=50)
-    source: str = choice("first", SOURCES, "Samples from", 150)
+    samples: int = amount(400, 10, MOST_SAMPLES, "Samples", step=50)
+    source: str = choice("first", SOURCES, "Samples from")
     """Whose training images the samples are"""
-    fusion_seed: int = amount(0, 0, MOST_SEED, "Seed", 120)
-    settings: str = choice("default", SETTINGS, "Settings", 150)
+    fusion_seed: int = amount(0, 0, MOST_SEED, "Fusion seed")
+    settings: str = choice("default", SETTINGS, "Defaults")
     options: tuple[str, ...] = declared((), Series("|", _option))
     """NAME=VALUE: options of method, grouping and score that differ from their defaults"""
     files: tuple[str, ...] = declared((), Series("|"))
@@ -118,9 +121,9 @@ class Picks:
     """Splits file of the user's checkpoints"""
     code: str = text("Architecture (if the files do not say it)", "/path/to/mynet.py:make")
     """Architecture of the user's checkpoints, where they do not say it: a factory of his own, or what `--arch` takes else"""
-    target: str = text("Fused architecture", "as network A", 220)
+    target: str = text("Fused architecture", "as network A")
     """Fused architecture for the user's checkpoints: a preset of the library or a JSON spec"""
-    base: str = text("Common ancestor", "a checkpoint", 220)
+    base: str = text("Common ancestor", "a checkpoint")
     """Checkpoint of the common ancestor of the user's checkpoints"""
 
     @property

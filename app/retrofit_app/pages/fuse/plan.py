@@ -12,11 +12,16 @@ from retrofit_app.models import accuracies, checkpoints, sources, uploads
 from retrofit_app.runs import methods
 from retrofit_app.runs.own_code import closed
 from retrofit_app.runs.words import duration
+from retrofit_core.system.refusals import Cure, cures_of
 
 from . import configs, permission
 from .parameters import Picks
 
 MEBI, GIBI = 2**20, 2**30
+NO_FILES = (
+    "No networks yet: name or upload two or more checkpoints to fuse, or one to compress. If you have none, the preset “Sharded "
+    "digits” trains two in under a minute."
+)
 BUSY = 2.0  # times as long as on an idle machine, above which that is said
 
 
@@ -29,6 +34,10 @@ class Plan:
     training: Any = None
     """A `TrainConfig`, or None where nothing is trained"""
     refusal: str = ""
+    cures: tuple[Cure, ...] = ()
+    """Settings with values with which nothing would be refused"""
+    lacking: str = ""
+    """What the user has not said yet, in place of a refusal"""
     words: str = ""
     """Time and memory, in a sentence"""
     counts: tuple[tuple[int, ...], ...] = ()
@@ -62,6 +71,8 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
                 if not (picks.networks == "own" and picks.code) and not accuracies.words(picks, name, entries)
             ),
         )
+        if picks.networks == "own" and not picks.files:
+            return replace(so_far, lacking=NO_FILES)
         config = configs.fusion(picks, training, facts.inputs, len(facts.classes))
         so_far = replace(so_far, config=config)
         if names := closed(config.arch, config.target):
@@ -71,13 +82,14 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
         return replace(
             so_far,
             refusal=checkpoints.form_words(estimate.refusal or ""),
+            cures=estimate.cures,
             words=_estimate_words(estimate, config, missing),
         )
     except ValueError as error:
         text = str(error).replace(f"{runs.runs_folder()}/", "").replace(str(Path.home()), "~")
         for name in filter(uploads.is_upload, picks.files):
             text = text.replace(name, uploads.title(name))
-        return replace(so_far, refusal=checkpoints.form_words(text))
+        return replace(so_far, refusal=checkpoints.form_words(text), cures=cures_of(error))
     except OSError as error:  # a path that no file system takes, or that may not be read
         return replace(so_far, refusal=f"a file or folder that is named above cannot be read ({error.strerror}).")
 
@@ -192,12 +204,32 @@ def _checkpoint_words(index: int, name: str, picks: Picks, entries: list[runs.En
     return " · ".join(words)
 
 
+def levels(config: Any, training: Any) -> tuple[Any, ...]:
+    """The levels that belong together (`PlannedLevel`s); none where the networks cannot be read or cut."""
+    folder = runs.home(config.to_json())
+    return _levels((config.key(), training and training.key(), _stamps(config, folder)), config, training, folder)
+
+
+@st.cache_data(max_size=2**20, show_spinner="Cutting the networks into levels…")
+def _levels(key: tuple, _config: Any, _training: Any, _folder: Path) -> tuple[Any, ...]:
+    from retrofit_core.runs.estimate import planned_levels
+
+    try:
+        return planned_levels(_config, _training, _folder)
+    except (ValueError, OSError):  # the plan says so
+        return ()
+
+
+def _stamps(config: Any, folder: Path) -> tuple[float, ...]:
+    """When the checkpoints were last changed."""
+    return tuple(path.stat().st_mtime if path.exists() else 0.0 for path in map(folder.joinpath, config.models))
+
+
 def _estimate(config: Any, training: Any, entries: list[runs.Entry]) -> Any:
     """Time, memory and disk that the run takes, corrected by earlier runs."""
     folder = runs.home(config.to_json())
-    stamps = tuple(path.stat().st_mtime if path.exists() else 0.0 for path in map(folder.joinpath, config.models))
     finished = tuple(entry.name for entry in entries if entry.state == "done")
-    key = (config.key(), training and training.key(), stamps, finished)
+    key = (config.key(), training and training.key(), _stamps(config, folder), finished)
     return _estimated(key, _crowding(), config, training, runs.past(entries), folder)
 
 

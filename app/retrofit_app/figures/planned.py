@@ -1,0 +1,57 @@
+"""Which levels of the parents would become which fused level, as a table."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from .booktable import Column, Line, Table
+from .words import first_up, letter, lettered
+
+KINDS = {"Conv2d": "convolution", "Linear": "linear", "not affine": "block"}
+
+
+def planned_table(levels: Sequence[Any]) -> Table:
+    """A row for each level, a column for each network.
+
+    Args:
+        levels: `PlannedLevel`s, at least one.
+    """
+    networks = [f"network {letter(index)}" for index in range(len(levels[0].parents))]
+    columns = (
+        Column("level", "Its name in the fused network", is_number=False),
+        Column(
+            "layer", "What is fitted there; places are pixels or tokens, at each of which its neurons answer", False
+        ),
+        *(Column(name.removeprefix("network "), f"Neurons (or channels) of {name}") for name in networks),
+        Column("fused", "Neurons of the fused network"),
+        Column("what becomes of them", "How the parents' neurons are put together, or why they cannot be", False),
+    )
+    return Table("Which level becomes which", columns, tuple(map(_line, levels)))
+
+
+def planned_words(levels: Sequence[Any], refused: bool) -> str:
+    """Whether the levels fit together, in a sentence or two."""
+    count, wrong = len(levels), sum(bool(level.mismatch) for level in levels)
+    if wrong:
+        return f"{wrong} of {count} levels {'does' if wrong == 1 else 'do'} not fit together."
+    if refused:
+        return f"The {count} levels fit together; what is refused is something else."
+    uneven = sum(len({part.width for part in level.parents}) > 1 for level in levels)
+    return f"All {count} levels fit together." + (
+        f" At {uneven} of them the networks differ in width." if uneven else ""
+    )
+
+
+def _line(level: Any) -> Line:
+    first = level.fused or next(part for part in level.parents if part)
+    layer = " + ".join(KINDS.get(kind, kind) for kind in first.kind.split(" + "))
+    places = f", {first.positions} places" if first.positions > 1 else ""
+    becomes = f"do not fit: {lettered(level.mismatch)}" if level.mismatch else level.becomes
+    widths = [_width(part, first.name) for part in (*level.parents, level.fused)]
+    return Line((first.name, first_up(layer + places), *widths, becomes))
+
+
+def _width(part: Any, name: str) -> str:
+    """Neurons of a network's level, with its name where that is another."""
+    if part is None:
+        return ""
+    return str(part.width) if part.name == name else f"{part.name}: {part.width}"
