@@ -8,8 +8,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from retrofit_app import runs
+from retrofit_app.figures import LIGHT
+from retrofit_app.figures.paper import rank_against_rank
+from retrofit_app.pages.paper import taking
 from retrofit_app.runs import paper
 from retrofit_core.experiments import table
+from retrofit_core.experiments.summary import summarised, verdicts
 from retrofit_core.experiments.units import FROM_SOURCE
 
 from .pages import clean, page_at, words
@@ -17,6 +21,7 @@ from .pages import clean, page_at, words
 pytestmark = pytest.mark.slow
 
 MINUS = "\N{MINUS SIGN}"
+OTHER_PICTURES = {"landscape": "plane-loss", "importance-histogram": "histograms"}
 CELL = "KF-Linear, conductance|2-way"
 
 
@@ -99,6 +104,53 @@ def test_only_what_disagrees_and_only_some_families():
     rows = shown(open_page(table="vgg11-noniid", families="Matching"))
     assert rows and all(row.startswith(("OTFusion", "Git-Re-Basin")) for row in rows)
     assert "ZipIt" in shown(open_page(table="vgg11-noniid", families="Matching", more="1"))
+
+
+def test_all_tables_have_the_summary_of_the_report():
+    page = open_page(view="all")
+    assert clean(page)
+    known = summarised([paper.table(name, paper.read()[0]).report for name in paper.names()])
+    agreed, undecided, contradicted = verdicts(known.decided())
+    assert f"Of {known.numbers} numbers that the paper prints, {known.measured()} are measured." in words(page)
+    assert f"{agreed} agreed, {undecided} undecided, {contradicted} contradicted" in words(page)
+    html = json.loads(page.get("bidi_component")[0].proto.json)["html"]
+    for group in ([claim for claim in known.decided() if claim.group == name] for name in ("informative", "easy")):
+        assert "{} agreed, {} undecided, {} contradicted".format(*verdicts(group)) in html
+    assert "data-cell='vgg11-noniid'" in html
+
+
+def test_pictures_are_the_notebooks_and_follow_the_rows():
+    def alt(**address: str) -> str:
+        (chart,) = open_page(table="vgg11-noniid", **address).get("plotly_chart")
+        return chart.proto.alt
+
+    column = recorded("vgg11-noniid", "2-way")
+    assert alt(picture="order") == rank_against_rank(column, LIGHT).alt
+    assert "ZipIt" not in alt() and "ZipIt" in alt(more="1") and "KF-Linear" not in alt(families="Matching")
+    assert alt(column="8-way", picture="differences").startswith("Dot plot of differences")
+    assert [len(open_page(table=name, picture=kind).get("plotly_chart")) for name, kind in OTHER_PICTURES.items()] == [
+        1,
+        1,
+    ]
+
+
+def test_the_picture_s_command_reads_the_same_results():
+    name, _, texts, _ = vars(taking.origin("vgg11-noniid", "2-way", "small")).values()
+    command, python, _ = texts()
+    assert name == "paper-vgg11-noniid-2-way"
+    assert command == (
+        "retrofit report vgg11-noniid --scale small --columns 2-way --results benchmarks/results/experiments"
+    )
+    assert "table('vgg11-noniid', scale='small', runs='runs', results=['benchmarks/results/experiments'])" in python
+
+
+def test_files_are_what_the_report_writes():
+    from retrofit_core.experiments.report_csv import spreadsheet
+
+    page = open_page(table="widths")
+    assert [button.proto.label for button in page.get("download_button")] == ["CSV", "Markdown", "LaTeX"]
+    lines = spreadsheet(paper.report(paper.read()[0], ["widths"], paper.FULLEST)).splitlines()
+    assert any(line.startswith('cell,widths,"1x, 1x",') for line in lines)
 
 
 def test_another_table_keeps_the_rows_and_loses_scale_and_cell():

@@ -60,6 +60,8 @@ def sign(figure: go.Figure, lines: Sequence[str], palette: Palette) -> go.Figure
         "pad": {"l": 4, "b": 17},
     }  # Plotly puts the first line there, and the second below
     room = {"height": layout["height"] + SIGNATURE, "margin": {**margin, "b": margin["b"] + SIGNATURE}}
+    if layout.get("legend", {}).get("yref") == "container":  # it stands at the foot, and now above the note
+        room["legend"] = {**layout["legend"], "y": SIGNATURE / room["height"]}
     return go.Figure({**whole, "layout": {**layout, **room, "title": title}}, _validate=False)
 
 

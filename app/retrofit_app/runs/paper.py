@@ -32,6 +32,11 @@ def sources() -> list[Path]:
     return [*([RECORDS] if RECORDS.is_dir() else []), *named]
 
 
+def short(path: Path) -> str:
+    """A path as a command of the project's folder has it."""
+    return str(path.relative_to(BUNDLED.parents[2])) if path == RECORDS else str(path)
+
+
 def stamp() -> Stamp:
     """Changes with the results that are there."""
     files = [file for path in (runs_folder(), *sources()) for file in _files(path)]
@@ -159,6 +164,15 @@ def _common(words: Sequence[str]) -> str:
     return ", ".join(part for part in parts[0] if all(part in each for each in parts)) or words[0]
 
 
+def summary(columns: Sequence[Any]) -> Any:
+    """The `Summary` of a table's columns."""
+    from retrofit_core.experiments.report_parts import TableReport
+    from retrofit_core.experiments.summary import summarised
+
+    blocks = tuple(column.block for column in columns)
+    return summarised([TableReport(columns[0].table, "", (), blocks)])
+
+
 def report(bundle: Any, tables: Sequence[str], scale: str) -> Any:
     """What `retrofit report` writes of tables, at a scale or at all at which they are measured."""
     from retrofit_core.experiments.report import report
@@ -180,12 +194,15 @@ def family(row: str) -> str:
 
 
 def contradicted(column: Any) -> dict[str, list[str]]:
-    """Row -> the differences, in words, in which ours has the other sign than the paper's."""
+    """Row -> the differences, in words, in which ours has the other sign than the paper's; none at a scale that says nothing."""
+    from retrofit_core.experiments.summary import SAYING
+
     found: dict[str, list[str]] = {}
-    for claim in column.block.claims:
+    for claim in column.block.claims if column.block.scale in SAYING else ():
         if claim.verdict == "contradicted":
-            for row in claim.rows:
-                found.setdefault(row, []).append(f"{claim.left} against {claim.right}")
+            for line in column.block.lines:
+                if (line.stands_for or line.row) in claim.rows:
+                    found.setdefault(line.row, []).append(f"{claim.left} against {claim.right}")
     return found
 
 

@@ -61,13 +61,13 @@ def cells(
         )
     names = "".join(
         f"<th scope='colgroup' colspan='{3 if has_paper else 1}'><b>{escape(column.name)}</b>"
-        f"<small>{escape(scales[column.name])}</small></th>"
+        f"{f'<small>{words}</small>' if (words := escape(scales[column.name])) else ''}</th>"
         for column, has_paper in zip(columns, printed, strict=True)
     )
     heads = "".join(
-        f"<th scope='col' title='{escape(EXPLAINED[word], quote=True)}'>{word}</th>"
+        f"<th scope='col'{'' if place else ' class=first'} title='{escape(EXPLAINED[word], quote=True)}'>{word}</th>"
         for has_paper in printed
-        for word in (EXPLAINED if has_paper else ["ours"])
+        for place, word in enumerate(EXPLAINED if has_paper else ["ours"])
     )
     colours = {name: getattr(palette, name) for name in ("ink", "muted", "line", "accent", "paper", "grouping")}
     style = ";".join(f"--{name}:{colour}" for name, colour in colours.items())

@@ -13,6 +13,8 @@ PAPER = Scope("paper")
 #: Families by which rows are chosen.
 KINDS = (PARENTS, *FAMILIES, OTHERS)
 
+VIEWS = {"table": "Table by table", "all": "All tables"}
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -60,6 +62,21 @@ def place(scales: Sequence[str], cells: Collection[str]) -> Place:
             Parameter("cell", "", one_of(["", *cells], "cell of this table")),
         ],
     )
+
+
+def view() -> str:
+    """What is looked at, one of VIEWS, from the address or its control."""
+    return PAPER.one(option("view", list(VIEWS), "table", "view of this page"))
+
+
+def column(names: Sequence[str]) -> str:
+    """Of which column a picture is: the first one where the address names none."""
+    return PAPER.one(option("column", names, names[0], "column with numbers of ours"))
+
+
+def picture(names: Sequence[str]) -> str:
+    """Which picture of a column."""
+    return PAPER.one(option("picture", names, names[0], "picture of this column"))
 
 
 def to_table(name: str) -> None:

@@ -14,6 +14,7 @@ from retrofit_app.figures.paper.cells import BETWEEN
 from retrofit_app.figures.quantities import quantity
 from retrofit_app.figures.words import first_up, listing, signed
 from retrofit_app.runs import paper
+from retrofit_app.runs.paper import Shown
 from retrofit_app.shell import navigation
 from retrofit_app.shell.errors import guarded
 
@@ -27,20 +28,26 @@ WHY = {
 }
 
 
-def dialog(columns: Sequence[Any], cell: str, entries: list[runs.Entry]) -> None:
-    """The recipe of a cell, in front of the page; closing it changes the address."""
+def dialog(shown: Shown, columns: Sequence[Any], cell: str, entries: list[runs.Entry]) -> None:
+    """The recipe of a cell, in front of the page; closing it changes the address.
+
+    Args:
+        columns: those of the table that are shown, one of each name.
+        entries: all runs.
+    """
     row, _, name = cell.rpartition(BETWEEN)
     column = next(column for column in columns if column.name == name)
     show = st.dialog(
         escaped(f"{row}, {name}"), width="medium", on_dismiss=lambda: parameters.to_cell("")
     )(guarded(_recipe))  # fmt: skip
-    show(column, row, entries)
+    show(shown, column, row, entries)
 
 
-def _recipe(column: Any, row: str, entries: list[runs.Entry]) -> None:
+def _recipe(shown: Shown, column: Any, row: str, entries: list[runs.Entry]) -> None:
     line = column.line(row)
     _numbers(column, line)
     if line.mean is None:
+        _elsewhere(shown, column, row)
         _unmeasured(column, line)
     else:
         _measured(column, line, entries)
@@ -65,6 +72,16 @@ def _seeds(count: int | None) -> str | None:
     return f"Mean ± deviation over {count} seeds, each with parents of its own." if count else None
 
 
+def _elsewhere(shown: Shown, column: Any, row: str) -> None:
+    """What the row has at other scales."""
+    kind = quantity(column.block.metric)
+    same = [other for other in shown.every if other.name == column.name and other is not column]
+    lines = [(other, line) for other in same for line in other.lines if line.row == row]
+    words = [f"{kind.words(line.mean)} ({paper.differences(other)})" for other, line in lines]
+    if words:
+        widgets.why(f"Ours at another scale: {'; '.join(words)}.")
+
+
 def _unmeasured(column: Any, line: Any) -> None:
     """Why there is no number, and what measures it."""
     if line.state != "not measured":
@@ -87,9 +104,9 @@ def _measured(column: Any, line: Any, entries: list[runs.Entry]) -> None:
         st.warning(f"{escaped(against)}: the other way round than in the paper.", icon=":material/swap_vert:")
     if line.note:
         widgets.why(f"{first_up(line.note)}.")
-    _levels(first, entries)
     st.markdown("**Command**" if len(results) == 1 else "**Command**, of the first of them")
     st.code(first.command, language="bash", wrap_lines=True)
+    _levels(first, entries)
     st.dataframe(_fusions(results, column), hide_index=True, alt="Each fusion behind this number.")
     inputs = {role: digest.split()[-1][:12] for role, digest in first.inputs.items()}
     st.caption(escaped(f"Measured on {machine_words(first)}. Digests of what went in: {listing(_pairs(inputs))}."))
@@ -126,6 +143,4 @@ def _levels(result: Any, entries: list[runs.Entry]) -> None:
     if entry is not None:
         navigation.link("levels", f"Levels of run {entry.name}", "Where this fusion loses what.", run=entry.name)
     elif "fusion" in result.unit:
-        st.caption(
-            "Its levels are not here. Give the command below `--record runs/NAME`, and the run appears on Levels."
-        )
+        st.caption("Its levels are not here. Give this command `--record runs/NAME`, and the run appears on Levels.")

@@ -1,0 +1,76 @@
+"""How many of the paper's claims hold, in all tables together and in each."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from ..booktable import DASH
+from ..palette import Palette
+
+VERDICTS = ("agreed", "undecided", "contradicted")
+INFORMATIVE = "informative"
+
+
+def totals(summary: Any, tables: Mapping[str, Any], titles: Mapping[str, str], palette: Palette) -> str:
+    """Bars for both groups of opponents, and below a line for each table, whose name can be chosen.
+
+    Args:
+        summary: a `Summary` of all tables.
+        tables: by name, the `Summary` of each alone.
+        titles: by name, what a table is about.
+    """
+    decided = summary.decided()
+    informative = [claim for claim in decided if claim.group == INFORMATIVE]
+    clear = [claim for claim in informative if claim.deviation is not None and not claim.is_noise]
+    easy = [claim for claim in decided if claim.group != INFORMATIVE]
+    groups = {
+        "Informative opponents": ("the best parent, the ensemble, LP, another score", informative),
+        "of these beyond the paper's own noise": ("the paper's difference is more than two of its deviations", clear),
+        "Easy opponents": ("those that lose clearly in the paper nearly everywhere", easy),
+    }
+    bars = "".join(
+        f"<div class='group'><div><b>{name}</b><small>{words}</small></div>{_bar(claims)}</div>"
+        for name, (words, claims) in groups.items()
+    )
+    key = "".join(f"<span class='{verdict}'>{verdict}</span>" for verdict in VERDICTS)
+    body = "".join(_line(name, titles[name], of_table) for name, of_table in tables.items() if of_table.numbers)
+    colours = {name: getattr(palette, name) for name in ("ink", "muted", "line", "accent", "paper", "grouping", "grey")}
+    style = ";".join(f"--{name}:{colour}" for name, colour in colours.items())
+    heads = ("table", "numbers measured", "informative opponents", "easy opponents")
+    head = "".join(f"<th scope='col'>{words}</th>" for words in heads)
+    return (
+        f"<div class='retrofit-totals' style='{style}'><p class='key'>{key}</p>{bars}</div>"
+        f"<div class='retrofit-book retrofit-cells retrofit-totals' style='{style}' role='region' tabindex='0' "
+        f"aria-label='The claims of each table'><table><thead><tr class='second'>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _line(name: str, title: str, summary: Any) -> str:
+    decided = summary.decided()
+    informative = [claim for claim in decided if claim.group == INFORMATIVE]
+    easy = [claim for claim in decided if claim.group != INFORMATIVE]
+    button = f"<button type='button' data-cell='{escape(name, quote=True)}'>{escape(title)}</button>"
+    return (
+        f"<tr><td class='name'>{button}</td><td class='number'>{summary.measured()} of {summary.numbers}</td>"
+        f"<td>{_bar(informative)}</td><td>{_bar(easy)}</td></tr>"
+    )
+
+
+def _bar(claims: Sequence[Any]) -> str:
+    """As many parts as there are verdicts, each as wide as its share, with its number."""
+    if not claims:
+        return f"<span class='none'>{DASH}</span>"
+    counts = count(claims)
+    words = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
+    parts = "".join(
+        f"<i class='{verdict}' style='flex-grow:{number}'>{number}</i>" for verdict, number in counts.items() if number
+    )
+    return f"<div class='bar' role='img' aria-label='{words}' title='{words}'>{parts}</div>"
+
+
+def count(claims: Iterable[Any]) -> dict[str, int]:
+    """How many claims have each verdict."""
+    found = Counter(claim.verdict for claim in claims)
+    return {verdict: found[verdict] for verdict in VERDICTS}

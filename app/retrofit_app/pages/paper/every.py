@@ -1,0 +1,72 @@
+"""All tables: how many of the paper's numbers are measured, and how many of its claims hold."""
+
+from typing import Any
+
+import streamlit as st
+
+from retrofit_app.figures import Palette, escaped
+from retrofit_app.figures.paper.totals import totals
+from retrofit_app.runs import paper
+from retrofit_app.runs.paper import FULLEST, Stamp
+from retrofit_app.widgets import tables
+from retrofit_app.widgets.choosing import choosing
+
+from . import parameters, taking
+from .parameters import PAPER, Place, Rows
+
+READING = (
+    "A claim is a difference between two methods in the paper. It is agreed where ours has its sign, contradicted where ours has "
+    "the other one, and undecided where our 95 % interval contains 0. Each counts once, at the fullest scale at which it is "
+    "measured."
+)
+
+PAPERS = "in the paper's settings (given parents have a size and a training of their own)"
+
+
+def every(stamp: Stamp, palette: Palette) -> None:
+    """The report's summary, in which each table can be opened."""
+    from retrofit_core.experiments.summary import summarised
+
+    PAPER.declare(Rows, Place, "table", "column", "picture")
+    names = paper.names()
+    parameters.table(names)
+    reports = {name: tables.table(stamp, name).report for name in names}
+    summary = summarised(list(reports.values()))
+    st.markdown("  \n".join(f"**{escaped(sentence)}**" for sentence in finding(summary)))
+    of_each = {name: summarised([report]) for name, report in reports.items()}
+    choosing("paper-totals", totals(summary, of_each, names, palette), parameters.to_table)
+    st.caption(escaped(f"{READING} {scales(summary)}"))
+    taking.files(stamp, list(names), FULLEST, "all-tables")
+
+
+def finding(summary: Any) -> list[str]:
+    """How many of the paper's numbers are measured, and how many of its claims hold."""
+    from retrofit_core.experiments.summary import verdicts
+
+    decided = summary.decided()
+    agreed, undecided, contradicted = verdicts(decided)
+    return [
+        f"Of {summary.numbers} numbers that the paper prints, {summary.measured()} are measured.",
+        f"Of its {summary.claims} claims {len(decided)} can be compared: {agreed} agreed, {undecided} undecided, "
+        f"{contradicted} contradicted.",
+    ]
+
+
+def scales(summary: Any) -> str:
+    """How much is measured at which scale, and what that is."""
+    from retrofit_core.experiments.scales import SCALES
+    from retrofit_core.experiments.summary import SAYING
+
+    sentences, before = [], (0, 0)
+    for name in SAYING:
+        reached = summary.measured(name), len(summary.decided(name))
+        if reached != before:
+            new = [now - then for now, then in zip(reached, before, strict=True)]
+            words = f"at the scale {name} ({SCALES[name].sentence})"
+            settings = PAPERS if name == "paper" else words
+            sentences.append(f"{new[0]} numbers and {new[1]} claims are measured {settings}.")
+        before = reached
+    single = sum(claim.seeds == 1 for claim in summary.decided())
+    if single:
+        sentences.append(f"{single} claims have one fusion seed, so that their intervals are over test images alone.")
+    return " ".join(sentences)

@@ -1,0 +1,160 @@
+"""One table of the paper: its cells beside ours, which rows, the recipe of a cell, pictures, files."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from retrofit_app import widgets
+from retrofit_app.figures import Palette, escaped
+from retrofit_app.figures.paper.cells import cell_name, cells
+from retrofit_app.runs import paper
+from retrofit_app.runs.paper import FULLEST, Shown, Stamp
+from retrofit_app.shell import picker
+from retrofit_app.widgets import tables
+from retrofit_app.widgets.choosing import choosing
+
+from . import parameters, pictures, recipe, taking
+from .parameters import KINDS, PAPER, Rows
+
+SMALLER = (
+    "Ours are smaller networks or were trained for a shorter time: their numbers lie lower, and what can hold is which method is "
+    "ahead. "
+)
+READING = (
+    "≠: a difference between two methods has the other sign here, beyond its 95 % interval. ± are two standard errors from the "
+    "paper's deviations; a bold difference lies within them. Click a number for its recipe."
+)
+NO_NUMBERS = "The paper prints no numbers here: ours stand beside nothing. Click a number for its recipe."
+
+
+def one(stamp: Stamp, palette: Palette) -> None:
+    """The table that the address names."""
+    names = paper.names()
+    name = parameters.table(names)
+    shown = tables.table(stamp, name)
+    every = [cell_name(line.row, column.name) for column in shown.every for line in column.block.lines]
+    place = parameters.place(list(shown.scales), every)
+    controls(names, shown)
+    chosen = parameters.rows()
+    columns = shown.at(place.scale)
+    filters(shown, chosen)
+    marked = {column.name: paper.contradicted(column) for column in columns}
+    rows = rows_of(columns, chosen, {row for of_column in marked.values() for row in of_column})
+    st.markdown("  \n".join(f"**{escaped(sentence)}**" for sentence in finding(columns)))
+    if rows:
+        scales = scale_words(columns)
+        seen = [column for column in columns if any(line.row in rows for line in column.block.lines)]
+        choosing("paper-cells", cells(seen, rows, palette, scales, marked), parameters.to_cell)
+        st.caption(escaped(reading(shown, columns)))
+    else:
+        widgets.why("No row of this table is left. Choose other families, or all rows.")
+    taking.files(stamp, [name], place.scale, name)
+    pictures.pictures(shown, columns, rows, place.scale, palette)
+    if place.cell:
+        recipe.dialog(shown, columns, place.cell, picker.choice().entries)
+
+
+def controls(names: Mapping[str, str], shown: Shown) -> None:
+    """Which table, and at which scale."""
+    with st.container(horizontal=True, vertical_alignment="bottom", key="paper-controls"):
+        st.selectbox(
+            "Table or figure of the paper",
+            list(names),
+            **PAPER.control("table", change=parameters.to_table),
+            format_func=names.__getitem__,
+            help="The last ones are ours: the paper does not have them.",
+        )
+        st.selectbox(
+            "Scale",
+            [FULLEST, *shown.scales],
+            **PAPER.control("scale"),
+            format_func=lambda scale: "the fullest of each column" if scale == FULLEST else shown.scales[scale],
+            help="Ours are smaller than the paper's: which networks, training and samples stand in place of its own. A column "
+            "that is not measured at this scale is shown at its fullest.",
+        )
+
+
+def filters(shown: Shown, chosen: Rows) -> None:
+    """Which rows, as far as there is a choice."""
+    lines = [line for column in shown.every for line in column.block.lines]
+    printed = {line.row for line in lines if line.paper is not None}
+    offered = {line.row for line in lines} if chosen.more or not printed else printed
+    known = {*map(paper.family, offered), *chosen.families}
+    PAPER.declare(Rows)
+    if len(known) > 1:
+        st.pills(
+            "Only rows of",
+            [kind for kind in KINDS if kind in known],
+            **PAPER.control("families", tuple),
+            selection_mode="multi",
+            help="Families of methods; none chosen: all of them.",
+        )
+    if not shown.has_paper:
+        return
+    with st.container(horizontal=True):
+        if any(column.block.claims for column in shown.every):
+            st.toggle(
+                "Only what disagrees",
+                **PAPER.control("disagreeing"),
+                help="Rows whose difference to another one is clear here, and has the other sign than in the paper (≠).",
+            )
+        if {line.row for line in lines} > printed:
+            st.toggle(
+                "Rows that the paper lacks",
+                **PAPER.control("more"),
+                help="Controls, stronger forms of the baselines, and settings of ours.",
+            )
+
+
+def rows_of(columns: Sequence[Any], chosen: Rows, disagreeing: set[str]) -> list[str]:
+    """The rows to show: the paper's in its order, then those that it lacks."""
+    table = columns[0].setting.table
+    here = {line.row for column in columns for line in column.block.lines}
+    printed = {line.row for column in columns for line in column.block.lines if line.paper is not None}
+    return [
+        row
+        for row in dict.fromkeys((*table.paper_rows, *table.rows))
+        if row in here
+        and (row in printed or chosen.more or not printed or (chosen.disagreeing and row in disagreeing))
+        and (row in disagreeing or not chosen.disagreeing)
+        and (paper.family(row) in chosen.families or not chosen.families)
+    ]
+
+
+def scale_words(columns: Sequence[Any]) -> dict[str, str]:
+    """What differs from the paper in each column, by its name; "" where it is the same in all of them."""
+    words = {column.name: paper.differences(column) if column.lines else "not measured yet" for column in columns}
+    return words if len(set(words.values())) > 1 else dict.fromkeys(words, "")
+
+
+def finding(columns: Sequence[Any]) -> list[str]:
+    """What differs from the paper where that is the same in all columns; how many of its numbers are measured, and how many of
+    its claims hold."""
+    from retrofit_core.experiments.summary import verdicts
+
+    sentences = []
+    if not any(scale_words(columns).values()) and any(column.lines for column in columns):
+        sentences.append(f"Ours: {paper.differences(columns[0])}.")
+    summary = paper.summary(columns)
+    if not summary.numbers:
+        return sentences
+    words = (
+        f"{summary.measured()} of the {summary.numbers} numbers that the paper prints here are measured at this scale"
+    )
+    if any(column.lines and column.block.scale == "smoke" for column in columns):
+        words += ", not counting those that say nothing of accuracy"
+    agreed, undecided, contradicted = verdicts(summary.decided())
+    if decided := agreed + undecided + contradicted:
+        words += (
+            f"; of {decided} differences between methods that can be compared, {agreed} have the paper's sign, {contradicted} "
+            f"the other one, and {undecided} are undecided"
+        )
+    return [*sentences, f"{words}."]
+
+
+def reading(shown: Shown, columns: Sequence[Any]) -> str:
+    """How to read the table."""
+    if not shown.has_paper:
+        return NO_NUMBERS
+    return f"{'' if all(map(paper.is_as_in_the_paper, columns)) else SMALLER}{READING}"

@@ -1,0 +1,137 @@
+"""The pictures of a column, as the notebooks draw them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from retrofit_app import widgets
+from retrofit_app.figures import (
+    Palette,
+    Picture,
+    agreement_matrix,
+    clusters,
+    landscape_plane,
+    lettered,
+    loss_path,
+    recorded,
+)
+from retrofit_app.figures.histograms import kept_histograms
+from retrofit_app.figures.paper import beside_the_paper, differences, rank_against_rank
+from retrofit_app.runs import paper
+from retrofit_app.runs.paper import Shown
+
+from . import parameters, taking
+from .parameters import PAPER
+
+Draw = Callable[[Palette], Picture]
+
+
+def pictures(shown: Shown, columns: Sequence[Any], rows: Sequence[str], scale: str, palette: Palette) -> None:
+    """One picture of one column, and what to choose it by."""
+    measured = {column.name: column for column in columns if any(line.row in rows for line in column.lines)}
+    if not measured:
+        PAPER.declare("column", "picture")
+        return
+    st.header("The same as pictures", anchor=False)
+    name = parameters.column(list(measured))
+    narrowed = narrow(measured[name], rows)
+    offered = drawings(narrowed)
+    kind = parameters.picture(list(offered))
+    with st.container(horizontal=True, key="paper-pictures"):
+        if len(measured) > 1:
+            st.selectbox("Column", list(measured), **PAPER.control("column"), width=240)
+        if len(offered) > 1:
+            st.segmented_control(
+                "Picture",
+                list(offered),
+                **PAPER.control("picture"),
+                required=True,
+                format_func=lambda kind: offered[kind][0],
+            )
+    _, draw = offered[kind]
+    origin = taking.origin(shown.report.name, name, scale)
+    try:
+        widgets.chart(f"paper-{kind}", draw, palette, lambda: numbers(narrowed), origin, heading=f"**{name}**")
+    except ValueError:
+        widgets.why("Of these rows there is nothing to draw.")
+
+
+def narrow(column: Any, rows: Sequence[str]) -> Any:
+    """A column with these rows alone, the differences between them, and the order of their methods."""
+    from retrofit_core.experiments.claims import rank_correlation
+
+    lines = [line for line in column.block.lines if line.row in rows]
+    names = {line.row for line in lines}
+    # The best of several is that of a row, which stands beside it only where the paper prints both.
+    known = names | {line.stands_for for line in lines} | ({"best parent"} if any(map(_is_parent, names)) else set())
+    others = [line for line in column.block.lines if line.row in known - names]
+    claims = tuple(claim for claim in column.block.claims if known >= {*claim.rows})
+    printed = {line.row: line.paper.mean for line in lines if line.paper is not None}
+    ranked = column.block.ranked and rank_correlation(
+        printed, {line.row: line.mean for line in lines if line.mean is not None}
+    )
+    return replace(column, block=replace(column.block, lines=(*lines, *others), claims=claims, ranked=ranked))
+
+
+def _is_parent(row: str) -> bool:
+    return paper.family(row) == paper.PARENTS
+
+
+def drawings(column: Any) -> dict[str, tuple[str, Draw]]:
+    """What can be drawn of a column: each with its name."""
+    drawn: dict[str, tuple[str, Draw]] = {"numbers": ("Numbers", lambda palette: beside_the_paper(column, palette))}
+    if column.block.ranked is not None:
+        drawn["order"] = ("Order of the methods", lambda palette: rank_against_rank(column, palette))
+    if any(claim.ours is not None for claim in column.block.claims):
+        drawn["differences"] = ("Which method is ahead?", lambda palette: differences(column, palette))
+    metrics = {
+        name: value
+        for line in column.lines
+        for each in column.results(line.row)
+        for name, value in each.metrics.items()
+    }
+    if "landscape" in metrics:
+        drawn |= _landscape(metrics["landscape"])
+    if "histograms" in metrics:
+        histograms = {name: each for name, each in metrics["histograms"].items() if name != "uniform"}
+        drawn["histograms"] = ("Histograms of the scores", lambda palette: kept_histograms(histograms, palette))
+    if "agreement" in metrics:
+        drawn["agreement"] = (
+            "Agreement of the groups",
+            lambda palette: agreement_matrix(metrics["agreement"], palette),
+        )
+    for score in metrics.get("plane", {}).get("labels", ()):
+        drawn[f"neurons-{score}"] = (f"Neurons, {score}", _neurons(metrics["plane"], score))
+    return drawn
+
+
+def _neurons(plane: Any, score: str) -> Draw:
+    return lambda palette: clusters(recorded(plane, score), palette)
+
+
+def _landscape(facts: Any) -> dict[str, tuple[str, Draw]]:
+    from retrofit_core.inspection.landscape import Survey
+
+    survey = Survey.from_json(facts)
+    planes: dict[str, tuple[str, Draw]] = {
+        "plane-loss": ("Loss", lambda palette: landscape_plane(survey, "loss", palette)),
+        "plane-accuracy": ("Accuracy", lambda palette: landscape_plane(survey, "accuracy", palette)),
+    }
+    return planes | {
+        f"line-{path.first}-{path.last}": (lettered(f"{path.first} to {path.last}"), _line(path))
+        for path in survey.paths
+    }
+
+
+def _line(path: Any) -> Draw:
+    return lambda palette: loss_path(path, palette)
+
+
+def numbers(column: Any) -> pd.DataFrame:
+    """The numbers behind a column's pictures."""
+    names = {line.row for line in column.block.lines}
+    frame = column.frame()
+    return frame[frame["row"].isin(names)]

@@ -1,0 +1,63 @@
+"""What to take away: the table as `retrofit report` writes it, a picture's origin, the command and Python behind them."""
+
+import shlex
+from collections.abc import Callable
+
+import streamlit as st
+
+from retrofit_app import runs, widgets
+from retrofit_app.runs import paper
+from retrofit_app.runs.paper import FULLEST, GIVEN, Stamp
+from retrofit_app.widgets import tables
+from retrofit_app.widgets.downloads import file_stem
+
+#: Scales at which the report has everything.
+EVERY = (FULLEST, GIVEN)
+
+
+def origin(table: str, column: str, scale: str) -> widgets.Several:
+    """Where a picture of a column comes from."""
+
+    def texts() -> tuple[str, str, str]:
+        words = ["retrofit", "report", table, *([] if scale in EVERY else ["--scale", scale]), "--columns", column]
+        words += [word for path in paper.sources() for word in ("--results", paper.short(path))]
+        results = [paper.short(path) for path in paper.sources()]
+        at = "" if scale in EVERY else f", scale={scale!r}"
+        code = "\n".join(
+            [
+                "from retrofit_core.experiments import table",
+                "",
+                f"column = table({table!r}{at}, runs={runs.runs_folder().name!r}, results={results!r}).column({column!r})",
+                "column.show()",
+            ]
+        )
+        return shlex.join(words), code, code
+
+    source = f"{table}, {column}; retrofit-workbench {runs.library()}"
+    what = "Writes these numbers, in the folder that holds the runs folder."
+    return widgets.Several(f"paper-{table}-{column}", source, texts, what)
+
+
+def files(stamp: Stamp, names: list[str], scale: str, stem: str) -> None:
+    """Buttons for the report of some tables; it is written when one of them is pressed."""
+    from retrofit_core.experiments.report_csv import spreadsheet
+    from retrofit_core.experiments.report_formats import LATEX, MARKDOWN
+
+    formats = (("CSV", "csv", spreadsheet), ("Markdown", "md", MARKDOWN.report), ("LaTeX", "tex", LATEX.report))
+
+    def written(write: Callable[..., str]) -> Callable[[], bytes]:
+        return lambda: write(paper.report(tables.results(stamp)[0], names, scale)).encode()
+
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        st.caption("Download as `retrofit report` writes it", width="content")
+        for label, ending, write in formats:
+            st.download_button(
+                label,
+                written(write),
+                f"{file_stem('paper', '', stem)}.{ending}",
+                on_click="ignore",
+                key=f"take-{stem}-{ending}",
+                icon=":material/download:",
+                help="All rows and columns, the differences between methods, and what differs from the paper."
+                + (" Needs the packages booktabs and longtable." if ending == "tex" else ""),
+            )
