@@ -312,12 +312,13 @@ def test_a_comparison_takes_groupings_and_gives_options_of_a_score_to_runs_with_
     assert title(configs[1]) == "KF-Linear, local_search, conductance, max_swaps=3, steps=4"
     with pytest.raises(ValueError, match="no option 'steps'.*importance='conductance', which is not chosen"):
         configurations(base, "kf-linear+steps=4", "uniform")
-    for methods, scores in (
-        ("kf-linear+importance=conductance", "uniform"),
-        ("kf-linear", "uniform,conductance+steps=4"),
-    ):
-        with pytest.raises(ValueError, match="append a score's options to a method"):
-            configurations(base, methods, scores)
+    with pytest.raises(ValueError, match="append a score's options to a method"):
+        configurations(base, "kf-linear", "uniform,conductance+steps=4")
+    own, *others = configurations(base, "kf-linear+importance=conductance+steps=4,kf-linear", "uniform,deeplift")
+    assert (own.importance, own.options) == ("conductance", {"steps": 4})
+    assert [config.importance for config in others] == ["uniform", "deeplift"]
+    with pytest.raises(ValueError, match="importance"):
+        configurations(base, "kf-linear+importance=luck", "uniform")
 
 
 def test_trainings_come_last_and_fits_of_levels_before_them(base):

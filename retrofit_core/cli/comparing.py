@@ -31,7 +31,7 @@ class CompareRequest:
     methods: str = setting(
         "all",
         "all, or names separated by commas; append options with plus signs: all,zipit+repair=true. So do another "
-        "grouping and a score's options: kf-linear+grouping=local_search+max_swaps=50+steps=20.",
+        "grouping, a score of its own and a score's options: kf-linear+grouping=local_search+max_swaps=50+steps=20.",
     )
     importance: str = setting("uniform", "Names separated by commas: {scores}.")
     images: int | None = setting(None, "Test images, balanced over the classes. Default: all.", AT_LEAST_ONE)

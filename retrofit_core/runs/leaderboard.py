@@ -194,12 +194,12 @@ def chosen_methods(
 
     Args:
         methods: names, in a text separated by commas, each with options behind plus signs ("zipit+repair=true"); "all" for all.
-            An option of some scores goes to the runs with these.
+            An option of some scores goes to the runs with these; `importance` takes the place of the scores of all.
         importance: names likewise.
     Raises:
         ValueError: an unknown name, or what is no method with options.
     """
-    scores = [known_name(IMPORTANCE, name.partition("+")[0], "importance") for name in _listed(importance)]
+    of_all = [known_name(IMPORTANCE, name.partition("+")[0], "importance") for name in _listed(importance)]
     for word in itertools.chain.from_iterable(METHODS if each == "all" else [each] for each in _listed(methods)):
         name, *texts = word.split("+")
         if not all([name, *texts]):
@@ -208,12 +208,14 @@ def chosen_methods(
                 "plus signs, as zipit+repair=true."
             )
         method, options = METHODS[name], read_options(texts)
-        if "importance" in options or any("+" in score for score in _listed(importance)):
+        if any("+" in score for score in _listed(importance)):
             raise ValueError(
                 f"a comparison takes names of scores for all methods (--importance {','.join(IMPORTANCE)}); append "
                 "a score's options to a method (--methods kf-linear+steps=20) and they apply to the runs with that "
                 "score."
             )
+        own = options.pop("importance", None)
+        scores = [known_name(IMPORTANCE, own, "importance")] if own else of_all
         owners = {option: {score for score in scores if option in settings_of(IMPORTANCE[score])} for option in options}
         for score in scores if method.takes.importance else [None]:
             yield (

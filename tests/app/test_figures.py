@@ -107,6 +107,7 @@ def test_a_hollow_column_is_seen_as_one_and_bold_names_classes_of_the_training()
     seen = figures.Tile("Network A", "50.0 %", "± 5.2", "saw 1 of 3", "parent", [99.0, 0.0, 3.0], [True, False, False])
     html = figures.tiles([[seen]], ["0", "1", "2"], LIGHT)
     assert html.count("class='bar") == 2 and html.count("class='bar hollow' style='height:10%'") == 1
+    assert seen.guessed == [False, False, True]  # what the caption explains
     assert html.count("class='known'") == 1 and "class='known'>0<" in html
     fused = figures.Tile("Fused", "90.0 %", "", "one network", "fused", [99.0, 0.0, 3.0])
     assert "hollow" not in figures.tiles([[fused]], ["0", "1", "2"], LIGHT)

@@ -43,7 +43,7 @@ def test_every_shipped_run_has_its_ingredients_and_they_agree_with_its_tiles(nam
     work, networks = ingredients.work_of(entry), entry.metrics["networks"]
     assert work.state == "done" and all(path.stat().st_size < 1e5 for path in work.folder.iterdir())
     known = {(each.groups, each.fitted): each for each in ingredients.read(work)}
-    assert len(known) == 7
+    assert len(known) == 8
     assert known[ingredients.AVERAGE, False].accuracy == networks["average"]["accuracy"]
     assert known[ingredients.OWN, True].accuracy == networks["fused"]["accuracy"]
     for each in known.values():
@@ -57,7 +57,8 @@ def test_steps_go_from_the_average_over_groups_to_the_fit_and_controls_are_compa
         "+ groups, no fit",
         "+ fit: KF-Linear",
         "Same-index groups",
-        "Random groups",
+        "Random groups (one draw)",
+        "Uniform importance",
     ]
     for above, step in zip(steps[:2], steps[1:3], strict=True):
         points, (low, high) = step.brings
@@ -67,7 +68,8 @@ def test_steps_go_from_the_average_over_groups_to_the_fit_and_controls_are_compa
     picture = waterfall(steps, finding(steps), figures.LIGHT)
     assert all(figures.number(step.accuracy) in picture.alt for step in steps)
     assert finding(steps).startswith("Groups bring +55.2 points and the fit brings +13.6 points.")
-    assert table(steps)["compared with"].tolist() == ["", "row above", "row above", "fused network", "fused network"]
+    assert finding(steps).endswith("With uniform importance it reaches 93.3\N{NO-BREAK SPACE}% (+0.3 points).")
+    assert table(steps)["compared with"].tolist() == ["", "row above", "row above", *["fused network"] * 3]
 
 
 def test_networks_without_an_average_begin_with_the_groups():
@@ -81,7 +83,8 @@ def test_what_is_compared_has_the_runs_own_options_where_they_apply():
     config = dataclasses.replace(bundle.config("KF-Gradient"), options={"epochs": 3, "restarts": 2, "preset": "paper"})
     base = ingredients.base_of(config)
     configs = configurations(base, ingredients.methods_of(config), config.importance)
-    assert [each.method for each in configs] == ["Average"] + ["KF-Linear", "KF-Gradient"] * 3
+    assert [each.method for each in configs] == ["Average"] + ["KF-Linear", "KF-Gradient"] * 3 + ["KF-Gradient"]
+    assert configs[-1].importance == "uniform" and configs[-1].options == configs[2].options
     own, control = configs[2].options, configs[4].options
     assert own == {"preset": "paper", "epochs": 3, "restarts": 2}
     assert control == {"preset": "paper", "epochs": 3, "grouping": "same_index"}
@@ -91,7 +94,7 @@ def test_what_is_compared_has_the_runs_own_options_where_they_apply():
 @pytest.mark.slow
 def test_a_run_without_them_offers_to_measure_them_and_watches(record, sleeper):
     page = page_at(run="mine")
-    assert clean(page) and "5 more fusions" in words(page)
+    assert clean(page) and "6 more fusions" in words(page)
     click(page, "start-ingredients")
     work = ingredients.work_of(runs.read_entry(record))
     assert work.going and store.is_going(work.folder)

@@ -30,6 +30,11 @@ class Tile:
     seen: Sequence[bool] = ()
     """Classes with training images; () where that is unknown"""
 
+    @property
+    def guessed(self) -> list[bool]:
+        """For each class, whether it recognises some of it, though it never saw it in training: a hollow column."""
+        return [bool(value) and not was_seen for value, was_seen in zip(self.per_class, self.seen, strict=False)]
+
     def knows(self) -> list[bool]:
         """For each class, whether it was trained on it, or at least recognises it."""
         return list(self.seen) if self.seen else [(value or 0) >= KNOWN for value in self.per_class]
@@ -72,9 +77,9 @@ def _columns(tile: Tile, classes: Sequence[str]) -> str:
     labelled = len(classes) <= LABELLED and max(map(len, classes)) <= SHORT
     columns = []
     trained = tile.seen or [None] * len(classes)
-    for name, value, was_seen in zip(classes, tile.per_class, trained, strict=True):
+    guessed = tile.guessed or [False] * len(classes)
+    for name, value, was_seen, hollow in zip(classes, tile.per_class, trained, guessed, strict=True):
         label = f"<div class='{'known' if was_seen else ''}'>{escape(name)}</div>" if labelled else ""
-        hollow = was_seen is False
         # Nothing where nothing is recognised; a hollow one high enough to be seen as that.
         height = max(HOLLOW if hollow else 2.0, value) if value else 0.0
         tip = escape(f"{name}: {'no test images' if value is None else percent(value, 0)}", quote=True)

@@ -27,7 +27,8 @@ WITHOUT_FIT = {
 }
 #: Groups that know nothing of the neurons.
 CONTROLS = ("same_index", "random")
-AVERAGE, OWN = "average", "own"
+AVERAGE, OWN, UNWEIGHTED = "average", "own", "unweighted"
+UNIFORM = "uniform"  # the score that weighs nothing
 NAME = "ingredients"
 
 
@@ -36,7 +37,7 @@ class Ingredient:
     """A network that has only some of what the fused one has."""
 
     groups: str
-    """AVERAGE, OWN (the run's), or one of CONTROLS"""
+    """AVERAGE, OWN (the run's), UNWEIGHTED (as the run's, where every neuron counts alike), or one of CONTROLS"""
     fitted: bool
     accuracy: float
     knows: Any
@@ -68,19 +69,27 @@ def read(work: Work) -> list[Ingredient]:
     board = read_json(work.folder / COMPARISON.last)
     try:
         rows = [row for row in board["rows"] if row["method"] and row["reason"] is None]
-        return [_ingredient(row, board["samples"]) for row in rows]
+        weighed = any(row["importance"] not in (None, UNIFORM) for row in rows)
+        return [_ingredient(row, board["samples"], weighed) for row in rows]
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{COMPARISON.last} of the ingredients cannot be read ({type(error).__name__}).") from error
 
 
-def _ingredient(row: dict[str, Any], images: int) -> Ingredient:
-    groups = AVERAGE if row["method"] == "Average" else row["grouping"] if row["grouping"] in CONTROLS else OWN
+def _ingredient(row: dict[str, Any], images: int, weighed: bool) -> Ingredient:
+    own = UNWEIGHTED if weighed and row["importance"] == UNIFORM else OWN
+    groups = AVERAGE if row["method"] == "Average" else row["grouping"] if row["grouping"] in CONTROLS else own
     fitted = groups != AVERAGE and (row["options"] or {}).get("refit") is not False
     return Ingredient(groups, fitted, row["accuracy"], np.asarray(from_bits(row["knows"], images)))
 
 
+def weighs(importance: str | None) -> bool:
+    """Whether a score tells neurons apart."""
+    return importance not in (None, UNIFORM)
+
+
 def methods_of(config: Any) -> str:
-    """All networks as `retrofit compare --methods` takes them: the average, and every grouping without and with the fit.
+    """All networks as `retrofit compare --methods` takes them: the average, every grouping without and with the fit, and what
+    the run does without importance, if it weighs neurons.
 
     Args:
         config: a `RunConfig`, whose options each is told that it has.
@@ -92,12 +101,18 @@ def methods_of(config: Any) -> str:
 
     told = {name: value for name, value in (config.options or {}).items() if name not in SHARED_OPTIONS}
     own, words = told.pop("grouping", None), ["average"]
-    for groups in (own, *CONTROLS):
-        for method, extra in ((WITHOUT_FIT[config.method], {"refit": False}), (config.method, {})):
-            known = options_of(method, grouping=groups, importance=config.importance)
-            chosen = {"grouping": groups} if groups else {}
-            options = {**chosen, **{name: value for name, value in told.items() if name in known}, **extra}
-            words.append("+".join([method.lower(), *written_options(options)]))
+    every = [
+        (method, groups, config.importance, extra)
+        for groups in (own, *CONTROLS)
+        for method, extra in ((WITHOUT_FIT[config.method], {"refit": False}), (config.method, {}))
+    ]
+    if weighs(config.importance):
+        every.append((config.method, own, UNIFORM, {"importance": UNIFORM}))
+    for method, groups, importance, extra in every:
+        known = options_of(method, grouping=groups, importance=importance)
+        chosen = {"grouping": groups} if groups else {}
+        options = {**chosen, **{name: value for name, value in told.items() if name in known}, **extra}
+        words.append("+".join([method.lower(), *written_options(options)]))
     if strange := [word for word in words if "," in word]:
         raise ValueError(f"a comparison does not take {strange[0]}.")
     return ",".join(words)

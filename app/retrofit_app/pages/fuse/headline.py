@@ -34,11 +34,12 @@ def headline(entry: runs.Entry, palette: figures.Palette, tuned: Work | None = N
     together = methods.keeps_parents(entry)
     whole = not together and _halves(counts, parents) and _sees_all(networks["fused"])
     st.title("Two half-blind networks, one that sees it all" if whole else _title(parents, together), anchor=False)
-    st.html(figures.tiles(rows(entry, counts, tuned), classes, palette))
+    shown = rows(entry, counts, tuned)
+    st.html(figures.tiles(shown, classes, palette))
     st.markdown(finding(entry))
     if sentence := shortfall(entry, counts):
         st.warning(sentence, icon=":material/trending_down:")
-    st.caption(_provenance(entry))
+    st.caption(_provenance(entry, any(any(tile.guessed) for row in shown for tile in row)))
 
 
 # --- the tiles ------------------------------------------------------------------------------------
@@ -150,11 +151,12 @@ def _made(entry: runs.Entry) -> str:
     return f"**{method}**{weighed} made one network of {'them' if n > 1 else 'it'}{samples}{seconds}"
 
 
-def _provenance(entry: runs.Entry) -> str:
+def _provenance(entry: runs.Entry, guesses: bool) -> str:
     samples = entry.metrics["networks"]["fused"]["samples"]
+    hollow = "; hollow: one that it recognises by chance, without training on it" if guesses else ""
     words = [
-        f"Columns: share of each class that is recognised; bold: a class that the network was trained on. ±: 95 % interval on "
-        f"{samples:,} test images."
+        f"Columns: share of each class that is recognised; bold: a class that the network was trained on{hollow}. ±: 95 % "
+        f"interval on {samples:,} test images."
     ]
     if entry.shipped:
         facts = runs.bundle_facts()

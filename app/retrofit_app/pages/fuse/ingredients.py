@@ -10,16 +10,20 @@ from retrofit_app.figures import DARK, LIGHT, Palette, escaped, listing, percent
 from retrofit_app.figures.waterfall import Step, waterfall
 from retrofit_app.figures.words import first_up, signed
 from retrofit_app.runs import ingredients
-from retrofit_app.runs.ingredients import AVERAGE, CONTROLS, OWN, Ingredient
+from retrofit_app.runs.ingredients import AVERAGE, OWN, UNWEIGHTED, Ingredient
 from retrofit_app.runs.words import duration
 from retrofit_app.shell import navigation
 from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import works
 from retrofit_core.runs.store import COMPARISON, Work, notes_of
 
-NAMES = {"random": "random groups", "same_index": "same-index groups"}
+NAMES = {
+    "same_index": "same-index groups",
+    "random": "random groups (one draw)",
+    UNWEIGHTED: "uniform importance",
+}
 GROUPS = "+ groups, no fit"
-#: Fits that are made for it: two without and two with, beside the run's own.
+#: Fusions that are made for it: three without the fit, two with it, beside the run's own; and one without importance.
 FITS = 5
 
 
@@ -63,7 +67,8 @@ def drawn(entry: runs.Entry, work: Work, palette: Palette) -> None:
     )
     st.caption(
         "In brackets: 95 % intervals, paired image by image. A step is compared with the row above, a control (hatched) with the "
-        "fused network. A control has the same fit, but its groups ignore what the neurons do. Random groups are a single draw."
+        "fused network. A control has the same fit; its groups ignore what the neurons do, or every neuron counts alike "
+        "(uniform importance)."
     )
 
 
@@ -85,7 +90,7 @@ def steps_of(known: list[Ingredient], method: str) -> list[Step]:
         for (name, each), above in zip(path, before, strict=False)
     ]
     fused = found.get((OWN, True))
-    for groups in CONTROLS:
+    for groups in NAMES:
         if fused and (control := found.get((groups, True))):
             without = found.get((groups, False))
             steps.append(
@@ -108,13 +113,18 @@ def finding(steps: list[Step]) -> str:
         for step in steps
         if step.brings and not step.control
     ]
-    reached = [
-        f"to {NAMES[groups]} it reaches {percent(step.accuracy)} ({signed(step.brings[0])} points)"
-        for groups in CONTROLS
+    reached = {
+        groups: f"it reaches {percent(step.accuracy)} ({signed(step.brings[0])} points)"
+        for groups, name in NAMES.items()
         for step in steps
-        if step.brings and step.name == first_up(NAMES[groups])
+        if step.brings and step.name == first_up(name)
+    }
+    others = [f"to {NAMES[groups]} {words}" for groups, words in reached.items() if groups != UNWEIGHTED]
+    sentences = [
+        " and ".join(gains),
+        f"with the same fit {listing(others)}" if others else "",
+        f"with {NAMES[UNWEIGHTED]} {reached[UNWEIGHTED]}" if UNWEIGHTED in reached else "",
     ]
-    sentences = [" and ".join(gains), f"with the same fit {listing(reached)}" if reached else ""]
     return " ".join(f"{first_up(sentence)}." for sentence in sentences if sentence)
 
 
@@ -148,10 +158,12 @@ def ask(entry: runs.Entry, work: Work) -> None:
     }.get(work.state):
         (st.warning if work.state == "cancelled" else st.error)(escaped(sentence))
     seconds = entry.status.get("seconds")
-    takes = f", about {duration(FITS * seconds)} on the machine of this run" if seconds else ""
+    weighs = ingredients.weighs(entry.config.get("importance"))
+    fits = FITS + weighs
+    takes = f", about {duration(fits * seconds)} on the machine of this run" if seconds else ""
     st.markdown(
         "To see what the groups and the fit each bring, the same networks are averaged, grouped without a fit, and fitted to "
-        f"random and same-index groups. That takes {FITS} more fusions{takes}."
+        f"random and same-index groups{', and without importance' if weighs else ''}. That takes {fits} more fusions{takes}."
     )
     if st.button("Measure it", key="start-ingredients", icon=":material/play_arrow:"):
         try:
