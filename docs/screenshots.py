@@ -17,13 +17,20 @@ from playwright.sync_api import Page, sync_playwright
 from retrofit_app import learn
 
 IMAGES = Path(__file__).parent / "images"
-PAGES = {"fuse": "/", "levels": "/levels?step=grouping", "landscape": "/landscape", "compare": "/compare"}
+PAGES = {
+    "fuse": "/",
+    "levels": "/levels?step=grouping",
+    "landscape": "/landscape",
+    "compare": "/compare",
+    "paper": "/paper",
+}
 #: Of each page: how the words of its last picture begin, and how many pictures it has at least.
 LAST = {
     "fuse": ("Scatter plot of the neurons", 4),
     "levels": ("Scatter plot of the neurons", 3),
     "landscape": ("Lines of loss", 3),
     "compare": ("Grouping and approximation error of", 2),
+    "paper": ("Dot plot of test accuracy", 1),
 }
 #: Width and height of the windows: a laptop, a telephone held upright, a projector.
 WINDOWS = {"wide": (1280, 1240), "phone": (390, 1240), "projector": (1920, 1080)}

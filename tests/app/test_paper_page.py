@@ -59,7 +59,7 @@ def test_the_papers_numbers_stand_beside_ours_with_the_difference():
     assert f"{MINUS}{-line.difference:.1f} " in row and f"± {line.reach:.1f}" in row
 
 
-def test_every_table_can_be_opened_and_only_once_waited_for():
+def test_every_table_can_be_opened():
     for name in paper.names():
         page = open_page(table=name)
         assert clean(page), name

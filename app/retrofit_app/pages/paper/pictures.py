@@ -13,6 +13,7 @@ from retrofit_app.figures import (
     Picture,
     agreement_matrix,
     clusters,
+    escaped,
     landscape_plane,
     lettered,
     loss_path,
@@ -54,7 +55,8 @@ def pictures(shown: Shown, columns: Sequence[Any], rows: Sequence[str], scale: s
     _, draw = offered[kind]
     origin = taking.origin(shown.report.name, name, scale)
     try:
-        widgets.chart(f"paper-{kind}", draw, palette, lambda: numbers(narrowed), origin, heading=f"**{name}**")
+        heading = f"**{escaped(name)}** · {escaped(paper.differences(narrowed))}"
+        widgets.chart(f"paper-{kind}", draw, palette, lambda: numbers(narrowed), origin, heading=heading)
     except ValueError:
         widgets.why("Of these rows there is nothing to draw.")
 
