@@ -214,7 +214,10 @@ def app_command(asked: AppRequest) -> None:
     words = [sys.executable, "-m", "streamlit", "run", str(folder / "shell" / "main.py"), *flags]
     address = f"http://127.0.0.1:{port}"
     out.print(f"The workbench is at [bold]{address}[/bold] (Ctrl-C stops it; if it is restarted, the tab reconnects).")
-    environment = {**os.environ, "RETROFIT_RUNS": str(asked.runs.absolute())}
+    runs = asked.runs.absolute()
+    # Commands that the workbench shows are given beside the runs folder, where data sets are looked for in `data`.
+    data = os.pathsep.join(filter(None, [str(runs.parent / "data"), os.environ.get("RETROFIT_DATA")]))
+    environment = {**os.environ, "RETROFIT_RUNS": str(runs), "RETROFIT_DATA": data}
     if asked.results:
         environment["RETROFIT_RESULTS"] = os.pathsep.join(str(path.absolute()) for path in asked.results)
     # Streamlit reads .streamlit/config.toml from the folder in which it starts.

@@ -176,13 +176,21 @@ def test_a_package_without_records_says_where_they_are(monkeypatch, tmp_path):
 
 
 def test_results_elsewhere_are_read_and_damaged_ones_named(monkeypatch, tmp_path):
+    here = paper.RECORDS
     monkeypatch.setattr(paper, "RECORDS", tmp_path / "none")
     (tmp_path / "damaged.json").write_text("{}")
-    here = paper.BUNDLED.parents[2] / "benchmarks" / "results" / "experiments" / "widths.json"
-    monkeypatch.setenv(paper.VARIABLE, f"{here}:{tmp_path / 'damaged.json'}")
+    monkeypatch.setenv(paper.VARIABLE, f"{here / 'widths.json'}:{tmp_path / 'damaged.json'}")
     page = open_page(table="widths")
     assert "damaged.json is no bundle" in page.warning[0].value
     assert "Nothing is measured" not in words(page)
+
+
+def test_a_run_that_is_there_leads_to_its_levels(monkeypatch):
+    (entry,) = (entry for entry in runs.entries()[0] if entry.name == "kf-linear")
+    monkeypatch.setattr(paper, "run_of", lambda result, entries: entry)
+    page = open_page(cell=CELL)
+    assert "Levels of run kf-linear" in [link.proto.label for link in page.get("page_link")]
+    assert "Its levels are not here" not in words(page)
 
 
 def test_the_run_of_a_fusion_is_found_by_its_content():

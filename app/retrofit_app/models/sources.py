@@ -33,7 +33,7 @@ class Facts:
 def data_folders() -> list[Path]:
     """Where data sets are looked for: `data` beside the runs folder, and what RETROFIT_DATA names."""
     named = [Path(word) for word in os.environ.get(VARIABLE, "").split(os.pathsep) if word]
-    return [runs.runs_folder().parent / "data", *named]
+    return list(dict.fromkeys([runs.runs_folder().parent / "data", *named]))
 
 
 def data_sets() -> list[str]:

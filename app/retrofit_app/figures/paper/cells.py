@@ -113,9 +113,17 @@ def _cell(
     reach = "" if line.reach is None else f" <span>± {kind.plain(line.reach)}</span>"
     within = " within" if line.is_within else ""
     return (
-        f"<td class='number first{'' if line.paper else ' none'}'>{paper}</td>{ours}"
+        f"<td class='number first{'' if line.paper else ' none'}'{_printed(line.paper, kind)}>{paper}</td>{ours}"
         f"<td class='number difference{within}'>{difference}{reach}</td>"
     )
+
+
+def _printed(paper: Any, kind: Quantity) -> str:
+    """The tip of a number of the paper: its deviation and seeds, as far as they are printed."""
+    if paper is None or paper.deviation is None:
+        return ""
+    over = f" over {paper.seeds} seeds" if paper.seeds else ""
+    return f" title='{kind.plain(paper.mean)} ± {kind.plain(paper.deviation)}{over}'"
 
 
 def _bold(words: str, is_best: bool) -> str:

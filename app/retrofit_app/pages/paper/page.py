@@ -41,7 +41,7 @@ def sources(stamp: paper.Stamp) -> None:
         st.warning(escaped(problem))
     if not bundle.results:
         widgets.why(
-            "Nothing is measured here. The project's own results are not part of an installed package: take the folder "
-            "benchmarks/results/experiments from its repository, and start retrofit app --results FOLDER. Or measure a table "
-            "yourself: each cell has its command."
+            "Nothing is measured here: an installed package does not hold the project's own results, so take the folder "
+            "benchmarks/results/experiments from its repository and start retrofit app --results FOLDER, or measure a table "
+            "yourself with the commands in its cells."
         )
