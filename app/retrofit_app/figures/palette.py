@@ -11,9 +11,10 @@ TEXT = 14  # px, the smallest lettering in a figure
 SHAPES = ("circle", "diamond", "square", "triangle-up", "pentagon", "cross")
 #: The same shapes for captions.
 GLYPHS = ("●", "◆", "■", "▲", "⬟", "✚")
-#: Of losses on a plane, and of words on it, which are read on any of its colours.
+#: Of losses on a plane, and of words on it: white with a black outline, which are read on any of its colours.
 VIRIDIS = [[index / (len(sequential.Viridis) - 1), shade] for index, shade in enumerate(sequential.Viridis)]
-HALO = {"color": "#FFFFFF", "shadow": "0 0 3px #000, 0 0 3px #000, 0 0 5px #000"}
+AROUND = [(x, y) for x in (-2, -1, 0, 1, 2) for y in (-2, -1, 0, 1, 2) if 0 < x * x + y * y <= 4]
+HALO = {"color": "#FFFFFF", "shadow": ", ".join(f"{x}px {y}px 0 #000" for x, y in AROUND)}
 #: Handed to every st.plotly_chart: nothing is sent anywhere, pictures are saved as SVG.
 CONFIG: dict[str, Any] = {
     "displaylogo": False,

@@ -1,4 +1,4 @@
-"""A measured landscape: both planes, one line between two networks, and how flat the networks lie."""
+"""A measured landscape: both planes, one line between two networks; folded away, how flat they lie and the recipe."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,7 +23,7 @@ from retrofit_app.figures.landscape import (
 from retrofit_app.shell import navigation
 from retrofit_core.runs.store import Work
 
-from . import parameters, readings
+from . import parameters, readings, taking
 from .parameters import LANDSCAPE, Drawing
 
 HEADINGS = {"loss": "**Loss**: dark is low", "accuracy": "**Accuracy**: dark is high"}
@@ -76,7 +76,9 @@ def landscape(
     with left:
         line(entry, palette, survey, int(look.path))
     with right:
-        flatness(entry, survey)
+        with st.expander("How flat do they lie?", icon=":material/landscape_2:"):
+            flatness(entry, survey)
+        taking.everything(entry, work)
 
 
 def other_images(entry: runs.Entry, survey: Any) -> str:
@@ -227,8 +229,7 @@ def flatness(entry: runs.Entry, survey: Any) -> None:
     from retrofit_core.inspection.landscape.survey import SCALING
 
     table = readings.network_table(survey)
-    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
-        st.markdown("**How flat do they lie?**", width="stretch")
+    with st.container(horizontal=True, horizontal_alignment="right"):
         widgets.menu("landscape-flatness", lambda: table, entry)
     number = st.column_config.NumberColumn
     on_plane = all(map(survey.is_on_plane, survey.markers))

@@ -14,7 +14,7 @@ from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import works
 from retrofit_core.runs.store import Work
 
-from . import drawn, form, lecture, parameters, readings, taking
+from . import drawn, form, lecture, parameters, readings
 from .parameters import LANDSCAPE, LANDSCAPES, Among, Drawing, LandscapeForm
 
 
@@ -76,7 +76,6 @@ def finished(
         chooser(every)
         return
     drawn.landscape(entry, palette, chosen, look, likes, lambda: chooser(every))
-    taking.everything(entry, chosen)
     if chosen.state == "done":
         works.delete(LANDSCAPES, entry, chosen, every)
 

@@ -25,42 +25,36 @@ TUNED = "from retrofit_core.runs.finetunings import read_tuned\n"
 
 
 def everything(entry: runs.Entry, work: Work) -> None:
-    """Two columns: this landscape, and the paper's."""
-    left, right = st.columns(2, gap="large")
-    with left:
-        st.markdown("**Take it with you**")
+    """What to take away of this landscape, and the paper's, folded away."""
+    with st.expander("Take it with you", icon=":material/download:"):
         st.markdown("A link to exactly this view:")
         st.code(session.link(), language=None, wrap_lines=True)
-        for name, words in (("landscape.csv", "All points (CSV)"), ("landscape.json", "Everything (JSON)")):
-            st.download_button(
-                words,
-                (work.folder / name).read_bytes(),
-                f"{entry.name}-{name}",
-                on_click="ignore",
-                icon=":material/download:",
-                key=f"take-{name}",
-                help="As `retrofit landscape --out` writes it: networks, grid and lines"
-                + ("." if name.endswith("csv") else ", flatness and how they were measured."),
-            )
-        with st.expander("Copy as command or Python", icon=":material/content_copy:"):
-            st.caption("Start them in the folder of the run. The same settings give the same numbers." + where(entry))
-            command, python = st.tabs(["Command", "Python"])
-            command.code(command_of(entry, work.settings), language="bash", wrap_lines=True)
-            python.code(python_of(entry, work), language="python", wrap_lines=True)
-    with right:
-        the_papers()
-
-
-def the_papers() -> None:
-    """How the paper's figure is made."""
-    st.markdown("**The paper’s figure**")
-    st.markdown(
-        "It shows vision transformers, trained on a non-IID split of CIFAR-10 and fused by KF-Gradient with DeepLIFT; the loss "
-        "is clipped at 4.6. The first line trains, fuses and measures at a scale for two cores (`--scale paper` for the "
-        "paper’s), the second prints losses, rises and barriers."
-    )
-    st.code("retrofit reproduce landscape --scale small\nretrofit report landscape", language="bash", wrap_lines=True)
-    st.caption("The colours “loss 0 to 4.6, as in the paper” above draw this run in the same way.")
+        with st.container(horizontal=True):
+            for name, words in (("landscape.csv", "All points (CSV)"), ("landscape.json", "Everything (JSON)")):
+                st.download_button(
+                    words,
+                    (work.folder / name).read_bytes(),
+                    f"{entry.name}-{name}",
+                    on_click="ignore",
+                    icon=":material/download:",
+                    key=f"take-{name}",
+                    help="As `retrofit landscape --out` writes it: networks, grid and lines"
+                    + ("." if name.endswith("csv") else ", flatness and how they were measured."),
+                )
+        st.caption("Start these in the folder of the run. The same settings give the same numbers." + where(entry))
+        command, python = st.tabs(["Command", "Python"])
+        command.code(command_of(entry, work.settings), language="bash", wrap_lines=True)
+        python.code(python_of(entry, work), language="python", wrap_lines=True)
+    with st.expander("The paper’s figure", icon=":material/menu_book:"):
+        st.markdown(
+            "It shows vision transformers, trained on a non-IID split of CIFAR-10 and fused by KF-Gradient with DeepLIFT; the "
+            "loss is clipped at 4.6. The first line trains, fuses and measures at a scale for two cores (`--scale paper` for "
+            "the paper’s), the second prints losses, rises and barriers."
+        )
+        st.code(
+            "retrofit reproduce landscape --scale small\nretrofit report landscape", language="bash", wrap_lines=True
+        )
+        st.caption("The colours “loss 0 to 4.6, as in the paper” above draw this run in the same way.")
 
 
 def where(entry: runs.Entry) -> str:
