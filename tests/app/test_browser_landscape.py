@@ -60,7 +60,10 @@ def test_a_click_on_the_plane_picks_a_point_and_the_line_next_to_it(open_page):
 def test_a_copied_link_shows_the_same_view(open_page):
     page = open_page(f"{PAGE}&scale=own&path=1&point=7-7")
     drawn(page)
-    link = page.get_by_test_id("stCode").filter(has_text="/landscape?").first.inner_text().replace("\n", "").strip()
+    page.get_by_text("Take it with you").click()
+    code = page.get_by_test_id("stCode").filter(has_text="/landscape?").first
+    code.wait_for()
+    link = code.inner_text().replace("\n", "").strip()
     other = open_page(link.removeprefix(page.base))
     drawn(other)
     assert other.get_by_text("own scale").is_visible()
