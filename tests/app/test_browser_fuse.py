@@ -270,6 +270,21 @@ def test_the_list_of_runs_and_the_bar_of_the_form_are_whole(open_page):
     assert colour == "rgb(255, 255, 255)"
 
 
+def test_a_wide_table_on_a_phone_says_that_it_goes_on(open_page):
+    page = open_page("/?view=runs", width=390)
+    settled(page)
+    page.locator("[data-testid=stDataFrame] .dvn-scroller").wait_for()
+    cue = "Number(getComputedStyle(document.querySelector('.stDataFrame'), '::after').opacity)"
+    page.wait_for_function(f"{cue} === 1")
+    page.evaluate("(one => one.scrollTo(one.scrollWidth, 0))(document.querySelector('.dvn-scroller'))")
+    page.wait_for_function(f"{cue} === 0")
+    wide = open_page("/?view=runs&filter=shipped")
+    settled(wide)
+    wide.locator("[data-testid=stDataFrame] .dvn-scroller").wait_for()
+    at_rest(wide)
+    assert wide.evaluate(cue) == 0
+
+
 @pytest.mark.long
 def test_ticks_and_opening_in_the_list_of_runs(open_page):
     page = open_page("/?view=runs&filter=gradient%20shipped")  # whatever other tests have left

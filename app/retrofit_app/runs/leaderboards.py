@@ -1,8 +1,10 @@
 """Leaderboards of many methods on one set of parents: what is asked for, what of it is there, and the worker that makes the rest.
 
-A leaderboard lies in comparisons/KEY of the runs folder. Every method's run is a record of its own beside the others.
+A leaderboard lies in comparisons/KEY of the runs folder. Every method's run is a record of its own beside the others;
+settings.json there says which of them it made.
 """
 
+import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,9 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from retrofit_core.runs import worker
+from retrofit_core.runs import store, worker
 from retrofit_core.runs.config import SHARED_OPTIONS
-from retrofit_core.runs.store import COMPARISON, STATUS, Work, read_json
+from retrofit_core.runs.store import COMPARISON, SETTINGS, STATUS, Work, read_json
 from retrofit_core.system import files
 
 from .listing import same_network
@@ -62,6 +64,8 @@ FAMILIES = {
     "Distillation": ("train on the fusion samples", ("KD", "LP")),
     "Ensembles": ("run all networks side by side", ("Ensemble", "Ensemble-Logits", "Ensemble-Shares")),
 }
+#: What settings.json of a leaderboard says of it, beside its runs.
+ASKED = ("of", "methods", "scores", "runs")
 #: Methods whose network every run with measurements knows, by its name there.
 KNOWN = {"Average": "average", "Ensemble": "ensemble"}
 
@@ -107,6 +111,8 @@ class Leaderboard(Work):
     """In the order of work"""
     home: Path
     """From where file names are read"""
+    of: str
+    """The run whose parents and settings all have"""
 
     @property
     def score(self) -> str:
@@ -181,6 +187,7 @@ def leaderboard(entry: Entry, methods: Sequence[str], scores: Sequence[str], ent
         scores=",".join(scores),
         runs=tuple(planned),
         home=entry.base,
+        of=entry.name,
     )
 
 
@@ -196,6 +203,76 @@ def start(board: Leaderboard) -> None:
     words += ["--methods", board.methods, "--importance", board.scores, "--records", str(runs_folder()), *finished]
     words += ["--out", str(board.folder)]
     worker.begin(worker.Job(board, tuple(words), board.home, runs_folder()))
+    _note(board)
+
+
+def _note(board: Leaderboard) -> None:
+    """Write what was asked for, and the runs that this leaderboard makes; those that were there already are not its own."""
+    from retrofit_core.runs import record_folder
+
+    note = board.folder / SETTINGS
+    board.folder.mkdir(parents=True, exist_ok=True)
+    made = {record_folder(runs_folder(), run.config, board.home).name for run in board.runs if run.entry is None}
+    asked = dict(zip(ASKED, (board.of, board.methods, board.scores, len(board.runs)), strict=True))
+    files.write(note, json.dumps({**asked, "made": sorted(made | set(read_json(note).get("made", ())))}))
+
+
+# --- those that are kept --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptBoard(Work):
+    """A leaderboard that was started, and the runs that it made."""
+
+    runs: tuple[Entry, ...]
+    """That are still there, newest first, at least one"""
+
+    @property
+    def name(self) -> str:
+        """Of its entry among runs: no run is called so."""
+        return f"{COMPARISON.folder}/{self.folder.name}"
+
+    @property
+    def state(self) -> str:
+        """As that of a leaderboard."""
+        rows = read_json(self.folder / COMPARISON.growing).get("rows", [])
+        state = super().state
+        whole = sum(row["method"] is not None for row in rows) >= self.settings["runs"]  # parents have none
+        return "interrupted" if state == "done" and not whole else state
+
+    @property
+    def best(self) -> Entry:
+        """Its most accurate run."""
+        return max(self.runs, key=lambda entry: entry.accuracy or 0)
+
+
+def kept(entries: Sequence[Entry]) -> list[KeptBoard]:
+    """The leaderboards that made several runs, the one started last first; a run belongs to one of them."""
+    notes = list((runs_folder() / COMPARISON.folder).glob(f"*/{SETTINGS}"))
+    free, boards = {entry.name: entry for entry in entries if not entry.shipped}, []
+    for note in sorted(notes, key=lambda note: -note.stat().st_mtime):
+        settings = read_json(note)
+        made = settings["made"] if settings.keys() >= {*ASKED, "made"} else ()
+        if len(made) > 1 and (names := [name for name in free if name in made]):
+            found = tuple(free.pop(name) for name in names)
+            boards.append(KeptBoard(kind=COMPARISON, folder=note.parent, settings=settings, runs=found))
+    return boards
+
+
+def delete(board: KeptBoard) -> None:
+    """Move a leaderboard to the trash, without its runs; see `store.delete`."""
+    store.delete(Work(COMPARISON, board.folder), runs_folder())
+
+
+def deleted() -> list[Path]:
+    """The folders of the leaderboards that can be brought back."""
+    folder = runs_folder() / COMPARISON.folder
+    return [folder / name for name in store.deleted(folder)]
+
+
+def restore(folder: Path) -> None:
+    """Bring back a leaderboard from the trash, see `store.restore`."""
+    store.restore(Work(COMPARISON, folder), runs_folder())
 
 
 def step(run: BoardRun) -> str:

@@ -1,10 +1,11 @@
 """Starting and resuming runs and their analyses, deleting them, and bringing back what was deleted last."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 from retrofit_core.runs import store, worker
-from retrofit_core.runs.store import ANALYSIS, FUSION, Work
+from retrofit_core.runs.store import ANALYSIS, COMPARISON, FUSION, TRASH, Work
 
 from .listing import entries, same_work
 from .records import home, read_entry, runs_folder
@@ -141,8 +142,10 @@ def _check_files(config: dict[str, Any], base: Path) -> None:
 
 
 def delete(folder: Path, with_others: bool = False) -> None:
-    """Move a run to the trash, see `store.delete`."""
+    """Move a run to the trash, see `store.delete`; a leaderboard that was deleted before is then gone for good, too."""
     store.delete(Work(FUSION, folder), folder.parent, with_others=with_others)
+    if not with_others:
+        shutil.rmtree(folder.parent / COMPARISON.folder / TRASH, ignore_errors=True)
 
 
 def deleted() -> list[str]:

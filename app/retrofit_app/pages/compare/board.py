@@ -135,8 +135,8 @@ def _start(leaderboard: Leaderboard, plan: cost.BoardPlan) -> None:
             key="start-board",
             type="primary",
             icon=":material/play_arrow:",
-            help="Runs in a process of its own: you can reload or close the page. Finished runs appear below, and in *Your "
-            "runs* on Fuse.",
+            help="Runs in a process of its own: you can reload or close the page. Finished runs appear below, and as "
+            "one entry of *Your runs* on Fuse.",
         ):
             try:
                 leaderboards.start(leaderboard)

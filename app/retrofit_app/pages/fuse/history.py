@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import PurePath
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -9,7 +10,8 @@ import streamlit as st
 from retrofit_app import figures, runs
 from retrofit_app.address import session
 from retrofit_app.figures import escaped, listing
-from retrofit_app.runs import methods, pins
+from retrofit_app.runs import leaderboards, methods, pins
+from retrofit_app.runs.leaderboards import KeptBoard
 from retrofit_app.shell import navigation, picker
 
 from . import ticked, trash, unfinished
@@ -18,10 +20,15 @@ from .views import MOST_TICKS, VIEW, Listing
 TABLE, OPEN, MADE = "runs-table", "runs-open", "runs-made"  # keys
 ROW, HEAD, MOST_HIGH = 35, 38, 500  # pixels of the table
 STATES = {"created": "at work", "running": "at work", "done": "finished"}
+INDENT = "\N{EN SPACE}"
+Row = runs.Entry | KeptBoard
 
 
 def history() -> None:
-    """The runs of the user, the pinned ones first and then the newest, and the shipped ones below them."""
+    """The runs of the user, the pinned ones first and then the newest, and the shipped ones below them.
+
+    The runs that a leaderboard has made are one row, below which they stand where it is opened.
+    """
     st.title("Your runs", anchor=False)
     trash.undo()
     every, pinned, chosen = picker.choice().entries, pins.pinned(), VIEW.read(Listing)
@@ -30,9 +37,16 @@ def history() -> None:
             "You have no runs of your own yet. *New fusion* starts one, and `retrofit fuse … --record FOLDER` records one. These "
             "runs came with the workbench:"
         )
-    listed = [entry for entry in ordered(every, pinned) if fits(entry, chosen.filter, pinned)]
-    ticks = [entry for name in chosen.ticks for entry in every if entry.name == name]
-    if gone := [name for name in chosen.ticks if name not in [entry.name for entry in every]]:
+    boards = leaderboards.kept([entry for entry in every if entry.name not in pinned])  # those stand for themselves
+    listed = [
+        row
+        for whole in ordered(grouped(every, boards), pinned)
+        if fits(whole, chosen.filter, pinned)
+        for row in unfolded(whole, chosen.opened)
+    ]
+    known = {row.name: row for row in (*every, *boards)}
+    ticks = [known[name] for name in chosen.ticks if name in known]
+    if gone := [name for name in chosen.ticks if name not in known]:
         st.warning(escaped(f"Not among these runs: {listing(gone)}."))
     st.text_input(
         "Filter",
@@ -43,62 +57,102 @@ def history() -> None:
         help="Shows the runs whose row has all of these words.",
     )
     if listed:
-        table(listed, [entry.name for entry in ticks], pinned)
+        table(listed, [row.name for row in ticks], pinned, chosen.opened)
     else:
         st.caption(f"No run has all the words of “{escaped(chosen.filter)}”.")
     actions(ticks, pinned)
-    ticked.differences(ticks)
+    ticked.differences(all_runs(ticks))
 
 
-def ordered(entries: Sequence[runs.Entry], pinned: frozenset[str]) -> list[runs.Entry]:
-    """Pinned runs first, shipped ones last, and otherwise as they were."""
-    return sorted(entries, key=lambda entry: (entry.name not in pinned, entry.shipped))
+def grouped(entries: Sequence[runs.Entry], boards: Sequence[KeptBoard]) -> list[Row]:
+    """Each leaderboard in place of the first of its runs."""
+    board_of = {entry.name: board for board in boards for entry in board.runs}
+    rows = {(row := board_of.get(entry.name, entry)).name: row for entry in entries}
+    return list(rows.values())
 
 
-def fits(entry: runs.Entry, words: str, pinned: frozenset[str]) -> bool:
-    """Whether a run's line has all of these words."""
-    line = f"{runs.details(entry)} {state(entry)} {entry.name}{' pinned' if entry.name in pinned else ''}".lower()
-    return all(word in line for word in words.lower().split())
+def unfolded(row: Row, opened: Sequence[str]) -> list[Row]:
+    """A row, with the runs of a leaderboard that is open."""
+    return [row, *row.runs] if isinstance(row, KeptBoard) and row.name in opened else [row]
 
 
-def state(entry: runs.Entry) -> str:
-    """Where a run stands, in a word."""
-    return STATES.get(entry.state, entry.state)
+def all_runs(rows: Sequence[Row]) -> list[runs.Entry]:
+    """The runs of these rows, each once."""
+    every = [entry for row in rows for entry in (row.runs if isinstance(row, KeptBoard) else [row])]
+    return list({entry.name: entry for entry in every}.values())
+
+
+def ordered(rows: Sequence[Row], pinned: frozenset[str]) -> list[Row]:
+    """Pinned rows first, shipped ones last, and otherwise as they were."""
+    return sorted(rows, key=lambda row: (row.name not in pinned, isinstance(row, runs.Entry) and row.shipped))
+
+
+def fits(row: Row, words: str, pinned: frozenset[str]) -> bool:
+    """Whether a row's line, or that of a run in it, has all of these words."""
+    board = f" leaderboard {state(row)} {row.name}{' pinned' if row.name in pinned else ''}"
+    lines = [
+        f"{runs.details(entry)} {state(entry)} {entry.name}{' pinned' if entry.name in pinned else ''}"
+        f"{board if row is not entry else ''}".lower()
+        for entry in all_runs([row])
+    ]
+    return any(all(word in line for word in words.lower().split()) for line in lines)
+
+
+def state(row: Row) -> str:
+    """Where a run or a leaderboard stands, in a word."""
+    return STATES.get(row.state, row.state)
 
 
 # --- the table ------------------------------------------------------------------------------------
 
 
-def rows(entries: Sequence[runs.Entry], pinned: frozenset[str], opened: str) -> pd.DataFrame:
-    """A row for each run."""
-    images = [entry.metrics.get("networks", {}).get("fused", {}).get("samples", 0) for entry in entries]
-    return pd.DataFrame(
-        {
-            "open": ["shown" if entry.name == opened else "Open" for entry in entries],
-            "pin": ["★" if entry.name in pinned else "" for entry in entries],
-            "method": [entry.config["method"] for entry in entries],
-            "accuracy": [entry.accuracy for entry in entries],
-            "±": [
-                None if entry.accuracy is None else figures.margin(entry.accuracy, images=count)
-                for entry, count in zip(entries, images, strict=True)
-            ],
-            "state": [state(entry) for entry in entries],
-            "importance": [entry.config.get("importance") if methods.weighs(entry) else "" for entry in entries],
-            "networks": [
-                runs.networks_words(entry).replace(" networks", "").replace(" split", "") for entry in entries
-            ],
-            "data": [PurePath(entry.config.get("data", "")).name for entry in entries],
-            "samples": [entry.config.get("samples") for entry in entries],
-            "seed": [entry.config.get("seed") for entry in entries],
-            "made": [pd.Timestamp(entry.status.get("started") or 0, unit="s") for entry in entries],
-            "run": [f"{entry.name}{' (shipped)' if entry.shipped else ''}" for entry in entries],
-        }
-    )
+def rows(listed: Sequence[Row], pinned: frozenset[str], shown: str, opened: Sequence[str]) -> pd.DataFrame:
+    """A line for each row; runs of an open leaderboard are set in.
+
+    Args:
+        shown: name of the run that all pages show.
+        opened: names of the leaderboards that are open.
+    """
+    inside = {entry.name for row in listed if isinstance(row, KeptBoard) and row.name in opened for entry in row.runs}
+    lines = []
+    for row in listed:
+        if isinstance(row, KeptBoard):
+            line = _line(row.best) | {
+                "open": "Close" if row.name in opened else "Open",
+                "method": "Leaderboard",
+                "state": state(row),
+                "importance": row.settings["scores"].replace(",", ", "),
+                "run": f"{len(row.runs)} runs",
+            }
+        else:
+            line = _line(row) | {"open": "shown" if row.name == shown else "Open"}
+            line["method"] = INDENT * (row.name in inside) + line["method"]
+        lines.append(line | {"pin": "★" if row.name in pinned else ""})
+    names = ["open", "pin", *(name for name in lines[0] if name not in ("open", "pin"))]
+    return pd.DataFrame(lines, columns=names)
 
 
-def table(listed: list[runs.Entry], ticks: list[str], pinned: frozenset[str]) -> None:
+def _line(entry: runs.Entry) -> dict[str, Any]:
+    """A run's settings and accuracy."""
+    images = entry.metrics.get("networks", {}).get("fused", {}).get("samples", 0)
+    return {
+        "method": entry.config["method"],
+        "accuracy": entry.accuracy,
+        "±": None if entry.accuracy is None else figures.margin(entry.accuracy, images=images),
+        "state": state(entry),
+        "importance": entry.config.get("importance") if methods.weighs(entry) else "",
+        "networks": runs.networks_words(entry).replace(" networks", "").replace(" split", ""),
+        "data": PurePath(entry.config.get("data", "")).name,
+        "samples": entry.config.get("samples"),
+        "seed": entry.config.get("seed"),
+        "made": pd.Timestamp(entry.status.get("started") or 0, unit="s"),
+        "run": f"{entry.name}{' (shipped)' if entry.shipped else ''}",
+    }
+
+
+def table(listed: list[Row], ticks: list[str], pinned: frozenset[str], opened: tuple[str, ...]) -> None:
     """The table; its ticks are in the address."""
-    names = [entry.name for entry in listed]
+    names = [row.name for row in listed]
     key = _key(names, ticks)
 
     def tick() -> None:
@@ -111,10 +165,15 @@ def table(listed: list[runs.Entry], ticks: list[str], pinned: frozenset[str]) ->
         VIEW.change(ticks=tuple(first))
 
     def open_one() -> None:
-        picker.to_run(names[session.recall(OPEN)["row"]])
+        row = listed[session.recall(OPEN)["row"]]
+        if isinstance(row, KeptBoard):
+            rest = tuple(name for name in opened if name != row.name)
+            VIEW.change(opened=rest if row.name in opened else (*rest, row.name))
+        else:
+            picker.to_run(row.name)
 
-    lines = rows(listed, pinned, picker.choice().entry.name)
-    columns = {"pin": any(name in pinned for name in names), "state": any(entry.state != "done" for entry in listed)}
+    lines = rows(listed, pinned, picker.choice().entry.name, opened)
+    columns = {"pin": any(name in pinned for name in names), "state": any(row.state != "done" for row in listed)}
     column = st.column_config
     st.dataframe(
         lines.drop(columns=[name for name, wanted in columns.items() if not wanted]),
@@ -156,13 +215,13 @@ def _key(names: list[str], ticks: list[str]) -> str:
 # --- what can be done with ticked runs ------------------------------------------------------------
 
 
-def actions(ticks: list[runs.Entry], pinned: frozenset[str]) -> None:
-    """Buttons for the ticked runs."""
+def actions(ticks: list[Row], pinned: frozenset[str]) -> None:
+    """Buttons for the ticked rows."""
     if not ticks:
         st.caption("Tick runs to pin, delete or compare them.")
         return
-    names = [entry.name for entry in ticks]
-    deletable = [entry.name for entry in ticks if not entry.shipped]
+    names = [row.name for row in ticks]
+    deletable = [row for row in ticks if isinstance(row, KeptBoard) or not row.shipped]
     pin = not set(names) <= pinned
     with st.container(horizontal=True, vertical_alignment="center", key="runs-actions"):
         st.markdown(f"**{len(ticks)} ticked**", width="content")
@@ -185,10 +244,11 @@ def actions(ticks: list[runs.Entry], pinned: frozenset[str]) -> None:
             )
         if (
             len(ticks) == 1
-            and ticks[0].resumable
+            and isinstance(one := ticks[0], runs.Entry)
+            and one.resumable
             and st.button("Go on", key="go-on", icon=":material/resume:", help="Continues after what is finished.")
         ):
-            unfinished.resume(ticks[0])
+            unfinished.resume(one)
         st.button(
             "Clear",
             key="clear-ticks",
@@ -196,7 +256,11 @@ def actions(ticks: list[runs.Entry], pinned: frozenset[str]) -> None:
             on_click=lambda: VIEW.change(ticks=()),
             help="Removes all ticks.",
         )
-    finished = [entry.name for entry in ticks if entry.state == "done"]
+    if len(ticks) == 1 and isinstance(board := ticks[0], KeptBoard):
+        asked = {name: board.settings[name] for name in ("of", "methods", "scores")}
+        help = "The page Compare: the ranking of these methods. A leaderboard that was stopped can go on there."
+        navigation.link("compare", "Open the leaderboard", help, view="board", **asked)
+    finished = [entry.name for entry in all_runs(ticks) if entry.state == "done"]
     if len(finished) > 1:
         navigation.link(
             "compare",
@@ -206,7 +270,7 @@ def actions(ticks: list[runs.Entry], pinned: frozenset[str]) -> None:
         )
 
 
-def _delete(names: list[str], ticks: list[str]) -> None:
-    gone = trash.delete(names)
+def _delete(rows: list[Row], ticks: list[str]) -> None:
+    gone = trash.delete(rows)
     if gone:
         VIEW.change(ticks=tuple(name for name in ticks if name not in gone))

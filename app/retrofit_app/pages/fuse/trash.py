@@ -1,4 +1,4 @@
-"""Deleting runs with a way back: the trash holds what was deleted last."""
+"""Deleting runs and leaderboards with a way back: the trash holds what was deleted last."""
 
 from collections.abc import Sequence
 
@@ -7,27 +7,36 @@ import streamlit as st
 from retrofit_app import runs
 from retrofit_app.address import session
 from retrofit_app.figures import escaped, listing
+from retrofit_app.runs import leaderboards
+from retrofit_app.runs.leaderboards import KeptBoard
 from retrofit_app.shell import picker
 
 PROBLEMS = "trash-problems"  # what the session remembers
+MOST_NAMES = 4  # in the sentence
 
 
-def delete(names: Sequence[str]) -> list[str]:
-    """Move runs to the trash; those that were there are gone for good. For callbacks.
+def delete(rows: Sequence[runs.Entry | KeptBoard]) -> list[str]:
+    """Move runs, and leaderboards with theirs, to the trash; what was there is gone for good. For callbacks.
 
     Returns:
         The names of those that were deleted; why others were not is told by `undo`: they may have been started since the page
         was drawn.
     """
     gone, problems = [], []
-    for name in names:
+    for row in rows:
+        board = isinstance(row, KeptBoard)
         try:
-            runs.delete(runs.runs_folder() / name, with_others=bool(gone))
+            if board and row.going:
+                raise ValueError("this leaderboard is still running. Cancel it first.")
+            for entry in row.runs if board else [row]:
+                runs.delete(entry.folder, with_others=bool(gone))
+                gone.append(entry.name)
+                picker.leave_run(entry.name)
+            if board:
+                leaderboards.delete(row)
+                gone.append(row.name)
         except ValueError as error:
             problems.append(f"Not deleted: {error}")
-            continue
-        gone.append(name)
-        picker.leave_run(name)
     session.remember(PROBLEMS, problems)
     return gone
 
@@ -35,11 +44,12 @@ def delete(names: Sequence[str]) -> list[str]:
 def restore() -> None:
     """Bring back what was deleted last. For callbacks."""
     problems = []
-    for name in runs.deleted():
-        try:
-            runs.restore(runs.runs_folder() / name)
-        except ValueError as error:
-            problems.append(f"Not brought back: {error}")
+    for bring_back, what in ((runs.restore, runs.deleted()), (leaderboards.restore, leaderboards.deleted())):
+        for name in what:
+            try:
+                bring_back(runs.runs_folder() / name)
+            except ValueError as error:
+                problems.append(f"Not brought back: {error}")
     session.remember(PROBLEMS, problems)
 
 
@@ -47,12 +57,11 @@ def undo() -> None:
     """What could not be done, and the way back from what was."""
     for problem in session.forget(PROBLEMS) or []:
         st.error(escaped(problem))
-    names = runs.deleted()
+    names, boards = runs.deleted(), len(leaderboards.deleted())
     if not names:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        what = f"Run {names[0]} was" if len(names) == 1 else f"The runs {listing(names)} were"
-        st.markdown(f"{escaped(what)} deleted.", width="content")
+        st.markdown(f"{escaped(_what(names, boards))} deleted.", width="content")
         st.button(
             "Undo",
             key="undo",
@@ -60,3 +69,13 @@ def undo() -> None:
             on_click=restore,
             help="Brings it back as it was. When you delete again, this deletion becomes final.",
         )
+
+
+def _what(names: Sequence[str], boards: int) -> str:
+    """What was deleted, with its verb."""
+    if boards:
+        count = f"{len(names)} run{'' if len(names) == 1 else 's'}"
+        return f"{'A leaderboard' if boards == 1 else f'{boards} leaderboards'} with {count} {'was' if boards == 1 else 'were'}"
+    if len(names) == 1:
+        return f"Run {names[0]} was"
+    return f"The runs {listing(names)} were" if len(names) <= MOST_NAMES else f"{len(names)} runs were"

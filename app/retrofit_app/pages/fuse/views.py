@@ -21,6 +21,8 @@ class Listing:
     """Words that a run's line has to have"""
     ticks: tuple[str, ...] = declared((), Series("|", most=MOST_TICKS, once=True))
     """Names of runs to compare"""
+    opened: tuple[str, ...] = declared((), Series("|", once=True))
+    """Names of leaderboards whose runs are listed"""
 
 
 def view() -> str:
