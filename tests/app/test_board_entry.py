@@ -110,3 +110,11 @@ def test_a_start_notes_the_runs_that_it_makes(runs_folder, monkeypatch):
     note = json.loads((made.folder / "settings.json").read_text())
     (average,) = [run for run in made.runs if run.entry is None]
     assert note["made"] == [average.config.key()] and note["of"] == "kf-linear" and note["runs"] == 2
+
+
+def test_what_all_listed_runs_share_is_said_once(runs_folder):
+    page = open_runs()
+    assert not {"data", "samples", "networks"} & set(page.dataframe[0].value) and "seed" in page.dataframe[0].value
+    assert "All of them: conductance importance, 2 (sharded) networks, the data digits and 400 samples." in words(page)
+    page = open_runs(filter="shipped")
+    assert "seed" not in page.dataframe[0].value and "400 samples and seed 0" in words(page)

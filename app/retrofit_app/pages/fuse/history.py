@@ -21,6 +21,14 @@ TABLE, OPEN, MADE = "runs-table", "runs-open", "runs-made"  # keys
 ROW, HEAD, MOST_HIGH = 35, 38, 500  # pixels of the table
 STATES = {"created": "at work", "running": "at work", "done": "finished"}
 INDENT = "\N{EN SPACE}"
+#: Columns that are said once below the table where all rows agree, and how.
+SHARED = {
+    "importance": "{} importance",
+    "networks": "{} networks",
+    "data": "the data {}",
+    "samples": "{} samples",
+    "seed": "seed {}",
+}
 Row = runs.Entry | KeptBoard
 
 
@@ -174,6 +182,8 @@ def table(listed: list[Row], ticks: list[str], pinned: frozenset[str], opened: t
 
     lines = rows(listed, pinned, picker.choice().entry.name, opened)
     columns = {"pin": any(name in pinned for name in names), "state": any(row.state != "done" for row in listed)}
+    shared = [name for name in SHARED if len(listed) > 1 and lines[name].nunique(dropna=False) == 1]
+    columns |= dict.fromkeys(shared, False)
     column = st.column_config
     st.dataframe(
         lines.drop(columns=[name for name, wanted in columns.items() if not wanted]),
@@ -201,6 +211,8 @@ def table(listed: list[Row], ticks: list[str], pinned: frozenset[str], opened: t
             "run": column.TextColumn("run", width=142),
         },
     )
+    if said := [SHARED[name].format(lines[name].iloc[0]) for name in shared if lines[name].iloc[0] not in (None, "")]:
+        st.caption(escaped(f"All of them: {listing(said)}."))
 
 
 def _key(names: list[str], ticks: list[str]) -> str:
