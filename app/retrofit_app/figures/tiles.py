@@ -52,7 +52,7 @@ def tiles(rows: Sequence[Sequence[Tile]], classes: Sequence[str], palette: Palet
         for row in rows
         if row
     ]
-    return f"<div class='retrofit-tiles' style='{colours}'>{''.join(inside)}</div>"
+    return f"<div class='retrofit-tiles' style='{colours};--rows:{len(inside)}'>{''.join(inside)}</div>"
 
 
 def _tile(tile: Tile, classes: Sequence[str]) -> str:

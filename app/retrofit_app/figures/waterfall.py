@@ -34,17 +34,21 @@ class Step:
         return f"{signed(points)} ({number(low)} to {number(high)})"
 
 
-def waterfall(steps: Sequence[Step], finding: str, palette: Palette) -> Picture:
+def waterfall(every: Sequence[Step], finding: str, palette: Palette, shown: int | None = None) -> Picture:
     """A bar for each step, from where the one above ends; controls below, from nothing, with a tick where they had no fit.
 
     Args:
-        steps: the controls last.
+        every: the steps, the controls last.
         finding: what they show, in a sentence.
+        shown: so many of the steps; the others have their place and name only. By default all.
     """
-    heads = [f"{escape(step.name)}{f'<br>{step.words}' if step.words else ''}" for step in steps]
+    steps = every[:shown]
+    rows_at = [index + 0.5 * step.control for index, step in enumerate(every)]
+    full = [f"{escape(step.name)}{f'<br>{step.words}' if step.words else ''}" for step in every]
+    heads = [*full[: len(steps)], *(escape(step.name) for step in every[len(steps) :])]
     fused = next((step.accuracy for step in reversed(steps) if not step.control), 0.0)
     # A control's row stands apart from the steps.
-    places = [index + 0.5 * step.control for index, step in enumerate(steps)]
+    places = rows_at[: len(steps)]
     fills = [palette.paper if step.control else palette.accent if step.brings else palette.grey for step in steps]
     outlines = [palette.muted if step.control else NOTHING for step in steps]
     tips = [
@@ -118,13 +122,20 @@ def waterfall(steps: Sequence[Step], finding: str, palette: Palette) -> Picture:
     return drawn(
         palette,
         traces,
-        34 + 48 * len(steps),
+        34 + 48 * len(every),
         "Waterfall of test accuracy in per cent: "
         + ", ".join(f"{step.name} {share(step.accuracy)} {step.words}".strip() for step in steps),
         finding,
-        margin=(room([part for head in heads for part in head.split("<br>")]), 4, 26, 6),
+        margin=(room([part for head in full for part in head.split("<br>")]), 4, 26, 6),
         shapes=shapes,
         annotations=notes,
         xaxis={"range": [0, 112], "tickvals": [0, 50, 100], "ticktext": ["0", "50", "100 %"], "side": "top"},
-        yaxis=rows(palette, tickvals=places, ticktext=heads, tickfont={"size": TEXT, "color": palette.ink}),
+        yaxis=rows(
+            palette,
+            autorange=False,
+            range=[rows_at[-1] + 0.5, -0.5],
+            tickvals=rows_at,
+            ticktext=heads,
+            tickfont={"size": TEXT, "color": palette.ink},
+        ),
     )

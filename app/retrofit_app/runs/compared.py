@@ -169,7 +169,7 @@ def _tuned(fused: FusedNetwork, kept: Work) -> FusedNetwork:
         facts, seconds = followups.metrics(kept), float(followups.curve(kept)["seconds"])
     epochs = kept.settings.get("epochs")
     long = f"{epochs} epoch{'' if epochs == 1 else 's'}"
-    others = {name: value for name, value in kept.settings.items() if name not in ("of", "epochs")}
+    others = {name: value for name, value in kept.settings.items() if name not in ("of", "epochs", "controls")}
     words = {TUNING: long, **{f"{TUNING} {name.replace('_', ' ')}": f"{value}" for name, value in others.items()}}
     return FusedNetwork(
         fused.entry,

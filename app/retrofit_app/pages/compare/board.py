@@ -12,11 +12,12 @@ from retrofit_app.figures import DARK, LIGHT, Palette, escaped
 from retrofit_app.figures.leaderboard import Point, accuracy_against_seconds
 from retrofit_app.runs import compared, leaderboards, methods
 from retrofit_app.runs.leaderboards import PAPERS, Leaderboard
+from retrofit_app.shell import lectures
 from retrofit_app.shell.errors import guarded
 from retrofit_app.shell.picker import Choice
 from retrofit_app.widgets import works
 
-from . import cost, parameters, ranking, taking
+from . import cost, lecture, parameters, ranking, taking
 from .parameters import COMPARE, Board
 
 
@@ -30,12 +31,19 @@ def board(choice: Choice, palette: Palette) -> None:
         return
     first = finished.get(choice.entry.name) or next(iter(finished.values()))
     asked = _asked(finished, first)
-    entry = finished[asked.of]
-    _form(_pairs([entry, first, *finished.values()]), asked)
+    entry, problem = finished[asked.of], ""
     try:
         leaderboard = leaderboards.leaderboard(entry, asked.methods, asked.scores, choice.entries)
     except ValueError as error:
-        widgets.why(f"There is nothing to rank: {error}")
+        problem = str(error)
+    if lectures.read().lecture:
+        if not problem and (slides := lecture.of_board(leaderboard, entry, {}, palette)):
+            lectures.show(f"{runs.networks_words(entry)}, {leaderboard.base.samples} samples", slides)
+            return
+        st.info("The lecture mode begins when two networks are ranked.", icon=":material/info:")
+    _form(_pairs([entry, first, *finished.values()]), asked)
+    if problem:
+        widgets.why(f"There is nothing to rank: {problem}")
         return
     _settings_words(entry)
     if leaderboard.going:

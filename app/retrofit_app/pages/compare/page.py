@@ -3,7 +3,7 @@
 import streamlit as st
 
 from retrofit_app import widgets
-from retrofit_app.shell import picker
+from retrofit_app.shell import lectures, picker
 
 from . import board, parameters, side
 from .parameters import COMPARE, VIEWS
@@ -12,6 +12,7 @@ from .parameters import COMPARE, VIEWS
 def page() -> None:
     """The view that the address names."""
     palette = widgets.palette()
+    lectures.way_in("the table, whose rows are revealed one after the other", "slides")
     with st.container(key="heading"):
         st.title("Which network is better, and at what?", anchor=False)
     view = parameters.view()

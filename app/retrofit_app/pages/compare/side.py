@@ -7,10 +7,11 @@ from retrofit_app import runs
 from retrofit_app.figures import Palette, escaped
 from retrofit_app.runs import compared
 from retrofit_app.runs.compared import Group
+from retrofit_app.shell import lectures
 from retrofit_app.shell.errors import guarded
 from retrofit_app.shell.picker import Choice
 
-from . import by_class, by_level, paired, parameters, table, taking
+from . import by_class, by_level, lecture, paired, parameters, table, taking
 from .parameters import COMPARE, ORDERS, RunTable
 
 
@@ -22,8 +23,14 @@ def side(choice: Choice, palette: Palette) -> None:
     by_name = {entry.name: entry for entry in finished}
     default = compared.default(choice.entries, choice.entry)
     chosen = parameters.run_table(by_name, default)
-    controls(by_name, default)
     groups = compared.groups([by_name[name] for name in chosen.runs], finished, chosen.apart)
+    if lectures.read().lecture:
+        COMPARE.declare("left", "right", "upper", "lower")
+        paired.learn(groups)
+        names = dict.fromkeys(group.title for group in groups)
+        lectures.show("; ".join(names), lecture.of_runs(groups, chosen.order, palette))
+        return
+    controls(by_name, default)
     layout(groups, chosen)
     results(groups, chosen, palette)
 

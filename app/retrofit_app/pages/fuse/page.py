@@ -1,12 +1,14 @@
 """Which network comes out when trained ones are fused? The first page: a run's result, the form of a new one, the list."""
 
+from pathlib import PurePath
+
 import streamlit as st
 
 from retrofit_app import runs, widgets
 from retrofit_app.address import session
 from retrofit_app.figures import Palette, escaped
 from retrofit_app.runs import methods
-from retrofit_app.shell import picker
+from retrofit_app.shell import lectures, picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import example
 
@@ -17,6 +19,7 @@ from . import (
     headline,
     history,
     ingredients,
+    lecture,
     lost,
     measured,
     permission,
@@ -34,12 +37,18 @@ def page() -> None:
     """The view that the address names: as by default a finished run, or the progress of one that goes on or stopped."""
     choice, view = picker.choice(), views.view()
     example.EXAMPLE.declare("example")
+    is_result = view == "result" and choice.entry.state == "done"
+    look = lectures.read()
+    if is_result:
+        lectures.way_in("the run's networks, what brought them, and where something is lost", "slides")
+        if look.lecture and spoken(choice.entry):
+            return
     views.bar(view)
     if view != "new":
         presets.FORM.declare(presets.Start, Picks)
     if view != "runs":
         views.VIEW.declare(views.Listing)
-    if view != "result" or choice.entry.state != "done":
+    if not is_result:
         tuning_form.TUNING.declare("tuned", tuning_form.TuningForm)
     going.notice(choice.entries, watched=choice.entry.name if view == "result" else "")
     # A place for each view: what the last one showed is gone at once, and not grey between what is new.
@@ -53,6 +62,22 @@ def page() -> None:
             finished(choice.entry, choice.entries)
         else:
             unfinished.panel(choice.entry)
+
+
+def spoken(entry: runs.Entry) -> bool:
+    """A lecture on a run; False where nothing was measured that it could be about."""
+    palette = widgets.palette()
+    tuned = None if methods.keeps_parents(entry) else tuning_form.chosen(entry)
+    slides = lecture.slides(entry, palette, tuned)
+    if not slides:
+        st.info("The lecture mode needs a run whose accuracies were measured.", icon=":material/info:")
+        return False
+    presets.FORM.declare(presets.Start, Picks)
+    views.VIEW.declare(views.Listing)
+    tuning_form.TUNING.declare("tuned", tuning_form.TuningForm)
+    data = PurePath(entry.config.get("data", "")).name
+    lectures.show(f"{runs.networks_words(entry)} on {data}", slides)  # without the accuracy, which is an answer
+    return True
 
 
 def finished(entry: runs.Entry, entries: list[runs.Entry]) -> None:

@@ -5,12 +5,10 @@ from collections.abc import Mapping
 import streamlit as st
 
 from retrofit_app import figures, runs, widgets
-from retrofit_app.address import session
 from retrofit_app.figures import Palette, Picture, escaped, headline, landscape_plane
 from retrofit_app.figures.landscape import KINDS, landscape_surface, paths_of, short
 from retrofit_app.figures.picture import LECTURE
-from retrofit_app.shell.style import stylesheet
-from retrofit_app.widgets import lectures
+from retrofit_app.shell import lectures
 from retrofit_core.runs.store import Work
 
 from . import parameters, readings
@@ -18,16 +16,12 @@ from .parameters import LANDSCAPE, Drawing
 
 #: px of the pictures on a page of 1280 x 720, which grows with the window.
 HEIGHT = 572
-
-
-def way_in() -> None:
-    """The way into a lecture, in the sidebar."""
-    lectures.way_in(toggle, "both planes", "lines between the networks")
-
-
-def toggle() -> None:
-    """Into the lecture mode, or out of it."""
-    LANDSCAPE.change(lecture=not LANDSCAPE.current("lecture"))
+QUESTION = "What lies half way between the networks?"
+NOTE = (
+    "Every point is a network: a mixture of three. Let the audience guess how good the mixtures between A and B are, then reveal "
+    "the sentence. The line to the fused network shows whether a barrier separates it from its parents. The arrows go to the "
+    "next line."
+)
 
 
 def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing, likes: Mapping[str, Work]) -> None:
@@ -36,15 +30,15 @@ def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing, like
     Raises:
         ValueError: the landscape is damaged.
     """
-    st.html(stylesheet("lecture"))
     survey = readings.survey_of(work)
     scale, paths = readings.scale(survey, look.scale, likes), paths_of(survey)
     with st.container(gap="xsmall", key="landscape"):
-        if not (ratio := widgets.enlarged()):
+        if not (ratio := lectures.begin()):
             return
         bar(entry, paths)
         with st.container(key="facts"):
-            st.markdown(f"**{escaped(headline(survey))}**" if survey.paths else "This landscape is not complete.")
+            answer = escaped(headline(survey)) if survey.paths else "This landscape is not complete."
+            st.markdown(f"**{answer if lectures.LECTURE.current('shown') else QUESTION}**")
         for column, kind in zip(st.columns(2, gap="small"), KINDS, strict=True):
             with column:
 
@@ -71,7 +65,6 @@ def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing, like
 
 def bar(entry: runs.Entry, paths: list[tuple[str, str]]) -> None:
     """The run, the line that is drawn, and the way out."""
-    keys = session.first_time("shortcuts", True)
 
     def turn(by: int) -> None:
         index = int(LANDSCAPE.current("path")) + by
@@ -89,13 +82,4 @@ def bar(entry: runs.Entry, paths: list[tuple[str, str]]) -> None:
             label_visibility="collapsed",
             help="The line on both planes.",
         )
-        st.button(
-            "Leave · L" if keys else "Leave",
-            key="go-page",
-            icon=":material/close:",
-            on_click=toggle,
-            help="Back to the whole page.",
-        )
-    with st.container(key="keys"):  # not to be seen: what only keys do
-        for key, by in lectures.PAGES.items() if keys else ():
-            st.button(f"Turn, {key}", key=f"go-{key}", on_click=turn, args=(by,), shortcut=key, help="Another line.")
+        lectures.ends(turn, NOTE, answers=1)

@@ -9,7 +9,7 @@ import streamlit as st
 from retrofit_app import runs, widgets
 from retrofit_app.figures import DARK, LIGHT, Palette, landscape_plane
 from retrofit_app.figures.landscape import KINDS, short
-from retrofit_app.shell import picker
+from retrofit_app.shell import lectures, picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import works
 from retrofit_core.runs.store import Work
@@ -27,7 +27,7 @@ def page() -> None:
         widgets.why("This run is not finished, so it has no fused network yet. Choose another run on the left.")
         return
     if any(work.has_content for work in LANDSCAPES.of(entry)):
-        lecture.way_in()
+        lectures.way_in("both planes", "lines between the networks")
     body(entry, palette)
 
 
@@ -39,11 +39,12 @@ def body(entry: runs.Entry, palette: Palette) -> None:
     every, likes = LANDSCAPES.of(entry), readings.comparable(entry)
     look = parameters.drawing(LANDSCAPES.named(entry, every), list(likes))
     chosen = LANDSCAPES.chosen(entry, every, look.map)
-    if look.lecture and chosen is not None and chosen.has_content and not chosen.going:
+    is_lecture = lectures.read().lecture
+    if is_lecture and chosen is not None and chosen.has_content and not chosen.going:
         LANDSCAPE.declare(Among, LandscapeForm)
         lecture.lecture(entry, palette, chosen, look, likes)
         return
-    if look.lecture:
+    if is_lecture:
         st.info("The lecture mode begins when a landscape is measured.", icon=":material/info:")
     if chosen is None:
         st.markdown(

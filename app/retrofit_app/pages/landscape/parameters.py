@@ -50,8 +50,6 @@ class Drawing:
     """Row and column of a point that was clicked; "" for none"""
     relief: bool = switch("relief")
     """Whether the planes are drawn in space"""
-    lecture: bool = switch("lecture mode")
-    """On a projector: the planes alone"""
 
 
 @dataclass(frozen=True)

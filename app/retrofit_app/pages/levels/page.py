@@ -9,9 +9,8 @@ import streamlit as st
 from retrofit_app import runs, widgets
 from retrofit_app.address import session
 from retrofit_app.figures import Palette, escaped
-from retrofit_app.shell import picker
+from retrofit_app.shell import lectures, picker
 from retrofit_app.shell.errors import guarded
-from retrofit_app.shell.style import stylesheet
 from retrofit_app.widgets import copies, example, neurons, pictures, readings
 from retrofit_app.widgets.readings import Overview
 
@@ -49,9 +48,8 @@ def body(entry: runs.Entry, palette: Palette) -> None:
     where = parameters.where(names, names[overview.worst])
     index = names.index(where.level)
     with st.container(gap="xsmall", key="levels"):
-        if where.lecture:
-            st.html(stylesheet("lecture"))
-            if not (ratio := widgets.enlarged()):
+        if lectures.read().lecture:
+            if not (ratio := lectures.begin()):
                 return
             stepper.stepper(names, index, lecture=True)
             with st.container(key="facts"):
@@ -180,7 +178,7 @@ def level(
     clusters = [str(cluster) for cluster, count in enumerate(grouped.counts.tolist()) if count]
     largest = clusters[0] if grouped.densest is None else str(grouped.densest)
     view = replace(view, cluster=int(parameters.followed(clusters, largest)))
-    if not where.lecture:
+    if not lecture:
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="facts"):
             st.markdown(stepper.facts(entry, overview, index), width="stretch")
             how_to_read(view, overview, where.step)

@@ -28,7 +28,6 @@ class Where:
 
     level: str
     step: str = declared("grouping", one_of(STEPS, "step"))
-    lecture: bool = switch("lecture mode")
 
 
 @dataclass(frozen=True)

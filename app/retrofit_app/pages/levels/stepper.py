@@ -1,14 +1,13 @@
 """Going through the levels and steps: two buttons around the level's name, the steps, keys, and the way into a lecture."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.address import session
 from retrofit_app.figures import escaped, percent
-from retrofit_app.shell import navigation
-from retrofit_app.widgets import lectures
+from retrofit_app.shell import lectures, navigation
 from retrofit_app.widgets.readings import Overview
 
 from .parameters import LEVELS, STEPS, to_level
@@ -16,22 +15,29 @@ from .parameters import LEVELS, STEPS, to_level
 KEYS = {"first": "Home", "previous": "K", "next": "J", "last": "End"}
 #: Where the page Learn explains each step.
 LEARNED = {"activations": "step=3", "importance": "step=5", "grouping": "step=4", "targets": "step=6", "fit": "step=7"}
+#: For the presenter of a lecture, at each step.
+NOTES = {
+    "activations": "Ask: are two networks that learned different things alike inside? Point at marks of different shapes that "
+    "lie close together: neurons of different networks that respond alike. Marks far from all others have no partner.",
+    "importance": "Ask: may a network lose any neuron it likes? A few neurons carry most decisions. Mistakes at these cost most, "
+    "so they count more in the next steps.",
+    "grouping": "Ask: which neurons become one? Pick a neuron with a click: its group lights up in every picture. A group with "
+    "members of both networks shares what they know; a group of one keeps it.",
+    "targets": "Ask: what should the fused neuron answer? The weighted mean of its members. No label is needed for that, only "
+    "samples.",
+    "fit": "Ask: can new weights give these answers from fused inputs? The fit is a least-squares problem. It also repairs what "
+    "earlier levels lost, because it starts from what they really put out.",
+}
 ICONS = {"previous": ":material/chevron_left:", "next": ":material/chevron_right:"}
 
 
 def shortcuts() -> None:
     """The switch for keys, and the way into a lecture, in the sidebar."""
     lectures.way_in(
-        toggle_lecture,
         "the drawn network and the pictures of one step",
         "steps and levels",
         "J and K go to the next and the previous level, Home and End to the first and the last.",
     )
-
-
-def toggle_lecture() -> None:
-    """Into the lecture mode, or out of it."""
-    LEVELS.change(lecture=not LEVELS.current("lecture"))
 
 
 def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
@@ -89,13 +95,7 @@ def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
             "gets a target, and its fused neuron is fitted to it.",
         )
         if lecture:
-            st.button(
-                "Leave · L" if keys else "Leave",
-                key="go-page",
-                icon=":material/close:",
-                on_click=toggle_lecture,
-                help="Back to the whole page.",
-            )
+            lectures.ends(turn, NOTES[LEVELS.current("step")])
         else:
             step = LEVELS.current("step")
             navigation.link(
@@ -104,13 +104,6 @@ def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
         with st.container(key="keys"):  # not to be seen: what only keys do
             button("first")
             button("last")
-            if lecture and keys:
-                _turners(turn)
-
-
-def _turners(turn: Callable[[int], None]) -> None:
-    for key, by in lectures.PAGES.items():
-        st.button(f"Turn, {key}", key=f"go-{key}", on_click=turn, args=(by,), shortcut=key, help="Another step.")
 
 
 def facts(entry: runs.Entry, overview: Overview, index: int, lecture: bool = False) -> str:

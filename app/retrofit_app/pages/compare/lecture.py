@@ -1,0 +1,90 @@
+"""The slides of a lecture on a comparison: runs side by side, or a leaderboard, whose rows are revealed one after the other."""
+
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from retrofit_app import runs
+from retrofit_app.figures import Palette, escaped, listing
+from retrofit_app.figures.booktable import Column, Line, Table
+from retrofit_app.runs.compared import Group
+from retrofit_app.runs.leaderboards import Leaderboard
+from retrofit_app.shell.lectures import HIDDEN, Slide
+
+from . import ranking, table
+
+#: Columns of the tables that a projector has room for.
+OF_RUNS, OF_BOARD = (0, 1, 2, 3), (0, 1, 2, 5)
+
+
+def of_runs(groups: Sequence[Group], order: str, palette: Palette) -> list[Slide]:
+    """The compared runs below what they are measured against."""
+    whole = table.side_by_side(groups, order)
+    places = [index for index, line in enumerate(whole.lines) if line.cells and not line.is_reference]
+    return [
+        Slide(
+            "runs",
+            "How good is each of these networks, and which differences are clear?",
+            escaped(" ".join(table.findings(groups))),
+            "Below the rule stands what the runs are measured against. Let the audience order the runs first. An interval that "
+            "holds 0 is a tie: more test images or more seeds would be needed to tell the two apart.",
+            len(places),
+            _rows(whole, places, OF_RUNS, palette),
+        )
+    ]
+
+
+def of_board(leaderboard: Leaderboard, entry: runs.Entry, refusals: dict[str, str], palette: Palette) -> list[Slide]:
+    """The leaderboard, from the last place to the first; no slide where nothing is ranked yet."""
+    rows = ranking.rows(leaderboard, entry, refusals)
+    ranked = [row for row in rows if row.rank]
+    if len(ranked) < 2:
+        return []
+    whole = ranking.table(leaderboard, entry, rows)
+    first = Table(whole.name, whole.columns, whole.lines[: len(ranked)])
+    names = sorted(leaderboard.short(row.name) for row in ranked)
+    return [
+        Slide(
+            "leaderboard",
+            f"Who is first? In the race are {escaped(listing(names))}.",
+            escaped(ranking.finding(leaderboard, rows)),
+            "Let the audience vote for the first place. The last place is revealed first. Places whose interval holds 0 are no "
+            "worse than the first for all one can tell.",
+            len(ranked),
+            _rows(first, list(reversed(range(len(ranked)))), OF_BOARD, palette, names_too=True),
+        )
+    ]
+
+
+def _rows(
+    whole: Table, places: Sequence[int], columns: Sequence[int], palette: Palette, names_too: bool = False
+) -> Callable[[int, float], None]:
+    """Draws some columns of a table.
+
+    Args:
+        places: lines in the order in which they are revealed.
+        names_too: a hidden line does not tell its network.
+    """
+
+    def draw(shown: int, _: float) -> None:
+        hidden = set(places[shown:])
+        lines = [
+            _masked(line, names_too) if index in hidden else _part(line, columns)
+            for index, line in enumerate(whole.lines)
+        ]
+        few = tuple(Column(whole.columns[column].title, is_number=column > 0) for column in columns)
+        st.html(Table(whole.name, few, tuple(lines)).html(palette))
+
+    def _masked(line: Line, names_too: bool) -> Line:
+        name = f"{line.cells[0].partition('.')[0]}. {HIDDEN}" if names_too else line.cells[0]
+        return Line((name, *[HIDDEN] * (len(columns) - 1)))
+
+    return draw
+
+
+def _part(line: Line, columns: Sequence[int]) -> Line:
+    """Some cells of a line."""
+    if not line.cells:
+        return line
+    best = frozenset(index for index, column in enumerate(columns) if column in line.best)
+    return Line(tuple(line.cells[column] for column in columns), best, line.is_reference)
