@@ -185,7 +185,7 @@ def level(
         if analysed is None:
             analysing.panel(entry)
     DRAWN[where.step](view)
-    if not where.lecture:
+    if not lecture:
         example.follow(entry, palette, lambda: exciting.may_open(view, "example-open-data"), report.name)
 
 
