@@ -18,7 +18,7 @@ from . import equal_budget, headline
 from .ingredients import finding, steps_of, table
 
 #: px of the waterfall and of the drawn network on a page of 1280 x 720, which grow with the window.
-WATERFALL, STRIP = 560, 480
+WATERFALL, STRIP = 520, 480
 
 
 def slides(entry: runs.Entry, palette: Palette, tuned: Work | None) -> list[Slide]:
