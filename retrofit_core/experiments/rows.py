@@ -1,6 +1,7 @@
 """A row of a table in words, "KF-Linear, conductance, all data", and the fusion that it stands for."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from ..fusion.importance import IMPORTANCE
@@ -77,6 +78,7 @@ class Row:
         )
 
 
+@cache
 def read_row(name: str) -> Row:
     """The row of some words.
 

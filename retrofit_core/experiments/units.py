@@ -7,6 +7,7 @@ A unit is known by its whole configuration; the result of a unit holds the diges
 import dataclasses
 import shlex
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +56,15 @@ class ParentSource:
     def to_json(self) -> dict[str, Any]:
         """What decides the parents, without the names of given files."""
         if self.training is not None:
-            facts = self.training.to_json()
-            return {"training": {**facts, "device": "auto"}}
+            return {"training": {**_facts(self.training), "device": "auto"}}
         files = [*self.models, *([self.given_splits] if self.given_splits else [])]
         return {"given": [digest(file) for file in files], "data": Path(self.data).name}
+
+
+@cache
+def _facts(training: TrainConfig) -> dict[str, Any]:
+    """A training in plain JSON types, made once for the many units of its parents; do not change it."""
+    return training.to_json()
 
 
 class Unit:

@@ -21,6 +21,8 @@ def known_name(table: Mapping[str, Any], name: object, what: str) -> str:
     Raises:
         ValueError: as `find`.
     """
+    if isinstance(name, str) and name in table:
+        return name
     written = {_plain(key): key for key in table}
     if isinstance(name, str) and _plain(name) in written:
         return written[_plain(name)]

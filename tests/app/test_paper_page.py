@@ -103,6 +103,7 @@ def test_only_what_disagrees_and_only_some_families():
     assert against and against <= set(shown(page)) < set(shown(open_page(table="vgg11-noniid")))
     rows = shown(open_page(table="vgg11-noniid", families="Matching"))
     assert rows and all(row.startswith(("OTFusion", "Git-Re-Basin")) for row in rows)
+    assert "has the other sign here" in words(open_page(table="bloodmnist", disagreeing="1"))
     assert "ZipIt" in shown(open_page(table="vgg11-noniid", families="Matching", more="1"))
 
 

@@ -25,6 +25,8 @@ READING = (
     "≠: a difference between two methods has the other sign here, beyond its 95 % interval. ± are two standard errors from the "
     "paper's deviations; a bold difference lies within them. Click a number for its recipe."
 )
+AGREEING = "No difference between methods has the other sign here."
+EMPTY = "No row of this table is left. Choose other families, or all rows."
 NO_NUMBERS = "The paper prints no numbers here: ours stand beside nothing. Click a number for its recipe."
 
 
@@ -48,7 +50,7 @@ def one(stamp: Stamp, palette: Palette) -> None:
         choosing("paper-cells", cells(seen, rows, palette, scales, marked), parameters.to_cell)
         st.caption(escaped(reading(shown, columns)))
     else:
-        widgets.why("No row of this table is left. Choose other families, or all rows.")
+        widgets.why(AGREEING if chosen.disagreeing and not any(marked.values()) else EMPTY)
     taking.files(stamp, [name], place.scale, name)
     pictures.pictures(shown, columns, rows, place.scale, palette)
     if place.cell:
