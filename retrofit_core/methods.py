@@ -38,12 +38,13 @@ KEYWORDS = {
     "memory": "",
     "device": "auto (CUDA if present), cpu, or cuda:1",
     "monitor": "a Monitor: gets events, and may cancel between steps",
+    "contributors": "who else has samples of this fusion: Processes() or Parties(...)",
     "journal": "keeps finished levels, so that an interrupted fusion goes on",
 }
 #: Those that come after the options.
-LAST = ("samples", "seed", "memory", "device", "monitor", "journal")
+LAST = ("samples", "seed", "memory", "device", "monitor", "contributors", "journal")
 #: Keywords of every method that are no settings.
-RUNTIME = ("device", "monitor", "journal")
+RUNTIME = ("device", "monitor", "contributors", "journal")
 #: Keywords of every method that its task holds.
 OF_TASK = ("target", "base", "class_shares", "sample_counts", "samples", "logits", "seed")
 
@@ -74,6 +75,7 @@ class Method(Line[type[Algorithm]]):
             parents=grouping.parents,
             equal_widths=grouping.equal_widths,
             any_architecture=not fit.needs_affine,
+            contributors=takes.contributors and fit.needs_inputs,
         )
 
     @property
@@ -127,6 +129,7 @@ class Method(Line[type[Algorithm]]):
             "base": (None, takes.base),
             "class_shares": (None, takes.class_shares),
             "sample_counts": (None, takes.sample_counts),
+            "contributors": (None, takes.contributors),
             "preset": ("default", bool(self.parts)),
             "memory": (settings_of(Runtime)["memory"].default, takes.memory),
             **{part: (self.fixed.get(part), True) for part in self.parts},

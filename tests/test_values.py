@@ -143,7 +143,7 @@ def test_a_class_has_the_options_that_its_name_has(part):
     (option, wrong), method = next((key, -value) for key, value in options.items()), METHODS["KF-Linear"]
     for chosen in ({part: name, **options}, {part: cls, **options}, {part: cls(**options)}):
         algorithm, task = method.prepare(pair(), (X, Y), **chosen, **data)
-        config = algorithm.config(task)
+        config = algorithm.config(task, len(X))
         assert (config[part], config[option]) == (name, options[option]), chosen
     for chosen in (name, cls):
         with pytest.raises(ValueError, match=f"{option} is {wrong}. Use"):

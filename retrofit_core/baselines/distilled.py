@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from ..data.augment import crop, usual_padding
 from ..fusion.algorithm import FusionPlan, Retrofit
 from ..fusion.eligibility import check_outputs
 from ..fusion.results import FusionResult
-from ..fusion.task import Cost, Task
+from ..fusion.task import Cost, Takes, Task
 from ..networks.outputs import check_class_scores
 from ..system.settings import COUNT, Range, setting
 from ..training.descent import Descent
@@ -49,6 +50,8 @@ class Distilled(Retrofit):
     is best on held-out samples is restored, the fusion itself included. Images are moved by a few pixels in each copy of
     the fusion samples. What level reports say is of the fusion, before this training.
     """
+
+    takes: ClassVar[Takes] = replace(Retrofit.takes, contributors=False)
 
     distil_epochs: int = setting(
         3, "passes over the fusion samples and their copies", COUNT, title="Epochs of distillation"

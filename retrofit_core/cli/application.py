@@ -7,6 +7,7 @@ works, and `{names}` in a help text are filled in from `words` when the help is 
 import inspect
 import json
 import os
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +22,7 @@ from typer.core import TyperCommand
 from ..system.files import write
 from ..system.monitor import Cancelled
 from ..system.notices import Notice
+from ..system.ranks import rank
 from .fields import parameters_of, value_of
 from .terminal import err, say
 
@@ -98,6 +100,9 @@ def command(name: str, *options: inspect.Parameter) -> Callable[[T], T]:
                     beside = {"context": context} if "context" in hints else {}
                     function(asked=value_of(context, value), **beside)
             except ValueError as error:
+                time.sleep(
+                    10 * bool(rank())
+                )  # where process 0 fails too, torchrun ends this one: one sentence is printed
                 say("Error:", error, to=err)
                 raise typer.Exit(2) from None
             except (KeyboardInterrupt, Cancelled) as stopped:

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from ..catalogue import CATALOGUE
 from ..runs.config import OptionFlags, RunConfig
+from ..system.ranks import rank
 from ..system.registry import known_name
 from ..system.settings import same_as, setting
 from .application import command
@@ -128,8 +129,10 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     from ..runs.images import read_images
 
     config = read_config(asked.resume) if asked.resume is not None else with_options(config_of(context), {})
-    with advised(_going_on(folder, asked.out)), progress(asked.json) as monitor:
+    with advised(_going_on(folder, asked.out)), progress(asked.json or rank() > 0) as monitor:
         result, metrics = execute(config, folder, monitor)
+    if rank() > 0:  # process 0 writes and prints
+        return None
     if asked.out is not None:
         save_model(result.model, asked.out, **checkpoint_metadata(config, read_images(config, "train")))
     networks = metrics.get("networks", {})

@@ -120,7 +120,7 @@ class Retrofit(Algorithm):
     """Level by level: group the parents' neurons, take each group's mean, and fit the fused level to it."""
 
     takes: ClassVar[Takes] = Takes(
-        target=True, importance=True, class_shares=True, memory=True, levels=True, other_depths=True
+        target=True, importance=True, class_shares=True, contributors=True, memory=True, levels=True, other_depths=True
     )
     parts: ClassVar[Mapping[str, Mapping[str, type[Any]]]] = {"grouping": GROUPINGS, "fit": FITS}
 
@@ -216,7 +216,7 @@ class Retrofit(Algorithm):
             level.put_back()
         reset_statistics(levels.model, walk.inputs, keep_function=True, batch=walk.batch, add_up=walk.pooled)
         importance, seconds = [parent.report for parent in scored], time.perf_counter() - start
-        return FusionResult(levels.model, walk.reports, self.config(task), seconds, importance)
+        return FusionResult(levels.model, walk.reports, self.config(task, walk.all_samples), seconds, importance)
 
     def _scored(self, plan: FusionPlan, walk: Walk) -> list[Scores]:
         task, others = plan.task, walk.contributors
@@ -228,7 +228,7 @@ class Retrofit(Algorithm):
         """(width,) a parent's scores at a level, as neurons are weighed by them."""
         return s.mean().expand_as(s).clone() if self.scored == "head" else s.clone()
 
-    def config(self, task: Task) -> dict[str, Any]:
+    def config(self, task: Task, samples: int) -> dict[str, Any]:
         """Everything that decided the fused network, beside parents and data; as flat as the settings of a method."""
         parts: dict[str, Any] = {"grouping": self.grouping, "fit": self.fit, "importance": task.importance}
         names = {
@@ -245,7 +245,7 @@ class Retrofit(Algorithm):
             "target": _spec(task.target),
             "class_shares": task.class_shares.tolist() if task.class_shares is not None else None,
             "seed": task.seed,
-            "samples": len(task.inputs),
+            "samples": samples,
             "device": str(task.device),
             "memory": task.runtime.memory,
         }

@@ -12,11 +12,10 @@ from ..baselines import average
 from ..data import Images, check_images
 from ..fusion.results import FusionResult
 from ..inspection import analysis as analysing
-from ..methods import METHODS
 from ..networks import user_code
 from ..system.device import MEMORY, on_device
 from ..system.monitor import Cancelled, Monitor
-from ..system.registry import find
+from ..system.ranks import rank
 from ..system.runtime import Runtime
 from ..training.evaluation import evaluate, evaluate_parents, measured, scores
 from .config import RunConfig
@@ -27,6 +26,7 @@ from .options import check_choices
 from .record import read_run, seal_analysis
 from .recorder import recording
 from .store import noted
+from .team import team
 
 
 @dataclasses.dataclass
@@ -61,21 +61,26 @@ def execute(
         raise ValueError(
             "an analysis is kept in a run's record: name its folder (--record), or leave the analysis out."
         )
+    if not (is_first := rank() == 0):  # process 0 measures and writes
+        config = dataclasses.replace(config, evaluate=False, analyse=False)
     if folder is None or not (Path(folder) / "config.json").exists():
         check_choices(config)  # before there is a record of what cannot be run
-    with recording(Path(folder), config, monitor) if folder is not None else nullcontext() as recorder:
+    with (
+        team(config) as group,
+        recording(Path(folder), config, monitor) if folder is not None and is_first else nullcontext() as recorder,
+    ):
         watcher = recorder.monitor if recorder else (monitor or Monitor())
         check_choices(config)
         user_code.allow(config.arch)
-        train_missing(config, watcher)
+        if group.size == 1:
+            train_missing(config, watcher)
         inputs = read_inputs(config)
         test = test_images(config, required=config.evaluate) if config.evaluate or config.analyse else None
         if test is not None and config.evaluate:
             check_images(test, monitor=watcher)  # what is refused is refused before the fusion
         if recorder:
             recorder.inputs_are_read()
-        method = find(METHODS, config.method, "method")
-        result = method(inputs.models, inputs.fusion, **inputs.keywords(config), monitor=watcher, journal=recorder)
+        result = group.fuse(config, inputs, watcher, recorder, Path(folder) if folder is not None else None)
         metrics = {}
         if test is not None and config.evaluate:
             metrics = measure(inputs.models, result.model, test, watcher, config.device, measurements)

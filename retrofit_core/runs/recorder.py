@@ -69,7 +69,7 @@ class Recorder:
         self.identity = create(folder, config)
         # A file `cancel` that exists already counts: a user may cancel before the worker has started. It is deleted when
         # the run ends.
-        self.finished = _finished_levels(folder)
+        self.finished = finished_levels(folder)
         self._reports = [report for report, _ in self.finished]
         self._weights = {
             f"{index}/{name}": value for index, (_, state) in enumerate(self.finished) for name, value in state.items()
@@ -160,7 +160,7 @@ def _training(config: RunConfig) -> dict[str, Any] | None:
     return training.to_json() if training is not None and set(map(Path, config.models)) <= trained else None
 
 
-def _finished_levels(folder: Path) -> list[tuple[LevelReport, dict[str, Tensor]]]:
+def finished_levels(folder: Path) -> list[tuple[LevelReport, dict[str, Tensor]]]:
     """The levels that an interrupted run finished: as many as both the reports and the weights hold."""
     path = folder / "partial.safetensors"
     if not path.exists():

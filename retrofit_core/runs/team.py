@@ -1,0 +1,117 @@
+"""Processes that fuse one run together, as `torchrun` starts them: each reads its share of the samples.
+
+Every level's sums are added up over all of them (`contributors.Processes`), so each process ends with the network of all samples.
+"""
+
+import dataclasses
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ..fusion.contributors import Processes
+from ..fusion.results import FusionResult, LevelReport
+from ..methods import METHODS
+from ..system import ranks
+from ..system.device import pick
+from ..system.monitor import Monitor
+from ..system.registry import find
+from ..system.runtime import Journal
+from .config import RunConfig
+from .inputs import Inputs
+from .recorder import Recorder, finished_levels
+
+
+@dataclass(frozen=True)
+class Follower:
+    """The journal of a process that takes levels over and keeps none: process 0 does."""
+
+    finished: Sequence[tuple[LevelReport, dict[str, Tensor]]]
+
+    def add(self, index: int, report: LevelReport, weights: dict[str, Tensor]) -> None:
+        """Nothing."""
+
+
+@dataclass(frozen=True)
+class Team:
+    """This process among those of one run; `rank` 0 of 1 where it works alone."""
+
+    rank: int = 0
+    size: int = 1
+    device: str = "auto"
+    contributors: Processes | None = None
+
+    def fuse(
+        self, config: RunConfig, inputs: Inputs, monitor: Monitor, recorder: Recorder | None, folder: Path | None
+    ) -> FusionResult:
+        """Fuse what the config names.
+
+        Args:
+            folder: of the run; process 0 writes it (`recorder`), the others read which levels an interrupted run finished.
+        Raises:
+            ValueError: as the method; fewer samples than processes; or another process ended.
+        """
+        method, keywords = find(METHODS, config.method, "method"), inputs.keywords(config)
+        if self.contributors is None:
+            return method(inputs.models, inputs.fusion, **keywords, monitor=monitor, journal=recorder)
+        share, journal = self._share(inputs), self._journal(recorder, folder)
+        keywords |= share.keywords(config) | {"contributors": self.contributors, "device": self.device}
+        try:
+            return method(inputs.models, share.fusion, **keywords, monitor=monitor, journal=journal)
+        except RuntimeError as error:
+            if "gloo" not in str(error) and not isinstance(error, torch.distributed.DistError):
+                raise
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # so that the sentence is printed
+            raise ValueError("another process of this run ended, so the run ended too. Start it again.") from error
+
+    def _share(self, inputs: Inputs) -> Inputs:
+        """The run's inputs with this process's samples: every `size`-th, so that each process sees all classes."""
+        importance = inputs.importance
+        if isinstance(importance, list):
+            importance = list(map(self._pair, importance))
+        return dataclasses.replace(inputs, fusion=self._pair(inputs.fusion), importance=importance)
+
+    def _pair(self, pair: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        x, labels = pair
+        if len(x) < self.size:
+            raise ValueError(
+                f"{self.size} processes cannot share {len(x)} samples. Start fewer processes, or take more samples."
+            )
+        return x[self.rank :: self.size], labels[self.rank :: self.size]
+
+    def _journal(self, recorder: Recorder | None, folder: Path | None) -> Journal | None:
+        """Process 0's recorder; for the others the levels that it takes over from an interrupted run."""
+        assert self.contributors is not None
+        if not self.contributors.largest(len(recorder.finished) if recorder else 0):
+            return recorder
+        return recorder or (Follower(finished_levels(folder)) if folder else None)
+
+
+@contextmanager
+def team(config: RunConfig) -> Iterator[Team]:
+    """Meet the other processes, where torchrun started several; each CUDA device serves one.
+
+    Raises:
+        ValueError: the run's method works in one process only.
+    """
+    if ranks.size() == 1:
+        yield Team(device=config.device)
+        return
+    if not find(METHODS, config.method, "method").takes.contributors:
+        able = ", ".join(name for name, method in METHODS.items() if method.takes.contributors)
+        raise ValueError(f"{config.method} works in one process. Start it without torchrun, or use one of {able}.")
+    on_cuda = pick(config.device).type == "cuda"
+    device = f"cuda:{os.environ['LOCAL_RANK']}" if on_cuda else "cpu"
+    if on_cuda:
+        torch.cuda.set_device(device)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # by which torchrun ends the others once one has died
+    torch.distributed.init_process_group("nccl" if on_cuda else "gloo")
+    try:
+        yield Team(ranks.rank(), ranks.size(), device, Processes(device))
+    finally:
+        torch.distributed.destroy_process_group()

@@ -1,0 +1,127 @@
+"""`torchrun ... -m retrofit_core fuse`: two processes with half of the samples each end with the network of one."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from retrofit_core import load_model, runs
+from retrofit_core.data import load
+from retrofit_core.runs.config import RunConfig
+from retrofit_core.system.monitor import Cancelled, Monitor
+from retrofit_core.training.parents import TrainConfig, train_parents
+
+#: Process 1 of this user's network ends once it is asked for a level's sums.
+DYING = """
+import os
+import shlex
+from torch import nn
+
+def make(size, classes):
+    if os.environ.get("RANK") == "1" and "DIE" in os.environ:
+        from retrofit_core.fusion.walk import Step
+        Step.moments = lambda *arguments, **keywords: os._exit(9)
+    return nn.Sequential(nn.Flatten(), nn.Linear(size * size, 12), nn.ReLU(), nn.Linear(12, classes))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two networks of a user's own code, trained for an epoch."""
+    folder = tmp_path_factory.mktemp("team")
+    (folder / "dying.py").write_text(DYING)
+    training = TrainConfig("digits", (f"{folder}/dying.py:make",), epochs=1, device="cpu")
+    train_parents(training, folder / "parents", resume=True, test=False)
+    return folder
+
+
+@pytest.fixture
+def config(folder):
+    parents = [str(folder / "parents" / f"parent-{index}.safetensors") for index in (0, 1)]
+    return RunConfig(
+        tuple(parents),
+        "digits",
+        splits=str(folder / "parents" / "splits.json"),
+        arch=f"{folder}/dying.py:make",
+        importance="conductance",
+        samples=101,
+        importance_samples=60,
+        device="cpu",
+    )
+
+
+def torchrun(*words, **environment):
+    """Two processes; standard output and error, and whether they ended well."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "retrofit_core", *words]
+    done = subprocess.run(
+        [*map(str, command)],
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    return done.stdout + done.stderr, done.returncode == 0
+
+
+def words(config, *others):
+    return [*shlex.split(config.command())[1:], *others]
+
+
+@pytest.mark.slow
+def test_two_processes_make_the_network_of_one(config, tmp_path):
+    alone, _ = runs.execute(config, tmp_path / "alone")
+    said, well = torchrun(
+        *words(config), "--evaluate", "--record", tmp_path / "run", "--out", tmp_path / "two.safetensors"
+    )
+    assert well and said.count("Fused 2 parents") == 1, said
+    images = load("digits", "test").inputs()
+    with torch.no_grad():
+        together, expected = load_model(tmp_path / "two.safetensors", config.arch)[0](images), alone.model(images)
+    torch.testing.assert_close(together, expected, rtol=0, atol=1e-4 * expected.abs().max().item())
+    run = runs.read_run(tmp_path / "run")
+    assert run.state == "done" and run.metrics["networks"]["fused"]["samples"] == len(images)
+    assert [level.rows for level in run.levels] == [level.rows for level in alone.levels] == [101, 101]
+
+
+@pytest.mark.long
+def test_they_take_over_the_levels_of_an_interrupted_run(config, tmp_path):
+    def stop(event):
+        if event["kind"] == "level" and event["index"] == 1:
+            raise Cancelled
+
+    with pytest.raises(Cancelled):
+        runs.execute(config, tmp_path / "run", Monitor(stop))
+    kept = runs.read_run(tmp_path / "run").levels
+    said, well = torchrun("fuse", "--resume", tmp_path / "run")
+    assert well, said
+    run = runs.read_run(tmp_path / "run")
+    assert run.state == "done" and len(kept) == 1 and run.levels[0].seconds == kept[0].seconds
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("others", "why"),
+    [
+        (
+            ["--method", "average", "--importance", "uniform"],
+            "Average works in one process. Start it without torchrun, or",
+        ),
+        (["--samples", "1"], "2 processes cannot share 1 samples"),
+    ],
+)
+def test_what_cannot_be_shared_is_refused_with_one_sentence(others, why, config, tmp_path):
+    said, well = torchrun(*words(config), *others, "--record", tmp_path / "run", "--out", tmp_path / "out.safetensors")
+    assert not well and said.count(f"Error: {why}") == 1, said
+    assert not (tmp_path / "out.safetensors").exists()
+
+
+@pytest.mark.long
+def test_a_process_that_dies_ends_the_run(config, tmp_path):
+    out = tmp_path / "out.safetensors"
+    said, well = torchrun(*words(config), "--record", tmp_path / "run", "--out", out, DIE="1")
+    assert not well and said.count("Error: another process of this run ended, so the run ended too.") == 1, said
+    assert json.loads((tmp_path / "run" / "status.json").read_text())["state"] == "failed" and not out.exists()
