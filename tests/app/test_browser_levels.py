@@ -6,7 +6,7 @@ import pytest
 
 from retrofit_app.address import neurons
 
-from .browsing import PATIENCE, at_rest, does_not_scroll_sideways, press_until, shown, words_of_figures
+from .browsing import PATIENCE, act_until, at_rest, does_not_scroll_sideways, press_until, shown, words_of_figures
 
 pytestmark = pytest.mark.browser
 RUN = "/levels?run=kf-gradient"
@@ -132,7 +132,10 @@ def test_a_lasso_fills_the_table_and_stays_in_a_copied_link(open_page):
     assert "pick=" not in page.url
     page.go_back()
     shown(page, FIRST)
-    link = page.get_by_test_id("stCode").filter(has_text="/levels?").first.inner_text().strip()
+    page.get_by_text("Take it with you").click()
+    code = page.get_by_test_id("stCode").filter(has_text="/levels?").first
+    code.wait_for()
+    link = code.inner_text().strip()
     other = open_page(link.removeprefix(page.base))
     shown(other, FIRST)
     assert other.get_by_text("neurons picked").inner_text() == picked
@@ -208,6 +211,18 @@ def test_a_picked_neuron_leads_to_the_images_that_excite_its_group(open_page):
     rows.filter(has_text=f"Fused neuron {cluster}").wait_for()
     words = rows.nth(1).locator("figcaption").inner_text()
     assert words.splitlines()[0] == name  # the picked one comes before other members
+
+
+@pytest.mark.long
+def test_a_click_on_a_heading_makes_the_tables_follow_its_score(open_page):
+    page = open_page(f"{RUN}&level={FIRST}")
+    shown(page, FIRST)
+    heading = page.get_by_role("button", name="Uniform", exact=True)
+    assert heading.get_attribute("aria-pressed") == "false"
+    act_until(page, "**score=uniform**", heading.click)
+    page.locator(".retrofit-neurons .score[aria-pressed=true]").filter(has_text="Uniform").wait_for()
+    page.get_by_role("button", name="Conductance", exact=True).press("Enter")
+    page.wait_for_url(lambda url: "score=" not in url)  # that of the run
 
 
 @pytest.mark.long
@@ -384,9 +399,7 @@ def test_a_lecture_begins_at_its_size_and_has_no_frame(open_page):
     page.set_viewport_size({"width": 1920, "height": 1080})
     shown(page, FIRST)
     page.get_by_role("button", name="Expert").click()
-    help_signs = page.locator(":is(.st-key-levels-score,.st-key-levels-seed) [data-testid=stTooltipHoverTarget]")
-    help_signs.nth(1).wait_for()
-    assert help_signs.count() == 2 and all(sign.is_visible() for sign in help_signs.all())
+    page.locator(".st-key-levels-seed [data-testid=stTooltipHoverTarget]").wait_for()
     page.keyboard.press("Escape")
     ratio = page.evaluate(CONTRAST, ".st-key-go-previous button")  # off at the first level
     assert page.get_by_role("button", name="Previous").first.is_disabled() and ratio >= 4.5

@@ -17,7 +17,7 @@ from retrofit_app.figures.counterparts import counterparts
 from retrofit_app.figures.marks import ALONE, OTHER
 from retrofit_app.models import activity, sources
 from retrofit_app.pages.learn import page as learn
-from retrofit_app.pages.levels.stepper import LEARNED
+from retrofit_app.pages.levels.reading import LEARNED
 from retrofit_app.widgets import pictures, readings
 from retrofit_core.runs.record import checksums
 from retrofit_core.runs.store import worker_of
@@ -178,7 +178,10 @@ def test_what_is_drawn_around_among_many_neurons_fits_into_the_address():
 def test_picks_stay_under_another_score_and_go_with_their_level(record):
     """The same numbers are other neurons at another level."""
     page = open_page(run="analysed", level="features.0", pick="A3.B1", mark="A3")
-    page.selectbox(key="levels-score").set_value("uniform").run()
+    assert [picture["score"] for picture in drawn(page)["pictures"]] == ["uniform", "conductance", "deeplift"]
+    page.query_params["score"] = "uniform"  # as a click on the heading does in a browser
+    page.run()
+    assert [picture["bold"] for picture in drawn(page)["pictures"]] == [True, False, False]
     assert page.query_params["pick"] == "A3.B1" and "2 neurons picked" in words(page)
     page.button(key="go-next").click().run()
     assert page.selectbox(key="levels-level").value == "features.2"
@@ -392,7 +395,7 @@ def test_the_loss_curves_axis_can_be_linear(runs_folder):
 
 def test_a_run_can_be_copied_with_its_parents_training(runs_folder):
     page = open_page(run="kf-linear")
-    page.session_state["copy the shown run"] = True
+    page.session_state["levels-take"] = True
     page.run()
     texts = [code.value for code in page.code]
     assert any(text.startswith("retrofit train ") and "retrofit fuse " in text for text in texts)

@@ -20,12 +20,16 @@ def show(config: Any, training: Any, what: str = "this new run") -> None:
     if not box.open:
         return
     with box:
-        st.caption("Each of them gives the numbers of this run. Start them in the runs folder.")
-        command, python, cell = st.tabs(["Command", "Python", "Notebook cell"])
-        in_shell, in_python, in_cell = _texts(config, training)
-        command.code(in_shell, language="bash", wrap_lines=True)
-        python.code(in_python, language="python", wrap_lines=True)
-        cell.code(in_cell, language="python", wrap_lines=True)
+        tabs(*_texts(config, training))
+
+
+def tabs(in_shell: str, in_python: str, in_cell: str) -> None:
+    """The three texts beside each other."""
+    st.caption("Each of them gives the numbers of this run. Start them in the runs folder.")
+    command, python, cell = st.tabs(["Command", "Python", "Notebook cell"])
+    command.code(in_shell, language="bash", wrap_lines=True)
+    python.code(in_python, language="python", wrap_lines=True)
+    cell.code(in_cell, language="python", wrap_lines=True)
 
 
 def of_run(entry: runs.Entry) -> None:

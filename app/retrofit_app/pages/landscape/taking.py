@@ -61,7 +61,7 @@ def where(entry: runs.Entry) -> str:
     """What has to be done first for a shipped run, whose record lies with the program."""
     if not entry.shipped:
         return ""
-    return " First make the record: its command is on the pages Fuse and Levels (Copy the shown run)."
+    return " First make the record: its command is on Fuse, under Copy the shown run."
 
 
 def command_of(entry: runs.Entry, settings: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ def panel(view: View) -> None:
     """One group of the run: its fused neuron and its members, each with the images that excite it most."""
     run = readings.grouping(view.entry, view.index)
     group = int(view.look.neuron)
-    controls(run)
+    one_neuron(run)
     more = max(int(run.counts[group]) - MOST, 0)
     st.markdown(members_words(run, group) + (f" The {MOST} most important ones are shown." if more else ""))
     if not may_open(view):
@@ -66,27 +66,21 @@ def without_folders(view: View, error: Exception) -> str:
     return str(error).replace(sources.located(data), PurePath(data).name).replace(str(view.entry.base), "")
 
 
-def controls(run: Neurons) -> None:
-    """Which group, and whose images."""
+def one_neuron(run: Neurons) -> None:
+    """Which group, and so which fused neuron, is looked at."""
     ranked = np.argsort(-run.counts, kind="stable").tolist()
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.selectbox(
-            "A group of the run",
-            [str(neuron) for neuron in ranked],
-            **LEVELS.control("neuron"),
-            width=260,
-            format_func=lambda neuron: (
-                f"{neuron} · {run.counts[int(neuron)]} member{'' if run.counts[int(neuron)] == 1 else 's'}"
-            ),
-            help="Each group of the run becomes one neuron of the fused network. The largest groups come first. To choose "
-            "another group, you can also pick neurons of it in the pictures.",
-        )
-        st.toggle(
-            "The fused neuron's images for all",
-            **LEVELS.control("same_images"),
-            help="On: every row shows the fused neuron's images, with the activity of each member on them. Off: every neuron has "
-            "its own images.",
-        )
+    st.selectbox(
+        "A group of the run",
+        [str(neuron) for neuron in ranked],
+        **LEVELS.control("neuron"),
+        width=260,
+        format_func=lambda neuron: (
+            f"{neuron}{run.class_of(int(neuron))} · {run.counts[int(neuron)]} member"
+            f"{'' if run.counts[int(neuron)] == 1 else 's'}"
+        ),
+        help="Each group of the run becomes one neuron of the fused network. The largest groups come first. To choose "
+        "another group, you can also pick neurons of it in the pictures.",
+    )
 
 
 def drawn(view: View, run: Neurons, group: int, seen: Activity) -> list[Excited]:

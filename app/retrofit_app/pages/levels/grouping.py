@@ -54,7 +54,7 @@ def controls(view: View, groupings: Sequence[Grouped]) -> None:
     """One toolbar: which groupings are compared, how neurons are picked, what experts ask for; and the pictures' menu."""
     # With their labels, for what a control does is told beside its label.
     with st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall", key="toolbar"):
-        if view.pairs:
+        if view.pairs and (view.look.pair or view.look.panel == "scores"):
             st.selectbox(
                 "Show",
                 ["", *view.pairs],
@@ -81,15 +81,7 @@ def controls(view: View, groupings: Sequence[Grouped]) -> None:
 
 
 def expert(view: View) -> None:
-    """Whose grouping tables follow, another start, the whole frame, and the closer looks at one cluster and at all neurons."""
-    if len(view.scores) > 1:
-        st.selectbox(
-            "Score of the tables",
-            view.scores,
-            **LEVELS.control("score"),
-            format_func=title,
-            help="The tables below follow the grouping of this score, whose name is bold. The pictures show all scores.",
-        )
+    """Another start, the whole frame, whose images excite, and the closer looks at one cluster and at all neurons."""
     seeds = len(view.analysis.labels[view.look.score]) if view.analysis is not None else 1
     if seeds > 1:
         st.selectbox(
@@ -104,6 +96,12 @@ def expert(view: View) -> None:
         **LEVELS.control("outliers"),
         help="Widens the frame until every neuron is inside. Otherwise neurons outside it stand open on its border.",
     )
+    st.toggle(
+        "The fused neuron's images for all",
+        **LEVELS.control("same_images"),
+        help="Under *What excites them?* On: every row shows the fused neuron's images, with the activity of each member on "
+        "them. Off: every neuron has its own images.",
+    )
     panels.expert()
 
 
@@ -117,16 +115,19 @@ def squares(view: View) -> list[Grouped]:
     for position, (score, seed) in enumerate(pairs):
         grouped = view.grouping(score, seed)
         of_run = score == view.entry.config["importance"] and seed == 0
+        mean = ""
         note = f", {f'other seed {seed}' if seed else 'the run’s seed'}" if twice else ""
         if view.look.pair and position:
             index = readings.index(view.entry, view.index, view.chosen(*pairs[0]), view.chosen(score, seed))
-            note += f" · ARI {figures.number(index, 2)} to the left one{panels.mean_words(view)}"
+            note += f" · ARI {figures.number(index, 2)} to the left one{panels.mean_words(view, *(score for score, _ in pairs))}"
         elif of_run:
             note += " · as in this run"
         elif view.analysis is not None and not view.look.pair:
             index = readings.index(view.entry, view.index, (None, 0), view.chosen(score, seed))
             note += f" · ARI {figures.number(index, 2)} to the run’s"
+            mean = panels.mean_words(view, view.entry.config["importance"], score)
         words = f"Largest group: {int(grouped.counts.max())} neurons; {int((grouped.counts == 1).sum())} are alone."
+        words += f" The ARI is of the groupings drawn here{mean}." if mean else ""
         if off:
             words += f" {off} outside the frame {'stands' if off == 1 else 'stand'} open on its border."
         words += "" if of_run or run.densest is None else f" Of the run’s largest group, {figures.flow(run, grouped)}."
@@ -138,6 +139,7 @@ def squares(view: View) -> list[Grouped]:
                 name=title(score),
                 note=note,
                 bold=bool(view.look.pair) or score == view.look.score,
+                selects=not (view.look.pair or view.lecture) and len(view.scores) > 1,
                 words="" if view.lecture else words,
             )
         )
@@ -157,6 +159,7 @@ def draw(view: View, groupings: Sequence[Grouped]) -> None:
         height=round(WITH_KEY * view.lecture) if view.lecture else height,
         scale=LECTURE * view.lecture if view.lecture else 1.0,
         on_pick=partial(pick, view),
+        on_score=lambda score: LEVELS.change(score=score),
     )
 
 

@@ -193,18 +193,21 @@ def level(
 
 
 def everything(entry: runs.Entry, overview: Overview) -> None:
-    """Link, report, and the run as a command."""
-    st.markdown("**Take it with you**")
-    st.markdown("A link to exactly this view:")
-    st.code(session.link(), language=None, wrap_lines=True)
-    st.download_button(
-        "Report of all levels (CSV)",
-        lambda: widgets.csv(readings.report(overview), entry),
-        f"{entry.name}-levels.csv",
-        "text/csv",
-        on_click="ignore",
-        icon=":material/download:",
-        help="Widths, errors (and their shares of the importance-weighted energy), ridge, form of the fit, accuracy and "
-        "seconds of every level.",
-    )
-    copies.of_run(entry)
+    """Link, report, and the run as a command, made when the box is opened."""
+    box = st.expander("Take it with you", icon=":material/download:", key="levels-take", on_change="rerun")
+    if not box.open:
+        return
+    with box:
+        st.markdown("A link to exactly this view:")
+        st.code(session.link(), language=None, wrap_lines=True)
+        st.download_button(
+            "Report of all levels (CSV)",
+            lambda: widgets.csv(readings.report(overview), entry),
+            f"{entry.name}-levels.csv",
+            "text/csv",
+            on_click="ignore",
+            icon=":material/download:",
+            help="Widths, errors (and their shares of the importance-weighted energy), ridge, form of the fit, accuracy and "
+            "seconds of every level.",
+        )
+        copies.tabs(*copies.texts(entry))

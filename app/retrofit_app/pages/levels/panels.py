@@ -24,7 +24,7 @@ def panel(view: View) -> None:
         required=True,
         format_func=PANELS.__getitem__,
         help="Shows which images excite a group's neurons most, how alike the groupings are, or how large the groups are. More "
-        "stands under Expert, above.",
+        "stands under Expert, above. The score whose name is bold above the pictures decides; click another name to change it.",
     )
     if view.look.panel == "scores":
         agreement(view)
@@ -96,12 +96,15 @@ def compared(view: View) -> list[tuple[str, int]]:
     return [(first, 0), (first, seed or 1)] if first == second else [(first, seed), (second, seed)]
 
 
-def mean_words(view: View) -> str:
-    """Behind the index of the two groupings that are shown: the matrix has the mean over all seeds; empty for one seed."""
-    scores = set(_scores_of(view, view.look.pair) or ())
+def mean_words(view: View, *scores: str) -> str:
+    """Behind the index of two groupings that are shown: the matrix has the mean over all seeds; empty for one seed.
+
+    Args:
+        scores: theirs.
+    """
     if view.analysis is None:
         return ""
-    row = next((row for row in view.analysis.agreement if {row["first"], row["second"]} == scores), None)
+    row = next((row for row in view.analysis.agreement if {row["first"], row["second"]} == set(scores)), None)
     if row is None or all(len(view.analysis.labels[score]) < 2 for score in scores):
         return ""
     return f"; {figures.number(row['mean'], 2)} on average over seeds"
@@ -131,6 +134,10 @@ def agreement(view: View) -> None:
             selection_mode="points",
         )
     right.markdown(escaped(figures.agreement_words(view.analysis.agreement)))
+    right.caption(
+        "Each number is a mean over pairs of seeds. The pictures above show one seed of each score; the index in a title is "
+        "of just the groupings that are drawn."
+    )
     view.missing()
 
 

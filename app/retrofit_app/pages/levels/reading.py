@@ -3,11 +3,14 @@
 import streamlit as st
 
 from retrofit_app.figures import percent
+from retrofit_app.shell import navigation
 from retrofit_app.widgets import readings
 from retrofit_app.widgets.readings import Overview
 
 from .view import View
 
+#: Where the page Learn explains each step.
+LEARNED = {"activations": "step=3", "importance": "step=5", "grouping": "step=4", "targets": "step=6", "fit": "step=7"}
 NETWORK = (
     "**The drawn network.** The networks on the left, with a slice for each level, flow into the fused one, with a block for "
     "each level. A block's height shows the width of the level (its square root), and its shade and number show the error in "
@@ -61,3 +64,4 @@ def how_to_read(view: View, overview: Overview, step: str) -> None:
     with st.popover("How to read this", icon=":material/help:", type="tertiary", key="how-to-read"):
         st.markdown(f"{NETWORK} {readings.accuracy_words(view.entry, overview)}".rstrip())
         st.markdown(STEPS[step].format(rows=view.report.rows, hidden=percent(hidden)))
+        navigation.link("learn", f"Learn: {step} on small networks", "Your browser fuses them live.", at=LEARNED[step])

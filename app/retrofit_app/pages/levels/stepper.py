@@ -7,14 +7,12 @@ import streamlit as st
 from retrofit_app import runs
 from retrofit_app.address import session
 from retrofit_app.figures import escaped, percent
-from retrofit_app.shell import lectures, navigation
+from retrofit_app.shell import lectures
 from retrofit_app.widgets.readings import Overview
 
 from .parameters import LEVELS, STEPS, to_level
 
 KEYS = {"first": "Home", "previous": "K", "next": "J", "last": "End"}
-#: Where the page Learn explains each step.
-LEARNED = {"activations": "step=3", "importance": "step=5", "grouping": "step=4", "targets": "step=6", "fit": "step=7"}
 #: For the presenter of a lecture, at each step.
 NOTES = {
     "activations": "Ask: are two networks that learned different things alike inside? Point at marks of different shapes that "
@@ -96,11 +94,6 @@ def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
         )
         if lecture:
             lectures.ends(turn, NOTES[LEVELS.current("step")])
-        else:
-            step = LEVELS.current("step")
-            navigation.link(
-                "learn", "What is this?", f"The page Learn explains {step} on small networks.", at=LEARNED[step]
-            )
         with st.container(key="keys"):  # not to be seen: what only keys do
             button("first")
             button("last")

@@ -16,7 +16,6 @@ from retrofit_app.widgets import readings
 
 from . import exciting
 from .grouping import grouping
-from .parameters import LEVELS
 from .view import HEIGHT, View
 
 
@@ -76,7 +75,7 @@ def targets(view: View) -> None:
         return
     run, neuron = readings.grouping(view.entry, view.index), int(view.look.neuron)
     if not view.lecture:
-        one_neuron(run)
+        exciting.one_neuron(run)
         st.markdown(figures.members_words(run, neuron))
     if not exciting.may_open(view):
         return
@@ -108,22 +107,6 @@ def targets(view: View) -> None:
     )
 
 
-def one_neuron(run: figures.Neurons) -> None:
-    """Which group, and so which fused neuron, is looked at."""
-    ranked = np.argsort(-run.counts, kind="stable").tolist()
-    st.selectbox(
-        "One fused neuron in detail",
-        [str(neuron) for neuron in ranked],
-        **LEVELS.control("neuron"),
-        width=260,
-        format_func=lambda neuron: (
-            f"{neuron}{run.class_of(int(neuron))} · {run.counts[int(neuron)]} member"
-            f"{'' if run.counts[int(neuron)] == 1 else 's'}"
-        ),
-        help="Each group of the run becomes one neuron of the fused network. The largest groups come first.",
-    )
-
-
 def detail(view: View) -> None:
     """One fused neuron: its members, and its output against its target."""
     grouped, neuron = readings.grouping(view.entry, view.index), int(view.look.neuron)
@@ -132,7 +115,7 @@ def detail(view: View) -> None:
     if view.lecture:
         view.chart("fit", f"{heading} Fused neuron {neuron}", lambda: rows_table, neuron=neuron)
         return
-    one_neuron(grouped)
+    exciting.one_neuron(grouped)
     rows = np.flatnonzero(grouped.labels == neuron)
     named = ", ".join(grouped.names[row] for row in rows[: readings.MEMBERS]) + (
         "…" if len(rows) > readings.MEMBERS else ""

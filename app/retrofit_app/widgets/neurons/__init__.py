@@ -43,6 +43,8 @@ class Grouped:
     """How the heading goes on"""
     bold: bool
     """Whether tables follow this one"""
+    selects: bool
+    """Whether a click on its heading makes the tables follow it"""
     words: str
     """Below the picture"""
 
@@ -72,6 +74,7 @@ def pictures(
     height: int,
     scale: float,
     on_pick: Callable[[list[int]], None],
+    on_score: Callable[[str], None],
 ) -> None:
     """The pictures beside each other, or below each other where they do not fit.
 
@@ -80,6 +83,7 @@ def pictures(
         height: of a picture, in pixels of a page.
         scale: how much larger lettering, marks and lines are than on a page.
         on_pick: what to do with the neurons that are picked now.
+        on_score: what to do with the score whose heading was clicked.
     """
     plane, turn = readings.grouping(entry, level), f"{key}-turn"
 
@@ -89,10 +93,16 @@ def pictures(
         if gesture["level"] == level:
             on_pick([row for row in map(int, gesture["rows"]) if 0 <= row < len(plane.labels)])
 
+    def titled() -> None:
+        score = session.recall(key)["score"]
+        if score in [each.score for each in shown if each.selects]:
+            on_score(score)
+
     version = readings.version(entry)
     parts = [
         _object(
             key=each.key, name=each.name, note=each.note, bold=each.bold, words=each.words,
+            score=each.score if each.selects else "",
             marks=_marks(*version, level, each.score, each.seed, looks.whole, _entry=entry),
         )
         for each in shown
@@ -112,7 +122,7 @@ def pictures(
         plane=_plane(*version, level, looks.whole, _entry=entry),
         pictures=b"[" + b",".join(parts) + b"]",
     )
-    _component()(key=key, data=data, on_gesture_change=told)
+    _component()(key=key, data=data, on_gesture_change=told, on_score_change=titled)
 
 
 def prepare(entry: runs.Entry, level: int) -> None:

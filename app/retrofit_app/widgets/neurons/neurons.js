@@ -18,7 +18,7 @@ const figures = new WeakMap() // the component's element -> what is drawn in it
 export default function ({ parentElement, data, setTriggerValue }) {
     let figure = figures.get(parentElement)
     if (!figure) figures.set(parentElement, (figure = new Figure(parentElement)))
-    figure.show(JSON.parse(new TextDecoder().decode(data)), told => setTriggerValue('gesture', told))
+    figure.show(JSON.parse(new TextDecoder().decode(data)), (name, told) => setTriggerValue(name, told))
     return () => {
         figure.remove()
         figures.delete(parentElement)
@@ -343,7 +343,7 @@ class Figure {
         this.pictures.forEach((picture, index) => {
             const { whole, heading, frame, words } = this.panes[index]
             whole.dataset.picture = picture.key
-            heading.replaceChildren(element(picture.bold ? 'b' : 'span', '', picture.name), picture.note)
+            heading.replaceChildren(this.title(picture), picture.note)
             heading.hidden = !picture.name
             words.textContent = picture.words
             words.hidden = !picture.words
@@ -351,6 +351,16 @@ class Figure {
             frame.classList.toggle('draws', this.data.mode !== 'click')
             frame.setAttribute('aria-label', picture.alt)
         })
+    }
+
+    /** A heading's first words; a button where a click on them makes the tables follow this picture. */
+    title(picture) {
+        if (!picture.score) return element(picture.bold ? 'b' : 'span', '', picture.name)
+        const button = element('button', 'score', picture.name)
+        button.setAttribute('aria-pressed', picture.bold)
+        button.title = picture.bold ? 'The tables below follow this score.' : 'Let the tables below follow this score.'
+        button.onclick = () => this.tell('score', picture.score)
+        return button
     }
 
     pane(index) {
@@ -543,7 +553,7 @@ class Figure {
         this.paint()
         clearTimeout(this.timer)
         const told = { rows: this.own, level: this.data.level, turn: ++this.turn }
-        this.timer = setTimeout(() => this.tell(told), WAIT)
+        this.timer = setTimeout(() => this.tell('gesture', told), WAIT)
     }
 
     // --- keys
