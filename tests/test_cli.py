@@ -259,6 +259,7 @@ def begun(*words, cwd):
     )
 
 
+@pytest.mark.long
 def test_control_c_leaves_no_half_written_file_and_the_record_resumes(parents):
     method = ("--method", "kf-gradient", "--samples", 150)
     words = fuse_words(parents, *method, "--record", "stopped", "--out", "stopped.safetensors")

@@ -56,7 +56,7 @@ def accuracies(record):
     return fused | {name: parents[name] for name in ("parent 0", "parent 1", "best epochs")}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_table_goes_on_elsewhere_and_gives_the_same(kit, stage, tmp_path, monkeypatch, capsys):
     whole = stage(3, "whole", work="whole-work")
     assert len(whole["units"]) == 25 and not any("reason" in result for result in whole["units"].values())
@@ -85,7 +85,7 @@ def test_a_table_goes_on_elsewhere_and_gives_the_same(kit, stage, tmp_path, monk
         stage(3, "third", "--epochs", "3")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_method_is_timed_once_and_again_if_it_failed(kit, stage, capsys, monkeypatch):
     real = kit.gpu.measured
 

@@ -204,7 +204,7 @@ def regnet(seed):
     return initialised(torchvision.models.regnet_y_400mf(num_classes=3), seed)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("make", [resnext, regnet])
 def test_networks_of_torchvision_are_found_again(make):
     torch.manual_seed(0)

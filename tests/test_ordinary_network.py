@@ -63,7 +63,7 @@ def test_every_method_gives_a_network_of_the_parents_own_class(name, parents, da
     assert torch.equal(again.eval()(data[0]), fused.eval()(data[0]))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_page_runs_without_the_package(tmp_path):
     """Loads, exports and trains on, in a process in which the package cannot be imported."""
     net, fusing, after = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

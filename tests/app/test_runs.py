@@ -458,7 +458,7 @@ def test_a_worker_killed_in_training_is_reported_and_resumed_from_its_record(run
     assert runs.resume(folder) == folder  # it is going on already
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_training_that_was_killed_goes_on_to_the_numbers_of_a_straight_one(
     runs_folder, wanted, training, tmp_path, monkeypatch
 ):

@@ -155,6 +155,7 @@ def test_every_column_is_tried():
     assert REASONS.keys() == set(unticked)
 
 
+@pytest.mark.long
 @each_case("title", COLUMNS)
 @each_case("name", METHODS)
 def test_ticks_work_and_the_rest_is_refused(name, title):

@@ -115,6 +115,7 @@ def test_two_runners_share_the_units(straight, tmp_path, attempt):
 # --- other processes --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_two_processes_of_this_machine_of_which_one_is_killed(straight, tmp_path, monkeypatch):
     root, told = tmp_path / "runs", []
     monkeypatch.setattr(parallel, "_remote", remote_but_one_is_killed)
