@@ -95,7 +95,7 @@ def controls(tuning: Work) -> list[Control]:
 
 def has_network(tuning: Work) -> bool:
     """Whether the fine-tuned network is there, though its controls may not be finished."""
-    return (tuning.folder / FINETUNING.last).exists() and (tuning.folder / TUNED).exists()
+    return (tuning.folder / FINETUNING.last).exists()  # the file that is written last
 
 
 def curve(tuning: Work) -> dict[str, Any]:
