@@ -1395,9 +1395,16 @@ MUTATIONS = [
     Mutation(
         "claims: other fusion seeds would move nothing",
         "retrofit_core/runs/answers.py",
-        "if runs > 1:",
-        "if runs > 9:",
+        "if len(runs) > 1]",
+        "if len(runs) > 9]",
         "tests/experiments/test_claims.py::test_the_best_of_several_seeds_is_no_longer_sure",
+    ),
+    Mutation(
+        "fine-tunings: controls decide what a fine-tuning is called",
+        "retrofit_core/runs/store.py",
+        "for name, value in self.to_json().items() if name not in self.beside}",
+        "for name, value in self.to_json().items()}",
+        "tests/test_finetunings_of_runs.py::test_controls_get_the_same_training_and_change_nothing_of_the_fused_network",
     ),
     Mutation(
         "claims: seeds of several parents count as parents",
@@ -1484,11 +1491,11 @@ MUTATIONS = [
         "tests/app/test_split_strip.py::test_the_finding_in_words",
     ),
     Mutation(
-        "app: an interval over seeds that is too narrow",
+        "app: seeds in another order are other pairs",
         "app/retrofit_app/pages/compare/paired.py",
-        "/ len(gaps) ** 0.5",
-        "/ len(gaps)",
-        "tests/app/test_compared.py::test_means_over_seeds_have_the_interval_of_their_gaps",
+        'sorted(row.networks, key=lambda network: network.settings.get(SEED, ""))',
+        "row.networks",
+        "tests/app/test_compared.py::test_means_over_seeds_have_the_interval_of_reports",
     ),
     Mutation(
         "app: every parent answers as the first",
@@ -1500,7 +1507,7 @@ MUTATIONS = [
     Mutation(
         "app: finished work on a run is done again",
         "app/retrofit_app/runs/followups.py",
-        'if wanted.state != "done":',
+        "if not config.is_done(wanted):",
         'if wanted.state != "running":',
         "tests/app/test_tuning_panel.py::test_what_is_done_is_not_done_again",
     ),

@@ -92,13 +92,15 @@ def findings(groups: Sequence[Group]) -> list[str]:
         elif len(equal) > 1:
             words = f"{listing(equal)} are tied with {percent(best.accuracy or 0.0)}"
         else:
-            second = gap(group, best, measured[1])
-            ahead = "clearly ahead" if second.clear else "but not clearly ahead"
+            seconds = [row for row in measured if row.accuracy == measured[1].accuracy]
+            gaps = [gap(group, best, row) for row in seconds]
+            ahead = "clearly ahead" if all(each.clear for each in gaps) else "but not clearly ahead"
+            tie = ", which are tied" if len(seconds) > 1 else ""
             beside = " (all networks side by side)" if _keeps_parents(best) else ""
             words = (
-                f"{best.name}{beside} is the best with {percent(best.accuracy or 0.0)}, {ahead} of {measured[1].name}"
+                f"{best.name}{beside} is the best with {percent(best.accuracy or 0.0)}, {ahead} of "
+                f"{listing([row.name for row in seconds])}{tie} ({gaps[0].words} points)"
             )
-            words += f" ({second.words} points)"
         if parent is not None:
             more = gap(group, best, parent)
             than = f"the best parent, {parent.name}"
