@@ -101,7 +101,7 @@ def methods_of(config: Any) -> str:
 
     told = {name: value for name, value in (config.options or {}).items() if name not in SHARED_OPTIONS}
     own, words = told.pop("grouping", None), ["average"]
-    every = [
+    every: list[tuple[str, Any, str, dict[str, Any]]] = [
         (method, groups, config.importance, extra)
         for groups in (own, *CONTROLS)
         for method, extra in ((WITHOUT_FIT[config.method], {"refit": False}), (config.method, {}))

@@ -62,6 +62,6 @@ def how_to_read(view: View, overview: Overview, step: str) -> None:
     """The box with what the drawn network and the step's pictures mean."""
     hidden = max(0.0, 100 * (1 - float(view.report.explained[:2].sum())))
     with st.popover("How to read this", icon=":material/help:", type="tertiary", key="how-to-read"):
+        navigation.link("learn", f"Learn: {step} on small networks", "Your browser fuses them live.", at=LEARNED[step])
         st.markdown(f"{NETWORK} {readings.accuracy_words(view.entry, overview)}".rstrip())
         st.markdown(STEPS[step].format(rows=view.report.rows, hidden=percent(hidden)))
-        navigation.link("learn", f"Learn: {step} on small networks", "Your browser fuses them live.", at=LEARNED[step])

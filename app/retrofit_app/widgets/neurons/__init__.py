@@ -95,7 +95,7 @@ def pictures(
 
     def titled() -> None:
         score = session.recall(key)["score"]
-        if score in [each.score for each in shown if each.selects]:
+        if any(each.selects and each.score == score for each in shown):
             on_score(score)
 
     version = readings.version(entry)
