@@ -16,7 +16,7 @@ from retrofit_core.experiments import table
 from retrofit_core.experiments.summary import summarised, verdicts
 from retrofit_core.experiments.units import FROM_SOURCE
 
-from .pages import clean, page_at, words
+from .pages import MAIN, clean, page_at, to_page, words
 
 pytestmark = pytest.mark.slow
 
@@ -152,6 +152,33 @@ def test_files_are_what_the_report_writes():
     assert [button.proto.label for button in page.get("download_button")] == ["CSV", "Markdown", "LaTeX"]
     lines = spreadsheet(paper.report(paper.read()[0], ["widths"], paper.FULLEST)).splitlines()
     assert any(line.startswith('cell,widths,"1x, 1x",') for line in lines)
+
+
+def test_a_lecture_reveals_the_claims_one_after_the_other():
+    def spoken(**address: str) -> AppTest:
+        page = AppTest.from_file(MAIN, default_timeout=120)
+        page.session_state["enlarged"] = 1.0  # as a browser tells it
+        for word, value in {"lecture": "1", **address}.items():
+            page.query_params[word] = value
+        return to_page(page, "paper").run()
+
+    def drawn(page: AppTest, what: str) -> str:
+        return next(element.value for element in page.get("html") if f"class='{what}'" in element.value)
+
+    page = spoken(view="all")
+    assert (
+        clean(page) and "How many of them hold?" in words(page) and drawn(page, "retrofit-totals").count("?</div>") == 3
+    )
+    page.button(key="go-Right").click().run()
+    assert drawn(page, "retrofit-totals").count("?</div>") == 2
+    claim = recorded("vgg11-noniid", "2-way").claim("KF-Linear", "best parent")
+    page = spoken(table="vgg11-noniid", cell=CELL)
+    assert clean(page) and f"{claim.ours:+.2f}" not in drawn(page, "retrofit-book")
+    page.button(key="go-all").click().run()
+    assert f"{claim.ours:+.2f}" in drawn(page, "retrofit-book") and "the paper's sign" in words(page)
+    page.button(key="go-Right").click().run()
+    assert page.query_params["slide"] == "2" and "4-way" in words(page)
+    assert clean(spoken(table="inference-cost")), "it has no slides, so the page stays as it is"
 
 
 def test_another_table_keeps_the_rows_and_loses_scale_and_cell():

@@ -193,12 +193,17 @@ def family(row: str) -> str:
     return next((family for family, (_, methods) in FAMILIES.items() if method in methods), OTHERS)
 
 
-def contradicted(column: Any) -> dict[str, list[str]]:
-    """Row -> the differences, in words, in which ours has the other sign than the paper's; none at a scale that says nothing."""
+def says(column: Any) -> bool:
+    """Whether a column stands at a scale that says something of accuracy."""
     from retrofit_core.experiments.summary import SAYING
 
+    return column.block.scale in SAYING
+
+
+def contradicted(column: Any) -> dict[str, list[str]]:
+    """Row -> the differences, in words, in which ours has the other sign than the paper's; none at a scale that says nothing."""
     found: dict[str, list[str]] = {}
-    for claim in column.block.claims if column.block.scale in SAYING else ():
+    for claim in column.block.claims if says(column) else ():
         if claim.verdict == "contradicted":
             for line in column.block.lines:
                 if (line.stands_for or line.row) in claim.rows:

@@ -10,6 +10,7 @@ from ..palette import Palette
 
 VERDICTS = ("agreed", "undecided", "contradicted")
 INFORMATIVE = "informative"
+HIDDEN = "<div class='bar hidden'>?</div>"
 
 
 def totals(summary: Any, tables: Mapping[str, Any], titles: Mapping[str, str], palette: Palette) -> str:
@@ -20,31 +21,48 @@ def totals(summary: Any, tables: Mapping[str, Any], titles: Mapping[str, str], p
         tables: by name, the `Summary` of each alone.
         titles: by name, what a table is about.
     """
+    body = "".join(_line(name, titles[name], of_table) for name, of_table in tables.items() if of_table.numbers)
+    heads = ("table", "numbers measured", "informative opponents", "easy opponents")
+    head = "".join(f"<th scope='col'>{words}</th>" for words in heads)
+    return (
+        f"{bars(summary, palette)}"
+        f"<div class='retrofit-book retrofit-cells retrofit-totals' style='{_style(palette)}' role='region' tabindex='0' "
+        f"aria-label='The claims of each table'><table><thead><tr class='second'>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def groups(summary: Any) -> dict[str, tuple[str, list[Any]]]:
+    """The claims against each group of opponents, the easy ones first, and what the group is."""
     decided = summary.decided()
     informative = [claim for claim in decided if claim.group == INFORMATIVE]
     clear = [claim for claim in informative if claim.deviation is not None and not claim.is_noise]
     easy = [claim for claim in decided if claim.group != INFORMATIVE]
-    groups = {
+    return {
+        "Easy opponents": ("those that lose clearly in the paper nearly everywhere", easy),
         "Informative opponents": ("the best parent, the ensemble, LP, another score", informative),
         "of these beyond the paper's own noise": ("the paper's difference is more than two of its deviations", clear),
-        "Easy opponents": ("those that lose clearly in the paper nearly everywhere", easy),
     }
-    bars = "".join(
-        f"<div class='group'><div><b>{name}</b><small>{words}</small></div>{_bar(claims)}</div>"
-        for name, (words, claims) in groups.items()
+
+
+def bars(summary: Any, palette: Palette, shown: int | None = None) -> str:
+    """A bar for each group of opponents.
+
+    Args:
+        shown: only the first ones have their bar; None for all.
+    """
+    drawn = "".join(
+        f"<div class='group'><div><b>{name}</b><small>{words}</small></div>"
+        f"{_bar(claims) if shown is None or index < shown else HIDDEN}</div>"
+        for index, (name, (words, claims)) in enumerate(groups(summary).items())
     )
     key = "".join(f"<span class='{verdict}'>{verdict}</span>" for verdict in VERDICTS)
-    body = "".join(_line(name, titles[name], of_table) for name, of_table in tables.items() if of_table.numbers)
-    colours = {name: getattr(palette, name) for name in ("ink", "muted", "line", "accent", "paper", "grouping", "grey")}
-    style = ";".join(f"--{name}:{colour}" for name, colour in colours.items())
-    heads = ("table", "numbers measured", "informative opponents", "easy opponents")
-    head = "".join(f"<th scope='col'>{words}</th>" for words in heads)
-    return (
-        f"<div class='retrofit-totals' style='{style}'><p class='key'>{key}</p>{bars}</div>"
-        f"<div class='retrofit-book retrofit-cells retrofit-totals' style='{style}' role='region' tabindex='0' "
-        f"aria-label='The claims of each table'><table><thead><tr class='second'>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div>"
-    )
+    return f"<div class='retrofit-totals' style='{_style(palette)}'><p class='key'>{key}</p>{drawn}</div>"
+
+
+def _style(palette: Palette) -> str:
+    names = ("ink", "muted", "line", "accent", "paper", "grouping", "grey")
+    return ";".join(f"--{name}:{getattr(palette, name)}" for name in names)
 
 
 def _line(name: str, title: str, summary: Any) -> str:

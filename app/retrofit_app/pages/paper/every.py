@@ -8,10 +8,11 @@ from retrofit_app.figures import Palette, escaped
 from retrofit_app.figures.paper.totals import totals
 from retrofit_app.runs import paper
 from retrofit_app.runs.paper import FULLEST, Stamp
+from retrofit_app.shell import lectures
 from retrofit_app.widgets import tables
 from retrofit_app.widgets.choosing import choosing
 
-from . import parameters, taking
+from . import lecture, parameters, taking
 from .parameters import PAPER, Place, Rows
 
 READING = (
@@ -27,16 +28,30 @@ def every(stamp: Stamp, palette: Palette) -> None:
     """The report's summary, in which each table can be opened."""
     from retrofit_core.experiments.summary import summarised
 
-    PAPER.declare(Rows, Place, "table", "column", "picture")
-    names = paper.names()
-    parameters.table(names)
-    reports = {name: tables.table(stamp, name).report for name in names}
+    names, reports = paper.names(), known(stamp)
     summary = summarised(list(reports.values()))
     st.markdown("  \n".join(f"**{escaped(sentence)}**" for sentence in finding(summary)))
     of_each = {name: summarised([report]) for name, report in reports.items()}
     choosing("paper-totals", totals(summary, of_each, names, palette), parameters.to_table)
     st.caption(escaped(f"{READING} {scales(summary)}"))
     taking.files(stamp, list(names), FULLEST, "all-tables")
+
+
+def known(stamp: Stamp) -> dict[str, Any]:
+    """The report of each table; the parameters of a single one are kept for when it is opened."""
+    PAPER.declare(Rows, Place, "column", "picture")
+    parameters.table(names := paper.names())
+    return {name: tables.table(stamp, name).report for name in names}
+
+
+def spoken(stamp: Stamp, palette: Palette) -> bool:
+    """Show the summary as a lecture; whether there is anything to show."""
+    from retrofit_core.experiments.summary import summarised
+
+    slides = lecture.of_all(summarised(list(known(stamp).values())), palette)
+    if slides:
+        lectures.show("All tables of the paper", slides)
+    return bool(slides)
 
 
 def finding(summary: Any) -> list[str]:

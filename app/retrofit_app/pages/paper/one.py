@@ -10,12 +10,12 @@ from retrofit_app.figures import Palette, escaped
 from retrofit_app.figures.paper.cells import cell_name, cells
 from retrofit_app.runs import paper
 from retrofit_app.runs.paper import FULLEST, Shown, Stamp
-from retrofit_app.shell import picker
+from retrofit_app.shell import lectures, picker
 from retrofit_app.widgets import tables
 from retrofit_app.widgets.choosing import choosing
 
-from . import parameters, pictures, recipe, taking
-from .parameters import KINDS, PAPER, Rows
+from . import lecture, parameters, pictures, recipe, taking
+from .parameters import KINDS, PAPER, Place, Rows
 
 SMALLER = (
     "Ours are smaller networks or were trained for a shorter time: their numbers lie lower, and what can hold is which method is "
@@ -33,10 +33,7 @@ NO_NUMBERS = "The paper prints no numbers here: ours stand beside nothing. Click
 def one(stamp: Stamp, palette: Palette) -> None:
     """The table that the address names."""
     names = paper.names()
-    name = parameters.table(names)
-    shown = tables.table(stamp, name)
-    every = [cell_name(line.row, column.name) for column in shown.every for line in column.block.lines]
-    place = parameters.place(list(shown.scales), every)
+    name, shown, place = asked(stamp)
     controls(names, shown)
     chosen = parameters.rows()
     columns = shown.at(place.scale)
@@ -55,6 +52,24 @@ def one(stamp: Stamp, palette: Palette) -> None:
     pictures.pictures(shown, columns, rows, place.scale, palette)
     if place.cell:
         recipe.dialog(shown, columns, place.cell, picker.choice().entries)
+
+
+def asked(stamp: Stamp) -> tuple[str, Shown, Place]:
+    """The table's name, the table, and what is looked at in it."""
+    name = parameters.table(paper.names())
+    shown = tables.table(stamp, name)
+    every = [cell_name(line.row, column.name) for column in shown.every for line in column.block.lines]
+    return name, shown, parameters.place(list(shown.scales), every)
+
+
+def spoken(stamp: Stamp, palette: Palette) -> bool:
+    """Show the table's columns as a lecture; whether there is anything to show."""
+    name, shown, place = asked(stamp)
+    slides = lecture.of_table(shown.at(place.scale), palette)
+    if slides:
+        PAPER.declare(Rows, "column", "picture")
+        lectures.show(paper.names()[name], slides)
+    return bool(slides)
 
 
 def controls(names: Mapping[str, str], shown: Shown) -> None:

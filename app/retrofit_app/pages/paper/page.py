@@ -5,6 +5,7 @@ import streamlit as st
 from retrofit_app import widgets
 from retrofit_app.figures import escaped
 from retrofit_app.runs import paper
+from retrofit_app.shell import lectures
 from retrofit_app.widgets import tables
 
 from . import every, one, parameters
@@ -17,8 +18,11 @@ def page() -> None:
     with st.container(key="heading"):
         st.title("Do the paper's numbers hold?", anchor=False)
     stamp = paper.stamp()
-    sources(stamp)
     view = parameters.view()
+    lectures.way_in("the paper's claims, revealed one after the other", "columns of the table")
+    if lectures.read().lecture and (every if view == "all" else one).spoken(stamp, palette):
+        return
+    sources(stamp)
     st.segmented_control(
         "View",
         list(VIEWS),

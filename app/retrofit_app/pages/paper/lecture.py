@@ -1,0 +1,83 @@
+"""The slides of a lecture on the paper: how many of its claims hold, and the differences of a table's columns, one by one."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import streamlit as st
+
+from retrofit_app.figures import Palette, escaped
+from retrofit_app.figures.booktable import MINUS, Column, Line, Table
+from retrofit_app.figures.paper.totals import bars, count, groups
+from retrofit_app.runs import paper
+from retrofit_app.shell.lectures import HIDDEN, Slide
+
+#: What the paper's methods are compared with on a slide: opponents that do not lose everywhere.
+OPPONENTS = ("best parent", "Ensemble", "LP")
+COLUMNS = (Column("difference", is_number=False), Column("paper"), Column("ours"), Column("95 %"), Column("verdict"))
+
+
+def of_all(summary: Any, palette: Palette) -> list[Slide]:
+    """The report's summary: each group of opponents is revealed; no slide where nothing can be compared."""
+    known = groups(summary)
+    if not summary.decided():
+        return []
+    reached = count(summary.decided())
+    return [
+        Slide(
+            "claims",
+            f"{len(summary.decided())} claims of the paper, that one method is ahead of another, can be compared here. How many "
+            "of them hold?",
+            escaped(
+                f"{reached['agreed']} agreed, {reached['undecided']} undecided, {reached['contradicted']} contradicted."
+            ),
+            "Ask for a guess before each bar. The first group are opponents that lose nearly everywhere: agreement is cheap. "
+            "Undecided means that our interval holds 0: more seeds or test images may decide it.",
+            len(known),
+            lambda shown, _: st.html(bars(summary, palette, shown)),
+        )
+    ]
+
+
+def of_table(columns: Sequence[Any], palette: Palette) -> list[Slide]:
+    """A slide for each column in which the paper's methods can be compared with OPPONENTS, at a scale that says something."""
+    from retrofit_core.experiments.claims import OURS
+
+    slides = []
+    for column in filter(paper.says, columns):
+        claims = [claim for claim in column.block.claims if claim.ours is not None and claim.left in OURS]
+        claims = [claim for claim in claims if claim.right in OPPONENTS]
+        if claims:
+            slides.append(_slide(column, claims, palette))
+    return slides
+
+
+def _slide(column: Any, claims: Sequence[Any], palette: Palette) -> Slide:
+    reached = count(claims)
+    return Slide(
+        column.name,
+        f"Points of accuracy in the paper, {escaped(column.name)}. Which sign has each difference here "
+        f"({escaped(paper.differences(column))})?",
+        escaped(
+            f"Of {len(claims)} differences {reached['agreed']} have the paper's sign, {reached['contradicted']} the other one, "
+            f"and {reached['undecided']} are undecided ({paper.differences(column)})."
+        ),
+        "Our networks differ from the paper's, so numbers differ; what can hold is which method is ahead. Where the paper's own "
+        "difference is small, its claim is weak, too.",
+        len(claims),
+        _rows(claims, palette),
+    )
+
+
+def _rows(claims: Sequence[Any], palette: Palette) -> Callable[[int, float], None]:
+    """Draws the differences, so many of them with ours."""
+    from retrofit_core.experiments.report_words import claim_words
+
+    def draw(shown: int, _: float) -> None:
+        lines = []
+        for index, claim in enumerate(claims):
+            name, printed, *ours, _group = claim_words(claim)
+            cells = printed, *(ours if index < shown else [HIDDEN] * len(ours))
+            lines.append(Line((name, *(cell.replace("-", MINUS) for cell in cells))))
+        st.html(Table("The paper's differences and ours", COLUMNS, tuple(lines)).html(palette))
+
+    return draw
