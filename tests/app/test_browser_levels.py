@@ -399,8 +399,10 @@ def test_a_lecture_begins_at_its_size_and_has_no_frame(open_page):
     page.set_viewport_size({"width": 1920, "height": 1080})
     shown(page, FIRST)
     page.get_by_role("button", name="Expert").click()
-    page.locator(".st-key-levels-seed [data-testid=stTooltipHoverTarget]").wait_for()
-    page.keyboard.press("Escape")
+    help_sign = page.locator(".st-key-levels-seed [data-testid=stTooltipHoverTarget]")
+    help_sign.wait_for()
+    page.get_by_role("button", name="Expert").click()
+    help_sign.wait_for(state="detached")
     ratio = page.evaluate(CONTRAST, ".st-key-go-previous button")  # off at the first level
     assert page.get_by_role("button", name="Previous").first.is_disabled() and ratio >= 4.5
     page.mouse.click(1900, 1000)

@@ -300,6 +300,8 @@ def test_what_experts_look_at_stands_under_one_button(record):
     page = open_page(run="analysed", level="features.0")
     assert clean(page) and page.query_params.get("panel") is None
     assert page.segmented_control(key="levels-panel").value == "images"
+    assert "look-cluster" not in [button.key for button in page.button]
+    page.button(key="expert").click().run()
     page.button(key="look-cluster").click().run()
     assert clean(page) and page.query_params["panel"] == "cluster" and "Lines join them" in words(page)
     page.button(key="look-neurons").click().run()
@@ -435,9 +437,21 @@ def test_a_level_can_be_named_by_its_number(record):
 
 def test_the_frame_with_outliers_is_in_the_address(record):
     page = open_page(run="analysed", level="features.0")
+    page.button(key="expert").click().run()
     page.toggle(key="levels-outliers").set_value(True).run()
     assert page.query_params["outliers"] == "1"
-    assert open_page(run="analysed", level="features.0", outliers="1").toggle(key="levels-outliers").value
+    page = open_page(run="analysed", level="features.0", outliers="1")
+    page.button(key="expert").click().run()
+    assert page.toggle(key="levels-outliers").value and page.query_params["outliers"] == "1"
+
+
+def test_the_words_that_explain_the_pictures_unfold_above_them(record):
+    page = open_page(run="analysed", level="features.0")
+    assert "**The plane.**" not in words(page)
+    page.button(key="how-to-read").click().run()
+    assert "**The plane.**" in words(page) and clean(page)
+    page.button(key="how-to-read").click().run()
+    assert "**The plane.**" not in words(page)
 
 
 def test_classes_are_said_to_be_joined_at_the_last_level_only(record):

@@ -3,5 +3,6 @@
 from .charts import chart, palette, split, why
 from .downloads import Several, csv, html, origin
 from .menu import menu
+from .unfolding import unfolds
 from .window import enlarged
 from .works import stop

@@ -37,10 +37,10 @@ HELP = {
 class TuningForm:
     """What the form asks for."""
 
-    tune_epochs: int = amount(30, 1, MOST_EPOCHS, "Epochs", 150)
+    tune_epochs: int = amount(30, 1, MOST_EPOCHS, "Epochs")
     tune_rate: float = amount(3e-4, LEAST_RATE, 1.0, "Learning rate", digits=7, step=1e-4, format="%.6f")
     tune_precision: str = choice("auto", PRECISIONS, "Precision")
-    tune_seed: int = amount(0, 0, MOST_SEED, "Seed", 150)
+    tune_seed: int = amount(0, 0, MOST_SEED, "Seed")
     tune_controls: bool = switch("choice of controls")
 
 
@@ -76,11 +76,9 @@ def form(entry: runs.Entry, *, busy: bool) -> None:
 
 
 def ask() -> None:
-    """Epochs, seed and controls; the rest has good defaults."""
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        controls.ask(TUNING, HELP, "tune_epochs", "tune_seed")
-        with st.popover("More", icon=":material/settings:"):
-            controls.ask(TUNING, HELP, "tune_rate", "tune_precision")
+    """Epochs, seed, rate, precision, and whether controls are trained, too."""
+    with st.container(key="fuse-grid-tuning"):  # see style.css
+        controls.ask(TUNING, HELP, "tune_epochs", "tune_seed", "tune_rate", "tune_precision")
     st.checkbox(
         "Give network A, the plain average and a new network the same training",
         **TUNING.control("tune_controls"),

@@ -74,10 +74,13 @@ def controls(view: View, groupings: Sequence[Grouped]) -> None:
             "through groups (up, down) and neurons, Enter picks the neuron, and Space its group. Picked neurons have a ring "
             "under every score, and a table below lists them.",
         )
-        with st.popover("Expert", icon=":material/tune:", key="expert"):
-            expert(view)
+        help = "Another score for the tables, another seed, the whole frame, one cluster, all neurons."
+        is_open = widgets.unfolds("Expert", "expert", help, ":material/tune:")
         level = f"{view.index + 1}-{view.report.name}"
         menu_of(KEY, items(view, groupings), view.entry, level, canvas=True)
+    if is_open:
+        with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="expert-row"):
+            expert(view)
 
 
 def expert(view: View) -> None:
@@ -88,6 +91,7 @@ def expert(view: View) -> None:
             "Seed",
             [str(seed) for seed in range(seeds)],
             **LEVELS.control("seed"),
+            width=150,
             format_func=lambda seed: "the run's" if seed == "0" else f"other {seed}",
             help="Groups the same neurons again from another start. What changes is chance, not the score.",
         )

@@ -1,4 +1,4 @@
-"""How to read the page: all that a sentence over the pictures leaves out, behind one button."""
+"""How to read the page: all that a sentence over the pictures leaves out, unfolded by one button."""
 
 import streamlit as st
 
@@ -59,9 +59,9 @@ STEPS = {
 
 
 def how_to_read(view: View, overview: Overview, step: str) -> None:
-    """The box with what the drawn network and the step's pictures mean."""
+    """What the drawn network and the step's pictures mean, between the two."""
     hidden = max(0.0, 100 * (1 - float(view.report.explained[:2].sum())))
-    with st.popover("How to read this", icon=":material/help:", type="tertiary", key="how-to-read"):
+    with st.container(key="reading"):
         navigation.link("learn", f"Learn: {step} on small networks", "Your browser fuses them live.", at=LEARNED[step])
-        st.markdown(f"{NETWORK} {readings.accuracy_words(view.entry, overview)}".rstrip())
-        st.markdown(STEPS[step].format(rows=view.report.rows, hidden=percent(hidden)))
+        drawn = f"{NETWORK} {readings.accuracy_words(view.entry, overview)}".rstrip()
+        st.markdown(f"{drawn}\n\n{STEPS[step].format(rows=view.report.rows, hidden=percent(hidden))}")
