@@ -428,12 +428,12 @@ def test_a_lecture_is_entered_and_left_by_a_key(open_page):
     press_until(page, "j", "**level=features.2**")
     at_rest(page)
     page.keyboard.press("l")
-    page.get_by_text("How to read this").wait_for()
+    page.get_by_role("button", name="How to read this").wait_for()
     at_rest(page)
     assert "lecture" not in page.url and "level=features.2" in page.url
     press_until(page, "l", "**lecture=1**")
     page.get_by_role("button", name="Leave").click()
-    page.get_by_text("How to read this").wait_for()
+    page.get_by_role("button", name="How to read this").wait_for()
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ import streamlit as st
 from retrofit_app.address import session
 
 
-def unfolds(label: str, key: str, help: str, icon: str = "", quiet: bool = False) -> bool:
+def unfolds(label: str, key: str, help: str, quiet: bool = False) -> bool:
     """A button that opens and closes what its page then draws below; whether that is open.
 
     Args:
@@ -14,9 +14,9 @@ def unfolds(label: str, key: str, help: str, icon: str = "", quiet: bool = False
     name = f"unfolded-{key}"
     is_open = session.recall(name, False)
     st.button(
-        f"{label} {':material/expand_less:' if is_open else ':material/expand_more:'}",
+        label,
         key=key,
-        icon=icon or None,
+        icon=":material/expand_less:" if is_open else ":material/expand_more:",
         on_click=session.remember,
         args=(name, not is_open),
         help=help,

@@ -75,7 +75,7 @@ def controls(view: View, groupings: Sequence[Grouped]) -> None:
             "under every score, and a table below lists them.",
         )
         help = "Another score for the tables, another seed, the whole frame, one cluster, all neurons."
-        is_open = widgets.unfolds("Expert", "expert", help, ":material/tune:")
+        is_open = widgets.unfolds("Expert", "expert", help)
         level = f"{view.index + 1}-{view.report.name}"
         menu_of(KEY, items(view, groupings), view.entry, level, canvas=True)
     if is_open:

@@ -182,7 +182,7 @@ def level(
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="facts"):
             st.markdown(stepper.facts(entry, overview, index), width="stretch")
             help = "What the drawn network and the pictures of this step mean."
-            reads = widgets.unfolds("How to read this", "how-to-read", help, ":material/help:", quiet=True)
+            reads = widgets.unfolds("How to read this", "how-to-read", help, quiet=True)
         if reads:
             how_to_read(view, overview, where.step)
         if analysed is None:
