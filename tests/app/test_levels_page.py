@@ -56,6 +56,7 @@ def test_the_worst_level_is_named_and_open(record):
 def test_the_images_behind_an_accuracy_are_told_where_it_stands(record):
     """The run's networks are measured on all test images, the accuracy after each level on a part of many."""
     entry, page = runs.read_entry(record), open_page(run="analysed")
+    page.button(key="how-to-read").click().run()
     overview = readings.overview(entry)
     assert readings.accuracy_words(entry, overview) in words(page)
     assert "on all 359 test images." in readings.accuracy_words(entry, replace(overview, samples=359))
@@ -80,6 +81,8 @@ def test_every_step_leads_to_its_explanation_and_back(record):
     assert set(LEARNED) == set(STEPS) == set(learn.STEPS)
     for name, step in (("levels", "fit"), ("learn", "")):
         page = page_at(name, run="analysed", **({"step": step} if step else {}))
+        if step:
+            page.button(key="how-to-read").click().run()
         links = [link.proto.query_string for link in page.get("page_link")]
         shown = ["at=step%3D7"] if step else [f"step={each}" for each in STEPS]
         assert all(any(part in link and "run=analysed" in link for link in links) for part in shown)
@@ -362,6 +365,7 @@ def test_images_that_excite_a_group_stand_beside_those_of_its_fused_neuron(recor
     rows = rows_of_images(page)
     assert "Fused neuron 3" in rows[0] and len(rows) == 1 + min(members, 6) and "all 359 test images" in words(page)
     assert all(row.count("<img") == 1 and row.count("<b>") == 8 for row in rows)
+    page.button(key="expert").click().run()
     page.toggle(key="levels-same_images").set_value(True).run()
     assert page.query_params["same-images"] == "1"
     assert [row.count("<img") for row in rows_of_images(page)] == [1] + [0] * (len(rows) - 1)
