@@ -26,8 +26,8 @@ PAGES = {
 }
 #: Of each page: how the words of its last picture begin, and how many pictures it has at least.
 LAST = {
-    "fuse": ("Scatter plot of the neurons", 4),
-    "levels": ("Scatter plot of the neurons", 3),
+    "fuse": ("Table of accuracy by class", 4),
+    "levels": ("Scatter plot of the neurons", 1),
     "landscape": ("Lines of loss", 3),
     "compare": ("Grouping and approximation error of", 2),
     "paper": ("Dot plot of test accuracy", 1),
