@@ -91,8 +91,9 @@ def finetuning_seconds(plan: FinetunePlan, device: str = "auto") -> float:
     Raises:
         ValueError: the network is none of ours, so that its pace cannot be measured beforehand.
     """
-    specs = [getattr(network, "spec", None) for network in (plan.run.fused, *plan.controls().values())]
-    if not all(isinstance(spec, dict) for spec in specs):
+    networks = (plan.run.fused, *plan.controls().values())
+    specs = [spec for network in networks if isinstance(spec := getattr(network, "spec", None), dict)]
+    if len(specs) < len(networks):
         raise ValueError("the pace of a network that is not from the library is known once it is trained.")
     chosen, count = devices.pick(device), len(specs)
     paces = [pace_of(json.dumps(spec), chosen.type) for spec in specs]
