@@ -13,8 +13,10 @@ from retrofit_app.figures.paper import rank_against_rank
 from retrofit_app.pages.paper import taking
 from retrofit_app.runs import paper
 from retrofit_core.experiments import table
+from retrofit_core.experiments.results import write_result
 from retrofit_core.experiments.summary import summarised, verdicts
 from retrofit_core.experiments.units import FROM_SOURCE
+from tests.experiments.made_up import cells_of, made
 
 from .pages import MAIN, clean, page_at, to_page, words
 
@@ -201,6 +203,15 @@ def test_a_package_without_records_says_where_they_are(monkeypatch, tmp_path):
     assert "start retrofit app --results FOLDER" in page.info[0].value
     assert shown(page)["KF-Linear, conductance"][0] == "86.6"
     assert code(page)[1].startswith("retrofit reproduce vgg11-noniid --scale small")
+
+
+def test_newer_results_of_the_runs_folder_count(monkeypatch, runs_folder):
+    assert "measure" in shown(open_page())["KF-Linear, deeplift"]
+    monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: True)
+    wanted = ("4-way", "KF-Linear, deeplift", 0)
+    (cell,) = (c for c in cells_of("vgg11-noniid", "evening") if (c.column, c.row, c.seed) == wanted)
+    write_result(runs_folder, made(cell.units[0], accuracy=64.3))
+    assert "64.3" in shown(open_page())["KF-Linear, deeplift"]
 
 
 def test_results_elsewhere_are_read_and_damaged_ones_named(monkeypatch, tmp_path):

@@ -22,6 +22,10 @@ def of_all(summary: Any, palette: Palette) -> list[Slide]:
     if not summary.decided():
         return []
     reached = count(summary.decided())
+
+    def draw(shown: int, _: float) -> None:
+        st.html(bars(summary, palette, shown))
+
     return [
         Slide(
             "claims",
@@ -33,7 +37,7 @@ def of_all(summary: Any, palette: Palette) -> list[Slide]:
             "Ask for a guess before each bar. The first group are opponents that lose nearly everywhere: agreement is cheap. "
             "Undecided means that our interval holds 0: more seeds or test images may decide it.",
             len(known),
-            lambda shown, _: st.html(bars(summary, palette, shown)),
+            draw,
         )
     ]
 
