@@ -1,5 +1,6 @@
-"""Two processes with some of the samples each end with one network: that of all samples in one process."""
+"""Two processes, or two parties, with some of the samples each end with one network: that of all samples in one process."""
 
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from retrofit_core import fuse
 from retrofit_core.fusion.contributors import Alone, Parties, Processes
 from retrofit_core.fusion.fit import Ridge
 from retrofit_core.fusion.importance import Conductance
+from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.system.runtime import Runtime
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, labels, normal, residual
@@ -75,19 +77,20 @@ def work(rank: int, folder: str) -> None:
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     rows = slice(0, FIRST) if rank == 0 else slice(FIRST, SAMPLES)
     for name in CASES:
-        result = fused(name, rows, Processes())
-        errors = [(level.rows, level.grouping_error, level.approximation_error) for level in result.levels]
-        torch.save((result.model.state_dict(), errors), Path(folder) / f"{name}-{rank}.pt")
+        for way, contributors in (("processes", Processes()), ("parties", Parties(f"{folder}/{name}", rank, 2))):
+            result = fused(name, rows, contributors)
+            errors = [(level.rows, level.grouping_error, level.approximation_error) for level in result.levels]
+            torch.save((result.model.state_dict(), errors), Path(folder) / f"{name}-{way}-{rank}.pt")
     dist.destroy_process_group()
 
 
 @pytest.mark.slow
-def test_processes_hold_the_network_of_all_samples(tmp_path):
+def test_both_hold_the_network_of_all_samples(tmp_path):
     command = "import sys; from tests.test_processes import work; work(int(sys.argv[1]), sys.argv[2])"
     workers = [subprocess.Popen([sys.executable, "-c", command, str(rank), str(tmp_path)]) for rank in range(2)]
     assert [worker.wait(timeout=240) for worker in workers] == [0, 0]
-    for name in CASES:
-        (first, errors), (second, others) = (torch.load(tmp_path / f"{name}-{rank}.pt") for rank in range(2))
+    for name, way in itertools.product(CASES, ("processes", "parties")):
+        (first, errors), (second, others) = (torch.load(tmp_path / f"{name}-{way}-{rank}.pt") for rank in range(2))
         alone = fused(name, slice(None))
         assert errors == others, name
         for key, tensor in alone.model.state_dict().items():
@@ -121,10 +124,29 @@ def test_the_same_samples_twice_say_the_same(name):
         torch.testing.assert_close(twice.model.state_dict()[key], tensor, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", ["function", "residual", "tokens"])
-def test_parties_are_refused_before_any_work_where_moments_do_not_do(name):
-    def read(index):
-        raise AssertionError("nothing may be asked for")
+def test_a_party_waits_for_the_others_and_hears_of_other_settings(tmp_path):
+    said = []
 
-    with pytest.raises(ValueError, match="Parties gives no others. .*bring the data together"):
-        fused(name, slice(None), Parties(read, SAMPLES))
+    def leave(event):
+        said.append(event["name"])
+        raise Cancelled
+
+    with pytest.raises(Cancelled):
+        Parties(tmp_path / "alone", 0, 2, monitor=Monitor(leave)).samples(5)
+    assert said == ["waiting for party 1"]
+    other = Parties(tmp_path / "two", 1, 2, settings=bytes(31) + b"x", monitor=Monitor(leave))
+    with pytest.raises(Cancelled):
+        other.samples(5)
+    with pytest.raises(ValueError, match="party 1 fuses other networks than party 0, or with other settings"):
+        Parties(tmp_path / "two", 0, 2).samples(4)
+    with pytest.raises(ValueError, match="holds files of party 1 from an earlier run"):
+        Parties(tmp_path / "two", 1, 2)
+    with pytest.raises(ValueError, match="there is no party 2 of 2"):
+        Parties(tmp_path / "three", 2, 2)
+
+
+def test_a_party_leaves_no_sums_of_earlier_rounds(tmp_path):
+    party = Parties(tmp_path, 0, 1)
+    assert [party.samples(3), party.largest(2.5)] == [3, 2.5]
+    assert torch.equal(party.add_up(torch.arange(3.0)), torch.arange(3.0))
+    assert [path.name for path in tmp_path.iterdir()] == ["00002-0.safetensors"]

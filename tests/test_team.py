@@ -10,7 +10,9 @@ import pytest
 import torch
 
 from retrofit_core import load_model, runs
+from retrofit_core.cli import main
 from retrofit_core.data import load
+from retrofit_core.networks.checkpoints import read_tensors
 from retrofit_core.runs.config import RunConfig
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training.parents import TrainConfig, train_parents
@@ -108,7 +110,7 @@ def test_they_take_over_the_levels_of_an_interrupted_run(config, tmp_path):
     [
         (
             ["--method", "average", "--importance", "uniform"],
-            "Average works in one process. Start it without torchrun, or",
+            "Average needs all samples in one process. Use one of",
         ),
         (["--samples", "1"], "2 processes cannot share 1 samples"),
     ],
@@ -125,3 +127,41 @@ def test_a_process_that_dies_ends_the_run(config, tmp_path):
     said, well = torchrun(*words(config), "--record", tmp_path / "run", "--out", out, DIE="1")
     assert not well and said.count("Error: another process of this run ended, so the run ended too.") == 1, said
     assert json.loads((tmp_path / "run" / "status.json").read_text())["state"] == "failed" and not out.exists()
+
+
+@pytest.mark.long
+def test_parties_end_with_one_network(config, tmp_path):
+    """Each on its own samples; the command says what is wrong with a party's words."""
+    shared = [*words(config), "--importance-data", "fusion", "--shared", str(tmp_path / "exchange")]
+    commands = [
+        [
+            *shared,
+            "--party",
+            f"{number}/2",
+            "--seed",
+            "0",
+            "--samples",
+            samples,
+            "--out",
+            str(tmp_path / f"{number}.safetensors"),
+        ]
+        for number, samples in ((0, "40"), (1, "60"))
+    ]
+    started = [subprocess.Popen([sys.executable, "-m", "retrofit_core", *command]) for command in commands]
+    assert [process.wait(timeout=300) for process in started] == [0, 0]
+    first, second = (read_tensors(tmp_path / f"{number}.safetensors") for number in (0, 1))
+    assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize(
+    ("others", "why"),
+    [
+        (["--party", "0/2"], "--party K/N and --shared FOLDER belong together"),
+        (["--party", "2", "--shared", "x"], "--party K/N and --shared FOLDER belong together"),
+        (["--party", "0/2", "--shared", "x"], "Add --importance-data fusion"),
+    ],
+)
+def test_words_of_a_party(others, why, config, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main([*words(config), *others, "--out", "x.safetensors"]) == 2
+    assert why in capsys.readouterr().err and not list(tmp_path.iterdir())

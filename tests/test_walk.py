@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from retrofit_core.fusion import walk as walks
-from retrofit_core.fusion.contributors import Alone, Parties, Processes
+from retrofit_core.fusion.contributors import Alone, Processes
 from retrofit_core.fusion.joint_spaces import Levels
 from retrofit_core.fusion.moments import Moments, Rows, layersums
 from retrofit_core.fusion.samples import as_tensors
@@ -181,22 +181,6 @@ def test_without_inputs_only_outputs_are_summed(device):
 
 def totals_of(walk):
     return [step.moments(inputs=True) for step in walk]
-
-
-def test_sums_of_other_parties_are_those_of_all_data_in_one_place(device, tmp_path):
-    """Each party saves its own sums of a level; adding them up gives what one walk over all samples gives."""
-    x, (first, second, fused) = networks(device)
-    everywhere = totals_of(Walk(Levels([first, second], fused), x, Runtime(device=device)))
-    for step in Walk(Levels([first, second], fused), x[9:], Runtime(device=device)):  # the others
-        sums = step.moments(inputs=True)
-        (sums.moments() if isinstance(sums, Rows) else sums).save(tmp_path / f"{step.index}.safetensors")
-    others = Parties(lambda index: Moments.load(tmp_path / f"{index}.safetensors"), len(x) - 9)
-    walk = Walk(Levels([first, second], fused), x[:9], Runtime(device=device, contributors=others))
-    for sums, whole in zip(totals_of(walk), everywhere, strict=True):
-        assert isinstance(sums, Moments) and sums.rows == whole.rows
-        assert_close(sums.xx, (whole.moments() if isinstance(whole, Rows) else whole).xx, 1e-11)
-    with pytest.raises(ValueError, match="levels on a residual stream are grouped by the sums of all of them"):
-        others.add_up(x)
 
 
 def test_the_form_follows_the_rows_of_all_contributors(device):

@@ -103,6 +103,10 @@ class FuseRequest:
         (), "NAME=VALUE: an option of this method; repeatable. `retrofit methods NAME` lists them."
     )
     resume: Path | None = setting(None, "Go on with the run in this record folder, with its settings.")
+    party: str | None = setting(
+        None, "K/N: fuse as party K of N (0/2 and 1/2 of two), each with its own data; needs --shared."
+    )
+    shared: Path | None = setting(None, "Folder in which the parties exchange sums; empty at the start.")
     logits: str | None = same_as(Shared, "logits")
     json: bool = same_as(Shared, "json")
 
@@ -127,10 +131,12 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     from ..runs import checkpoint_metadata, execute, read_config, with_options
     from ..runs.comparison import title
     from ..runs.images import read_images
+    from ..runs.team import parties_of
 
     config = read_config(asked.resume) if asked.resume is not None else with_options(config_of(context), {})
     with advised(_going_on(folder, asked.out)), progress(asked.json or rank() > 0) as monitor:
-        result, metrics = execute(config, folder, monitor)
+        parties = parties_of(config, asked.party, asked.shared, monitor)
+        result, metrics = execute(config, folder, monitor, parties=parties)
     if rank() > 0:  # process 0 writes and prints
         return None
     if asked.out is not None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from ..networks.levels import Heads, Level
+from ..networks.levels import Level
 from ..networks.norm_statistics import reset_statistics
 from ..system.registry import made, name_of
 from ..system.runtime import Runtime
@@ -178,7 +178,6 @@ class Retrofit(Algorithm):
                 f"fit={name_of(FITS, self.fit)!r} works on this process's samples alone, and others contribute theirs. Use "
                 "fit='ridge'."
             )
-        _check_contributors(task, levels)
         check_memory(levels.networks, len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
         return FusionPlan(task, levels)
 
@@ -214,13 +213,15 @@ class Retrofit(Algorithm):
             step.finish(level_report(step.level, step.widths, sums, s, groups, fitted))
         for level in levels.fused:
             level.put_back()
-        reset_statistics(levels.model, walk.inputs, keep_function=True, batch=walk.batch, add_up=walk.pooled)
+        reset_statistics(
+            levels.model, walk.inputs, keep_function=True, batch=walk.batch, add_up=walk.contributors.add_up
+        )
         importance, seconds = [parent.report for parent in scored], time.perf_counter() - start
         return FusionResult(levels.model, walk.reports, self.config(task, walk.all_samples), seconds, importance)
 
     def _scored(self, plan: FusionPlan, walk: Walk) -> list[Scores]:
         task, others = plan.task, walk.contributors
-        add_up = others.add_up if task.runtime.contributors is not None and others.adds_up else None
+        add_up = others.add_up if task.runtime.contributors is not None else None
         data, monitor = task.parents_data(), task.runtime.monitor
         return parents_scores(plan.levels.parents, task.importance, data, walk.device, monitor, add_up=add_up)
 
@@ -263,20 +264,6 @@ class Retrofit(Algorithm):
                 else:
                     weight[places] = mean
         return torch.cat(weights)
-
-
-def _check_contributors(task: Task, levels: Levels) -> None:
-    """Refuse levels that need other sums of the contributors than their moments, where they give no others."""
-    contributors = task.runtime.contributors
-    if contributors is None or contributors.adds_up:
-        return
-    for level in levels.fused:
-        if level.residual or level.form.adds or isinstance(level.blocks, Heads):
-            raise ValueError(
-                f"level {level.name!r} belongs to a residual block or an attention, which need other sums than moments, "
-                f"and {type(contributors).__name__} gives no others. Cut the networks so that blocks are not levels "
-                "(boundaries=[module names]), or bring the data together."
-            )
 
 
 def _spec(target: nn.Module | None) -> Any:

@@ -1,24 +1,32 @@
-"""Other sources of a level's sums besides this walk: none, other processes, or parties that send files of sums.
+"""Other sources of a level's sums besides this walk: none, other processes, or parties that exchange files of sums.
 
-Moments add up, so fusing distributed data differs from fusing data in one place only in what `total` does.
+Moments add up, so fusing distributed data differs from fusing data in one place only in where sums are added up.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol, TypeVar
 
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from ..system.files import replacing
+from ..system.monitor import Monitor
 from .moments import Moments, Rows
+
+T = TypeVar("T")
+
+POLL = 0.05  # seconds between looks into the folder that parties share
 
 
 class Contributors(Protocol):
-    """Adds the sums of others to those of one walk."""
+    """Adds the sums of others to those of one walk; all of them make the same calls in the same order."""
 
     share_rows: bool
     """Whether rows may be handed over, as the dual form needs them, or sums alone"""
-    adds_up: bool
-    """Whether they add up anything, as functions before a residual sum need it, or moments of levels alone"""
 
     def samples(self, samples: int) -> int:
         """Samples of all contributors together; `samples` are this walk's own."""
@@ -36,11 +44,15 @@ class Contributors(Protocol):
         """The largest of all contributors' numbers."""
         ...
 
+    def agree(self, tensors: Sequence[Tensor]) -> None:
+        """Give these tensors, a fitted level's, the first contributor's values, so that rounding does not part the networks."""
+        ...
+
 
 class Alone:
     """No others: this walk has all data."""
 
-    share_rows = adds_up = True
+    share_rows = True
 
     def samples(self, samples: int) -> int:
         return samples
@@ -54,6 +66,9 @@ class Alone:
     def largest(self, number: float) -> float:
         return number
 
+    def agree(self, tensors: Sequence[Tensor]) -> None:
+        """Nothing."""
+
 
 class Processes:
     """Every process of torch.distributed walks with samples of its own, all of them level by level together.
@@ -62,7 +77,7 @@ class Processes:
         device: on which the processes' backend adds up numbers of samples ("cuda" for NCCL).
     """
 
-    share_rows = adds_up = True
+    share_rows = True
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
         self.device = device
@@ -87,33 +102,105 @@ class Processes:
         dist.all_reduce(most, dist.ReduceOp.MAX)
         return most.item()
 
+    def agree(self, tensors: Sequence[Tensor]) -> None:
+        import torch.distributed as dist
+
+        for tensor in tensors:
+            dist.broadcast(tensor, 0)
+
 
 class Parties:
-    """Others send the sums of their own data, level by level, and keep the data.
+    """Parties that keep their data: each fuses the same networks, and they exchange sums through a folder that all can reach.
+
+    A party's file of a round is deleted once the next round is complete.
 
     Args:
-        read: the others' moments of a level, added up; waits for them, if need be. For one file a level:
-            `lambda index: Moments.load(folder / f"{index}.safetensors")`.
-        others: samples that the others have together.
+        folder: without files of this party.
+        number, parties: this party's number, from 0, and how many there are.
+        settings: 32 bytes that all parties have in common, such as the digest of networks and settings.
+        monitor: hears of whom this party waits for, and may cancel.
+    Raises:
+        ValueError: no such party, or the folder holds files of an earlier run.
     """
 
-    share_rows = adds_up = False
+    share_rows = False
 
-    def __init__(self, read: Callable[[int], Moments], others: int) -> None:
-        self.read, self.others = read, others
+    def __init__(
+        self, folder: str | Path, number: int, parties: int, settings: bytes = bytes(32), monitor: Monitor | None = None
+    ) -> None:
+        if not 0 <= number < parties:
+            raise ValueError(f"there is no party {number} of {parties}. Number the parties from 0 to {parties - 1}.")
+        self.folder, self.number, self.parties = Path(folder), number, parties
+        self.settings, self.monitor, self.round = settings, monitor or Monitor(), 0
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self._path(0, number).exists() or next(self.folder.glob(f"*-{number}.safetensors"), None):
+            raise ValueError(f"{folder} holds files of party {number} from an earlier run. Choose an empty folder.")
 
     def samples(self, samples: int) -> int:
-        return samples + self.others
+        """As `Contributors`.
+
+        Raises:
+            ValueError: another party fuses other networks, or with other settings.
+        """
+        own = {"samples": torch.tensor([samples]), "settings": torch.tensor(list(self.settings), dtype=torch.uint8)}
+        everyone = self._exchanged(lambda path: save_file(own, path), load_file)
+        for number, facts in enumerate(everyone):
+            if not torch.equal(facts["settings"], own["settings"]):
+                raise ValueError(
+                    f"party {number} fuses other networks than party {self.number}, or with other settings. Give all parties "
+                    "the same checkpoints, method and options."
+                )
+        return sum(int(facts["samples"]) for facts in everyone)
 
     def total(self, index: int, sums: Moments | Rows) -> Moments | Rows:
-        return (sums.moments() if isinstance(sums, Rows) else sums) + self.read(index)
+        moments = sums.moments() if isinstance(sums, Rows) else sums
+        first, *others = self._exchanged(moments.save, Moments.load)
+        whole = sum(others, start=first)
+        placed = {
+            name: tensor.to(moments.zz.device) for name, tensor in vars(whole).items() if isinstance(tensor, Tensor)
+        }
+        return replace(whole, **placed)
 
     def add_up(self, tensor: Tensor) -> Tensor:
-        raise ValueError(
-            "levels on a residual stream are grouped by the sums of all of them at once, and active=True by what neurons hand "
-            "on, which other parties' sums do not contain. Leave active out, use networks without skips, or bring the data "
-            "together."
-        )
+        held = {"sum": tensor.detach().cpu().contiguous()}
+        everyone = self._exchanged(lambda path: save_file(held, path), load_file)
+        return torch.stack([each["sum"] for each in everyone]).sum(0).to(tensor.device)
 
     def largest(self, number: float) -> float:
-        raise ValueError("other parties send sums of their rows, not the largest number.")
+        held = {"number": torch.tensor([number], dtype=torch.float64)}
+        return max(each["number"].item() for each in self._exchanged(lambda path: save_file(held, path), load_file))
+
+    @torch.no_grad()
+    def agree(self, tensors: Sequence[Tensor]) -> None:
+        held = {str(index): tensor.detach().cpu().contiguous() for index, tensor in enumerate(tensors)}
+        first, *_ = self._exchanged(lambda path: save_file(held, path), load_file, senders=1)
+        for index, tensor in enumerate(tensors):
+            tensor.copy_(first[str(index)])
+
+    def _path(self, round_number: int, number: int) -> Path:
+        return self.folder / f"{round_number:05d}-{number}.safetensors"
+
+    def _exchanged(
+        self, save: Callable[[Path], None], load: Callable[[Path], T], senders: int | None = None
+    ) -> list[T]:
+        """What the first `senders` parties (default: all) save in this round, in the parties' order."""
+        senders = self.parties if senders is None else senders
+        if self.number < senders:
+            with replacing(self._path(self.round, self.number)) as temporary:
+                save(temporary)
+        everyone = [load(self._awaited(number)) for number in range(senders)]
+        if self.round and senders == self.parties:  # all have read what was sent before
+            for path in self.folder.glob(f"*-{self.number}.safetensors"):
+                if path != self._path(self.round, self.number):
+                    path.unlink()
+        self.round += 1
+        return everyone
+
+    def _awaited(self, number: int) -> Path:
+        path = self._path(self.round, number)
+        if not path.exists():
+            self.monitor.emit("phase", name=f"waiting for party {number}")
+        while not path.exists():
+            self.monitor.check()
+            time.sleep(POLL)
+        return path

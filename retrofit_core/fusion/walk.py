@@ -88,10 +88,6 @@ class Walk:
             if index + 1 < len(self.fused):
                 self._advance(index)
 
-    def pooled(self, tensor: Tensor) -> Tensor:
-        """A sum over rows of all contributors; of this walk's own where the others send moments alone."""
-        return self.contributors.add_up(tensor) if self.contributors.adds_up else tensor
-
     def boundary(self, index: int) -> Boundary:
         """The fused network's boundary before level `index`, (B, ...) each tensor, first batch."""
         return self._at(self.kept[0], len(self.networks) - 1, index)
@@ -288,6 +284,9 @@ class Step:
     def finish(self, report: LevelReport) -> None:
         """Keep the report of the fitted level, with the stream that it writes to and the seconds that it took."""
         stream, clock = self.walk.levels.stream(self.index), self.walk.stopwatch
+        self.walk.contributors.agree(
+            [tensor for tensor in self.level.module.state_dict().values() if tensor.is_floating_point()]
+        )
         name = self.walk.fused[stream[0]].name if len(stream) > 1 else ""
         self.walk.reports.append(replace(report, stream=name, seconds=clock.read()))
         if self.walk.journal is not None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ..baselines import average
 from ..data import Images, check_images
+from ..fusion.contributors import Parties
 from ..fusion.results import FusionResult
 from ..inspection import analysis as analysing
 from ..networks import user_code
@@ -44,6 +45,7 @@ def execute(
     folder: str | Path | None = None,
     monitor: Monitor | None = None,
     measurements: Measurements | None = None,
+    parties: Parties | None = None,
 ) -> tuple[FusionResult, dict[str, Any]]:
     """Run a config; with a folder write its record, going on where an earlier run of the same config stopped.
 
@@ -51,6 +53,7 @@ def execute(
 
     Args:
         measurements: one for several runs of the same parents and data, whose common networks are then measured once.
+        parties: others who fuse the same parents on samples of their own.
     Returns:
         The result, and the metrics of `measure` (empty without `config.evaluate`).
     Raises:
@@ -66,7 +69,7 @@ def execute(
     if folder is None or not (Path(folder) / "config.json").exists():
         check_choices(config)  # before there is a record of what cannot be run
     with (
-        team(config) as group,
+        team(config, parties) as group,
         recording(Path(folder), config, monitor) if folder is not None and is_first else nullcontext() as recorder,
     ):
         watcher = recorder.monitor if recorder else (monitor or Monitor())

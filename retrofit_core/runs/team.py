@@ -4,17 +4,19 @@ Every level's sums are added up over all of them (`contributors.Processes`), so 
 """
 
 import dataclasses
+import json
 import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from ..fusion.contributors import Processes
+from ..fusion.contributors import Contributors, Parties, Processes
 from ..fusion.results import FusionResult, LevelReport
 from ..methods import METHODS
 from ..system import ranks
@@ -24,7 +26,35 @@ from ..system.registry import find
 from ..system.runtime import Journal
 from .config import RunConfig
 from .inputs import Inputs
+from .options import needs_parents_data
 from .recorder import Recorder, finished_levels
+
+#: Settings of a run in which parties may differ: those of their own data and machines.
+OWN = {
+    *("models", "data", "splits", "base", "samples", "fusion_from", "augment", "auto_augment"),
+    *("importance_samples", "importance_data", "device", "memory", "evaluate", "analyse"),
+}
+
+
+def parties_of(config: RunConfig, party: str | None, folder: Path | None, monitor: Monitor) -> Parties | None:
+    """The parties of `retrofit fuse --party K/N --shared FOLDER`; None without either.
+
+    Raises:
+        ValueError: one without the other, no such party, a folder in use, or scores on data that one party alone has.
+    """
+    if party is None and folder is None:
+        return None
+    number, slash, parties = (party or "").partition("/")
+    if folder is None or not (slash and number.isdecimal() and parties.isdecimal()):
+        raise ValueError("--party K/N and --shared FOLDER belong together, as --party 0/2 --shared exchange.")
+    if needs_parents_data(config) and config.splits and config.importance_data != "fusion":
+        raise ValueError("parties score neurons on their fusion samples together. Add --importance-data fusion.")
+    networks = [path for path in (*config.models, config.base, config.target) if path and Path(path).is_file()]
+    settings = {name: value for name, value in config.to_json().items() if name not in OWN}
+    common = sha256(json.dumps(settings, sort_keys=True).encode())
+    for path in networks:
+        common.update(sha256(Path(path).read_bytes()).digest())
+    return Parties(folder, int(number), int(parties), common.digest(), monitor)
 
 
 @dataclass(frozen=True)
@@ -39,12 +69,13 @@ class Follower:
 
 @dataclass(frozen=True)
 class Team:
-    """This process among those of one run; `rank` 0 of 1 where it works alone."""
+    """This process among those of one run; `rank` 0 of 1 where it reads all samples that it is given."""
 
     rank: int = 0
     size: int = 1
-    device: str = "auto"
-    contributors: Processes | None = None
+    device: str | None = None
+    """In place of the config's"""
+    contributors: Contributors | None = None
 
     def fuse(
         self, config: RunConfig, inputs: Inputs, monitor: Monitor, recorder: Recorder | None, folder: Path | None
@@ -60,7 +91,8 @@ class Team:
         if self.contributors is None:
             return method(inputs.models, inputs.fusion, **keywords, monitor=monitor, journal=recorder)
         share, journal = self._share(inputs), self._journal(recorder, folder)
-        keywords |= share.keywords(config) | {"contributors": self.contributors, "device": self.device}
+        keywords |= share.keywords(config) | {"contributors": self.contributors}
+        keywords |= {"device": self.device} if self.device else {}
         try:
             return method(inputs.models, share.fusion, **keywords, monitor=monitor, journal=journal)
         except RuntimeError as error:
@@ -71,6 +103,8 @@ class Team:
 
     def _share(self, inputs: Inputs) -> Inputs:
         """The run's inputs with this process's samples: every `size`-th, so that each process sees all classes."""
+        if self.size == 1:
+            return inputs
         importance = inputs.importance
         if isinstance(importance, list):
             importance = list(map(self._pair, importance))
@@ -87,24 +121,29 @@ class Team:
     def _journal(self, recorder: Recorder | None, folder: Path | None) -> Journal | None:
         """Process 0's recorder; for the others the levels that it takes over from an interrupted run."""
         assert self.contributors is not None
+        if self.size == 1:
+            return recorder
         if not self.contributors.largest(len(recorder.finished) if recorder else 0):
             return recorder
         return recorder or (Follower(finished_levels(folder)) if folder else None)
 
 
 @contextmanager
-def team(config: RunConfig) -> Iterator[Team]:
-    """Meet the other processes, where torchrun started several; each CUDA device serves one.
+def team(config: RunConfig, parties: Parties | None = None) -> Iterator[Team]:
+    """Meet the other processes, where torchrun started several; each CUDA device serves one. Or the other parties.
 
     Raises:
-        ValueError: the run's method works in one process only.
+        ValueError: the run's method needs all samples in one process.
     """
-    if ranks.size() == 1:
-        yield Team(device=config.device)
+    if ranks.size() == 1 and parties is None:
+        yield Team()
         return
     if not find(METHODS, config.method, "method").takes.contributors:
         able = ", ".join(name for name, method in METHODS.items() if method.takes.contributors)
-        raise ValueError(f"{config.method} works in one process. Start it without torchrun, or use one of {able}.")
+        raise ValueError(f"{config.method} needs all samples in one process. Use one of {able}, or one process.")
+    if parties is not None:
+        yield Team(contributors=parties)
+        return
     on_cuda = pick(config.device).type == "cuda"
     device = f"cuda:{os.environ['LOCAL_RANK']}" if on_cuda else "cpu"
     if on_cuda:
