@@ -8,6 +8,7 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.address import session
+from retrofit_app.address.readers import number
 from retrofit_app.address.rule import Parameter
 from retrofit_app.address.session import Scope
 from retrofit_app.figures import Palette, escaped, listing
@@ -66,9 +67,7 @@ def _parameter(entry: runs.Entry) -> Parameter:
     count = entry.metrics["networks"]["fused"]["samples"]
 
     def read(text: str) -> str:
-        if text not in ("", DRAWN) and not (text.isascii() and text.isdigit() and int(text[:9]) < count):
-            raise ValueError(f"a test image has a number from 0 to {count - 1}")
-        return text
+        return text if text in ("", DRAWN) else str(number(0, count - 1, digits=0)(text))
 
     return Parameter("example", "", read, of_run=True)
 
