@@ -36,14 +36,13 @@ NEW = {"state": "created"}
 SETTINGS, STATUS, TRASH = "settings.json", "status.json", ".deleted"
 #: Its existence asks whoever works in a folder to stop after the current step.
 CANCEL = "cancel"
-#: Written by whoever starts a process for a piece of work: {"pid", "birth", "started", "work"}.
+#: Written by whoever starts a process for a piece of work: {"pid", "birth", "started", "work"}; while it is being started, of
+#: the starter {"starter", "birth", "started", "work"}.
 WORKER = "worker.json"
 #: How far work is that has no status.json: state, name of the step, index, total, error; gone once it is done.
 NOTES = "analysing.json"
 #: Seconds between two writes of such a file: often enough for a progress bar, seldom enough for any disk.
 INTERVAL = 0.3
-#: Seconds in which an empty worker.json means that a process is just being started.
-GRACE = 10.0
 #: Seconds by which two readings of a process's start may differ, as the clock is put right in between.
 CLOCK = 2.0
 #: Held in the runs folder while somebody starts or deletes something there, and the seconds that others wait for that.
@@ -185,14 +184,9 @@ def worker_of(folder: str | Path) -> dict[str, Any]:
 
 def worker_lives(folder: str | Path) -> bool:
     """Whether the process that worker.json names is alive or being started."""
-    path = Path(folder) / WORKER
-    try:
-        if not path.stat().st_size:
-            return time.time() - path.stat().st_mtime < GRACE
-    except OSError:
-        return False
     worker = worker_of(folder)
-    return "pid" in worker and lives(worker["pid"], worker.get("birth"))
+    pid = worker.get("pid", worker.get("starter"))
+    return pid is not None and lives(pid, worker.get("birth"))
 
 
 def birth_of(pid: int) -> float | None:

@@ -101,19 +101,26 @@ def launch(job: Job) -> None:
         if time.monotonic() > deadline:
             raise Busy(store.work_in(folder))
         time.sleep(POLL)
-    with (folder / WORKER).open("w") as note, (folder / LOG).open("w") as log:
-        child = subprocess.Popen(
-            command_of(job),
-            cwd=job.base,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # survives the server, and Ctrl-C in its terminal
-        )
-        CHILDREN[child.pid] = child
-        _step_back(child.pid)
-        birth = store.birth_of(child.pid)
-        json.dump({"pid": child.pid, "birth": birth, "started": time.time(), "work": job.work.kind.verb}, note)
+    own, note = os.getpid(), {"started": time.time(), "work": job.work.kind.verb}
+    # A busy machine may take long to start a process: until then its starter stands for it.
+    files.write(folder / WORKER, json.dumps({**note, "starter": own, "birth": store.birth_of(own)}))
+    try:
+        with (folder / LOG).open("w") as log:
+            child = subprocess.Popen(
+                command_of(job),
+                cwd=job.base,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # survives the server, and Ctrl-C in its terminal
+            )
+    except OSError:
+        (folder / WORKER).unlink()
+        raise
+    CHILDREN[child.pid] = child
+    _step_back(child.pid)
+    birth = store.birth_of(child.pid)
+    files.write(folder / WORKER, json.dumps({**note, "pid": child.pid, "birth": birth}))
 
 
 def exit_code(pid: int) -> int | None:

@@ -134,7 +134,7 @@ def stopped_within(run: Path, level: int) -> int:
     """
     deadline = time.monotonic() + PATIENCE / 1000
     while time.monotonic() < deadline:
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, KeyError):
             status = json.loads((run / "status.json").read_text())
             assert status["state"] not in ("done", "failed"), (
                 f"the run was {status['state']} before its level {level} was seen"

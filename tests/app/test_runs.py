@@ -322,6 +322,30 @@ def test_work_that_ends_between_two_readings_was_not_interrupted(runs_folder, co
     assert store.state_of(folder, status) == "interrupted"
 
 
+def test_work_goes_on_while_its_worker_is_being_started(finished, sleeper, monkeypatch):
+    """However long that takes: whoever looks on would otherwise see it interrupted."""
+    seen, real = [], worker.command_of
+    work = Work(KINDS["finetune"], finished / "finetunings" / "0123456789")
+
+    def command(job):
+        seen.append((work.going, work.state, store.worker_lives(work.folder)))
+        return real(job)
+
+    monkeypatch.setattr(worker, "command_of", command)
+    worker.begin(Job(work, (), finished, finished.parent))
+    assert seen == [(True, "running", True)] and work.going
+    ended(worker_of(work.folder)["pid"])
+    assert not work.going and work.state == "interrupted"
+
+
+def test_a_worker_that_cannot_be_started_is_not_going(finished, monkeypatch):
+    work = Work(KINDS["finetune"], finished / "finetunings" / "0123456789")
+    monkeypatch.setattr(worker, "command_of", lambda job: [str(finished / "nothing")])
+    with pytest.raises(ValueError, match="cannot be written to"):
+        worker.begin(Job(work, (), finished, finished.parent))
+    assert not work.going and not store.worker_lives(work.folder)
+
+
 def test_failures_are_sentences_without_paths(runs_folder, config):
     folder = runs_folder / "x"
     create(folder, config)
