@@ -111,7 +111,7 @@ def shoot(page: Page, name: str) -> None:
 def work(open_page: Callable[..., Page], address: str) -> None:
     """The form, a fusion at work, and the list of runs with the notice of it."""
     page = open_page("wide")
-    page.goto(f"{address}/?view=new&preset=four")
+    page.goto(f"{address}/?view=new&preset=widths")
     page.get_by_text("takes about").wait_for()
     page.wait_for_timeout(1500)
     shoot(page, "fuse-form-wide-light")

@@ -43,7 +43,8 @@ def planned_words(levels: Sequence[Any], refused: bool) -> str:
 
 def _line(level: Any) -> Line:
     first = level.fused or next(part for part in level.parents if part)
-    layer = " + ".join(KINDS.get(kind, kind) for kind in first.kind.split(" + "))
+    kinds: list[str] = first.kind.split(" + ")
+    layer = " + ".join(KINDS.get(kind, kind) for kind in kinds)
     places = f", {first.positions} places" if first.positions > 1 else ""
     becomes = f"do not fit: {lettered(level.mismatch)}" if level.mismatch else level.becomes
     widths = [_width(part, first.name) for part in (*level.parents, level.fused)]

@@ -182,7 +182,7 @@ def table(listed: list[Row], ticks: list[str], pinned: frozenset[str], opened: t
 
     lines = rows(listed, pinned, picker.choice().entry.name, opened)
     columns = {"pin": any(name in pinned for name in names), "state": any(row.state != "done" for row in listed)}
-    shared = [name for name in SHARED if len(listed) > 1 and lines[name].nunique(dropna=False) == 1]
+    shared = [name for name in SHARED if len(listed) > 1 and len(set(lines[name])) == 1]
     columns |= dict.fromkeys(shared, False)
     column = st.column_config
     st.dataframe(
