@@ -103,7 +103,7 @@ def test_what_does_not_apply_is_a_row_with_its_reason(base):
     board = compare_runs(configurations(three, "kf-linear,hf-linear,git-re-basin,fedavg", "uniform"), images=50)
     reasons = {row["name"]: row["reason"] for row in board.rows if row["reason"]}
     assert "exactly two parents; found 3" in reasons["Git-Re-Basin, uniform"]
-    assert "only a splits file tells" in reasons["FedAvg"] and "HF-Linear, uniform" in reasons
+    assert "only a splits file states" in reasons["FedAvg"] and "HF-Linear, uniform" in reasons
     assert [row["reason"] is None for row in board.rows] == [True] * 4 + [False] * 3
 
 

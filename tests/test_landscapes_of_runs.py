@@ -157,10 +157,10 @@ def test_what_was_stopped_goes_on_where_it_was_and_measures_no_point_twice(recor
 
 def test_what_is_of_other_networks_or_settings_is_not_gone_on_with(record):
     *_, last = surveys(record)
-    with pytest.raises(ValueError, match="other networks or settings"):
+    with pytest.raises(ValueError, match="other networks or with other settings"):
         next(TINY.run(planned(record), known=dataclasses.replace(last, facts={**last.facts, "seed": 1})))
     moved = (dataclasses.replace(last.markers[0], x=0.5), *last.markers[1:])
-    with pytest.raises(ValueError, match="other networks or settings"):
+    with pytest.raises(ValueError, match="other networks or with other settings"):
         next(TINY.run(planned(record), known=dataclasses.replace(last, markers=moved)))
 
 

@@ -327,7 +327,7 @@ def test_what_a_refusal_recommends_works(network, situation):
     assert_a_way_leads_on(network, situation)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @each_case("network, situation", [case for case in EVERY_NETWORK if case not in QUICK])
 def test_what_a_refusal_recommends_works_on_every_network(network, situation):
     assert_a_way_leads_on(network, situation)
