@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +128,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "browser" if "/test_browser_" in nodeid else super()._split_scope(nodeid)
 
     return BrowserTogether(config, log)
+
+
+@pytest.fixture(autouse=True)
+def import_path():
+    """The folders of a user's code, which importing it puts on the path, are of no other test."""
+    before = sys.path[:]
+    yield
+    sys.path[:] = before

@@ -13,7 +13,6 @@ from torch import nn
 from retrofit_core import METHODS, build, save_model
 from retrofit_core.cli import main
 from retrofit_core.data import load, splits
-from retrofit_core.networks import user_code
 
 PAGE = (Path(__file__).parents[1] / "docs" / "troubleshooting.md").read_text()
 #: Title -> its message, which the page breaks into lines.
@@ -179,8 +178,6 @@ def test_the_code_says_what_the_page_says(title, digits, folder, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.delenv("RETROFIT_DATA", raising=False)
     provoke = PROVOKED[title]
-    for known in ("_allowed", "_loaded"):  # a module of this name, which another test has imported
-        monkeypatch.setattr(user_code, known, {})
     if "another run" in title:
         assert said_by(f"fuse {A} {B} --splits parents/splits.json --method average --record run") == (0, "")
     if isinstance(provoke, str):
