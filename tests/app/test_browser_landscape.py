@@ -101,7 +101,7 @@ def test_a_lecture_fills_a_projector_and_keeps_run_and_sentence(open_page, width
         "[...document.querySelectorAll('.js-plotly-plot .xtitle')].map(one => one.getBoundingClientRect().bottom)"
     )
     assert min(ends) >= 0.9 * height
-    assert page.get_by_text("The highest barrier lies between").is_visible()
+    assert page.get_by_text("The highest barrier is between").is_visible()
     assert page.locator(".st-key-stepper").get_by_text("HF-Linear 93.0").is_visible()
 
 

@@ -32,7 +32,7 @@ CONTRAST = """name => {
 
 #: Of each step, what is nowhere else on the page.
 SENTENCES = {
-    "activations": "Neurons that lie close together respond alike",
+    "activations": "Neurons that are close together respond alike",
     "importance": "Importance says how much",
     "grouping": "groups that respond alike",
     "targets": "Each group's target is",

@@ -667,7 +667,7 @@ def test_a_class_of_which_nearly_all_is_right_does_not_read_as_all():
             "fused head 1 combines 1 and 4; 2 combines 2 and 3 of the parents' heads",
         ),
         ({"grouping": {"parts": 4}}, "in the 4 parts of a grouped convolution"),
-        ({"grouping": {"kinds": 2}}, "of 2 kinds that cannot change places"),
+        ({"grouping": {"kinds": 2}}, "of 2 kinds that cannot be exchanged"),
     ],
 )
 def test_a_level_says_what_its_grouping_is_tied_to_and_what_it_repaired(facts, says):

@@ -196,7 +196,7 @@ def test_the_plain_average_stands_beside_its_parents():
         for name, accuracy in (("parent 0", 49.6), ("parent 1", 49.2), ("fused", 93.0), ("average", 23.4))
     ]
     said = average_words(dataclasses.replace(invented(), markers=markers)).replace("\N{NO-BREAK SPACE}", " ")
-    assert said == "Half way between A and B lies the plain average: 23.4 %, worse than either (A 49.6 %, B 49.2 %)."
+    assert said == "Half way between A and B is the plain average: 23.4 %, worse than either (A 49.6 %, B 49.2 %)."
     better = [*markers[:3], dataclasses.replace(markers[3], accuracy=60.0)]
     assert "better than either" in average_words(dataclasses.replace(invented(), markers=better))
     assert average_words(dataclasses.replace(invented(), markers=markers[:3])) == ""
@@ -205,7 +205,7 @@ def test_the_plain_average_stands_beside_its_parents():
 def test_words_say_what_was_found_and_how_it_was_measured():
     survey = invented()
     assert headline(survey).startswith(
-        "The highest barrier lies between network A and network B: the loss rises by 1.12"
+        "The highest barrier is between network A and network B: the loss rises by 1.12"
     )
     assert headline(dataclasses.replace(survey, paths=survey.paths[1:2])).startswith("There is no barrier")
     assert headline(invented(finished=3)) == ""

@@ -45,8 +45,8 @@ def record(runs_folder) -> Path:
 def test_a_shipped_run_shows_its_landscape_before_any_click(runs_folder):
     page = open_page()
     assert clean(page) and len(pictures(page)) == 3
-    assert "The highest barrier lies between" in words(page)
-    assert "Half way between A and B lies the plain average: 23.4" in words(page)
+    assert "The highest barrier is between" in words(page)
+    assert "Half way between A and B is the plain average: 23.4" in words(page)
     assert "on all 359 test images, as on Fuse, the average has 24.2" in words(page)
     for fact in (
         "15 × 15 points, 256 images of digits (test), seed 0",
@@ -203,10 +203,10 @@ def test_a_lecture_has_the_run_the_finding_and_both_planes_alone(record):
     page.button(key="go-lecture").click().run()
     assert page.query_params["lecture"] == "1" and clean(page)
     assert (
-        len(pictures(page)) == 2 and "What lies half way" in words(page) and "barrier lies between" not in words(page)
+        len(pictures(page)) == 2 and "What is half way" in words(page) and "barrier is between" not in words(page)
     )
     page.button(key="go-PageDown").click().run()
-    assert page.query_params["shown"] == "1" and "barrier lies between" in words(page)
+    assert page.query_params["shown"] == "1" and "barrier is between" in words(page)
     assert runs.label(runs.read_entry(record)) in words(page) and "Measure another" not in words(page)
     page.button(key="go-PageDown").click().run()
     assert page.query_params["path"] == "2"

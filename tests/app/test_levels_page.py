@@ -459,7 +459,7 @@ def test_the_words_that_explain_the_pictures_unfold_above_them(record):
 
 
 def test_classes_are_said_to_be_joined_at_the_last_level_only(record):
-    assert "stand for one class each" in words(open_page(run="analysed", level="classifier", step="grouping"))
+    assert "represent one class each" in words(open_page(run="analysed", level="classifier", step="grouping"))
     assert "respond alike" in words(open_page(run="analysed", level="features.0", step="grouping"))
 
 
@@ -468,4 +468,4 @@ def test_a_run_whose_own_score_is_not_among_the_analysed_ones_is_shown(runs_fold
     run_folder = analysed(runs_folder, without="conductance")
     page = open_page(run=run_folder.name, level="classifier", step="grouping")
     assert clean(page), [error.value for error in page.error]
-    assert "stand for one class each" in words(page)
+    assert "represent one class each" in words(page)

@@ -168,7 +168,7 @@ def test_a_worker_that_does_not_stop_is_ended_with_all_that_it_started(runs_fold
     entry = runs.read_entry(folder)
     assert other != folder and entry.state == "interrupted" and not runs.was_asked(folder)
     assert (
-        runs.failure(entry) == "Cancelled. The worker did not stop by itself, so it was ended. No level was finished."
+        runs.failure(entry) == "Cancelled. The worker did not stop on its own, so it was ended. No level was finished."
     )
 
 

@@ -83,14 +83,12 @@ def group_words(level: Any) -> str:
         )
     if "parts" in level.grouping:
         return (
-            f"Its neurons lie in the {level.grouping['parts']} parts of a grouped convolution. Whole parts of the parents are "
-            "matched first, by what their neurons span; neurons are then grouped within matched parts."
+            f"Its neurons are in the {level.grouping['parts']} parts of a grouped convolution. Retrofit first "
+            "matches whole parts of the parents by what their neurons span, then groups neurons within matched "
+            "parts."
         )
     if "kinds" in level.grouping:
-        return (
-            f"Its neurons are of {level.grouping['kinds']} kinds that cannot change places with each other, so each kind is "
-            "grouped by itself."
-        )
+        return f"Its neurons are of {level.grouping['kinds']} kinds that cannot be exchanged, so each kind is grouped on its own."
     if level.stream and level.stream != level.name:
         return f"It writes to the residual stream that begins at **{escaped(level.stream)}**, and shares its grouping."
     return ""

@@ -15,7 +15,7 @@ def failure(entry: Entry) -> str:
     if entry.state == "cancelled":
         return f"Cancelled. {_finished_part(entry)}"
     if entry.state == "interrupted" and was_ended(entry.folder):
-        return f"Cancelled. The worker did not stop by itself, so it was ended. {_finished_part(entry)}"
+        return f"Cancelled. The worker did not stop on its own, so it was ended. {_finished_part(entry)}"
     if entry.state == "interrupted":
         code = exit_code(worker_of(entry.folder).get("pid", -1)) or 0
         how = f" by {signal.Signals(-code).name}" if code < 0 else ""

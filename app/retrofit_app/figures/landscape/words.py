@@ -30,7 +30,9 @@ def headline(survey: Any) -> str:
     between = f"{lettered(worst.first)} and {lettered(worst.last)}"
     if worst.barrier < 0.01:
         return "There is no barrier between the networks: on the straight lines the loss never rises above its ends."
-    text = f"The highest barrier lies between {between}: the loss rises by {loss_words(worst.barrier)} on the straight line."
+    text = (
+        f"The highest barrier is between {between}: the loss rises by {loss_words(worst.barrier)} on the straight line."
+    )
     if least is not worst:
         text += f" The lowest, {loss_words(least.barrier)}, lies between {lettered(least.first)} and {lettered(least.last)}."
     return text
@@ -51,7 +53,7 @@ def average_words(survey: Any) -> str:
     else:
         rank = "better than either" if average > max(alone) and len(parents) == 2 else "no worse than the worst"
     each = ", ".join(f"{short(name)} {percent(value)}" for name, value in zip(parents, alone, strict=True))
-    return f"{where} lies the plain average: {percent(average)}, {rank} ({each})."
+    return f"{where} is the plain average: {percent(average)}, {rank} ({each})."
 
 
 def loss_words(value: float) -> str:

@@ -235,6 +235,7 @@ def _picture(leaderboard: Leaderboard, rows: list[ranking.BoardRow], palette: Pa
             heading=heading,
         )
     st.caption(
-        "● the paper’s methods, □ others; the number is the place in the table. Marks that would overlap stand side by side. The "
+        "● the paper’s methods, □ others; the number is the place in the table. Marks that would overlap are drawn "
+        "side by side. The "
         "dotted line is the best parent."
     )

@@ -60,7 +60,9 @@ def plan(leaderboard: Leaderboard, entries: Sequence[runs.Entry]) -> BoardPlan:
                 "networks)"
             )
         )
-        words += f" That takes about **{duration(least)} to {duration(most)}** on this machine as it is now{unknown}."
+        words += (
+            f" That takes about **{duration(least)} to {duration(most)}** on this machine at its current load{unknown}."
+        )
     return BoardPlan(words, len(missing), refusals)
 
 

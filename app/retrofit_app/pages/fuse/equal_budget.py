@@ -27,7 +27,7 @@ NAMES = {
 COLUMNS = (
     Column("network", "What the training began with.", is_number=False),
     Column("before %", "Accuracy on the test images."),
-    Column("after %", "Likewise, after the training. Bold: the best."),
+    Column("after %", "The same after the training. Bold: the best."),
     Column("±", "Half the 95 % interval that the number of test images allows, in points."),
     Column("gain", "In points."),
     Column("loss", "Mean cross entropy on the test images, before and after.", is_number=False),

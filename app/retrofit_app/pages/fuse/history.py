@@ -197,7 +197,7 @@ def table(listed: list[Row], ticks: list[str], pinned: frozenset[str], opened: t
         alt="Runs with their accuracies and settings. Ticked rows are compared below.",
         column_config={
             "open": column.ButtonColumn("", width=72, on_click=open_one, key=OPEN),
-            "pin": column.TextColumn("★", width=36, help="Pinned runs stand first."),
+            "pin": column.TextColumn("★", width=36, help="Pinned runs come first."),
             "method": column.TextColumn("method", width=96),
             "accuracy": column.NumberColumn("accuracy", format="%.1f %%", width=72, help="Of the fused network."),
             "±": column.NumberColumn("±", format="%.1f", width=40, help="Half the 95 % interval, in points."),
@@ -243,7 +243,7 @@ def actions(ticks: list[Row], pinned: frozenset[str]) -> None:
             icon=":material/keep:",
             on_click=pins.pin,
             args=(names, pin),
-            help="Pinned runs stand first in this list.",
+            help="Pinned runs come first in this list.",
         )
         if deletable:
             st.button(

@@ -71,7 +71,7 @@ def refusal() -> str:
         return ""
     what = "an upload was not taken" if count == 1 else f"{count} uploads were not taken"
     return (
-        f"{what}. Remove it (✕) or upload it anew." if count == 1 else f"{what}. Remove them (✕) or upload them anew."
+        f"{what}. Remove it (✕) or upload it again." if count == 1 else f"{what}. Remove them (✕) or upload them again."
     )
 
 

@@ -34,7 +34,7 @@ HELP = {
     "mean": "Mean of the training pixels, scaled to 0..1: one number, or one for each channel (0.49,0.48,0.45). Only for data "
     "sets that are not known by name.",
     "std": "Standard deviation of the same pixels.",
-    "size": "Images are resized to so many pixels a side; an empty field leaves them as they are.",
+    "size": "Resizes images to this many pixels a side. Leave it empty to keep their size.",
     "arch": "What the networks look like. cnn and mlp train in seconds on digits; the others are meant for larger images.",
     "parents": "How many networks are trained and fused. HF methods pair two; KF methods take any number.",
     "widths": "Neurons of this network's hidden layers, compared with the usual number.",

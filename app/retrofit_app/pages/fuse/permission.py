@@ -57,7 +57,7 @@ def ask_data(data: str, verb: str, key: str) -> bool:
     """A button that opens a run's data set, if it lies outside the known folders; whether it does."""
     is_closed = closed(data)
     if is_closed:
-        help = "This data set lies outside your runs and data folders. It stays closed until you allow it."
+        help = "This data set is outside your runs and data folders. The app does not read it until you allow it."
         _button(f"{verb} {escaped(PurePath(data).name)}", key, "lock_open", grant, [data], help)
     return is_closed
 

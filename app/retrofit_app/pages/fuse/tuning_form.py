@@ -110,7 +110,7 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
     st.markdown(words)
     with st.container(horizontal=True, vertical_alignment="center"):
         works.start_or_show(TUNINGS, entry, config, busy, "This is done already.", "secondary")
-        st.caption("Or on the command line, in the folder where the run lies:")
+        st.caption("Or on the command line, in the run's folder:")
     st.code(config.command(works.record_of(entry)), language="bash", wrap_lines=True)
 
 
@@ -130,7 +130,7 @@ def cost(entry: runs.Entry, config: Any) -> str:
     plan, held_out = plans[0], len(plans[0].held_out)
     try:
         alone, together = (finetuning_seconds(each, entry.config.get("device") or "auto") for each in plans)
-        takes = f"about **{duration(alone)}** on this machine as it is now"
+        takes = f"about **{duration(alone)}** on this machine at its current load"
         takes += f", and about **{duration(together - alone)}** more for the other networks" * config.controls
     except ValueError:
         takes = "how long it takes is known once it runs"

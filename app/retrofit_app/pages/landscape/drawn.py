@@ -76,7 +76,7 @@ def landscape(
     with left:
         line(entry, palette, survey, int(look.path))
     with right:
-        with st.expander("How flat do they lie?", icon=":material/landscape_2:"):
+        with st.expander("How flat are their surroundings?", icon=":material/landscape_2:"):
             flatness(entry, survey)
         taking.everything(entry, work)
 
@@ -139,7 +139,7 @@ def controls(
                 key="go-as-paper",
                 on_click=LANDSCAPE.change,
                 kwargs={"scale": parameters.PAPER},
-                help="Losses from 0 to 4.6; what lies above is hatched.",
+                help="Losses from 0 to 4.6; higher losses are hatched.",
             )
 
 
@@ -246,7 +246,7 @@ def flatness(entry: runs.Entry, survey: Any) -> None:
                 "off plane",
                 format="%.2f",
                 width=70,
-                help="Distance between its weights and the plane; 0 if it lies on the plane.",
+                help="Distance between its weights and the plane; 0 if it is on the plane.",
             ),
             "mean rise": number(
                 "mean rise", format="%.3f", width=72, help="Rise of the loss, over all directions that were tried."

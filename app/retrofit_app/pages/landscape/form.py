@@ -100,9 +100,9 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
     alignment = " and the time of the alignment" if config.align else ""
     st.markdown(
         f"**{estimate.total} evaluations** of {config.landscape.images} images each ({parts}): about "
-        f"**{duration(estimate.seconds)}** on this machine as it is now{alignment}."
+        f"**{duration(estimate.seconds)}** on this machine at its current load{alignment}."
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         works.start_or_show(LANDSCAPES, entry, config, busy, "This landscape is measured already.", "primary")
-        st.caption(f"Or on the command line, in the folder where the run lies.{taking.where(entry)}")
+        st.caption(f"Or on the command line, in the run's folder.{taking.where(entry)}")
     st.code(taking.command_of(entry, config.to_json()), language="bash", wrap_lines=True)

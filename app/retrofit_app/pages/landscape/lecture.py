@@ -16,7 +16,7 @@ from .parameters import LANDSCAPE, Drawing
 
 #: px of the pictures on a page of 1280 x 720, which grows with the window.
 HEIGHT = 572
-QUESTION = "What lies half way between the networks?"
+QUESTION = "What is half way between the networks?"
 NOTE = (
     "Every point is a network: a mixture of three. Let the audience guess how good the mixtures between A and B are, then reveal "
     "the sentence. The line to the fused network shows whether a barrier separates it from its parents. The arrows go to the "

@@ -22,7 +22,7 @@ def page() -> None:
     """The landscape that is shown, or that is being measured, and the form of another one."""
     entry, palette = picker.choice().entry, widgets.palette()
     with st.container(key="heading"):
-        st.title("What lies between the networks?", anchor=False)
+        st.title("What is between the networks?", anchor=False)
     if entry.state != "done":
         widgets.why("This run is not finished, so it has no fused network yet. Choose another run on the left.")
         return
@@ -48,8 +48,9 @@ def body(entry: runs.Entry, palette: Palette) -> None:
         st.info("The lecture mode begins when a landscape is measured.", icon=":material/info:")
     if chosen is None:
         st.markdown(
-            "Every point of the plane through three networks of this run is a network, too: a mixture of the three. Loss and "
-            "accuracy show whether a barrier lies between the networks, and where the fused network lies between its parents. "
+            "Every point of the plane through three networks of this run is a network, too: a mixture of the "
+            "three. Loss and accuracy show whether there is a barrier between the networks, and where the fused "
+            "network is relative to its parents. "
             "**No landscape of this run is measured yet.**"
         )
     elif chosen.going:

@@ -24,15 +24,17 @@ PATHS = ("0", "1", "2")
 #: What the form says of each field.
 HELP = {
     "first": "The origin of the plane.",
-    "second": "It lies on the horizontal axis.",
-    "third": "It lies above that axis.",
+    "second": "It is on the horizontal axis.",
+    "third": "It is above that axis.",
     "align": "Adds each further parent with its neurons in the order of the first one's, as this method finds it: the same "
     "function at another place. It takes a while longer.",
     "tuned": "Adds what a fine-tuning of this run has made of the fused network. The page Fuse makes them.",
     "resolution": "The coarse picture, 3 × 3, comes first.",
     "images": "On which each point is measured, balanced over the classes.",
-    "norms": "Estimated: the statistics are computed anew at every point, on the same images. Interpolated: mixed as the "
-    "weights are. Without BatchNorm both are the same.",
+    "norms": (
+        "Estimated: computed again at every point, on the same images. Interpolated: mixed like the weights. "
+        "Without BatchNorm both are the same."
+    ),
     "seed": "Decides which images are drawn. Same seed, same picture.",
 }
 

@@ -40,8 +40,9 @@ def panel(view: View) -> None:
     part = f"{len(seen.rows):,} of the {seen.of:,}" if len(seen.rows) < seen.of else f"all {seen.of:,}"
     st.caption(
         f"Out of {part} {escaped(seen.split)} images{', as many of each class' if len(seen.rows) < seen.of else ''}. The number "
-        "is the neuron's output before the activation function (for a convolution, the largest over all positions). The bar "
-        "shows where it lies in the neuron's own range, and the word below names the class of the image."
+        "is the neuron's output before the activation function (for a convolution, the largest over all "
+        "positions). The bar shows where it is in the neuron's own range, and the word below names the class of "
+        "the image."
     )
 
 
@@ -55,7 +56,7 @@ def may_open(view: View, key: str = "levels-open-data") -> bool:
         key=key,
         icon=":material/lock_open:",
         on_click=lambda: session.remember(OPENED, session.recall(OPENED, frozenset()) | {data}),
-        help="This data set lies outside your runs and data folders. It stays closed until you allow it.",
+        help="This data set is outside your runs and data folders. The app does not read it until you allow it.",
     )
     return False
 

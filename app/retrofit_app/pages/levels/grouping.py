@@ -25,7 +25,7 @@ SQUARE, LARGE = 260, 400  # px, the height of a cluster picture: of three, and o
 def grouping(view: View) -> None:
     """The pictures, what is chosen in them, and a closer look at one thing."""
     report = view.report
-    alike = "that stand for one class each" if view.joins_classes else "that respond alike"
+    alike = "that represent one class each" if view.joins_classes else "that respond alike"
     view.say(
         f"The {sum(report.widths)} neurons become {report.width} groups {alike}. What a group's members do not share is the "
         f"grouping error.{view.far}"
@@ -34,7 +34,7 @@ def grouping(view: View) -> None:
         tied = report.grouping.keys() & {"heads", "parts", "kinds"}  # of a stream each score has its own groups
         st.markdown(f"{words} All scores are shown with these groups." if tied else words)
     if report.width == 1:
-        widgets.why("This level has one group, with every neuron in it, so colours have nothing to tell apart.")
+        widgets.why("This level has one group, with every neuron in it, so there is nothing to colour.")
     if len(set(report.labels.tolist())) == len(report.labels):
         widgets.why("Nothing is merged here: there are as many groups as neurons.")
     phone = "Mobi" in (st.context.headers.get("User-Agent") or "")
@@ -98,7 +98,7 @@ def expert(view: View) -> None:
     st.toggle(
         "Outliers",
         **LEVELS.control("outliers"),
-        help="Widens the frame until every neuron is inside. Otherwise neurons outside it stand open on its border.",
+        help="Widens the frame until every neuron is inside. Otherwise neurons outside it are drawn hollow on its border.",
     )
     st.toggle(
         "The fused neuron's images for all",

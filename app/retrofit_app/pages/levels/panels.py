@@ -23,8 +23,11 @@ def panel(view: View) -> None:
         **LEVELS.control("panel"),
         required=True,
         format_func=PANELS.__getitem__,
-        help="Shows which images excite a group's neurons most, how alike the groupings are, or how large the groups are. More "
-        "stands under Expert, above. The score whose name is bold above the pictures decides; click another name to change it.",
+        help=(
+            "Shows which images excite a group's neurons most, how alike the groupings are, or how large the "
+            "groups are. Expert, above, has more. The score whose name is bold above the pictures decides; click "
+            "another name to change it."
+        ),
     )
     if view.look.panel == "scores":
         agreement(view)
@@ -113,7 +116,7 @@ def mean_words(view: View, *scores: str) -> str:
 def agreement(view: View) -> None:
     """How alike the scores' groupings are, beside how alike seeds are."""
     if view.analysis is None:
-        widgets.why("The groupings of other scores are part of the analysis. This run has none.")
+        widgets.why("The analysis contains the groupings of other scores. This run has no analysis.")
         return
 
     def side_by_side() -> None:
@@ -239,7 +242,7 @@ def show_picked(view: View) -> None:
     picked = view.rows("pick")
     if not picked:
         st.caption(
-            "This level has none of the neurons that the address picks."
+            "The address picks neurons that this level does not have."
             if view.look.pick
             else "Draw around some neurons in a picture to ring them in all pictures and list them in a table here."
         )

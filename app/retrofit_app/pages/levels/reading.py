@@ -20,8 +20,9 @@ NETWORK = (
 )
 STEPS = {
     "activations": (
-        "**Activations.** The networks see the same samples, and each neuron responds with {rows:,} numbers. Two neurons that "
-        "respond alike lie close together. Shape and colour show the network. A few neurons at the same spot stand side by side. "
+        "**Activations.** The networks see the same samples, and each neuron responds with {rows:,} numbers. "
+        "Neurons that respond alike are close together. Shape and colour show the network. A few neurons at the "
+        "same spot are drawn side by side. "
         "Dead neurons all lie at one spot, and cost nothing."
     ),
     "importance": (
@@ -31,10 +32,11 @@ STEPS = {
     ),
     "grouping": (
         "**Grouping.** Each group becomes one neuron of the fused network. Black (white on dark pages) marks the largest group "
-        "of this run, and five colours mark the next largest ones. Under another score the same colour marks the group that "
+        "of this run, and five colours mark the next largest ones. Under another score the same colour marks the "
+        "group that "
         "shares most members with it. Lines join the members of a group. A neuron's shape shows its network, and its area its "
-        "importance. A neuron alone is a group of one. Open marks on the border lie outside the frame. A few neurons at the same "
-        "spot stand side by side.\n\n"
+        "importance. A neuron alone is a group of one. Open marks on the border lie outside the frame. A few "
+        "neurons at the same spot are drawn side by side.\n\n"
         "**The plane.** Every picture of this level has the same axes: the first two principal components of the neurons' "
         "outputs on the fusion samples, computed for this level alone. They hide {hidden} of the variance, so neurons of one "
         "group may look far apart, and neurons that look close may differ.\n\n"

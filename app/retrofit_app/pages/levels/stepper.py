@@ -15,8 +15,11 @@ from .parameters import LEVELS, STEPS, to_level
 KEYS = {"first": "Home", "previous": "K", "next": "J", "last": "End"}
 #: For the presenter of a lecture, at each step.
 NOTES = {
-    "activations": "Ask: are two networks that learned different things alike inside? Point at marks of different shapes that "
-    "lie close together: neurons of different networks that respond alike. Marks far from all others have no partner.",
+    "activations": (
+        "Ask: are two networks that learned different things alike inside? Point at marks of different shapes that "
+        "are close together: neurons of different networks that respond alike. Marks far from all others have no "
+        "partner."
+    ),
     "importance": "Ask: may a network lose any neuron it likes? A few neurons carry most decisions. Mistakes at these cost most, "
     "so they count more in the next steps.",
     "grouping": "Ask: which neurons become one? Pick a neuron with a click: its group lights up in every picture. A group with "

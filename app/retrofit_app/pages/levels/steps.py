@@ -22,7 +22,7 @@ from .view import HEIGHT, View
 def activations(view: View) -> None:
     """How the neurons respond, before anything is done with them."""
     view.say(
-        "Neurons that lie close together respond alike to the same samples, whichever network they come from. These are worth "
+        "Neurons that are close together respond alike to the same samples, whichever network they come from. These are worth "
         "merging."
     )
     left, right = st.columns(2, gap="large")
@@ -196,7 +196,7 @@ def plane(view: View) -> None:
     if view.analysis is None or "quadratic" not in view.analysis.plane:
         st.markdown(heading)
     if view.analysis is None:
-        widgets.why("The loss around the weights is part of the analysis. This run has none.")
+        widgets.why("The analysis contains the loss around the weights. This run has no analysis.")
     elif "quadratic" not in view.analysis.plane:
         widgets.why(f"There is no picture: {view.analysis.plane.get('why', 'it was not computed for this level.')}")
     else:

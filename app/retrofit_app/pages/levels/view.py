@@ -53,8 +53,8 @@ class View:
         if not self.joins_classes:
             return ""
         return (
-            " The neurons are the classes. A class that its network never saw has almost no importance: its neuron may lie "
-            "far from its group, and costs almost no error."
+            "The neurons are the classes. A class that its network never saw has almost no importance: its neuron "
+            "may be far from its group and still cost almost no error."
         )
 
     def say(self, text: str) -> None:

@@ -18,16 +18,16 @@ from . import lecture, parameters, pictures, recipe, taking
 from .parameters import KINDS, PAPER, Place, Rows
 
 SMALLER = (
-    "Ours are smaller networks or were trained for a shorter time: their numbers lie lower, and what can hold is which method is "
-    "ahead. "
+    "Ours are smaller networks or were trained for a shorter time, so their numbers are lower. Compare which "
+    "method is ahead, not the numbers themselves. "
 )
 READING = (
     "≠: a difference between two methods has the other sign here, beyond its 95 % interval. ± are two standard errors from the "
-    "paper's deviations; a bold difference lies within them. Click a number for its recipe."
+    "paper's deviations; a bold difference is within them. Click a number for its recipe."
 )
 AGREEING = "No difference between methods has the other sign here."
 EMPTY = "No row of this table is left. Choose other families, or all rows."
-NO_NUMBERS = "The paper prints no numbers here: ours stand beside nothing. Click a number for its recipe."
+NO_NUMBERS = "The paper prints no numbers here, so ours have no counterpart. Click a number for its recipe."
 
 
 def one(stamp: Stamp, palette: Palette) -> None:
@@ -87,8 +87,10 @@ def controls(names: Mapping[str, str], shown: Shown) -> None:
             [FULLEST, *shown.scales],
             **PAPER.control("scale"),
             format_func=lambda scale: "the fullest of each column" if scale == FULLEST else shown.scales[scale],
-            help="Ours are smaller than the paper's: which networks, training and samples stand in place of its own. A column "
-            "that is not measured at this scale is shown at its fullest.",
+            help=(
+                "Ours are smaller than the paper's: which networks, training and samples replace its own. A column "
+                "that is not measured at this scale is shown at its fullest scale."
+            ),
         )
 
 
