@@ -204,9 +204,7 @@ def test_the_plain_average_stands_beside_its_parents():
 
 def test_words_say_what_was_found_and_how_it_was_measured():
     survey = invented()
-    assert headline(survey).startswith(
-        "The highest barrier is between network A and network B: the loss rises by 1.12"
-    )
+    assert headline(survey).startswith("The highest barrier is between network A and network B: the loss rises by 1.12")
     assert headline(dataclasses.replace(survey, paths=survey.paths[1:2])).startswith("There is no barrier")
     assert headline(invented(finished=3)) == ""
     words = caption(survey)

@@ -202,9 +202,7 @@ def test_a_lecture_has_the_run_the_finding_and_both_planes_alone(record):
     page.session_state["enlarged"] = 1.0  # as a browser tells it
     page.button(key="go-lecture").click().run()
     assert page.query_params["lecture"] == "1" and clean(page)
-    assert (
-        len(pictures(page)) == 2 and "What is half way" in words(page) and "barrier is between" not in words(page)
-    )
+    assert len(pictures(page)) == 2 and "What is half way" in words(page) and "barrier is between" not in words(page)
     page.button(key="go-PageDown").click().run()
     assert page.query_params["shown"] == "1" and "barrier is between" in words(page)
     assert runs.label(runs.read_entry(record)) in words(page) and "Measure another" not in words(page)
