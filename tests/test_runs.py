@@ -19,8 +19,9 @@ from retrofit_core.data import load
 from retrofit_core.data.splits import sharded
 from retrofit_core.inspection import analysis
 from retrofit_core.methods import METHODS
+from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, save_model
-from retrofit_core.runs.identities import other_settings
+from retrofit_core.runs.identities import difference, identity, other_settings
 from retrofit_core.system import files
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training.evaluation import ensemble, evaluate
@@ -448,6 +449,21 @@ def wanted(tmp_path, monkeypatch):
     (tmp_path / training.folder).mkdir()
     write_training(training, training.folder)
     return training, runs.RunConfig(models=training.files(), splits=training.splits(), samples=60, device="cpu")
+
+
+def test_a_run_is_the_same_work_before_and_after_its_parents_are_trained(wanted):
+    """The version of a method depends on the architecture, which the note tells as long as the checkpoints are missing."""
+    training, config = wanted
+    configs = [dataclasses.replace(config, method=method) for method in METHODS]
+    before = list(map(identity, configs))
+    for index, file in enumerate(training.files()):
+        save_model(build({**json.loads(training.arch[0]), "channels": 1, "size": 8, "classes": 10}, seed=index), file)
+    Path(training.splits()).write_text("{}")
+    assert {
+        config.method: why
+        for config, old in zip(configs, before, strict=True)
+        if (why := difference(old, identity(config)))
+    } == {}
 
 
 @pytest.mark.slow

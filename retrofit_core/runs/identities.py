@@ -12,9 +12,11 @@ from typing import Any, TypeVar
 from ..data import digest as digest_of_data
 from ..methods import METHODS
 from ..networks import user_code, weightfiles
+from ..networks.architectures import parse
 from ..networks.checkpoints import read_metadata
 from ..system import files
 from ..system.registry import find
+from ..training.parents import read_training
 from .config import FLAGS, RunConfig
 from .locations import located
 
@@ -93,11 +95,16 @@ def method_version(name: str, architecture: str | None) -> int:
 
 
 def architecture_of(path: str | Path) -> str | None:
-    """The name of a checkpoint's architecture; None where the file is missing or does not tell."""
+    """The name of a checkpoint's architecture, also of one that a run is going to train; None where nothing tells it."""
+    spec: object = None
     with suppress(OSError, ValueError):
-        spec = read_metadata(path).get("architecture")
-        return spec.get("architecture") if isinstance(spec, dict) else None
-    return None
+        folder = Path(path).parent
+        if not Path(path).exists() and (training := read_training(folder)):
+            index = list(map(Path, training.files(folder))).index(Path(path))
+            spec = parse(training.arch[index % len(training.arch)])
+        else:
+            spec = read_metadata(path).get("architecture")
+    return spec.get("architecture") if isinstance(spec, dict) else None
 
 
 def other_settings(old: RunConfig, new: RunConfig) -> str:
