@@ -84,7 +84,7 @@ def test_a_phone_does_not_scroll_sideways_and_every_picture_has_words(open_page,
 @pytest.mark.long
 @pytest.mark.parametrize(("width", "height"), [(1280, 720), (1920, 1080)])
 def test_a_lecture_fills_a_projector_and_keeps_run_and_sentence(open_page, width, height):
-    page = open_page(f"{PAGE}&lecture=1&path=1&shown=1")
+    page = open_page(f"{PAGE}&lecture=1&path=1&shown=2")
     page.set_viewport_size({"width": width, "height": height})
     page.get_by_role("button", name="Leave").wait_for()
     page.wait_for_function(  # drawn anew for a larger window

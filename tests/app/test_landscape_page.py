@@ -196,6 +196,10 @@ def test_the_relief_is_in_the_address_and_takes_the_place_of_the_planes(record):
     }
 
 
+def lettering(page) -> set[str]:
+    return {text for picture in pictures(page) for trace in picture["data"] for text in trace.get("text") or ()}
+
+
 def test_a_lecture_has_the_run_the_finding_and_both_planes_alone(record):
     placed(record)
     page = open_page(run="mine", path="1")
@@ -203,8 +207,12 @@ def test_a_lecture_has_the_run_the_finding_and_both_planes_alone(record):
     page.button(key="go-lecture").click().run()
     assert page.query_params["lecture"] == "1" and clean(page)
     assert len(pictures(page)) == 2 and "What is half way" in words(page) and "barrier is between" not in words(page)
+    assert {"<b>A</b>", "<b>average</b>", "<b>fused</b>"} <= lettering(page)
     page.button(key="go-PageDown").click().run()
-    assert page.query_params["shown"] == "1" and "barrier is between" in words(page)
+    assert page.query_params["shown"] == "1" and "Half way between A and B is the plain average" in words(page)
+    assert "barrier is between" not in words(page) and not {"<b>A</b>", "<b>average</b>"} & lettering(page)
+    page.button(key="go-PageDown").click().run()
+    assert page.query_params["shown"] == "2" and "barrier is between" in words(page)
     assert runs.label(runs.read_entry(record)) in words(page) and "Measure another" not in words(page)
     page.button(key="go-PageDown").click().run()
     assert page.query_params["path"] == "2"

@@ -12,21 +12,26 @@ from .scale import Scale, frame
 from .words import loss_words, short, values_words
 
 
-def networks(survey: Any, kind: str, scale: Scale) -> list[Trace]:
-    """A marker for each network with its own value beside it; hollow, with its distance, where it lies off the plane."""
+def networks(survey: Any, kind: str, scale: Scale, hidden: bool) -> list[Trace]:
+    """A marker for each network with its own value beside it; hollow, with its distance, where it lies off the plane.
+
+    Args:
+        hidden: only the names are written.
+    """
     if not survey.markers:
         return []
     on_plane = [survey.is_on_plane(marker) for marker in survey.markers]
     off = [
-        "" if on else f"<br>{loss_words(m.distance)} off the plane"
+        "" if on or hidden else f"<br>{loss_words(m.distance)} off the plane"
         for m, on in zip(survey.markers, on_plane, strict=True)
     ]
     texts = [
-        f"<b>{short(marker.name)}</b> {values_words(kind, getattr(marker, kind))}{where}"
+        f"<b>{short(marker.name)}</b>" + ("" if hidden else f" {values_words(kind, getattr(marker, kind))}") + where
         for marker, where in zip(survey.markers, off, strict=True)
     ]
     tips = [
-        f"{lettered(marker.name)}: loss {loss_words(marker.loss)}, accuracy {percent(marker.accuracy)}"
+        lettered(marker.name)
+        + ("" if hidden else f": loss {loss_words(marker.loss)}, accuracy {percent(marker.accuracy)}")
         + (f"{where}, drawn at the nearest point of it" if where else "")
         for marker, where in zip(survey.markers, off, strict=True)
     ]

@@ -32,6 +32,7 @@ def landscape_plane(
     *,
     path: tuple[str, str] | None = None,
     point: tuple[int, int] | None = None,
+    hidden: bool = False,
 ) -> Picture:
     """Contours of the loss or the accuracy with the networks on them; of an unfinished landscape its cells so far.
 
@@ -40,6 +41,7 @@ def landscape_plane(
         kind: "loss" or "accuracy".
         path: the networks between which a line is drawn.
         point: row and column of a point of the grid that gets a ring.
+        hidden: the networks have their names only, no numbers.
     """
     scale = scale or Scale()
     is_whole = bool(survey.finished.all())
@@ -53,11 +55,11 @@ def landscape_plane(
             *([] if path is None else _line(survey, path)),
             _targets(survey),
             *([] if point is None else [_ring(survey, point)]),
-            *networks(survey, kind, scale),
+            *networks(survey, kind, scale, hidden),
         ],
         HEIGHT,
         f"{'Contours' if is_whole else 'Unfinished picture'} of the {kind} on the plane through {first}, {second} and {third}",
-        plane_words(survey, kind, scale),
+        "" if hidden else plane_words(survey, kind, scale),
         margin=(4, 4, 8, 46),
         clickmode="event+select",
         hoverdistance=-1,  # the nearest point answers, however coarse the grid is

@@ -34,6 +34,7 @@ def landscape_surface(
     *,
     path: tuple[str, str] | None = None,
     ratio: float = 1.0,
+    hidden: bool = False,
 ) -> Picture:
     """A relief of the loss or the accuracy with the networks on it, to be turned by hand; of a whole landscape only.
 
@@ -42,6 +43,7 @@ def landscape_surface(
         kind: "loss" or "accuracy".
         path: the networks between which a line is drawn, where that is measured.
         ratio: how much larger its lettering will be made, see `enlarged`: names stand so much further apart.
+        hidden: the networks have their names only, no numbers.
     """
     scale = scale or Scale()
     low, high = getattr(scale, kind)
@@ -81,7 +83,7 @@ def landscape_surface(
         [*traces, *_line(survey, kind, path, (low, high)), _networks(survey, tops, palette)],
         HEIGHT,
         f"Relief of the {kind} on the plane through {listing([lettered(name) for name in survey.through])}",
-        plane_words(survey, kind, scale).replace("Hatched: ", "Cut off flat and grey: "),
+        "" if hidden else plane_words(survey, kind, scale).replace("Hatched: ", "Cut off flat and grey: "),
         margin=(0, 0, 0, 8),
         dragmode="turntable",
         uirevision="surface",
@@ -92,7 +94,7 @@ def landscape_surface(
             "camera": {"eye": EYE, "center": {"x": 0, "y": 0, "z": -0.08}},
             "aspectmode": "manual",
             "aspectratio": {"x": 1.25, "y": 1.25 * _ratio(survey), "z": 0.75},
-            "annotations": _names(survey, kind, tops, palette, ratio),
+            "annotations": _names(survey, kind, tops, palette, ratio, hidden),
         },
     )
 
@@ -145,7 +147,9 @@ def _networks(survey: Any, heights: list[float], palette: Palette) -> Trace:
     }
 
 
-def _names(survey: Any, kind: str, heights: list[float], palette: Palette, ratio: float) -> list[dict[str, Any]]:
+def _names(
+    survey: Any, kind: str, heights: list[float], palette: Palette, ratio: float, hidden: bool
+) -> list[dict[str, Any]]:
     """Each network's name and value above its mark, on paper of its own, so that no hill hides them; near ones apart."""
     width = float(survey.xs[-1] - survey.xs[0])
     lengths: list[int] = []
@@ -161,7 +165,8 @@ def _names(survey: Any, kind: str, heights: list[float], palette: Palette, ratio
             "x": marker.x,
             "y": marker.y,
             "z": height,
-            "text": f"<b>{short(marker.name)}</b> {values_words(kind, getattr(marker, kind))}"
+            "text": f"<b>{short(marker.name)}</b>"
+            + ("" if hidden else f" {values_words(kind, getattr(marker, kind))}")
             + ("" if survey.is_on_plane(marker) else ", off the plane"),
             "font": {"color": palette.ink, "size": TEXT, "family": FONT},
             "bgcolor": palette.paper,

@@ -6,7 +6,7 @@ import streamlit as st
 
 from retrofit_app import figures, runs, widgets
 from retrofit_app.figures import Palette, Picture, escaped, headline, landscape_plane
-from retrofit_app.figures.landscape import KINDS, landscape_surface, paths_of, short
+from retrofit_app.figures.landscape import KINDS, average_words, landscape_surface, paths_of, short
 from retrofit_app.figures.picture import LECTURE
 from retrofit_app.shell import lectures
 from retrofit_core.runs.store import Work
@@ -16,11 +16,11 @@ from .parameters import LANDSCAPE, Drawing
 
 #: px of the pictures on a page of 1280 x 720, which grows with the window.
 HEIGHT = 572
-QUESTION = "What is half way between the networks?"
+HALF_WAY, BARRIER = "What is half way between the networks?", "Is there a barrier between the networks?"
 NOTE = (
-    "Every point is a network: a mixture of three. Let the audience guess how good the mixtures between A and B are, then reveal "
-    "the sentence. The line to the fused network shows whether a barrier separates it from its parents. The arrows go to the "
-    "next line."
+    "Every point is a network: a mixture of three. Let the audience guess how good the average of A and B is, then reveal the "
+    "numbers, and after them the highest barrier. The line to the fused network shows whether a barrier separates it from its "
+    "parents. The arrows go to the next line."
 )
 
 
@@ -32,23 +32,34 @@ def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing, like
     """
     survey = readings.survey_of(work)
     scale, paths = readings.scale(survey, look.scale, likes), paths_of(survey)
+    average = average_words(survey)
+    answers = [*filter(None, [average]), headline(survey) or "This landscape is not complete."]
+    shown = min(lectures.LECTURE.current("shown"), len(answers))
     with st.container(gap="xsmall", key="landscape"):
         if not (ratio := lectures.begin()):
             return
-        bar(entry, paths)
+        bar(entry, paths, len(answers))
         with st.container(key="facts"):
-            answer = escaped(headline(survey)) if survey.paths else "This landscape is not complete."
-            st.markdown(f"**{answer if lectures.LECTURE.current('shown') else QUESTION}**")
+            question = HALF_WAY if average else BARRIER
+            st.markdown(f"**{escaped(answers[shown - 1]) if shown else question}**")
         for column, kind in zip(st.columns(2, gap="small"), KINDS, strict=True):
             with column:
 
                 def draw(colours: Palette, kind: str = kind) -> Picture:
                     if look.relief and survey.finished.all():
                         picture = landscape_surface(
-                            survey, kind, colours, scale, path=paths[int(look.path)], ratio=LECTURE * ratio
+                            survey,
+                            kind,
+                            colours,
+                            scale,
+                            path=paths[int(look.path)],
+                            ratio=LECTURE * ratio,
+                            hidden=not shown,
                         )
                     else:
-                        picture = landscape_plane(survey, kind, colours, scale, path=paths[int(look.path)])
+                        picture = landscape_plane(
+                            survey, kind, colours, scale, path=paths[int(look.path)], hidden=not shown
+                        )
                     return figures.enlarged(picture, round(HEIGHT * ratio), ratio)
 
                 widgets.chart(
@@ -63,8 +74,8 @@ def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing, like
                 )
 
 
-def bar(entry: runs.Entry, paths: list[tuple[str, str]]) -> None:
-    """The run, the line that is drawn, and the way out."""
+def bar(entry: runs.Entry, paths: list[tuple[str, str]], answers: int) -> None:
+    """The run, the line that is drawn, how many answers are left, and the way out."""
 
     def turn(by: int) -> None:
         index = int(LANDSCAPE.current("path")) + by
@@ -82,4 +93,4 @@ def bar(entry: runs.Entry, paths: list[tuple[str, str]]) -> None:
             label_visibility="collapsed",
             help="The line on both planes.",
         )
-        lectures.ends(turn, NOTE, answers=1)
+        lectures.ends(turn, NOTE, answers)
