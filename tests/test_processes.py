@@ -10,9 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from retrofit_core import fuse
+from retrofit_core.fusion.algorithm import Retrofit
 from retrofit_core.fusion.contributors import Alone, Parties, Processes
 from retrofit_core.fusion.fit import Ridge
 from retrofit_core.fusion.importance import Conductance
+from retrofit_core.fusion.task import Task
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.system.runtime import Runtime
 from tests.marks import each_case
@@ -106,7 +108,7 @@ def test_both_hold_the_network_of_all_samples(tmp_path):
 class Twice(Alone):
     """As if another process held the same samples: every sum is twice as large, no mean is."""
 
-    def samples(self, samples):
+    def samples(self, samples, work=b""):
         return 2 * samples
 
     def total(self, index, sums):
@@ -134,7 +136,7 @@ def test_a_party_waits_for_the_others_and_hears_of_other_settings(tmp_path):
     with pytest.raises(Cancelled):
         Parties(tmp_path / "alone", 0, 2, monitor=Monitor(leave)).samples(5)
     assert said == ["waiting for party 1"]
-    other = Parties(tmp_path / "two", 1, 2, settings=bytes(31) + b"x", monitor=Monitor(leave))
+    other = Parties(tmp_path / "two", 1, 2, settings=b"x", monitor=Monitor(leave))
     with pytest.raises(Cancelled):
         other.samples(5)
     with pytest.raises(ValueError, match="party 1 fuses other networks than party 0, or with other settings"):
@@ -143,6 +145,17 @@ def test_a_party_waits_for_the_others_and_hears_of_other_settings(tmp_path):
         Parties(tmp_path / "two", 1, 2)
     with pytest.raises(ValueError, match="there is no party 2 of 2"):
         Parties(tmp_path / "three", 2, 2)
+
+
+@each_case("options", [{}, {"fit": Ridge(0.5)}, {"seed": 1}])
+def test_what_parties_must_have_in_common(options):
+    """Networks and settings decide, the samples and where they are do not."""
+    task = Task.of([cnn(seed=0), cnn(seed=1)], CASES["active"][1], seed=options.pop("seed", 0))
+    other = Task.of([cnn(seed=0), cnn(seed=2)], CASES["active"][1])
+    fewer = Task.of([cnn(seed=0), cnn(seed=1)], CASES["active"][1][:7], runtime=Runtime(memory=10**8))
+    common = Retrofit().common(fewer)
+    assert Retrofit().common(other) != common
+    assert (Retrofit(**options).common(task) == common) == (not options and task.seed == 0)
 
 
 def test_a_party_leaves_no_sums_of_earlier_rounds(tmp_path):

@@ -1,8 +1,10 @@
 """fuse(): Algorithm 1 of the paper, level by level, from moments."""
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -194,7 +196,9 @@ class Retrofit(Algorithm):
     def run(self, plan: FusionPlan) -> FusionResult:
         """Algorithm 1."""
         start, task, levels, runtime = time.perf_counter(), plan.task, plan.levels, plan.task.runtime
-        walk = Walk(levels, task.inputs, runtime, seed=task.seed)
+        walk = Walk(
+            levels, task.inputs, runtime, seed=task.seed, work=self.common(task) if runtime.contributors else b""
+        )
         scored = self._scored(plan, walk)
         scores = levels.joined([parent.values for parent in scored])
         search = Search(levels, self.grouping, [[self._weighing(s) for s in parent] for parent in scores])
@@ -250,6 +254,18 @@ class Retrofit(Algorithm):
             "device": str(task.device),
             "memory": task.runtime.memory,
         }
+
+    def common(self, task: Task) -> bytes:
+        """The digest of what all contributors must have in common: the parents, and the settings that decide their fusion."""
+        settings = self.config(task, 0)
+        shared = {name: value for name, value in settings.items() if name not in ("samples", "device", "memory")}
+        digest = sha256(json.dumps(shared, sort_keys=True, default=str).encode())
+        for parent in task.parents:
+            for name, tensor in parent.state_dict().items():
+                digest.update(
+                    name.encode() + tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+                )
+        return digest.digest()
 
     def weights_of(self, levels: Sequence[Level], parents: Sequence[Tensor], task: Task) -> Tensor:
         """(m,) the weights of a level's neurons, from each parent's level and scores there; of classes those of the head."""

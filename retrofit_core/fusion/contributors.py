@@ -6,6 +6,7 @@ Moments add up, so fusing distributed data differs from fusing data in one place
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -28,8 +29,8 @@ class Contributors(Protocol):
     share_rows: bool
     """Whether rows may be handed over, as the dual form needs them, or sums alone"""
 
-    def samples(self, samples: int) -> int:
-        """Samples of all contributors together; `samples` are this walk's own."""
+    def samples(self, samples: int, work: bytes = b"") -> int:
+        """Samples of all contributors together, from this walk's own; `work` is the digest of what all must have in common."""
         ...
 
     def total(self, index: int, sums: Moments | Rows) -> Moments | Rows:
@@ -54,7 +55,7 @@ class Alone:
 
     share_rows = True
 
-    def samples(self, samples: int) -> int:
+    def samples(self, samples: int, work: bytes = b"") -> int:
         return samples
 
     def total(self, index: int, sums: Moments | Rows) -> Moments | Rows:
@@ -82,7 +83,7 @@ class Processes:
     def __init__(self, device: torch.device | str = "cpu") -> None:
         self.device = device
 
-    def samples(self, samples: int) -> int:
+    def samples(self, samples: int, work: bytes = b"") -> int:
         return int(self.add_up(torch.tensor(samples, device=self.device)))
 
     def total(self, index: int, sums: Moments | Rows) -> Moments | Rows:
@@ -117,7 +118,7 @@ class Parties:
     Args:
         folder: without files of this party.
         number, parties: this party's number, from 0, and how many there are.
-        settings: 32 bytes that all parties have in common, such as the digest of networks and settings.
+        settings: what all parties must have in common beside networks, method and options, such as the normalisation of images.
         monitor: hears of whom this party waits for, and may cancel.
     Raises:
         ValueError: no such party, or the folder holds files of an earlier run.
@@ -126,7 +127,7 @@ class Parties:
     share_rows = False
 
     def __init__(
-        self, folder: str | Path, number: int, parties: int, settings: bytes = bytes(32), monitor: Monitor | None = None
+        self, folder: str | Path, number: int, parties: int, settings: bytes = b"", monitor: Monitor | None = None
     ) -> None:
         if not 0 <= number < parties:
             raise ValueError(f"there is no party {number} of {parties}. Number the parties from 0 to {parties - 1}.")
@@ -136,19 +137,20 @@ class Parties:
         if self._path(0, number).exists() or next(self.folder.glob(f"*-{number}.safetensors"), None):
             raise ValueError(f"{folder} holds files of party {number} from an earlier run. Choose an empty folder.")
 
-    def samples(self, samples: int) -> int:
+    def samples(self, samples: int, work: bytes = b"") -> int:
         """As `Contributors`.
 
         Raises:
             ValueError: another party fuses other networks, or with other settings.
         """
-        own = {"samples": torch.tensor([samples]), "settings": torch.tensor(list(self.settings), dtype=torch.uint8)}
+        settings = torch.tensor(list(sha256(self.settings + work).digest()), dtype=torch.uint8)
+        own = {"samples": torch.tensor([samples]), "settings": settings}
         everyone = self._exchanged(lambda path: save_file(own, path), load_file)
         for number, facts in enumerate(everyone):
             if not torch.equal(facts["settings"], own["settings"]):
                 raise ValueError(
                     f"party {number} fuses other networks than party {self.number}, or with other settings. Give all parties "
-                    "the same checkpoints, method and options."
+                    "the same checkpoints, method, options and normalisation (--mean, --std)."
                 )
         return sum(int(facts["samples"]) for facts in everyone)
 

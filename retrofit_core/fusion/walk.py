@@ -58,6 +58,7 @@ class Walk:
         *,
         seed: int = 0,
         reports: Sequence[LevelReport] = (),
+        work: bytes = b"",
     ) -> None:
         runtime = runtime or Runtime()
         self.levels, self.networks = levels, levels.networks
@@ -71,7 +72,7 @@ class Walk:
         self.samples = len(inputs)
         self.dtype = next(tensor.dtype for level in levels.fused for tensor in level.module.parameters())
         self.inputs = inputs.to(self.dtype)
-        self.all_samples = self.contributors.samples(self.samples)
+        self.all_samples = self.contributors.samples(self.samples, work)
         largest = max(level.numbers for network in self.networks for level in network)
         self.batch = min(BATCH, rows_per_batch(self.dtype.itemsize * largest))  # samples per forward pass
         # kept[b][k] = (number of levels passed, boundary) for batch b and network k, the fused one last

@@ -4,13 +4,11 @@ Every level's sums are added up over all of them (`contributors.Processes`), so 
 """
 
 import dataclasses
-import json
 import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 import torch
@@ -29,12 +27,6 @@ from .inputs import Inputs
 from .options import needs_parents_data
 from .recorder import Recorder, finished_levels
 
-#: Settings of a run in which parties may differ: those of their own data and machines.
-OWN = {
-    *("models", "data", "splits", "base", "samples", "fusion_from", "augment", "auto_augment"),
-    *("importance_samples", "importance_data", "device", "memory", "evaluate", "analyse"),
-}
-
 
 def parties_of(config: RunConfig, party: str | None, folder: Path | None, monitor: Monitor) -> Parties | None:
     """The parties of `retrofit fuse --party K/N --shared FOLDER`; None without either.
@@ -49,12 +41,7 @@ def parties_of(config: RunConfig, party: str | None, folder: Path | None, monito
         raise ValueError("--party K/N and --shared FOLDER belong together, as --party 0/2 --shared exchange.")
     if needs_parents_data(config) and config.splits and config.importance_data != "fusion":
         raise ValueError("parties score neurons on their fusion samples together. Add --importance-data fusion.")
-    networks = [path for path in (*config.models, config.base, config.target) if path and Path(path).is_file()]
-    settings = {name: value for name, value in config.to_json().items() if name not in OWN}
-    common = sha256(json.dumps(settings, sort_keys=True).encode())
-    for path in networks:
-        common.update(sha256(Path(path).read_bytes()).digest())
-    return Parties(folder, int(number), int(parties), common.digest(), monitor)
+    return Parties(folder, int(number), int(parties), monitor=monitor)
 
 
 @dataclass(frozen=True)
@@ -90,6 +77,8 @@ class Team:
         method, keywords = find(METHODS, config.method, "method"), inputs.keywords(config)
         if self.contributors is None:
             return method(inputs.models, inputs.fusion, **keywords, monitor=monitor, journal=recorder)
+        if isinstance(self.contributors, Parties):
+            self.contributors.settings = repr((inputs.train.mean, inputs.train.std)).encode()
         share, journal = self._share(inputs), self._journal(recorder, folder)
         keywords |= share.keywords(config) | {"contributors": self.contributors}
         keywords |= {"device": self.device} if self.device else {}

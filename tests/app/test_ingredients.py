@@ -67,8 +67,11 @@ def test_steps_go_from_the_average_over_groups_to_the_fit_and_controls_are_compa
     assert all(step.brings[0] == pytest.approx(step.accuracy - steps[2].accuracy) for step in steps[3:])
     picture = waterfall(steps, finding(steps), figures.LIGHT)
     assert all(figures.number(step.accuracy) in picture.alt for step in steps)
-    assert finding(steps).startswith("Groups bring +55.2 points and the fit brings +13.6 points.")
-    assert finding(steps).endswith("With uniform importance it reaches 93.3\N{NO-BREAK SPACE}% (+0.3 points).")
+    assert finding(steps).startswith("Groups bring +55.2 points and then the fit brings +13.6 points.")
+    assert "the fit makes up for most of what poor groups lose." in finding(steps)
+    assert finding(steps).endswith(
+        "With uniform importance the fused network has 93.3\N{NO-BREAK SPACE}% (+0.3 points)."
+    )
     assert table(steps)["compared with"].tolist() == ["", "row above", "row above", *["fused network"] * 3]
 
 

@@ -123,7 +123,8 @@ class Scope:
         the second of two quick presses brings what a list showed before the first.
         """
         value = st.session_state[self.key(name)]
-        pressed = any(on for key, on in st.session_state.items() if str(key).startswith(BUTTON))
+        # Not by items(): a component's key may be listed before it has a value.
+        pressed = any(str(key).startswith(BUTTON) and st.session_state.get(key) for key in list(st.session_state))
         if value is None or pressed:
             st.session_state[self.key(name)] = self.current(name)
         elif change is not None:

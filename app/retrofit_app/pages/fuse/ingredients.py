@@ -106,6 +106,13 @@ def steps_of(known: list[Ingredient], method: str) -> list[Step]:
     return steps
 
 
+def _made_up_for(steps: list[Step]) -> str:
+    """Where the fit gives the controls' groups more than they lack with it: steps in this order say little of groups alone."""
+    poor = [step for step in steps if step.control and step.brings and step.unfitted is not None]
+    made_up = poor and all(step.accuracy - (step.unfitted or 0) > -step.brings[0] for step in poor if step.brings)
+    return ": the fit makes up for most of what poor groups lose" if made_up else ""
+
+
 def finding(steps: list[Step]) -> str:
     """What groups and fit bring, and what the fit reaches with the controls' groups."""
     gains = [
@@ -114,16 +121,16 @@ def finding(steps: list[Step]) -> str:
         if step.brings and not step.control
     ]
     reached = {
-        groups: f"it reaches {percent(step.accuracy)} ({signed(step.brings[0])} points)"
+        groups: f"{percent(step.accuracy)} ({signed(step.brings[0])} points)"
         for groups, name in NAMES.items()
         for step in steps
         if step.brings and step.name == first_up(name)
     }
-    others = [f"to {NAMES[groups]} {words}" for groups, words in reached.items() if groups != UNWEIGHTED]
+    others = [f"{NAMES[groups]} reach {words}" for groups, words in reached.items() if groups != UNWEIGHTED]
     sentences = [
-        " and ".join(gains),
-        f"with the same fit {listing(others)}" if others else "",
-        f"with {NAMES[UNWEIGHTED]} {reached[UNWEIGHTED]}" if UNWEIGHTED in reached else "",
+        " and then ".join(gains),
+        f"with the same fit, {listing(others)}{_made_up_for(steps)}" if others else "",
+        f"with {NAMES[UNWEIGHTED]} the fused network has {reached[UNWEIGHTED]}" if UNWEIGHTED in reached else "",
     ]
     return " ".join(f"{first_up(sentence)}." for sentence in sentences if sentence)
 
