@@ -12,6 +12,7 @@ import torch
 from retrofit_core import load_model, runs
 from retrofit_core.cli import main
 from retrofit_core.data import load
+from retrofit_core.networks import user_code
 from retrofit_core.networks.checkpoints import read_tensors
 from retrofit_core.runs.config import RunConfig
 from retrofit_core.system.monitor import Cancelled, Monitor
@@ -36,6 +37,7 @@ def folder(tmp_path_factory):
     """Two networks of a user's own code, trained for an epoch."""
     folder = tmp_path_factory.mktemp("team")
     (folder / "dying.py").write_text(DYING)
+    user_code.allow(f"{folder}/dying.py:make")
     training = TrainConfig("digits", (f"{folder}/dying.py:make",), epochs=1, device="cpu")
     train_parents(training, folder / "parents", resume=True, test=False)
     return folder
