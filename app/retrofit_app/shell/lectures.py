@@ -16,6 +16,7 @@ from retrofit_app.address.readers import number
 from retrofit_app.address.rule import declared, switch
 from retrofit_app.address.session import Scope
 from retrofit_app.figures import escaped
+from retrofit_app.figures.words import first_up
 
 from .errors import guarded
 from .style import stylesheet
@@ -190,7 +191,7 @@ def show(title: str, slides: Sequence[Slide]) -> None:
                     list(range(1, len(slides) + 1)),
                     **LECTURE.control("slide", change=lambda number: LECTURE.change(slide=number, shown=0)),
                     required=True,
-                    format_func=lambda number: f"{number} {slides[number - 1].name}",
+                    format_func=lambda number: f"{number}\\. {first_up(slides[number - 1].name)}",
                     label_visibility="collapsed",
                     help="The pages of the lecture.",
                 )
