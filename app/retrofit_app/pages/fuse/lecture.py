@@ -117,10 +117,11 @@ def _lost(entry: runs.Entry, palette: Palette) -> Slide | None:
 
     return Slide(
         "levels",
-        f"The networks have {len(overview.table)} levels. At which one is most lost: near the image, or near the classes?",
+        f"The networks have {len(overview.table)} levels. Is accuracy lost at any level?",
         escaped(caption),
-        "Blocks: height is the width of a level, darkness its error. The line above is the accuracy after each level: the left "
-        "end is the ensemble, the right end the fused network. The page Levels goes on from here.",
+        "Blocks: height is the width of a level; the stronger the colour, the larger its error. The line above is the "
+        "accuracy after each level: the left end is the ensemble, the right end the fused network. The page "
+        "Levels goes on from here.",
         1,
         draw,
     )
