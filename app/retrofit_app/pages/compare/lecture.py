@@ -26,8 +26,8 @@ def of_runs(groups: Sequence[Group], order: str, palette: Palette) -> list[Slide
             "runs",
             "How good is each of these networks, and which differences are clear?",
             escaped(" ".join(table.findings(groups))),
-            "Below the rule are the networks that the runs are compared with. Let the audience order the runs "
-            "first. An interval that contains 0 is a tie: only more test images or seeds could separate the two.",
+            "Below the rule are the networks that the runs are compared with. Let the audience guess first; runs can "
+            "be tied. An interval that contains 0 is a tie: only more test images or seeds could separate the two.",
             len(places),
             _rows(whole, places, OF_RUNS, palette),
         )
