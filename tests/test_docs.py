@@ -54,7 +54,11 @@ REFERENCE = {
     "troubleshooting.md",
 }
 #: Page -> what has to stand in what it prints.
-SAID = {"own_networks.md": ["ZipIt", "Ensemble", "accuracy"], "start.md": ["KF-Linear"], "your_own.md": ["activity"]}
+SAID = {
+    "own_networks.md": ["ZipIt", "Ensemble", "accuracy"],
+    "start.md": ["KF-Linear"],
+    "your_own.md": ["activity", "mine"],
+}
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
