@@ -91,6 +91,13 @@ def test_methods_of_ones_own_and_reasons(models, data):
         ({"methods": "average", "names": ["A"]}, "1 names for 2 networks"),
         ({"methods": "average", "logits": None}, r"\(0, 1\) holds the logits is not known"),
         ({"methods": "kf-linear+max_iterationz=3"}, "max_iterationz"),
+        ({"methods": [METHODS["Average"]]}, r"is no name of a method. Give functions with names"),
+        ({"methods": {"A": "average"}}, r"methods\['A'\] is 'average', which is no function"),
+        (
+            {"methods": {"A": METHODS["KF-Linear"]}, "importance": "conductance", "importance_data": []},
+            "functions do not see importance, importance_data of compare. Give such options to each: .*lambda",
+        ),
+        ({"methods": {"A": METHODS["KF-Linear"]}, "active": True}, "functions do not see active of compare"),
         ({"test": torch.zeros(3, 1, 8, 8)}, "have no labels"),
         ({"test": (torch.zeros(3, 1, 8, 8), torch.tensor([0, 1, 12]))}, "have the label 12"),
     ],

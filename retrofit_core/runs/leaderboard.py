@@ -133,8 +133,8 @@ def compare(
         A row for each parent and method, best first; a method that does not apply is a row with its reason. Every row has the
         difference to the best one, with its paired bootstrap interval of 95 %.
     Raises:
-        ValueError: no networks, an unknown method or score, a keyword that no method has, test data without labels or that
-            the networks do not take.
+        ValueError: no networks, an unknown method or score, a keyword that no method has or scores for functions, test data
+            without labels or that the networks do not take.
         Cancelled: the monitor asked for it.
     """
     monitor = monitor or Monitor()
@@ -168,6 +168,7 @@ def compare(
         return Entrant(row, fuse)
 
     if isinstance(methods, Mapping):
+        _check_functions(methods, importance, importance_data, keywords)
         runs = [({"name": name, "method": name}, run) for name, run in methods.items()]
     else:
         runs = _runs(methods, importance, importance_data, {"seed": seed, "device": device, **keywords})
@@ -201,6 +202,10 @@ def chosen_methods(
     """
     of_all = [known_name(IMPORTANCE, name.partition("+")[0], "importance") for name in _listed(importance)]
     for word in itertools.chain.from_iterable(METHODS if each == "all" else [each] for each in _listed(methods)):
+        if not isinstance(word, str):
+            raise ValueError(
+                f'{word!r} is no name of a method. Give functions with names: methods={{"mine": function}}.'
+            )
         name, *texts = word.split("+")
         if not all([name, *texts]):
             raise ValueError(
@@ -250,6 +255,25 @@ def _runs(
     if strange := sorted(keywords.keys() - taken):
         raise ValueError(f"none of these methods has a keyword {strange[0]!r}. Leave it out.")
     return runs
+
+
+def _check_functions(
+    methods: Mapping[str, Any], importance: str | Sequence[str], importance_data: Any, keywords: Mapping[str, Any]
+) -> None:
+    """Functions take (models, data) alone, so what else is given would be lost."""
+    for name, run in methods.items():
+        if not callable(run):
+            raise ValueError(
+                f"methods[{name!r}] is {run!r}, which is no function of (models, data). Give a function, or a method of the "
+                'project as METHODS["KF-Linear"].'
+            )
+    given = {"importance": importance != "uniform", "importance_data": importance_data is not None}
+    if lost := [name for name, is_given in given.items() if is_given] + sorted(keywords):
+        raise ValueError(
+            f"functions do not see {', '.join(lost)} of compare. Give such options to each: "
+            '{"mine": lambda models, data: METHODS["KF-Linear"](models, data, importance="conductance", '
+            'importance_data="fusion")}.'
+        )
 
 
 def _fused(method: Method, keywords: dict[str, Any], models: Sequence[nn.Module], data: Any) -> FusionResult:
