@@ -30,8 +30,15 @@ def results_of(paths: Sequence[Path]) -> Bundle:
 def measured(folder: Path, results: Sequence[Path]) -> Bundle:
     """The results of a runs folder and of what is named beside it; those of the project where neither holds any."""
     here = Bundle(all_results(folder))
-    if here.results or results or not SHIPPED.is_dir():
+    if here.results or results:
         return merged([here, results_of(results)])
+    if not SHIPPED.is_dir():
+        say(
+            f"Nothing is measured in {folder}. Results come with the project: give the command in its folder, or pass "
+            f"--results PROJECT/{SHIPPED}.",
+            to=err,
+        )
+        return here
     say(f"Nothing is measured in {folder}. Results that come with the project: {SHIPPED}.", to=err)
     return results_of([SHIPPED])
 

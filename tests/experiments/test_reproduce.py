@@ -81,6 +81,11 @@ def test_where_nothing_is_measured_the_projects_own_results_are_listed_and_repor
     assert not retrofit("report", "vgg11-noniid", "--scale", "smoke", cwd=folder).stderr
 
 
+def test_outside_the_project_a_report_says_where_results_are(tmp_path):
+    said = " ".join(retrofit("report", "vgg11-noniid", cwd=tmp_path).stderr.split())
+    assert "Nothing is measured in runs. Results come with the project: give the command in its folder" in said
+
+
 def test_results_from_elsewhere_are_not_measured_again(folder, tmp_path):
     output = retrofit(*WORDS, "--results", folder / "runs", cwd=tmp_path).stdout
     assert ", 0 to do" in output and "0 units done" in output
