@@ -108,7 +108,7 @@ def test_both_hold_the_network_of_all_samples(tmp_path):
 class Twice(Alone):
     """As if another process held the same samples: every sum is twice as large, no mean is."""
 
-    def samples(self, samples, work=b""):
+    def samples(self, samples, work=bytes):
         return 2 * samples
 
     def total(self, index, sums):

@@ -393,7 +393,7 @@ def test_inference_mode_around_a_call_changes_nothing(name):
 class Doubled(Alone):
     """As if somebody else had the same samples again."""
 
-    def samples(self, samples, work=b""):
+    def samples(self, samples, work=bytes):
         return 2 * samples
 
     def total(self, index, sums):

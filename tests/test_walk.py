@@ -190,7 +190,7 @@ def test_the_form_follows_the_rows_of_all_contributors(device):
         def __init__(self, others):
             self.others = others
 
-        def samples(self, samples, work=b""):
+        def samples(self, samples, work=bytes):
             return samples + self.others
 
     x, (first, second, fused) = networks(device)

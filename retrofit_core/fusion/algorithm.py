@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import Any, ClassVar, Literal
 
@@ -196,9 +197,7 @@ class Retrofit(Algorithm):
     def run(self, plan: FusionPlan) -> FusionResult:
         """Algorithm 1."""
         start, task, levels, runtime = time.perf_counter(), plan.task, plan.levels, plan.task.runtime
-        walk = Walk(
-            levels, task.inputs, runtime, seed=task.seed, work=self.common(task) if runtime.contributors else b""
-        )
+        walk = Walk(levels, task.inputs, runtime, seed=task.seed, work=partial(self.common, task))
         scored = self._scored(plan, walk)
         scores = levels.joined([parent.values for parent in scored])
         search = Search(levels, self.grouping, [[self._weighing(s) for s in parent] for parent in scores])

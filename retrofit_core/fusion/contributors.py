@@ -29,8 +29,8 @@ class Contributors(Protocol):
     share_rows: bool
     """Whether rows may be handed over, as the dual form needs them, or sums alone"""
 
-    def samples(self, samples: int, work: bytes = b"") -> int:
-        """Samples of all contributors together, from this walk's own; `work` is the digest of what all must have in common."""
+    def samples(self, samples: int, work: Callable[[], bytes] = bytes) -> int:
+        """Samples of all contributors together, from this walk's own; `work` gives the digest of what all must have in common."""
         ...
 
     def total(self, index: int, sums: Moments | Rows) -> Moments | Rows:
@@ -55,7 +55,7 @@ class Alone:
 
     share_rows = True
 
-    def samples(self, samples: int, work: bytes = b"") -> int:
+    def samples(self, samples: int, work: Callable[[], bytes] = bytes) -> int:
         return samples
 
     def total(self, index: int, sums: Moments | Rows) -> Moments | Rows:
@@ -83,7 +83,7 @@ class Processes:
     def __init__(self, device: torch.device | str = "cpu") -> None:
         self.device = device
 
-    def samples(self, samples: int, work: bytes = b"") -> int:
+    def samples(self, samples: int, work: Callable[[], bytes] = bytes) -> int:
         return int(self.add_up(torch.tensor(samples, device=self.device)))
 
     def total(self, index: int, sums: Moments | Rows) -> Moments | Rows:
@@ -137,13 +137,13 @@ class Parties:
         if self._path(0, number).exists() or next(self.folder.glob(f"*-{number}.safetensors"), None):
             raise ValueError(f"{folder} holds files of party {number} from an earlier run. Choose an empty folder.")
 
-    def samples(self, samples: int, work: bytes = b"") -> int:
+    def samples(self, samples: int, work: Callable[[], bytes] = bytes) -> int:
         """As `Contributors`.
 
         Raises:
             ValueError: another party fuses other networks, or with other settings.
         """
-        settings = torch.tensor(list(sha256(self.settings + work).digest()), dtype=torch.uint8)
+        settings = torch.tensor(list(sha256(self.settings + work()).digest()), dtype=torch.uint8)
         own = {"samples": torch.tensor([samples]), "settings": settings}
         everyone = self._exchanged(lambda path: save_file(own, path), load_file)
         for number, facts in enumerate(everyone):

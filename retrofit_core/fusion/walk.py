@@ -11,7 +11,7 @@ and the level's sums fit into the budget, and recomputed from the last kept ones
 Legend: N rows = samples x positions, m neurons of all parents side by side, d fused neurons, p inputs of a neuron.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -58,7 +58,7 @@ class Walk:
         *,
         seed: int = 0,
         reports: Sequence[LevelReport] = (),
-        work: bytes = b"",
+        work: Callable[[], bytes] = bytes,
     ) -> None:
         runtime = runtime or Runtime()
         self.levels, self.networks = levels, levels.networks

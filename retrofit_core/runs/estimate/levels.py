@@ -6,9 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...fusion.algorithm import Retrofit
 from ...fusion.grouping import Grouper
@@ -69,7 +68,7 @@ def planned_levels(config: RunConfig, training: TrainConfig | None, folder: Path
     return _together(method.plan.levels, method.algorithm.grouping)
 
 
-def _together(levels: Levels, grouping: Any) -> tuple[PlannedLevel, ...]:
+def _together(levels: Levels, grouping: object) -> tuple[PlannedLevel, ...]:
     return tuple(
         PlannedLevel(
             tuple(_part(parent[index]) for parent in levels.parents), _part(level), _becomes(levels, grouping, index)
@@ -78,7 +77,7 @@ def _together(levels: Levels, grouping: Any) -> tuple[PlannedLevel, ...]:
     )
 
 
-def _becomes(levels: Levels, grouping: Any, index: int) -> str:
+def _becomes(levels: Levels, grouping: object, index: int) -> str:
     """What becomes of a level's neurons, space by space."""
     words = []
     for space in levels.written(index):
@@ -108,7 +107,7 @@ def _apart(config: RunConfig, inputs: Inputs) -> tuple[PlannedLevel, ...]:
     return ()
 
 
-def _cut(model: Any, example: Tensor, algorithm: Retrofit) -> list[Part]:
+def _cut(model: nn.Module, example: Tensor, algorithm: Retrofit) -> list[Part]:
     automatic = isinstance(algorithm.boundaries, str) and algorithm.boundaries == "auto"
     boundaries = algorithm.fit.levels if automatic else algorithm.boundaries
     return [_part(level) for level in partition(model, example, boundaries, leaves=algorithm.leaves)]
@@ -135,7 +134,7 @@ def _mismatch(parents: Sequence[Part | None], fused: Part | None) -> str:
     return ""
 
 
-def _ungrouped(parents: Sequence[Part | None], fused: Part | None, grouping: Any) -> str:
+def _ungrouped(parents: Sequence[Part | None], fused: Part | None, grouping: object) -> str:
     """Why a grouping refuses levels that belong together otherwise."""
     if fused is None or fused.head or not isinstance(grouping, Grouper):
         return ""
