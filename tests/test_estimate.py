@@ -187,7 +187,7 @@ def test_checkpoints_are_judged_without_a_training(tmp_path):
     assert estimate(config, folder=tmp_path).levels == 4
     for method in ("FedAvg", "Ensemble-Shares"):
         alike = dataclasses.replace(config, models=("0.safetensors",) * 2, method=method)
-        assert "only a splits file tells" in str(estimate(alike, folder=tmp_path).refusal)
+        assert "only a splits file states" in str(estimate(alike, folder=tmp_path).refusal)
     assert "KF-Linear works here" in str(
         estimate(dataclasses.replace(config, method="HF-Linear"), folder=tmp_path).refusal
     )
