@@ -294,7 +294,7 @@ CONDUCTANCE = {"importance": "conductance", "importance_data": "fusion"}
 @each_case(
     ("make", "data", "given", "message"),
     [
-        (Words, (IDS, Y), {"importance": "deeplift", "importance_data": "fusion"}, "among the inputs of these networks"),
+        (Words, (IDS, Y), {"importance": "deeplift", "importance_data": "fusion"}, "some inputs of these networks are integers"),
         (OneHot, (IDS, Y), CONDUCTANCE, "read whole numbers without an nn.Embedding"),
         (Shortened, IDS, {}, r"the rows of its Embedding 'table' are shortened as it runs \(max_norm\)"),
         (Masked, {"ids": IDS}, {}, r"parent 0 \(Masked\) does not run on the tensors of the data, ids \(6 int64\): .*Name them"),

@@ -197,7 +197,7 @@ OF_LAYERS = {"affine", "bias", "track_running_stats"}
 NAME = "|".join(sorted(METHODS, key=len, reverse=True))
 #: The end of a way: networks or data must be changed, and the message says how.
 CHANGES = "|".join(
-    ("track_running_stats=True", "parametrize", "weights of its own", "Pass one column")
+    ("track_running_stats=True", "parametrize", "its own weights", "Pass one column")
     + ("Use a target", "Pass a target", "all of them one architecture")
 )
 
