@@ -16,7 +16,7 @@ from retrofit_app.widgets.neurons import Grouped
 
 from . import panels
 from .parameters import LEVELS
-from .view import WITH_KEY, View
+from .view import LINE, WITH_KEY, View
 
 KEY = "clusters"  # of the pictures
 SQUARE, LARGE = 260, 400  # px, the height of a cluster picture: of three, and of two beside each other
@@ -28,7 +28,7 @@ def grouping(view: View) -> None:
     alike = "that represent one class each" if view.joins_classes else "that respond alike"
     view.say(
         f"The {sum(report.widths)} neurons become {report.width} groups {alike}. What a group's members do not share is the "
-        f"grouping error.{view.far}"
+        f"grouping error. {view.far}"
     )
     if (words := figures.group_words(report)) and not view.lecture:
         tied = report.grouping.keys() & {"heads", "parts", "kinds"}  # of a stream each score has its own groups
@@ -160,7 +160,7 @@ def draw(view: View, groupings: Sequence[Grouped]) -> None:
         groupings,
         looks(view),
         mode=session.recall("picking") or "click",
-        height=round(WITH_KEY * view.lecture) if view.lecture else height,
+        height=view.tall(WITH_KEY - LINE * bool(view.far)) if view.lecture else height,
         scale=LECTURE * view.lecture if view.lecture else 1.0,
         on_pick=partial(pick, view),
         on_score=lambda score: LEVELS.change(score=score),

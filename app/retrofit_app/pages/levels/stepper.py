@@ -22,8 +22,8 @@ NOTES = {
     ),
     "importance": "Ask: may a network lose any neuron it likes? A few neurons carry most decisions. Mistakes at these cost most, "
     "so they count more in the next steps.",
-    "grouping": "Ask: which neurons become one? Pick a neuron with a click: its group lights up in every picture. A group with "
-    "members of both networks shares what they know; a group of one keeps it.",
+    "grouping": "Lines join the neurons that become one. Ask: why these? Pick a neuron with a click: its group lights up in "
+    "every picture. A group with members of both networks shares what they know; a group of one keeps it.",
     "targets": "Ask: what should the fused neuron answer? The weighted mean of its members. No label is needed for that, only "
     "samples.",
     "fit": "Ask: can new weights give these answers from fused inputs? The fit is a least-squares problem. It also repairs what "

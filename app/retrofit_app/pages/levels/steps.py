@@ -68,7 +68,7 @@ def targets(view: View) -> None:
     view.say(
         "Each fused neuron has the mean of its group's weights. This method fits nothing, so there are no targets."
         if aligned
-        else "Each group's target is the importance-weighted mean of its members' outputs. The fused neuron should reproduce it."
+        else "Each group's target is the importance-weighted mean of its members' outputs. The fused neuron should reproduce it. "
         + view.far
     )
     if aligned:
@@ -89,7 +89,7 @@ def targets(view: View) -> None:
 
     def draw(colours: figures.Palette) -> figures.Picture:
         picture = figures.members_and_target(run, neuron, answers, colours)
-        return figures.enlarged(picture, round(HEIGHT * view.lecture), view.lecture) if view.lecture else picture
+        return figures.enlarged(picture, view.tall(HEIGHT), view.lecture) if view.lecture else picture
 
     widgets.chart(
         "members",

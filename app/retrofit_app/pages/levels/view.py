@@ -9,13 +9,14 @@ import streamlit as st
 from retrofit_app import runs, widgets
 from retrofit_app.address import neurons
 from retrofit_app.figures import Neurons, Palette, Picture, escaped, letter, same_numbers, title
+from retrofit_app.shell import lectures
 from retrofit_app.widgets import pictures, readings
 
 from .parameters import Look
 
-#: px of a lecture's page of 1280 x 720, which grows with the window: the heights of the drawn network, of a picture, and of
-#: one with a key below.
-NETWORK, HEIGHT, WITH_KEY = 206, 348, 306
+#: px of a lecture's page of 1280 x 720, which grows with the window: the heights of the drawn network, of a picture, of one
+#: with a key below, of what the presenter's notes cover, and of a line.
+NETWORK, HEIGHT, WITH_KEY, NOTES, LINE = 206, 348, 306, 78, 30
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,10 @@ class View:
         if not self.lecture:
             st.caption(text, **options)
 
+    def tall(self, height: int) -> int:
+        """px of a lecture's picture that has a height on a page of 1280 x 720; less while the presenter's notes are below it."""
+        return round((height - NOTES * lectures.LECTURE.current("notes")) * self.lecture)
+
     @property
     def parents(self) -> list[str]:
         """Names of the parents."""
@@ -85,7 +90,7 @@ class View:
         """One of the level's pictures."""
         selection = {name: options.pop(name) for name in ("on_select", "selection_mode") if name in options}
         if self.lecture:
-            options["large"] = (round(HEIGHT * self.lecture), self.lecture)
+            options["large"] = (self.tall(HEIGHT), self.lecture)
 
         def draw(colours: Palette) -> Picture:
             return pictures.picture(self.entry, kind or key, colours, self.index, **options)
