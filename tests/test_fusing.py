@@ -70,7 +70,9 @@ def test_every_flag_reaches_the_config(command, monkeypatch, tmp_path):
 
 def test_what_is_not_given_has_the_default_of_the_config(monkeypatch, tmp_path):
     configs = []
-    monkeypatch.setattr("retrofit_core.runs.execute", lambda config, *rest: configs.append(config) or {}["enough"])
+    monkeypatch.setattr(
+        "retrofit_core.runs.execute", lambda config, *rest, **others: configs.append(config) or {}["enough"]
+    )
     monkeypatch.setattr(fusing, "check_checkpoints", lambda _: None)
     with pytest.raises(KeyError):
         main(["fuse", "a", "--out", str(tmp_path / "x.safetensors")])

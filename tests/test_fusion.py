@@ -326,7 +326,7 @@ def test_shares_of_classes_may_be_lists_and_arrays_and_are_checked():
             (shares * 1j, "one row of class counts or shares for each parent"),
             ("all", "one row of class counts or shares for each parent"),
             (3, "one row of class counts or shares for each parent"),
-            (shares[:, :2], "of shape|tell of 2 classes, and the parents have 3"),
+            (shares[:, :2], "of shape|given for 2 classes, and the parents have 3"),
             (shares.repeat(2, 1), "of shape|for each of the 2 models"),
         ):
             with pytest.raises(ValueError, match=message):

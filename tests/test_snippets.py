@@ -129,7 +129,7 @@ def made_by(line: str) -> set[str]:
     found: list[RunConfig] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("retrofit_core.runs.comparison.compare_runs", lambda configs, **_: found.extend(configs))
-        patch.setattr("retrofit_core.runs.execute", lambda config, *_: found.append(config))
+        patch.setattr("retrofit_core.runs.execute", lambda config, *_, **__: found.append(config))
         for commands in (fusing, comparing):
             patch.setattr(commands, "check_checkpoints", lambda _: None)
         with contextlib.suppress(Exception):  # there is nothing to print
