@@ -149,7 +149,7 @@ def measuring(open_page: Callable[..., Page], address: str) -> None:
     )
     shoot(page, "landscape-measuring-wide-light")
     page.get_by_role("button", name="Cancel", exact=True).click()
-    page.get_by_text("Cancelled: what was measured").wait_for()
+    page.get_by_role("button", name="Cancel", exact=True).wait_for(state="hidden")  # nothing is left at work
 
 
 def learning(open_page: Callable[..., Page]) -> None:
