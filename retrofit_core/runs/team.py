@@ -74,18 +74,16 @@ class Team:
         Raises:
             ValueError: as the method; fewer samples than processes; or another process ended.
         """
-        method, keywords = find(METHODS, config.method, "method"), inputs.keywords(config)
-        if self.contributors is None:
-            return method(inputs.models, inputs.fusion, **keywords, monitor=monitor, journal=recorder)
         if isinstance(self.contributors, Parties):
             self.contributors.settings = repr((inputs.train.mean, inputs.train.std)).encode()
-        share, journal = self._share(inputs), self._journal(recorder, folder)
-        keywords |= share.keywords(config) | {"contributors": self.contributors}
+        method, share = find(METHODS, config.method, "method"), self._share(inputs)
+        keywords = share.keywords(config) | {"monitor": monitor, "journal": self._journal(recorder, folder)}
+        keywords |= {"contributors": self.contributors} if self.contributors else {}
         keywords |= {"device": self.device} if self.device else {}
         try:
-            return method(inputs.models, share.fusion, **keywords, monitor=monitor, journal=journal)
+            return method(share.models, share.fusion, **keywords)
         except RuntimeError as error:
-            if "gloo" not in str(error) and not isinstance(error, torch.distributed.DistError):
+            if self.size == 1 or ("gloo" not in str(error) and not isinstance(error, torch.distributed.DistError)):
                 raise
             signal.signal(signal.SIGTERM, signal.SIG_IGN)  # so that the sentence is printed
             raise ValueError("another process of this run ended, so the run ended too. Start it again.") from error
@@ -109,8 +107,7 @@ class Team:
 
     def _journal(self, recorder: Recorder | None, folder: Path | None) -> Journal | None:
         """Process 0's recorder; for the others the levels that it takes over from an interrupted run."""
-        assert self.contributors is not None
-        if self.size == 1:
+        if self.size == 1 or self.contributors is None:
             return recorder
         if not self.contributors.largest(len(recorder.finished) if recorder else 0):
             return recorder

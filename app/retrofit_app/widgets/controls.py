@@ -39,6 +39,23 @@ def draw(
         st.text_input(control.label, **look, **scope.control(name, read))
 
 
+def views(scope: Scope, names: Mapping[str, str], help: str) -> None:
+    """The switch between the views of a page, which its parameter "view" holds.
+
+    Args:
+        names: what each view is called, by the parameter's value.
+    """
+    st.segmented_control(
+        "View",
+        list(names),
+        **scope.control("view"),
+        required=True,
+        format_func=names.__getitem__,
+        label_visibility="collapsed",
+        help=help,
+    )
+
+
 def _optional(scope: Scope, name: str, control: Control, look: dict[str, Any]) -> None:
     """A number that may be left out: an empty field stands for 0, which has no meaning of its own."""
     key = scope.key(f"{name}-number")

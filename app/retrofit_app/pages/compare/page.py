@@ -4,6 +4,7 @@ import streamlit as st
 
 from retrofit_app import widgets
 from retrofit_app.shell import lectures, picker
+from retrofit_app.widgets import controls
 
 from . import board, parameters, side
 from .parameters import COMPARE, VIEWS
@@ -16,15 +17,7 @@ def page() -> None:
     with st.container(key="heading"):
         st.title("Which network is better, and at what?", anchor=False)
     view = parameters.view()
-    st.segmented_control(
-        "View",
-        list(VIEWS),
-        **COMPARE.control("view"),
-        required=True,
-        format_func=VIEWS.__getitem__,
-        label_visibility="collapsed",
-        help="Compares finished runs, or all methods on one set of networks.",
-    )
+    controls.views(COMPARE, VIEWS, "Compares finished runs, or all methods on one set of networks.")
     if view == "runs":
         side.side(picker.choice(), palette)
     else:

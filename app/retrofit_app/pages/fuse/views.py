@@ -7,6 +7,7 @@ import streamlit as st
 from retrofit_app.address.readers import Series, path
 from retrofit_app.address.rule import declared, option
 from retrofit_app.address.session import Scope
+from retrofit_app.widgets import controls
 
 VIEW = Scope("fuse-view")
 VIEWS = {"result": "Result", "new": "New fusion", "runs": "Your runs"}
@@ -33,15 +34,7 @@ def view() -> str:
 def bar(view: str) -> None:
     """The views; and the way to a new fusion, but where that is what is shown: there Start is the primary button."""
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", key="fuse-bar"):
-        st.segmented_control(
-            "View",
-            list(VIEWS),
-            **VIEW.control("view"),
-            required=True,
-            format_func=VIEWS.__getitem__,
-            label_visibility="collapsed",
-            help="Shows the open run, the form of a new one, or the list of all runs.",
-        )
+        controls.views(VIEW, VIEWS, "Shows the open run, the form of a new one, or the list of all runs.")
         if view != "new":
             st.button(
                 "New fusion",

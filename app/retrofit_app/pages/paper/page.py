@@ -6,7 +6,7 @@ from retrofit_app import widgets
 from retrofit_app.figures import escaped
 from retrofit_app.runs import paper
 from retrofit_app.shell import lectures
-from retrofit_app.widgets import tables
+from retrofit_app.widgets import controls, tables
 
 from . import every, one, parameters
 from .parameters import PAPER, VIEWS
@@ -23,15 +23,7 @@ def page() -> None:
     if lectures.read().lecture and (every if view == "all" else one).spoken(stamp, palette):
         return
     sources(stamp)
-    st.segmented_control(
-        "View",
-        list(VIEWS),
-        **PAPER.control("view"),
-        required=True,
-        format_func=VIEWS.__getitem__,
-        label_visibility="collapsed",
-        help="A table of the paper beside ours, or how many of its claims hold in all of them.",
-    )
+    controls.views(PAPER, VIEWS, "A table of the paper beside ours, or how many of its claims hold in all of them.")
     if view == "all":
         every.every(stamp, palette)
     else:
