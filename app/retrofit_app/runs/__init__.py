@@ -1,11 +1,11 @@
 """Runs on disk and the workers that write them: list, start, watch, cancel. No Streamlit, and no torch until a start.
 
-A run's folder is named after its config's key (`runs.record_folder`), so the same work has one folder. Its worker is a process
-of its own (`retrofit_core.runs.worker`). `retrofit_core.runs.store` says where work stands.
+A run's folder is named after its config's key (`runs.record_folder`), so the same work has one folder. A separate process does
+the work (`retrofit_core.runs.worker`). `retrofit_core.runs.store` reports its status.
 
-File names in a config are relative to where its worker starts: the folder of the shipped parents for a config that names
-those, so that it has the same key wherever the package is installed, else the runs folder. There, parents that a run
-trains itself lie in parents-KEY (the key of their `TrainConfig`, which is in training.json); runs share them.
+File names in a config are relative to the folder where its worker starts: the shipped parents' folder if the config names
+them, so that its key is the same wherever the package is installed, else the runs folder. There, parents that a run
+trains itself are in parents-KEY (the key of their `TrainConfig`, kept in training.json); runs share them.
 """
 
 from retrofit_core.runs.store import alone

@@ -1,6 +1,6 @@
-"""Runs side by side: the networks that they made, by the parents that they fused, and what these are measured against.
+"""Runs side by side: the networks they made, grouped by parents, and the references they are measured against.
 
-`networks_of` is the one place that says which networks a run has to show; tables and pictures take what it returns.
+Only `networks_of` decides which networks a run shows; tables and pictures use what it returns.
 """
 
 import statistics
@@ -20,9 +20,9 @@ from .settings import NONE, settings
 from .words import networks_words
 
 PARENT, REFERENCE, FUSED = "parent", "reference", "fused"  # roles
-#: Of a run's settings, what another seed of the same fusion changes.
+#: The setting that differs between seeds of one fusion.
 SEED = "seed"
-#: Of a network's settings, how long it was fine-tuned.
+#: The setting that says how long a network was fine-tuned.
 TUNING = "fine-tuning"
 
 
@@ -32,34 +32,34 @@ class FusedNetwork:
 
     entry: Entry
     name: str
-    """On pages, where its run alone is known: its method and what distinguishes it"""
+    """Its method and what distinguishes it, for pages that show this run alone"""
     id: str
-    """In addresses; unlike those of all other networks"""
+    """Its unique id in addresses"""
     facts: dict[str, Any]
-    """What it was measured at: accuracy, per_class, loss, calibration_error, samples; empty where it was not"""
+    """Its measurements: accuracy, per_class, loss, calibration_error, samples; empty if there are none"""
     seconds: float | None
-    """Of making it"""
+    """Time to make it"""
     file: Path
     """Its checkpoint"""
     settings: dict[str, str]
-    """All that decides its numbers, in words"""
+    """Everything its numbers depend on, in words"""
     tuning: Mapping[str, Any] | None = None
-    """How it was fine-tuned, as a `FinetuneConfig` is written; None where it was not"""
+    """How it was fine-tuned, a `FinetuneConfig` as JSON; None if it was not"""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One network of a comparison, or several that only the seed of the fusion tells apart."""
+    """One network of a comparison, or several that differ only in the fusion's seed."""
 
     name: str
     role: str
     """PARENT, REFERENCE or FUSED"""
     id: str
-    """In addresses: "parent 0", "ensemble", or that of the first network"""
+    """Its id in addresses: "parent 0", "ensemble", or the first network's id"""
     each: tuple[dict[str, Any], ...]
-    """What each network was measured at"""
+    """Each network's measurements"""
     networks: tuple[FusedNetwork, ...] = ()
-    """The networks, where runs made them"""
+    """The networks, if runs made them"""
 
     @property
     def n(self) -> int:
@@ -78,12 +78,12 @@ class Row:
 
     @property
     def samples(self) -> int:
-        """Test images; 0 where it was not measured."""
+        """Number of test images; 0 if unmeasured."""
         return min((facts.get("samples", 0) for facts in self.each), default=0)
 
     @property
     def seconds(self) -> float | None:
-        """The mean time of making it."""
+        """The mean time to make it."""
         times = [one.seconds for one in self.networks if one.seconds is not None]
         return statistics.fmean(times) if times else None
 
@@ -96,25 +96,25 @@ class Row:
         ]
 
     def mean(self, score: str) -> float | None:
-        """Of a score over the seeds."""
+        """A score's mean over seeds."""
         return statistics.fmean(facts[score] for facts in self.each) if self.each else None
 
 
 @dataclass(frozen=True)
 class Group:
-    """Rows that can be measured against each other: of the same parents, on the same images."""
+    """Rows that can be compared: the same parents, measured on the same images."""
 
     title: str
     entry: Entry
-    """A run of these networks, which says where they and the data lie"""
+    """A run of these networks, which locates them and the data"""
     rows: tuple[Row, ...]
-    """Of the compared runs, in their order"""
+    """The compared runs' rows, in order"""
     references: tuple[Row, ...]
-    """Parents, ensemble, plain average, and the best baseline, where these are known"""
+    """Parents, ensemble, plain average and best baseline, as far as known"""
     classes: tuple[str, ...]
-    """Names; () where nothing was measured"""
+    """Names; () if nothing was measured"""
     wants_baseline: bool
-    """No run of a baseline on these networks is known"""
+    """No baseline was run on these networks"""
 
     @property
     def every(self) -> tuple[Row, ...]:
@@ -133,14 +133,14 @@ class Group:
 
 
 def networks_of(entry: Entry, weighed: bool = True) -> list[FusedNetwork]:
-    """The networks of a finished run: the fused one, then its fine-tuned ones in the order of their making.
+    """The networks of a finished run: the fused one, then its fine-tuned ones, oldest first.
 
     Args:
-        weighed: their names say by which importance; where it is the same everywhere, that is said once.
+        weighed: put the importance in their names; pass False if it is the same everywhere.
     """
     name, decided = title(entry, weighed), settings(entry)
     if not methods.weighs(entry):
-        decided.pop("importance", None)  # it was asked for and decides nothing
+        decided.pop("importance", None)  # requested, but without effect
     decided[TUNING] = NONE
     fused = FusedNetwork(
         entry,
@@ -162,7 +162,7 @@ def networks_of(entry: Entry, weighed: bool = True) -> list[FusedNetwork]:
 
 
 def _tuned(fused: FusedNetwork, kept: Work) -> FusedNetwork:
-    """The network of a finished fine-tuning; without numbers where it is damaged."""
+    """The network of a finished fine-tuning; without numbers if it is damaged."""
     facts: dict[str, Any] = {}
     seconds = None
     with suppress(ValueError):
@@ -184,18 +184,18 @@ def _tuned(fused: FusedNetwork, kept: Work) -> FusedNetwork:
 
 
 def title(entry: Entry, weighed: bool = True) -> str:
-    """Method, another grouping than its own, importance where it weighs neurons (and that is to be said), and options."""
+    """Method, a grouping that is not its default, importance if it weighs neurons (and `weighed`), and options."""
     config = entry.config
     importance = config.get("importance") if weighed and methods.weighs(entry) else None
     return title_of(config["method"], importance, config.get("options"))
 
 
 def groups(entries: Sequence[Entry], known: Iterable[Entry], apart: bool = False) -> list[Group]:
-    """The compared runs by what they fused, in the order of the first run of each.
+    """The compared runs grouped by what they fused, ordered by each group's first run.
 
     Args:
-        known: all runs, among which the best baseline is looked for.
-        apart: each seed is a row of its own.
+        known: all runs, searched for the best baseline.
+        apart: give each seed its own row.
     """
     together: dict[Any, list[Entry]] = {}
     for entry in entries:
@@ -209,13 +209,13 @@ def groups(entries: Sequence[Entry], known: Iterable[Entry], apart: bool = False
 
 
 def shared_importance(entries: Iterable[Entry]) -> str:
-    """The importance of all those that weigh neurons; "" where they differ, or none does."""
+    """The importance that all runs that weigh neurons share; "" if they differ or none does."""
     scores = {entry.config.get("importance") for entry in entries if methods.weighs(entry)}
     return str(scores.pop()) if len(scores) == 1 else ""
 
 
 def kind(entry: Entry) -> tuple[Any, ...]:
-    """What two runs share if their accuracies can be compared: the content of parents and test images."""
+    """Equal for runs whose accuracies can be compared: the content of parents and test images."""
     config, inputs = entry.config, entry.inputs or {}
     data = config.get("data", "")
     pixels = [config.get(name) for name in ("mean", "std", "size")]
@@ -223,8 +223,8 @@ def kind(entry: Entry) -> tuple[Any, ...]:
 
 
 def default(entries: Sequence[Entry], shown: Entry) -> tuple[str, ...]:
-    """Which runs are compared where nothing was chosen: the shown one and another of the same parents, else the first two
-    shipped ones of one pair, else the last two."""
+    """The runs to compare if none were chosen: the shown one and another with the same parents, else the first two
+    shipped ones with the same parents, else the first two finished ones."""
     finished = [entry for entry in entries if entry.state == "done"]
     for first in [shown] * (shown.state == "done") + [entry for entry in finished if entry.shipped]:
         same = [entry for entry in finished if entry.name != first.name and kind(entry) == kind(first)]
@@ -270,7 +270,7 @@ def _rows(networks: Sequence[FusedNetwork], apart: bool) -> list[Row]:
 
 
 def _references(entry: Entry) -> list[Row]:
-    """Parents, ensemble and average as a run measured them; of one network alone only itself."""
+    """Parents, ensemble and average as a run measured them; a single network only itself."""
     networks, parents = entry.metrics["networks"], len(entry.config["models"])
     rows = [
         Row(f"network {letter(index)}", PARENT, f"parent {index}", (networks[f"parent {index}"],))
@@ -284,7 +284,7 @@ def _references(entry: Entry) -> list[Row]:
 
 
 def _best_baseline(known: Sequence[Entry], compared: Sequence[str]) -> Row | None:
-    """The most accurate run of a method that is not the paper's, where it is not compared anyway."""
+    """The most accurate baseline run, unless it is compared anyway."""
     candidates = [entry for entry in known if _is_baseline(entry)]
     best = max(candidates, key=lambda entry: entry.accuracy or 0.0, default=None)
     if best is None or best.name in compared:
@@ -294,7 +294,7 @@ def _best_baseline(known: Sequence[Entry], compared: Sequence[str]) -> Row | Non
 
 
 def _is_baseline(entry: Entry) -> bool:
-    """Whether a run makes one network by a method that does not go level by level, and is more than the plain average."""
+    """Whether a run makes one network by a method that does not go level by level and differs from the plain average."""
     if methods.goes_level_by_level(entry) or methods.keeps_parents(entry):
         return False
     networks = entry.metrics.get("networks", {})

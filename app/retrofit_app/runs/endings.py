@@ -11,7 +11,7 @@ from .records import Entry, runs_folder
 
 
 def failure(entry: Entry) -> str:
-    """Why a run ended early, in a sentence, without this machine's paths."""
+    """One sentence on why a run ended early, without this machine's paths."""
     if entry.state == "cancelled":
         return f"Cancelled. {_finished_part(entry)}"
     if entry.state == "interrupted" and was_ended(entry.folder):
@@ -24,7 +24,7 @@ def failure(entry: Entry) -> str:
 
 
 def analysis_ending(folder: Path) -> str:
-    """How the last attempt at an analysis ended, in a sentence; empty where there was none."""
+    """One sentence on how the last attempt at an analysis ended; empty if there was none."""
     notes = notes_of(folder)
     return {
         "cancelled": "Cancelled before it was finished. Nothing of the analysis is kept.",
@@ -52,7 +52,7 @@ def _finished_part(entry: Entry) -> str:
 
 
 def log_tail(folder: Path, lines: int = 12) -> str:
-    """The end of the worker's output, with home and runs folder shortened."""
+    """The last lines of the worker's output, with home and runs folder shortened."""
     try:
         text = (folder / LOG).read_text(errors="replace")
     except OSError:

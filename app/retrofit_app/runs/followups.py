@@ -1,6 +1,6 @@
-"""Work on finished runs that is kept in folders of its own, fine-tunings and landscapes: which there is, starting, deleting.
+"""Work on finished runs that has folders of its own, fine-tunings and landscapes: list, start, delete.
 
-It lies in the run's folder; that of a shipped run which is not shipped itself lies in the runs folder.
+The folders are inside the run's; for shipped runs, work that was not shipped with them is in the runs folder.
 """
 
 import json
@@ -15,29 +15,29 @@ from .records import Entry, runs_folder
 
 #: The network of a finished fine-tuning.
 TUNED = "tuned.safetensors"
-#: Networks with the same training, as far as their work has come, each in a folder of a fine-tuning's CONTROLS.
+#: Networks that get the same training, each in a folder of a fine-tuning's CONTROLS.
 CONTROLS, CONTROL_NAMES = "controls", ("parent 0", "average", "scratch")
 CURVE_FACTS = ("networks", "history", "held_out", "trained", "epochs", "seconds")
 
 
 def works_of(entry: Entry, kind: Kind) -> list[Work]:
-    """All work of a kind on a run, the one that was begun last first."""
+    """All work of a kind on a run, last started first."""
     return store.works_of(kind, entry.folder, _elsewhere(entry))
 
 
 def work_at(entry: Entry, kind: Kind, key: str, settings: dict[str, Any] | None = None) -> Work:
-    """The one of this key, which may not exist yet."""
+    """The work with this key, which may not exist yet."""
     return store.work_at(kind, entry.folder, key, settings, _elsewhere(entry))
 
 
 def begin(entry: Entry, config: Any) -> Work:
-    """Start the worker that does what is asked of a run or goes on with it, or return the work that is done.
+    """Start or resume the requested work on a run, or return it if it is done.
 
     Args:
         config: a `store.FollowUp`: a `FinetuneConfig` or a `LandscapeConfig`.
     Raises:
-        Busy: other work is going on.
-        ValueError: the runs folder cannot be written to, or the run is not finished.
+        Busy: other work is running.
+        ValueError: the runs folder is not writable, or the run is not finished.
     """
     wanted = work_at(entry, config.kind, config.key(entry.folder), config.to_json())
     if not config.is_done(wanted):
@@ -49,22 +49,22 @@ def begin(entry: Entry, config: Any) -> Work:
 
 
 def is_shipped(work: Work, entry: Entry) -> bool:
-    """Whether it came with the workbench, and so cannot be deleted."""
+    """Whether it ships with the workbench and so cannot be deleted."""
     return entry.shipped and work.folder.is_relative_to(entry.folder)
 
 
 def delete(work: Work, entry: Entry) -> None:
-    """Move a piece of work to the trash, see `store.delete`; refuses shipped work with a ValueError, too."""
+    """Move work to the trash, see `store.delete`; shipped work raises a ValueError, too."""
     if is_shipped(work, entry):
         raise ValueError(f"{work.words} came with the workbench and stays.")
     store.delete(work, _within(entry))
 
 
 def deleted(entry: Entry, kind: Kind) -> Work | None:
-    """The work of a kind that was deleted last of a run; None where nothing can be brought back."""
+    """A run's most recently deleted work of a kind; None if nothing can be restored."""
     folder = work_at(entry, kind, "any").folder.parent
     works = [Work(kind, folder / name) for name in store.deleted(folder)]
-    if entry.shipped:  # there lies work on all shipped runs
+    if entry.shipped:  # the folder holds work on all shipped runs
         of = store.content_of(entry.folder)
         works = [
             work for work in works if store.read_json(folder / store.TRASH / work.name / store.SETTINGS).get("of") == of
@@ -73,33 +73,33 @@ def deleted(entry: Entry, kind: Kind) -> Work | None:
 
 
 def restore(work: Work, entry: Entry) -> None:
-    """Bring back what was deleted last, see `store.restore`."""
+    """Restore deleted work, see `store.restore`."""
     store.restore(work, _within(entry))
 
 
 @dataclass(frozen=True)
 class Control:
-    """A network that got the training of a fused one."""
+    """A network that was trained like the fused one."""
 
     name: str
     """One of CONTROL_NAMES"""
     work: Work
-    """Its files, as a fine-tuning has them"""
+    """Its files, laid out like a fine-tuning's"""
 
 
 def controls(tuning: Work) -> list[Control]:
-    """The controls of a fine-tuning that were begun."""
+    """The controls of a fine-tuning that have started."""
     every = [Control(name, Work(FINETUNING, tuning.folder / CONTROLS / name)) for name in CONTROL_NAMES]
     return [control for control in every if control.work.has_content]
 
 
 def has_network(tuning: Work) -> bool:
-    """Whether the fine-tuned network is there, though its controls may not be finished."""
-    return (tuning.folder / FINETUNING.last).exists()  # the file that is written last
+    """Whether the fine-tuned network exists; its controls may be unfinished."""
+    return (tuning.folder / FINETUNING.last).exists()  # written last
 
 
 def curve(tuning: Work) -> dict[str, Any]:
-    """The course of a fine-tuning as its worker writes it: `networks` before and `history`, both on the held-out images.
+    """A fine-tuning's curve as its worker writes it: `networks` before and `history`, both on held-out images.
 
     Raises:
         ValueError: it is damaged.
@@ -108,7 +108,7 @@ def curve(tuning: Work) -> dict[str, Any]:
 
 
 def metrics(tuning: Work) -> dict[str, Any]:
-    """Of the network of a finished fine-tuning, what a run's metrics say of its fused network; {} where there were no test
+    """The fine-tuned network's metrics, as a run has them for its fused network; {} if there were no test
     images.
 
     Raises:
@@ -128,7 +128,7 @@ def _read(tuning: Work, name: str, needed: tuple[str, ...] = ()) -> dict[str, An
 
 
 def _within(entry: Entry) -> Path:
-    """The runs folder in which work on a run is done."""
+    """The runs folder for work on a run."""
     return runs_folder() if entry.shipped else entry.folder.parent
 
 

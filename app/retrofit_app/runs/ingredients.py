@@ -1,6 +1,6 @@
-"""What each ingredient of a fusion brings: its networks averaged, grouped without a fit, and fitted to controls' groups.
+"""What each ingredient of a fusion contributes: the networks averaged, grouped without a fit, and fitted to controls' groups.
 
-They lie in a leaderboard of their own in the run's folder, which no record is kept of. No torch until a start.
+They are in a leaderboard in the run's folder, without records. No torch until a start.
 """
 
 import shlex
@@ -17,7 +17,7 @@ from retrofit_core.runs.store import COMPARISON, Work, read_json
 from .methods import decided
 from .records import Entry
 
-#: For each method the one that groups as it does and can do without a fit.
+#: Method -> the one that groups in the same way and can skip the fit.
 WITHOUT_FIT = {
     "HF-Linear": "HF-Linear",
     "KF-Linear": "KF-Linear",
@@ -25,7 +25,7 @@ WITHOUT_FIT = {
     "KF-Gradient": "KF-Linear",
     "KF-Linear-KD": "KF-Linear",
 }
-#: Groups that know nothing of the neurons.
+#: Groupings that ignore what neurons compute.
 CONTROLS = ("same_index", "random")
 AVERAGE, OWN, UNWEIGHTED = "average", "own", "unweighted"
 UNIFORM = "uniform"  # the score that weighs nothing
@@ -34,17 +34,17 @@ NAME = "ingredients"
 
 @dataclass(frozen=True)
 class Ingredient:
-    """A network that has only some of what the fused one has."""
+    """A network made with only some of the fused one's ingredients."""
 
     groups: str
-    """AVERAGE, OWN (the run's), UNWEIGHTED (as the run's, where every neuron counts alike), or one of CONTROLS"""
+    """AVERAGE, OWN (the run's), UNWEIGHTED (the run's, but every neuron counts alike), or one of CONTROLS"""
     fitted: bool
     accuracy: float
     knows: Any
-    """(n,) bool, the test images that it knows"""
+    """(n,) bool, the test images it gets right"""
 
     def beyond(self, other: "Ingredient") -> tuple[float, tuple[float, float]]:
-        """Points that it has more than another one, and their paired interval of 95 %."""
+        """Its lead over another in points, and the paired 95 % interval."""
         return difference(self.knows, other.knows)
 
 
@@ -54,14 +54,14 @@ def work_of(entry: Entry) -> Work:
 
 
 def has_some(entry: Entry) -> bool:
-    """Whether a run is made of them: several networks, grouped and fitted by one of the paper's methods."""
+    """Whether a run has ingredients: several networks, grouped and fitted by a method of WITHOUT_FIT."""
     made = decided(entry)
     several = len(entry.config["models"]) > 1
     return several and entry.config["method"] in WITHOUT_FIT and made.get("refit", True) is not False
 
 
 def read(work: Work) -> list[Ingredient]:
-    """Those that were measured, in no particular order; a grouping that does not apply to the networks has none.
+    """The measured ones, in no particular order; a grouping that cannot be applied to the networks has none.
 
     Raises:
         ValueError: the file is damaged.
@@ -88,13 +88,13 @@ def weighs(importance: str | None) -> bool:
 
 
 def methods_of(config: Any) -> str:
-    """All networks as `retrofit compare --methods` takes them: the average, every grouping without and with the fit, and what
-    the run does without importance, if it weighs neurons.
+    """All networks as `retrofit compare --methods` takes them: the average, every grouping without and with the fit, and the
+    run's method without importance if the run weighs neurons.
 
     Args:
-        config: a `RunConfig`, whose options each is told that it has.
+        config: a `RunConfig`; each method gets those of its options that it knows.
     Raises:
-        ValueError: one of them cannot be told to a comparison.
+        ValueError: `compare` cannot take one of them.
     """
     from retrofit_core.runs.options import options_of
     from retrofit_core.system.texts import written_options
@@ -119,22 +119,18 @@ def methods_of(config: Any) -> str:
 
 
 def base_of(config: Any) -> Any:
-    """The `RunConfig` with the settings that all share.
-
-    Args:
-        config: of the run.
-    """
+    """The run's `RunConfig`, reduced to the settings that all share."""
     shared = {name: value for name, value in (config.options or {}).items() if name in SHARED_OPTIONS}
     plain = {"method": type(config).method, "importance": type(config).importance, "options": shared or None}
     return replace(config, evaluate=False, analyse=False, **plain)
 
 
 def begin(entry: Entry) -> None:
-    """Start the worker that measures them, unless it is at work already.
+    """Start the worker that measures them, unless it is already running.
 
     Raises:
-        Busy: other work is going on.
-        ValueError: the runs folder cannot be written to, or an option of the run cannot be told to a comparison.
+        Busy: other work is running.
+        ValueError: the runs folder is not writable, or `compare` cannot take an option of the run.
     """
     from retrofit_core.runs import RunConfig
 

@@ -1,7 +1,7 @@
-"""Leaderboards of many methods on one set of parents: what is asked for, what of it is there, and the worker that makes the rest.
+"""Leaderboards of many methods on one set of parents: what was asked for, what exists, and the worker that makes the rest.
 
-A leaderboard lies in comparisons/KEY of the runs folder. Every method's run is a record of its own beside the others;
-settings.json there says which of them it made.
+A leaderboard is in comparisons/KEY of the runs folder. Each method's run has its own record in the runs folder;
+the leaderboard's settings.json lists those that it made.
 """
 
 import json
@@ -20,9 +20,9 @@ from retrofit_core.system import files
 from .listing import same_network
 from .records import Entry, runs_folder
 
-#: The paper's methods, which a picture tells apart from the others.
+#: The paper's methods, which pictures highlight.
 PAPERS = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
-#: Those that a leaderboard begins with: something of each family.
+#: The default selection: something from each family.
 USUAL = (
     "HF-Linear",
     "KF-Linear",
@@ -34,7 +34,7 @@ USUAL = (
     "Git-Re-Basin",
     "KD",
 )
-#: Families of methods, what theirs do, and their methods.
+#: Families of methods: what they do, and the methods.
 FAMILIES = {
     "Retrofitting": (
         "group neurons and fit each level to the groups",
@@ -64,14 +64,14 @@ FAMILIES = {
     "Distillation": ("train on the fusion samples", ("KD", "LP")),
     "Ensembles": ("run all networks side by side", ("Ensemble", "Ensemble-Logits", "Ensemble-Shares")),
 }
-#: What settings.json of a leaderboard says of it, beside its runs.
+#: Keys of a leaderboard's settings.json, besides its runs.
 ASKED = ("of", "methods", "scores", "runs")
-#: Methods whose network every run with measurements knows, by its name there.
+#: Methods that every measured run measures, too -> their names there.
 KNOWN = {"Average": "average", "Ensemble": "ensemble"}
 
 
 def families(methods: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Methods by family, in words; what belongs to none comes last."""
+    """Methods by family, in words; those without a family come last."""
     known = {name for _, names in FAMILIES.values() for name in names}
     each = {
         f"{family}: {words}": tuple(name for name in names if name in methods)
@@ -89,7 +89,7 @@ class BoardRun:
     """A `RunConfig`"""
     name: str
     entry: Entry | None
-    """The run that is there already, done or going on"""
+    """The existing run, done or in progress"""
     reason: str
     """Why an earlier attempt failed"""
 
@@ -101,47 +101,47 @@ class BoardRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Leaderboard(Work):
-    """All runs that belong to one, and where it lies."""
+    """All runs of a leaderboard, and its folder."""
 
     base: Any
-    """The `RunConfig` with the settings of all"""
+    """The `RunConfig` that all share"""
     methods: str
     scores: str
     runs: tuple[BoardRun, ...]
-    """In the order of work"""
+    """In working order"""
     home: Path
-    """From where file names are read"""
+    """The folder that file names are relative to"""
     of: str
-    """The run whose parents and settings all have"""
+    """The run whose parents and settings all share"""
 
     @property
     def score(self) -> str:
-        """The importance of all runs that weigh neurons; "" where there are several."""
+        """The importance of all runs that weigh neurons; "" if there are several."""
         return "" if "," in self.scores else self.scores
 
     def short(self, name: str) -> str:
-        """A run's name without the importance, where that is the same in all."""
+        """A run's name, without the importance if all share it."""
         return name.replace(f", {self.score}", "", 1) if self.score else name
 
     @property
     def state(self) -> str:
-        """running, done, cancelled, failed, interrupted, or new where nobody asked for it yet."""
+        """running, done, cancelled, failed, interrupted, or new if nobody has started it."""
         state = super().state
         return "interrupted" if state == "done" and not self.is_whole else state
 
     @cached_property
     def written(self) -> dict[str, Any]:
-        """leaderboard.json as far as its worker has come; {} where there is none."""
+        """leaderboard.json as its worker has written it so far; {} if there is none."""
         return read_json(self.folder / COMPARISON.growing)
 
     @property
     def measured(self) -> dict[str, dict[str, Any]]:
-        """Rows that the worker has written, by name."""
+        """Rows written so far, by name."""
         return {row["name"]: row for row in self.written.get("rows", [])}
 
     @property
     def samples(self) -> int:
-        """Test images of these rows."""
+        """The number of test images."""
         return int(self.written.get("samples", 0))
 
     @property
@@ -151,17 +151,17 @@ class Leaderboard(Work):
 
     @property
     def at_work(self) -> BoardRun | None:
-        """The run at which the worker is."""
+        """The run the worker is making."""
         return next((run for run in self.runs if run.name not in self.measured), None) if self.going else None
 
 
 def leaderboard(entry: Entry, methods: Sequence[str], scores: Sequence[str], entries: Sequence[Entry]) -> Leaderboard:
-    """Every method with every score, on the parents and with the settings of a finished run.
+    """Every method with every score, on a finished run's parents and with its settings.
 
     Args:
-        entries: all runs, some of which may be of it already.
+        entries: all runs; some may already be part of it.
     Raises:
-        ValueError: no method or no score, or the run's record is of another version.
+        ValueError: no method or no score, or another version wrote the run's record.
     """
     from retrofit_core.runs import RunConfig
     from retrofit_core.runs.comparison import configurations, quick_first, title
@@ -192,11 +192,11 @@ def leaderboard(entry: Entry, methods: Sequence[str], scores: Sequence[str], ent
 
 
 def start(board: Leaderboard) -> None:
-    """Start the worker that makes what is missing and ranks all, unless it is at work already.
+    """Start the worker that makes the missing runs and ranks all, unless it is already running.
 
     Raises:
-        Busy: other work is going on.
-        ValueError: the runs folder cannot be written to.
+        Busy: other work is running.
+        ValueError: the runs folder is not writable.
     """
     _, _, *words = shlex.split(board.base.command())
     finished = [word for run in board.runs if run.entry and run.done for word in ("--also", str(run.entry.folder))]
@@ -207,7 +207,7 @@ def start(board: Leaderboard) -> None:
 
 
 def _note(board: Leaderboard) -> None:
-    """Write what was asked for, and the runs that this leaderboard makes; those that were there already are not its own."""
+    """Write what was asked for and the runs this leaderboard makes; runs that already existed are not its own."""
     from retrofit_core.runs import record_folder
 
     note = board.folder / SETTINGS
@@ -217,24 +217,24 @@ def _note(board: Leaderboard) -> None:
     files.write(note, json.dumps({**asked, "made": sorted(made | set(read_json(note).get("made", ())))}))
 
 
-# --- those that are kept --------------------------------------------------------------------------
+# --- kept leaderboards ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeptBoard(Work):
-    """A leaderboard that was started, and the runs that it made."""
+    """A leaderboard that was started, and the runs it made."""
 
     runs: tuple[Entry, ...]
-    """That are still there, newest first, at least one"""
+    """Those that still exist, newest first, at least one"""
 
     @property
     def name(self) -> str:
-        """Of its entry among runs: no run is called so."""
+        """Its id among runs; no run has such a name."""
         return f"{COMPARISON.folder}/{self.folder.name}"
 
     @property
     def state(self) -> str:
-        """As that of a leaderboard."""
+        """As in `Leaderboard`."""
         rows = read_json(self.folder / COMPARISON.growing).get("rows", [])
         state = super().state
         whole = sum(row["method"] is not None for row in rows) >= self.settings["runs"]  # parents have none
@@ -247,7 +247,7 @@ class KeptBoard(Work):
 
 
 def kept(entries: Sequence[Entry]) -> list[KeptBoard]:
-    """The leaderboards that made several runs, the one started last first; a run belongs to one of them."""
+    """The leaderboards that made several runs, last started first; each run belongs to one at most."""
     notes = list((runs_folder() / COMPARISON.folder).glob(f"*/{SETTINGS}"))
     free, boards = {entry.name: entry for entry in entries if not entry.shipped}, []
     for note in sorted(notes, key=lambda note: -note.stat().st_mtime):
@@ -265,18 +265,18 @@ def delete(board: KeptBoard) -> None:
 
 
 def deleted() -> list[Path]:
-    """The folders of the leaderboards that can be brought back."""
+    """The folders of the leaderboards that can be restored."""
     folder = runs_folder() / COMPARISON.folder
     return [folder / name for name in store.deleted(folder)]
 
 
 def restore(folder: Path) -> None:
-    """Bring back a leaderboard from the trash, see `store.restore`."""
+    """Restore a leaderboard from the trash, see `store.restore`."""
     store.restore(Work(COMPARISON, folder), runs_folder())
 
 
 def step(run: BoardRun) -> str:
-    """How far the run at work is, in words."""
+    """The running run's progress in words."""
     status = read_json(runs_folder() / run.config.key() / STATUS)
     if status.get("state") != "running" or not status.get("levels"):
         return ""

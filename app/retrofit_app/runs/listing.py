@@ -1,4 +1,4 @@
-"""All runs on disk: the shipped ones and the user's; which of them did some work already, and what it took."""
+"""All runs on disk, shipped and the user's; which of them already did given work, and how long it took."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -11,9 +11,9 @@ from .records import BUNDLED, Entry, bundle_facts, home, read_entry, runs_folder
 
 
 def entries(folder: Path | None = None) -> tuple[list[Entry], list[str]]:
-    """Shipped runs in their own order, then those of the runs folder, newest first; a sentence for each left out.
+    """Shipped runs in fixed order, then those of the runs folder, newest first; and one sentence for each unreadable run.
 
-    Finished records are read once, and again when they change: the entries are shared, do not change them.
+    Finished records are read again only when they change. Callers share the entries: do not modify them.
     """
     folder = folder or runs_folder()
     known, finished = _finished.get(str(folder), {}), {}
@@ -26,14 +26,14 @@ def entries(folder: Path | None = None) -> tuple[list[Entry], list[str]]:
             problems.append(str(error))
             continue
         good.append(entry)
-        if entry.status["state"] == "done" and entry.inputs is not None:  # all that an entry says is in these two files
+        if entry.status["state"] == "done" and entry.inputs is not None:  # these two files hold all of it
             finished[path] = stamp, entry
     _finished.clear()
     _finished[str(folder)] = finished
     return sorted(good, key=lambda entry: (not entry.shipped, 0 if entry.shipped else -_age(entry))), problems
 
 
-#: Runs folder -> record -> (stamp, entry), for finished ones of the folder that was listed last: a server has one.
+#: Runs folder -> record -> (stamp, entry) of finished runs; only the last listed folder: a server has one.
 _finished: dict[str, dict[str, tuple[Any, Entry]]] = {}
 
 
@@ -57,11 +57,11 @@ def _stamp(path: str) -> tuple[tuple[int, ...], ...] | None:
 def same_work(
     config: Any, entries: list[Entry], base: Path | None = None, part: Callable[[Any], Any] = lambda config: config
 ) -> Entry | None:
-    """The run among these that is done or going on and does what a config would do with the files as they are now.
+    """The finished or running run among these that does what a config would do with the current files.
 
     Args:
         config: a `runs.RunConfig`.
-        base: from where its file names are read; by default see `home`.
+        base: the folder its file names are relative to; by default see `home`.
         part: see `identities.first_alike`.
     """
     from retrofit_core.runs.identities import first_alike
@@ -70,14 +70,14 @@ def same_work(
 
 
 def same_network(config: Any, entries: list[Entry], base: Path | None = None) -> Entry | None:
-    """As `same_work`; a run that makes the same network without measuring or analysing it will do where there is no other."""
+    """As `same_work`; failing that, a run that makes the same network without measuring or analysing it."""
     from retrofit_core.runs import of_network
 
     return same_work(config, entries, base) or same_work(config, entries, base, of_network)
 
 
 def _identities(entries: list[Entry]) -> Iterator[tuple[Entry, Any]]:
-    """The runs that are done or going on, without those of another version."""
+    """Finished and running runs, except those that another version wrote."""
     from retrofit_core.runs import Identity, RunConfig
 
     for entry in entries:
@@ -90,7 +90,7 @@ def _identities(entries: list[Entry]) -> Iterator[tuple[Entry, Any]]:
 
 
 def reader_of(path: Path) -> Entry | None:
-    """A run that goes on, or can be gone on with, and reads this file."""
+    """A running or resumable run that reads this file."""
     for entry in entries()[0]:
         config = entry.config
         names = [*config["models"], config.get("splits"), config.get("target"), config.get("base")]
@@ -102,7 +102,7 @@ def reader_of(path: Path) -> Entry | None:
 
 
 def past(entries: list[Entry]) -> list[dict[str, Any]]:
-    """What `estimate` learns from: finished runs of this machine, newest first, with the seconds of their stages."""
+    """What `estimate` learns from: this machine's finished runs, newest first, with the seconds of each stage."""
     return [
         {"config": entry.config, "training": entry.training, "stages": entry.status["stages"]}
         for entry in entries

@@ -1,7 +1,7 @@
 """Facts about methods: from the library's table, and from a finished record without torch.
 
-The library's tables need torch, which takes seconds to load, so they are read inside of functions. What a page shows before
-its first picture asks the record of a finished run instead.
+The library's tables need torch, which takes seconds to load, so functions import them. Until its first picture, a page
+asks a finished run's record instead.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def groupings() -> Mapping[str, Any]:
 
 
 def takes(method: str) -> Any:
-    """What a method can be given (a `Takes`); nothing for one that this version does not know."""
+    """What a method takes (a `Takes`); nothing if this version does not know it."""
     from retrofit_core.fusion.task import Takes
     from retrofit_core.system.registry import known_name
 
@@ -53,18 +53,18 @@ def weighs(entry: Entry) -> bool:
 
 
 def goes_level_by_level(entry: Entry) -> bool:
-    """Whether a run fits level after level to targets, so that it has errors of both kinds and an analysis."""
+    """Whether a run fits level by level to targets and so has both errors and an analysis."""
     made = decided(entry)
     return {"grouping", "fit"} <= made.keys() if made else takes(entry.config.get("method", "")).levels
 
 
 def is_fitted(entry: Entry) -> bool:
-    """Whether a run fits each level, in place of averaging its weights."""
+    """Whether a run fits each level instead of averaging its weights."""
     return decided(entry).get("refit", True)
 
 
 def is_trained_after(entry: Entry) -> bool:
-    """Whether the fused network was trained as a whole when its last level was fitted."""
+    """Whether the fused network was trained as a whole after the last fit."""
     return "distil_epochs" in decided(entry)
 
 
@@ -74,12 +74,12 @@ def keeps_parents(entry: Entry) -> bool:
 
 
 def uses_samples(entry: Entry) -> bool:
-    """Whether the fusion samples decide anything."""
+    """Whether the run uses fusion samples."""
     return goes_level_by_level(entry) or takes(entry.config.get("method", "")).uses_data
 
 
 def decided(entry: Entry) -> Mapping[str, Any]:
-    """The settings in the result of a finished run; {} for one that is not finished or is damaged."""
+    """The settings in a finished run's result; {} if it is unfinished or damaged."""
     return _decided(*entry.version) if entry.status.get("state") == "done" else {}
 
 

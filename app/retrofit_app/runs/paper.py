@@ -1,6 +1,6 @@
-"""The paper's tables beside what is measured of them: where results lie, what they say, and which run a number came from.
+"""The paper's tables beside our measurements: where results are, what they say, and which run a number came from.
 
-What is read is of `retrofit_core.experiments`, which takes torch: it is imported in functions only.
+`retrofit_core.experiments`, which reads them, needs torch, so only functions import it.
 """
 
 import os
@@ -14,31 +14,31 @@ from retrofit_core.runs.store import UNIT
 from .leaderboards import FAMILIES
 from .records import BUNDLED, Entry, runs_folder
 
-#: What comes with the project: in the repository, not in an installed package.
+#: The project's own results: in the repository, not in an installed package.
 RECORDS = BUNDLED.parents[2] / "benchmarks" / "results" / "experiments"
 #: Further bundles, folders of bundles or runs folders, separated as in PATH (`retrofit app --results`).
 VARIABLE = "RETROFIT_RESULTS"
-#: Families of rows that are no methods, before and behind those of methods.
+#: Families of rows other than methods, listed before and after these.
 PARENTS, OTHERS = "Parents", "Others"
-#: Which of its scales a column is shown at: the fullest one.
+#: The scale at which a column is shown: the fullest one, or a given setting.
 FULLEST, GIVEN = "fullest", "given"
 
 Stamp = tuple[tuple[str, int, int], ...]
 
 
 def sources() -> list[Path]:
-    """Where results lie, besides the runs folder."""
+    """Where results are, besides the runs folder."""
     named = [Path(name) for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name]
     return [*([RECORDS] if RECORDS.is_dir() else []), *named]
 
 
 def short(path: Path) -> str:
-    """A path as a command of the project's folder has it."""
+    """A path as commands run in the project's folder write it."""
     return str(path.relative_to(BUNDLED.parents[2])) if path == RECORDS else str(path)
 
 
 def stamp() -> Stamp:
-    """Changes with the results that are there."""
+    """Changes when results do."""
     files = [file for path in (runs_folder(), *sources()) for file in _files(path)]
     return tuple((str(file), facts.st_mtime_ns, facts.st_size) for file in files if (facts := _stat(file)))
 
@@ -58,7 +58,7 @@ def _stat(path: Path) -> os.stat_result | None:
 
 
 def read() -> tuple[Any, list[str]]:
-    """All results as a `Bundle`, those of the runs folder among them, and a sentence for each file that cannot be read."""
+    """All results, those of the runs folder included, as a `Bundle`; and one sentence for each unreadable file."""
     from retrofit_core.experiments.bundles import Bundle, merged, results_in
     from retrofit_core.experiments.results import all_results
 
@@ -76,14 +76,14 @@ def read() -> tuple[Any, list[str]]:
 
 @dataclass(frozen=True)
 class Shown:
-    """A table of the paper: its columns at all scales at which they are measured."""
+    """A table of the paper: its columns at every measured scale."""
 
     report: Any
     """A `TableReport`"""
     every: tuple[Any, ...]
-    """`ReproducedColumn`s; one that is measured nowhere is there once"""
+    """`ReproducedColumn`s; an unmeasured one appears once"""
     scales: Mapping[str, str]
-    """Which scale a column may be shown at, and what differs from the paper there"""
+    """The scales to choose from -> what differs from the paper there"""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -92,11 +92,11 @@ class Shown:
 
     @property
     def has_paper(self) -> bool:
-        """Whether the paper prints numbers of it."""
+        """Whether the paper prints its numbers."""
         return any(line.paper is not None for column in self.every for line in column.block.lines)
 
     def at(self, scale: str) -> list[Any]:
-        """Each column at a scale; where it is not measured there, or at FULLEST, at the fullest."""
+        """Each column at a scale; at its fullest if that is FULLEST or not measured."""
         from retrofit_core.experiments.scales import BEST_FIRST
 
         chosen = []
@@ -108,7 +108,7 @@ class Shown:
 
 
 def names() -> dict[str, str]:
-    """Every table and what it is about: the paper's tables and figures, then ours."""
+    """Every table's name and title: the paper's tables and figures, then ours."""
     from retrofit_core.experiments.paper import OURS
     from retrofit_core.experiments.tables import TABLES
 
@@ -116,7 +116,7 @@ def names() -> dict[str, str]:
 
 
 def table(name: str, bundle: Any) -> Shown:
-    """A table with all that is measured of it."""
+    """A table with all its measurements."""
     from retrofit_core.experiments.reproduction import reproduced
     from retrofit_core.experiments.setting import settings
     from retrofit_core.experiments.tables import TABLES
@@ -131,19 +131,19 @@ def table(name: str, bundle: Any) -> Shown:
 
 
 def _every_scale() -> list[Any]:
-    """All scales; what is measured at none stands at the first."""
+    """All scales; unmeasured columns get the first."""
     from retrofit_core.experiments.scales import BEST_FIRST, SCALES, UNMEASURED
 
     return [SCALES[name] for name in (UNMEASURED, *(name for name in BEST_FIRST if name != UNMEASURED))]
 
 
 def scale_of(column: Any) -> str:
-    """Which scale a column stands at: the name of a scale, or GIVEN."""
+    """A column's scale: its name, or GIVEN."""
     return GIVEN if column.setting.given else column.setting.scale.name
 
 
 def differences(column: Any) -> str:
-    """What differs from the paper in a column, in words."""
+    """How a column differs from the paper, in words."""
     return ", ".join(_differences(column)) or "as in the paper"
 
 
@@ -159,7 +159,7 @@ def _differences(column: Any) -> tuple[str, ...]:
 
 
 def _common(words: Sequence[str]) -> str:
-    """What the columns of a scale have in common, or what the first one has."""
+    """The differences that all columns of a scale share, or else the first one's."""
     parts = [each.split(", ") for each in words]
     return ", ".join(part for part in parts[0] if all(part in each for each in parts)) or words[0]
 
@@ -174,7 +174,7 @@ def summary(columns: Sequence[Any]) -> Any:
 
 
 def report(bundle: Any, tables: Sequence[str], scale: str) -> Any:
-    """What `retrofit report` writes of tables, at a scale or at all at which they are measured."""
+    """What `retrofit report` writes about tables, at one scale or at every measured one."""
     from retrofit_core.experiments.report import report
     from retrofit_core.experiments.scales import SCALES
 
@@ -186,7 +186,7 @@ def report(bundle: Any, tables: Sequence[str], scale: str) -> Any:
 
 
 def family(row: str) -> str:
-    """The family of a row's method; PARENTS, or OTHERS where it names no method."""
+    """The family of a row's method; PARENTS, or OTHERS if it names no method."""
     if row.startswith("Parent "):
         return PARENTS
     method = row.split(", ")[0]
@@ -194,14 +194,14 @@ def family(row: str) -> str:
 
 
 def says(column: Any) -> bool:
-    """Whether a column stands at a scale that says something of accuracy."""
+    """Whether accuracies at a column's scale are meaningful."""
     from retrofit_core.experiments.summary import SAYING
 
     return column.block.scale in SAYING
 
 
 def contradicted(column: Any) -> dict[str, list[str]]:
-    """Row -> the differences, in words, in which ours has the other sign than the paper's; none at a scale that says nothing."""
+    """Row -> the comparisons, in words, where our difference and the paper's have opposite signs; none unless `says`."""
     found: dict[str, list[str]] = {}
     for claim in column.block.claims if says(column) else ():
         if claim.verdict == "contradicted":
@@ -212,15 +212,15 @@ def contradicted(column: Any) -> dict[str, list[str]]:
 
 
 def command(column: Any, row: str) -> str:
-    """Measures one row of a column, at its scale and with its parents."""
+    """The command that measures one row of a column, at its scale and with its parents."""
     from retrofit_core.experiments.report import command
 
     return command(column.setting, runs_folder().name, row=row)
 
 
 def run_of(result: Any, entries: Sequence[Entry]) -> Entry | None:
-    """The finished run that is the same fusion of the same networks as a result, wherever it was measured; None where there is
-    none, or the result is not of a fusion."""
+    """The finished run of the same fusion of the same networks as a result, wherever that was measured; None if there is
+    none, or the result is not a fusion's."""
     from retrofit_core.experiments.units import FROM_SOURCE
     from retrofit_core.runs import RunConfig
 

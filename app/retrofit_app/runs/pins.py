@@ -1,4 +1,4 @@
-"""Runs that their user has pinned, for all sessions: a small file in the runs folder."""
+"""Pinned runs, for all sessions: a small file in the runs folder."""
 
 import json
 from collections.abc import Collection
@@ -11,7 +11,7 @@ PINNED = ".pinned.json"
 
 
 def pinned() -> frozenset[str]:
-    """Names of the pinned runs; none where the file is missing or broken."""
+    """Names of the pinned runs; none if the file is missing or broken."""
     try:
         names = json.loads((runs_folder() / PINNED).read_text())
     except (OSError, ValueError):
@@ -20,10 +20,10 @@ def pinned() -> frozenset[str]:
 
 
 def pin(names: Collection[str], on: bool) -> None:
-    """Pin these runs, or let them go.
+    """Pin or unpin these runs.
 
     Raises:
-        OSError: the runs folder cannot be written to.
+        OSError: the runs folder is not writable.
     """
     folder = runs_folder()
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Where a run stands, read from its record as it grows: stage, losses, time left. No Streamlit and no torch."""
+"""A run's progress, read from its growing record: stage, losses, time left. No Streamlit and no torch."""
 
 import json
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ PHASES = {
 
 @dataclass
 class Progress(Position):
-    """What events.jsonl says of the latest attempt; `follow` reads on where it stopped."""
+    """The latest attempt according to events.jsonl; `follow` continues reading from `offset`."""
 
     attempt: float = 0.0
     """Start of the attempt whose times these are"""
@@ -32,10 +32,10 @@ class Progress(Position):
 
 
 def follow(folder: Path, progress: Progress, since: float = 0.0) -> Progress:
-    """Take in what was added to events.jsonl; a line that is only half written waits for the next time.
+    """Take in what was added to events.jsonl; half-written lines wait for the next call.
 
     Args:
-        since: start of the latest attempt: earlier events give losses, but no times.
+        since: start of the latest attempt; earlier events give losses, but no times.
     """
     try:
         with (folder / "events.jsonl").open("rb") as file:
@@ -54,13 +54,13 @@ def follow(folder: Path, progress: Progress, since: float = 0.0) -> Progress:
             continue
         now = float(event.get("time", 0.0))
         if progress.attempt < since <= now:
-            progress.attempt, progress.stage = since, "start"  # times are those of this attempt
+            progress.attempt, progress.stage = since, "start"  # count time from this attempt
         progress.take(event, now)
     return progress
 
 
 def finished_levels(folder: Path) -> list[dict[str, Any]]:
-    """The levels that are fused so far: name, neurons, both errors in per cent of the energy, seconds."""
+    """The levels fused so far: name, neurons, both errors in per cent of the energy, seconds."""
     path = folder / "levels.parquet"
     if not path.exists():
         return []
@@ -68,7 +68,7 @@ def finished_levels(folder: Path) -> list[dict[str, Any]]:
 
     try:
         table = pd.read_parquet(path)
-    except Exception:  # pyarrow has several; the next poll reads the whole file
+    except Exception:  # pyarrow raises several; the next poll reads the whole file
         return []
     return [
         {
@@ -108,13 +108,13 @@ def _detail(progress: Progress) -> str:
         most = "" if progress.stage == "training" else "at most "
         return f"epoch {progress.epoch} of {most}{progress.epochs}"
     parts = f", part {progress.step + 1} of {progress.steps}" if progress.steps else ""
-    # A step of another name is one of an importance score.
+    # Steps with other names are importance scores.
     unknown = f"{PHASES['importance']} ({progress.name})" if parts else ""
     return PHASES.get(progress.name, unknown) + parts
 
 
 def share(progress: Progress, trains: bool) -> float:
-    """How much of the whole bar is filled; networks that are trained first take half of it."""
+    """The filled share of the whole bar; training the networks first takes half of it."""
     base = 0.5 if trains else 0.02
     room = 0.95 - base
     return {
@@ -129,7 +129,7 @@ def share(progress: Progress, trains: bool) -> float:
 
 
 def of_analysis(folder: Path) -> tuple[float, str]:
-    """The share that is done of an analysis that is added later, and the line beside the bar."""
+    """For an analysis added later: the share done, and the line beside the bar."""
     notes = notes_of(folder)
     done = (notes.get("index") or 0) / (notes.get("total") or 1)
     return min(max(done, 0.0), 1.0), f"Analysing this run: {notes.get('name', '')}"

@@ -1,4 +1,4 @@
-"""A run's record as lists and headlines need it: its small JSON files, read without torch."""
+"""What lists and headlines need of a run's record: its small JSON files, read without torch."""
 
 import json
 import os
@@ -17,9 +17,9 @@ BUNDLED = Path(__file__).parents[1] / "bundled"
 
 @dataclass(frozen=True)
 class Entry:
-    """A run as the lists and the headline need it: its small JSON files, without the levels.
+    """What lists and the headline need of a run: its small JSON files, without the levels.
 
-    `runs.read_run` reads the whole record and checks it; that takes torch and, for many runs, too long.
+    `runs.read_run` reads and checks the whole record; it needs torch and is too slow for many runs.
     """
 
     folder: Path
@@ -28,9 +28,9 @@ class Entry:
     metrics: dict[str, Any]
     shipped: bool
     training: dict[str, Any] | None = None
-    """The TrainConfig of its parents as JSON, where they were trained by the workbench or the command line"""
+    """Its parents' TrainConfig as JSON, if the workbench or the command line trained them"""
     inputs: dict[str, str | None] | None = None
-    """Digest of each file, see `runs.Identity`; None for a record of an earlier version"""
+    """Digest of each file, see `runs.Identity`; None if an earlier version wrote the record"""
     method_version: int = 1
 
     @property
@@ -44,42 +44,42 @@ class Entry:
 
     @property
     def active(self) -> bool:
-        """Whether a worker is at it."""
+        """Whether a worker is on it."""
         return self.state in ACTIVE
 
     @property
     def analysing(self) -> bool:
-        """Whether a worker adds the analysis to this finished run."""
+        """Whether a worker is analysing this finished run."""
         return not self.shipped and Work(ANALYSIS, self.folder).going
 
     @property
     def resumable(self) -> bool:
-        """Whether it ended early, so that `resume` goes on with it."""
+        """Whether it ended early, so that `resume` can continue it."""
         return self.state in ("failed", "cancelled", "interrupted")
 
     @property
     def base(self) -> Path:
-        """The folder from which the file names in its config are read, see `home`."""
+        """The folder its config's file names are relative to, see `home`."""
         return home(self.config, self.folder.parent, self.inputs)
 
     @property
     def networks(self) -> list[str]:
-        """The networks that it fuses, by their content; by name where the record does not say more."""
+        """The networks it fuses: digests of their content, or names if the record has none."""
         return [(self.inputs or {}).get(name) or name for name in self.config["models"]]
 
     @property
     def accuracy(self) -> float | None:
-        """Of the fused network, in per cent, where it was measured."""
+        """The fused network's, in per cent, if it was measured."""
         return self.metrics.get("networks", {}).get("fused", {}).get("accuracy")
 
     @property
     def version(self) -> tuple[str, float]:
-        """Changes with the record: what caches go by."""
+        """Changes with the record; a key for caches."""
         return str(self.folder), float(self.status.get("updated", 0))
 
 
 def runs_folder() -> Path:
-    """Where runs go: RETROFIT_RUNS, or ./runs."""
+    """RETROFIT_RUNS, or ./runs."""
     return Path(os.environ.get("RETROFIT_RUNS") or "runs").absolute()
 
 
@@ -116,17 +116,17 @@ def _read(folder: Path, name: str) -> Any:
 
 
 def bundle_facts() -> dict[str, Any]:
-    """What bundle.json says of the shipped runs, see `bundle.build`; empty where it is missing."""
+    """bundle.json, which describes the shipped runs, see `bundle.build`; empty if it is missing."""
     return read_json(BUNDLED / "bundle.json")
 
 
 def home(config: dict[str, Any], folder: Path | None = None, inputs: dict[str, str | None] | None = None) -> Path:
-    """The folder from which the file names in a config are read, and in which its worker starts.
+    """The folder that a config's file names are relative to, where its worker starts.
 
     Args:
         folder: the runs folder.
-        inputs: of a record, the digest of each file: another network of a shipped one's name is not the shipped one. Without
-            them, or where one was not there, bare names of shipped files are those, see `own_name`.
+        inputs: a record's digest of each file: a different network with a shipped one's name is not the shipped one. Without
+            a digest, the bare name of a shipped file means that file, see `own_name`.
     """
     shipped = all(map(_has_shipped_name, config["models"])) and (
         inputs is None or all(inputs.get(name) in (None, files.digest(BUNDLED / name)) for name in config["models"])
@@ -135,7 +135,7 @@ def home(config: dict[str, Any], folder: Path | None = None, inputs: dict[str, s
 
 
 def own_name(name: str) -> str:
-    """How a config names a file of the user: one in the runs folder that is called as a shipped one gets its whole path."""
+    """How a config names a user's file: by its whole path if it has the name of a shipped one."""
     return str(runs_folder() / name) if _has_shipped_name(name) else name
 
 
@@ -144,14 +144,13 @@ def _has_shipped_name(name: str) -> bool:
 
 
 def _training(config: dict[str, Any], base: Path) -> dict[str, Any] | None:
-    """What training.json beside the parents says; nothing where there is none that can be read."""
+    """training.json beside the parents; None if it is missing or unreadable."""
     training = read_json((base / config["models"][0]).parent / "training.json").get("training")
     return training if isinstance(training, dict) else None
 
 
 def class_counts(entry: Entry) -> list[list[int]] | None:
-    """Training images per class of each parent: from the run's splits file, or else from the checkpoints; None where they are
-    not known."""
+    """Each parent's training images per class, from the run's splits file or else the checkpoints; None if unknown."""
     config = entry.config
     try:
         if not config.get("splits"):
@@ -164,7 +163,7 @@ def class_counts(entry: Entry) -> list[list[int]] | None:
 
 
 def _counts_of(checkpoint: Path) -> list[int]:
-    """What a checkpoint says of its training images; read without torch."""
+    """A checkpoint's own class counts; read without torch."""
     with safe_open(checkpoint, "numpy") as file:
         counts = json.loads((file.metadata() or {})["class_counts"])
     if not isinstance(counts, list) or not all(isinstance(count, int) for count in counts):

@@ -1,4 +1,4 @@
-"""The settings of runs as words, and those in which some of them differ."""
+"""Runs' settings in words, and those in which runs differ."""
 
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -9,17 +9,17 @@ from retrofit_core.runs.config import FLAGS
 from .methods import decided
 from .records import Entry
 
-#: What decides no number, or is said by other settings.
+#: Settings that no number depends on, or that others contain.
 LEFT_OUT = ("models", "splits", "device", "memory", "evaluate", "analyse", "options")
-#: Of a training, what `networks` says.
+#: Training settings that `networks` contains.
 SAID = ("data", "split", "parts", "twins", "seed", "device")
 NONE = "–"
 
 
 def settings(entry: Entry) -> dict[str, str]:
-    """Everything that decides a run's numbers: name -> value in words.
+    """Everything a run's numbers depend on: name -> value in words.
 
-    What a finished run has decided itself, such as the score of a method that weighs neurons, wins over what it was asked.
+    What a finished run decided itself, such as the score of a method that weighs neurons, overrides what was requested.
     """
     made = {name: value for name, value in decided(entry).items() if isinstance(value, str | int | float | bool)}
     values = {name: value for name, value in {**entry.config, **FLAGS, **made}.items() if name not in LEFT_OUT}
@@ -30,9 +30,9 @@ def settings(entry: Entry) -> dict[str, str]:
 
 
 def differing(entries: Sequence[Entry]) -> dict[str, list[str]]:
-    """The settings in which some of these runs differ: name -> the value of each, in the order of the runs.
+    """The settings in which these runs differ: name -> each run's value, in order.
 
-    A setting that a run does not have at all, such as the epochs of a closed form, makes no difference.
+    A setting that a run lacks, such as the epochs of a closed form, makes no difference.
     """
     each = [settings(entry) for entry in entries]
     names = dict.fromkeys(name for values in each for name in values)
@@ -41,7 +41,7 @@ def differing(entries: Sequence[Entry]) -> dict[str, list[str]]:
 
 
 def _networks(entry: Entry) -> str:
-    """Which networks were fused: how they were trained where that is known, else the names of their files."""
+    """Which networks were fused: how they were trained if that is known, else their file names."""
     training = entry.training
     if not training:
         return ", ".join(PurePath(name).stem for name in entry.config["models"])
@@ -51,7 +51,7 @@ def _networks(entry: Entry) -> str:
 
 
 def in_words(value: Any) -> str:
-    """A setting's value."""
+    """A setting's value in words."""
     if value is None or value in ("", [], ()):
         return NONE
     if isinstance(value, list | tuple):

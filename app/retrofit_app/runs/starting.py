@@ -1,4 +1,4 @@
-"""Starting and resuming runs and their analyses, deleting them, and bringing back what was deleted last."""
+"""Start and resume runs and their analyses, delete runs, and restore those deleted last."""
 
 import shutil
 from pathlib import Path
@@ -12,18 +12,17 @@ from .records import home, read_entry, runs_folder
 
 
 def start(config: Any, training: Any = None, folder: Path | None = None) -> Path:
-    """Start a run, go on with one that was stopped, or return the one that exists; the same work never runs twice.
+    """Start a run, resume a stopped one, or return the existing one; the same work never runs twice.
 
     Args:
         config: a `runs.RunConfig`; for file names see `home`.
-        training: the `TrainConfig` of its parents, if the worker shall train those that are not there yet.
+        training: its parents' `TrainConfig`, if the worker should train the missing ones.
         folder: the runs folder.
     Returns:
         The run's folder, which may be a shipped one.
     Raises:
-        Busy: another run is going on.
-        ValueError: config and training do not belong together, a checkpoint is missing, or the runs folder cannot be
-            written to.
+        Busy: another run is in progress.
+        ValueError: config and training do not match, a checkpoint is missing, or the runs folder is not writable.
     """
     from retrofit_core.runs import create, record_folder
 
@@ -34,7 +33,7 @@ def start(config: Any, training: Any = None, folder: Path | None = None) -> Path
         _check_pair(config, training)
     else:
         _check_files(wanted, base)
-    if same := same_work(config, entries(folder)[0], base):  # nothing is written for it, not even a lock
+    if same := same_work(config, entries(folder)[0], base):  # write nothing, not even a lock
         return same.folder
     with store.alone(folder):
         if same := _existing(config, folder, base):
@@ -49,12 +48,12 @@ def start(config: Any, training: Any = None, folder: Path | None = None) -> Path
 
 
 def resume(folder: Path) -> Path:
-    """Go on with a run that ended early, as its record says, after its last finished epoch or level.
+    """Resume a run that ended early, with its recorded settings, after its last finished epoch or level.
 
     Raises:
-        Busy: another run is going on.
-        ValueError: the record cannot be read, its files have changed since, a checkpoint is missing, or the folder cannot be
-            written to.
+        Busy: another run is in progress.
+        ValueError: the record is unreadable, its files have changed since, a checkpoint is missing, or the folder is not
+            writable.
     """
     from retrofit_core.runs import create, read_config
 
@@ -74,11 +73,11 @@ def resume(folder: Path) -> Path:
 
 
 def analyse(folder: Path) -> None:
-    """Start the worker that adds the analysis to a finished run, unless it is at work already.
+    """Start the worker that adds the analysis to a finished run, unless it is already running.
 
     Raises:
-        Busy: another run or analysis is going on.
-        ValueError: the record cannot be read, a checkpoint is missing, or the folder cannot be written to.
+        Busy: another run or analysis is in progress.
+        ValueError: the record is unreadable, a checkpoint is missing, or the folder is not writable.
     """
     folder = folder.absolute()
     entry = read_entry(folder)
@@ -87,15 +86,15 @@ def analyse(folder: Path) -> None:
 
 
 def _fuse(record: Path, base: Path) -> None:
-    """Start the worker of a record; parents that are described beside them are trained first."""
+    """Start a record's worker, which first trains missing parents as training.json describes."""
     worker.launch(worker.Job(Work(FUSION, record), ("--resume", str(record)), base, record.parent))
 
 
 def _existing(config: Any, folder: Path, base: Path) -> Path | None:
-    """The run of this work that is done or going on.
+    """The finished or running run of this work.
 
     Raises:
-        Busy: none, and other work is going on.
+        Busy: there is none, and other work is running.
     """
     if same := same_work(config, entries(folder)[0], base):
         return same.folder
@@ -104,7 +103,7 @@ def _existing(config: Any, folder: Path, base: Path) -> Path | None:
 
 
 def _check_pair(config: Any, training: Any) -> None:
-    """The run must fuse what the training writes, on its data."""
+    """Refuse a run that does not fuse what the training writes, on its data."""
     if tuple(config.models) != training.files() or config.splits != training.splits():
         raise ValueError(
             f"the run fuses {', '.join(config.models)} with the splits {config.splits}, but its training writes "
@@ -119,7 +118,7 @@ def _check_pair(config: Any, training: Any) -> None:
 
 
 def _note_training(training: Any, folder: Path) -> None:
-    """training.json beside the parents, from which the worker trains those that are missing."""
+    """Write training.json beside the parents; the worker trains missing ones from it."""
     from retrofit_core.training.parents import read_training, write_training
 
     parents = folder / training.folder
@@ -132,7 +131,7 @@ def _note_training(training: Any, folder: Path) -> None:
 
 
 def _check_files(config: dict[str, Any], base: Path) -> None:
-    """Refuse, before a worker starts, networks that it could neither read nor train."""
+    """Refuse networks that a worker could neither read nor train."""
     for name in config["models"]:
         path = base / name
         if not path.exists() and not (path.parent / "training.json").exists():
@@ -142,17 +141,17 @@ def _check_files(config: dict[str, Any], base: Path) -> None:
 
 
 def delete(folder: Path, with_others: bool = False) -> None:
-    """Move a run to the trash, see `store.delete`; a leaderboard that was deleted before is then gone for good, too."""
+    """Move a run to the trash, see `store.delete`; this also removes an earlier deleted leaderboard for good."""
     store.delete(Work(FUSION, folder), folder.parent, with_others=with_others)
     if not with_others:
         shutil.rmtree(folder.parent / COMPARISON.folder / TRASH, ignore_errors=True)
 
 
 def deleted() -> list[str]:
-    """Names of the runs that were deleted last, see `store.deleted`."""
+    """Names of the last deleted runs, see `store.deleted`."""
     return store.deleted(runs_folder())
 
 
 def restore(folder: Path) -> None:
-    """Bring back a run from the trash, see `store.restore`."""
+    """Restore a run from the trash, see `store.restore`."""
     store.restore(Work(FUSION, folder), folder.parent)

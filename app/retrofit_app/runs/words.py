@@ -1,4 +1,4 @@
-"""A run in words: its line in the picker, what it was, and whether this version made it."""
+"""A run in words: its line in the picker, its details, and whether this version made it."""
 
 import time
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ STATES = {"created": "in progress", "running": "in progress"}
 
 
 def label(entry: Entry) -> str:
-    """A run's line in the picker: short, the rest is `details`."""
+    """A run's short line in the picker; `details` has the rest."""
     config = entry.config
     result = percent(entry.accuracy) if entry.accuracy is not None else STATES.get(entry.state, entry.state)
-    # Of another run only its record knows without torch whether its method weighs neurons, and that not before its end.
+    # Without torch only a finished run's record says whether its method weighs neurons.
     weighed = f"{config.get('importance')}, " if "importance" in decided(entry) else ""
     kind = "shipped" if entry.shipped else f"{weighed}seed {config.get('seed')}"
     return f"{config['method']} {result} · {kind}"
 
 
 def labels(entries: Sequence[Entry]) -> dict[str, str]:
-    """Lines for the picker, by the runs' names: where several would be the same, with the settings in which these differ."""
+    """Picker lines by run name; equal lines get the settings in which their runs differ."""
     alike: dict[str, list[Entry]] = {}
     for entry in entries:
         alike.setdefault(label(entry), []).append(entry)
@@ -40,7 +40,7 @@ def labels(entries: Sequence[Entry]) -> dict[str, str]:
 
 
 def differences(entries: Sequence[Entry]) -> list[str]:
-    """What tells each of several runs from the others: the settings in which they differ, or else their names."""
+    """What distinguishes each run from the others: the settings in which they differ, or else their names."""
     settings = differing(entries)
     words = [
         ", ".join(f"{name} {values[index]}" for name, values in settings.items() if values[index] != NONE)
@@ -53,7 +53,7 @@ def differences(entries: Sequence[Entry]) -> list[str]:
 
 
 def details(entry: Entry) -> str:
-    """What a run was, in a line."""
+    """A run's settings in a line."""
     config = entry.config
     weighed = f", {config.get('importance')} importance" if weighs(entry) else ""
     options = dict(config.get("options") or {})
@@ -82,7 +82,7 @@ def other_version(entry: Entry) -> str:
 
 
 def networks_words(entry: Entry) -> str:
-    """How many were fused, and on which split they were trained where that was noted."""
+    """How many networks were fused, and their training split if recorded."""
     n, training = len(entry.config["models"]), entry.training or {}
     kind = {"dirichlet": "non-IID"}.get(training.get("split", ""), training.get("split"))
     split = "twins" if training.get("twins") else f"{kind} split" if kind else ""
@@ -90,7 +90,7 @@ def networks_words(entry: Entry) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time as people say it."""
+    """A time in words."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
