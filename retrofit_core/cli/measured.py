@@ -6,20 +6,18 @@ from pathlib import Path
 from ..experiments.bundles import Bundle, merged, results_in
 from ..experiments.cells import Table
 from ..experiments.results import all_results
-from ..experiments.scales import BEST_FIRST, SCALES, UNMEASURED, Scale, scale_of
+from ..experiments.scales import EVERY_SCALE, SCALES, Scale, scale_of
 from ..experiments.setting import Setting, settings
 from ..experiments.tables import TABLES
 from .terminal import err, new_table, out, say
 
 #: Results that come with the project, where a command is given in its folder.
 SHIPPED = Path("benchmarks/results/experiments")
-#: The first one also has what is measured at none.
-EVERY_SCALE = (UNMEASURED, *(name for name in BEST_FIRST if name != UNMEASURED))
 
 
 def scales_of(words: str | None) -> list[Scale]:
     """Scales separated by commas; None for all."""
-    return [scale_of(name.strip()) for name in (words.split(",") if words else EVERY_SCALE)]
+    return [scale_of(name.strip()) for name in words.split(",")] if words else list(EVERY_SCALE)
 
 
 def results_of(paths: Sequence[Path]) -> Bundle:

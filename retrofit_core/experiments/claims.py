@@ -58,6 +58,8 @@ class Gap:
     """Points with each seed, of all parents"""
     paired: bool
     """Whether the interval compares the networks image by image"""
+    badge: str = ""
+    """The scale of both rows, where it is another one than the column's"""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class Claim:
     """Whether the interval compares the networks image by image"""
     rows: tuple[str, str] = ("", "")
     """The rows that were compared, where left and right are the best of several"""
+    badge: str = ""
+    """The scale of both of ours, where it is another one than the block's"""
 
     @property
     def group(self) -> str:

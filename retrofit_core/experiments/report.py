@@ -206,8 +206,8 @@ def _block(setting: Setting, columns: Sequence[Setting], root: str) -> Block:
         lines,
         setting.scale.name,
         setting.given.names if setting.given else (),
-        _ranked(lines) if has_order else None,
-        _ranked(lines, OURS) if has_order else None,
+        ranked(lines) if has_order else None,
+        ranked(lines, OURS) if has_order else None,
         tuple(_claims(setting, columns)) if is_accuracy else (),
         setting.measured,
         len(setting.meant),
@@ -309,7 +309,8 @@ def _is_row(name: str) -> bool:
     return True
 
 
-def _ranked(lines: Sequence[Line], only: Sequence[str] = ()) -> Order | None:
+def ranked(lines: Sequence[Line], only: Sequence[str] = ()) -> Order | None:
+    """How far the order of lines at one scale is the paper's; `only` as in `rank_correlation`."""
     printed = {line.row: line.paper.mean for line in lines if line.paper is not None}
     return rank_correlation(printed, {line.row: line.mean for line in lines if line.mean is not None}, only)
 

@@ -27,6 +27,8 @@ class Line:
 
     images: int = 0
     """Test images behind ours"""
+    badge: str = ""
+    """Of ours, where it is another one than the block's"""
 
     @property
     def values(self) -> tuple[float, ...]:

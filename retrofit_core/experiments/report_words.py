@@ -72,13 +72,15 @@ def line_words(line: Line, block: Block) -> tuple[str, ...]:
     """A line under HEADER."""
     difference = "-" if line.difference is None else f"{line.difference:+.2f}"
     within = {None: "-", True: "yes", False: "no"}[line.is_within]
-    return line.row, paper_words(line), ours_words(line), difference, within, block.badge if line.values else "-"
+    badge = (line.badge or block.badge) if line.values else "-"
+    return line.row, paper_words(line), ours_words(line), difference, within, badge
 
 
 def claim_words(claim: Claim) -> tuple[str, ...]:
     """A claim under CLAIM_HEADER."""
     deviation = "" if claim.deviation is None else f" ± {claim.deviation:.1f}"
-    ours = "-" if claim.ours is None else f"{claim.ours:+.2f}"
+    at = f" ({claim.badge})" if claim.badge else ""
+    ours = "-" if claim.ours is None else f"{claim.ours:+.2f}{at}"
     interval = "-"
     if claim.interval is not None:
         low, high = claim.interval
@@ -113,7 +115,8 @@ def block_sentences(block: Block) -> list[str]:
     orders = [("", block.ranked), ("the paper's own ", block.ranked_own)]
     known = [_order(order, whose) for whose, order in orders if order is not None]
     if known:
-        sentences.append(f"Rank correlation of {'; of '.join(known)}.")
+        at = f" at {block.badge}" if any(line.badge for line in block.lines) else ""
+        sentences.append(f"Rank correlation{at} of {'; of '.join(known)}.")
     sentences += _spreads(block)
     missing = sum(claim.verdict == "not measured" for claim in block.claims)
     if missing:

@@ -4,9 +4,10 @@
 from retrofit_core.experiments import table
 
 vgg = table("vgg11-noniid", results="benchmarks/results/experiments")
-vgg.show()  # all columns, each with its scale
+vgg.show()  # all columns, each row at the fullest scale at which it is measured
 two_way = vgg.column("2-way")
 two_way.number("KF-Linear, conductance")  # % of test images
+two_way.at("small").number("KF-Linear, conductance")  # at a scale of its own
 two_way.claim("KF-Linear", "best parent").verdict  # "agreed"
 two_way.recipe("KF-Linear, conductance")  # command, machine, commit, digests
 table("vgg11-noniid", scale="small").measure(seconds=600)  # trains and fuses what is missing
@@ -17,6 +18,7 @@ import dataclasses
 import datetime
 import statistics
 import time
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,16 +31,18 @@ from ..system.monitor import Monitor
 from ..system.registry import find
 from .bundles import Bundle, merged, results_in
 from .cells import Table
-from .claims import Claim, Gap, gap
+from .claims import OURS, Claim, Gap, gap
 from .planning import plan
 from .progress import notebook_bar
-from .report import machine_words, measured_rows, table_report
+from .report import command, machine_words, measured_rows, ranked, table_report
 from .report_formats import HTML, MARKDOWN
 from .report_parts import Block, Line, TableReport
 from .results import Result, all_results
+from .rows import PARENT, scored
 from .runner import run
-from .scales import BEST_FIRST, SCALES, UNMEASURED, scale_of
+from .scales import BEST_FIRST, EVERY_SCALE, scale_of
 from .setting import CellResults, Setting, settings
+from .summary import SAYING
 from .tables import TABLES
 
 
@@ -58,13 +62,15 @@ class Display:
 
 @dataclass(frozen=True, repr=False)
 class ReproducedColumn:
-    """A column of a table at one scale, with parents of one kind."""
+    """A column of a table at one scale, with parents of one kind; or at several of them, see `by_row`."""
 
     table: str
     block: Block
     """Its lines and the paper's claims"""
     setting: Setting
-    """The scale, the data set that serves, and the results behind the lines"""
+    """The scale, the data set that serves, and the results behind the lines; of several those of most lines"""
+    scales: tuple["ReproducedColumn", ...] = ()
+    """The column at each of several scales, the fullest first; else empty"""
 
     @property
     def name(self) -> str:
@@ -73,8 +79,31 @@ class ReproducedColumn:
 
     @property
     def badge(self) -> str:
-        """The scale, and what serves in place of the paper's data set or of trained parents."""
+        """The scale (of most lines; the others have a badge of their own), and what serves in place of data or parents."""
         return self.block.badge
+
+    @property
+    def says(self) -> bool:
+        """Whether its scale says something of accuracy."""
+        return self.block.scale in SAYING
+
+    @property
+    def main(self) -> "ReproducedColumn":
+        """The column at the scale of most of its lines alone."""
+        return next((each for each in self.scales if each.setting is self.setting), self)
+
+    def at(self, scale: str) -> "ReproducedColumn":
+        """The column at one of its scales alone.
+
+        Raises:
+            ValueError: it is not measured there.
+        """
+        known = {each.setting.scale.name: each for each in reversed(self.scales or (self,))}
+        return find(known, scale, f"scale of {self.table}, {self.name}")
+
+    def of(self, row: str) -> "ReproducedColumn":
+        """The column at the scale at which a row stands."""
+        return _fullest(self.scales, row) if self.scales else self
 
     @property
     def lines(self) -> tuple[Line, ...]:
@@ -110,7 +139,8 @@ class ReproducedColumn:
         return line.mean
 
     def claim(self, left: str, right: str) -> Claim:
-        """What the paper's numbers claim of the difference between two rows (or methods, or "best parent"), and ours.
+        """What the paper's numbers claim of the difference between two rows (or methods, or "best parent"), and ours, both at
+        the fullest scale that has both.
 
         Raises:
             ValueError: the paper's table does not have this difference.
@@ -119,11 +149,15 @@ class ReproducedColumn:
         return find(known, f"{left} - {right}", f"difference of {self.table}, {self.name}")
 
     def gap(self, left: str, right: str) -> Gap | None:
-        """How much more accurate one row of ours is than another, in points; None where no seed of both is measured.
+        """How much more accurate one row of ours is than another, in points, at the fullest scale that has both; None where no
+        seed of both is measured.
 
         Raises:
             ValueError: no row of that name.
         """
+        for each in self.scales:
+            if (found := each.gap(left, right)) is not None:
+                return dataclasses.replace(found, badge="" if each.badge == self.badge else each.badge)
         return gap(self._measured_as(left), self._measured_as(right), measured_rows(self.setting))
 
     def results(self, row: str) -> tuple[Result, ...]:
@@ -149,7 +183,7 @@ class ReproducedColumn:
         result = self.results(row)[0]
         return {
             "row": row,
-            "scale": self.badge,
+            "scale": self.line(row).badge or self.badge,
             "seeds": len(self.line(row).values),
             "command": result.command,
             "machine": machine_words(result),
@@ -169,7 +203,7 @@ class ReproducedColumn:
                 "deviation": line.deviation,
                 "seeds": len(line.values),
                 "difference": line.difference,
-                "scale": self.badge if line.values else None,
+                "scale": line.badge or self.badge if line.values else None,
             }
             for line in self.block.lines
         )
@@ -187,7 +221,13 @@ class ReproducedColumn:
         return Display(HTML.block(block), MARKDOWN.block(block))
 
     def __repr__(self) -> str:
-        return f"<{self.table}, {self.name}: {len(self.lines)} of {len(self.block.lines)} rows measured ({self.badge})>"
+        return (
+            f"<{self.table}, {self.name}: {len(self.lines)} of {len(self.block.lines)} rows measured ({self._badges})>"
+        )
+
+    @property
+    def _badges(self) -> str:
+        return "; ".join(dict.fromkeys([self.badge, *(line.badge for line in self.lines if line.badge)]))
 
     def _measured_as(self, row: str) -> str:
         """The row whose results a row shows: of equal parents the better one stands first, whatever its number."""
@@ -196,7 +236,7 @@ class ReproducedColumn:
 
     def _known(self, row: str) -> list[CellResults]:
         measured_as = self._measured_as(row)
-        return [known for known in self.setting.known if known.cell.row == measured_as]
+        return [known for known in self.of(row).setting.known if known.cell.row == measured_as]
 
 
 @dataclass(frozen=True, repr=False)
@@ -311,11 +351,17 @@ class Request:
         """The table as it is measured now."""
         current = self.known()
         entry = TABLES[self.name]
-        if self.scale:
-            chosen = settings(entry, current, [scale_of(self.scale)], self.seeds, self.columns)
-        else:
-            chosen = _best(entry, current, self.seeds, self.columns)
-        return ReproducedTable(*reproduced(entry, chosen, str(self.runs), self.seeds), self)
+        scales = [scale_of(self.scale)] if self.scale else EVERY_SCALE
+        chosen, root = settings(entry, current, scales, self.seeds, self.columns), str(self.runs)
+        report, columns = reproduced(entry, chosen, root, self.seeds)
+        if not self.scale:
+            columns = by_row(columns)
+            missing = [column.setting for column in columns if column.block.measured < column.block.cells]
+            commands = dict.fromkeys(command(setting, root, self.seeds) for setting in missing)
+            report = dataclasses.replace(
+                report, blocks=tuple(column.block for column in columns), commands=tuple(commands)
+            )
+        return ReproducedTable(report, columns, self)
 
 
 def table(
@@ -331,7 +377,7 @@ def table(
 
     Args:
         name: of `retrofit reproduce --list`, as "vgg11-noniid".
-        scale: smoke, small, evening or paper; None shows each column at the best scale at which it was measured, be it `smoke`.
+        scale: smoke, small, evening or paper; None shows each row at the fullest scale at which it is measured, as `by_row`.
         columns: only these, as ("2-way",).
         seeds: fusions of the same parents that are meant to be there (default: the scale's).
         runs: folder with results of this machine, where `measure` writes; need not exist.
@@ -362,14 +408,66 @@ def reproduced(
     return report, tuple(columns)
 
 
-def _best(table: Table, bundle: Bundle, seeds: int | None, columns: Collection[str] | None) -> list[Setting]:
-    """Each column at the first of the scales at which it is measured; at `UNMEASURED` where it is not."""
-    by_scale = [settings(table, bundle, [SCALES[name]], seeds, columns) for name in BEST_FIRST]
-    by_column: dict[str, list[Setting]] = {}
-    for setting in (each for of_scale in by_scale for each in of_scale):
-        by_column.setdefault(setting.column.name, []).append(setting)
-    unmeasured = {each.column.name: each for each in by_scale[BEST_FIRST.index(UNMEASURED)]}
-    return [next((each for each in same if each.is_measured), unmeasured[name]) for name, same in by_column.items()]
+def by_row(columns: Sequence[ReproducedColumn]) -> tuple[ReproducedColumn, ...]:
+    """Each column once: its rows and claims each at the fullest scale at which they are measured, with a badge of their own
+    where that is not the scale of most.
+
+    A claim compares rows of one scale. `smoke` says nothing of accuracy: it counts where there is nothing else.
+
+    Args:
+        columns: of one table, each at one scale.
+    """
+    by_name: dict[str, list[ReproducedColumn]] = {}
+    for column in sorted(columns, key=lambda each: BEST_FIRST.index(each.setting.scale.name)):
+        by_name.setdefault(column.name, []).append(column)
+    return tuple(_joined(by_name[name]) for name in dict.fromkeys(column.name for column in columns))
+
+
+def _joined(same: Sequence[ReproducedColumn]) -> ReproducedColumn:
+    """One column, at several scales, the fullest first."""
+    scales = tuple(each for each in same if each.says) or tuple(same)
+    if len(scales) == 1:
+        return scales[0]
+    rows = dict.fromkeys(line.row for each in scales for line in each.block.lines)
+    of_row = {row: _fullest(scales, row) for row in rows}
+    lines = {row: each.line(row) for row, each in of_row.items()}
+    counts = Counter(each.badge for row, each in of_row.items() if lines[row].mean is not None)
+    main = max(scales, key=lambda each: counts[each.badge])
+
+    def badge(each: ReproducedColumn) -> str:
+        return "" if each.badge == main.badge else each.badge
+
+    badged = [dataclasses.replace(line, badge=badge(of_row[row])) for row, line in lines.items()]
+    claims: dict[tuple[str, str], Claim] = {}
+    for each in scales:
+        for claim in each.block.claims:
+            key = claim.left, claim.right
+            if key not in claims or claims[key].ours is None:
+                claims[key] = dataclasses.replace(claim, badge=badge(each) if claim.ours is not None else "")
+    alike = [line for line in badged if not line.badge]
+    has_order = main.block.ranked is not None
+    block = dataclasses.replace(
+        main.block,
+        lines=tuple(badged),
+        claims=tuple(claims.values()),
+        ranked=ranked(alike) if has_order else None,
+        ranked_own=ranked(alike, OURS) if has_order else None,
+    )
+    return ReproducedColumn(main.table, block, main.setting, scales)
+
+
+def _fullest(scales: Sequence[ReproducedColumn], row: str) -> ReproducedColumn:
+    """The scale at which a row stands: the fullest that has it. Parents stand together, for the best one is asked for; so do
+    the scores of which a row is the best."""
+
+    def known(each: ReproducedColumn) -> tuple[int, bool]:
+        lines = {line.row: line for line in each.block.lines}
+        together = [name for name in lines if name.startswith(PARENT)] if row.startswith(PARENT) else scored((row,))
+        measured = sum(lines[name].mean is not None for name in together if name in lines)
+        refused = row in lines and lines[row].mean is None and bool(lines[row].note)
+        return measured if row in lines else -1, refused
+
+    return max(scales, key=known)
 
 
 def _shown(block: Block, paper_alone: bool) -> list[Line]:

@@ -124,6 +124,8 @@ SCALES: dict[str, Scale] = {
 #: In which order scales are looked for, where none is named. `smoke` says nothing of accuracy: it is shown for want of anything
 #: else, and what is measured at no scale stands there as `small`.
 BEST_FIRST, UNMEASURED = ("paper", "evening", "small", "smoke"), "small"
+#: The first one also has what is measured at none.
+EVERY_SCALE = tuple(SCALES[name] for name in (UNMEASURED, *(name for name in BEST_FIRST if name != UNMEASURED)))
 
 
 def scale_of(name: str) -> Scale:

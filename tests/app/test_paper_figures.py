@@ -27,6 +27,9 @@ ROWS = {
 }
 
 
+FULLER = {"LP": 99, "OTFusion, uniform": 55}
+
+
 @pytest.fixture
 def column(tmp_path, monkeypatch):
     """Made-up numbers: LP below the best parent, where the paper has it above."""
@@ -112,6 +115,21 @@ def test_differences_say_whether_the_sign_is_the_papers(column):
     assert agreed["KF-Linear \N{MINUS SIGN} Ensemble"] == -10
     assert not against
     assert "have its sign" in picture.caption
+
+
+def test_rows_at_another_scale_are_marked_and_in_no_order(column, tmp_path, monkeypatch):
+    cells = [cell for cell in cells_of("vgg11-noniid", "evening", 1) if cell.column == "2-way" and cell.row in FULLER]
+    write_bundle(tmp_path / "fuller.json", bundle_of(cells, lambda cell: {"known": knowing(FULLER[cell.row])}), True)
+    results = [tmp_path / "bundle.json", tmp_path / "fuller.json"]
+    mixed = table("vgg11-noniid", runs=tmp_path / "runs", results=results).column("2-way")
+    picture = beside_the_paper(mixed, LIGHT)
+    fuller, marks = trace(picture, "ours (evening)")
+    assert fuller == {"LP (evening)": 99, "OTFusion, uniform (evening)": 55}
+    assert marks.marker.symbol == "square"
+    assert trace(picture, "ours (small)")[0] == {row: ROWS[row] for row in ROWS if row not in FULLER}
+    assert "(scale small)" in picture.caption
+    assert not any("LP" in note.text for note in rank_against_rank(mixed, LIGHT).figure.layout.annotations)
+    assert trace(differences(mixed, LIGHT), "ours, the paper's sign")[0]["KF-Linear \N{MINUS SIGN} best parent"] == 20
 
 
 def test_the_other_sign_has_a_mark_of_its_own(tmp_path, monkeypatch):

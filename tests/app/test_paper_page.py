@@ -91,11 +91,21 @@ def test_a_cell_opens_its_recipe_from_the_record():
 
 
 def test_an_unmeasured_cell_has_the_command_that_measures_it():
-    page = open_page(table="vgg11-noniid", cell="KF-Linear, deeplift|4-way")
-    assert shown(page)["KF-Linear, deeplift"].count("measure") == 2
+    page = open_page(table="widths", cell="KF-Linear, uniform|4x, 4x")
+    assert "measure" in shown(page)["KF-Linear, uniform"]
     assert code(page)[1] == (
-        "retrofit reproduce vgg11-noniid --scale evening --columns 4-way --methods 'KF-Linear, deeplift'"
+        "retrofit reproduce widths --scale small --columns '4x, 4x' --methods 'KF-Linear, uniform'"
     )
+
+
+def test_a_number_at_another_scale_than_its_column_s_says_so_in_cell_and_recipe():
+    column = recorded("vgg11-noniid", "4-way")
+    line = next(line for line in column.lines if line.badge and line.paper is not None)
+    page = open_page(table="vgg11-noniid", cell=f"{line.row}|4-way")
+    assert f"<small>{line.badge}</small>" in json.loads(page.get("bidi_component")[0].proto.json)["html"]
+    assert paper.differences(column.of(line.row)) in words(page)
+    assert code(page)[0] == column.results(line.row)[0].command
+    assert "A word before a number is its scale" in words(page)
 
 
 def test_only_what_disagrees_and_only_some_families():
@@ -206,12 +216,12 @@ def test_a_package_without_records_says_where_they_are(monkeypatch, tmp_path):
 
 
 def test_newer_results_of_the_runs_folder_count(monkeypatch, runs_folder):
-    assert "measure" in shown(open_page())["KF-Linear, deeplift"]
+    assert "64.3" not in shown(open_page(table="widths"))["KF-Linear, uniform"]
     monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: True)
-    wanted = ("4-way", "KF-Linear, deeplift", 0)
-    (cell,) = (c for c in cells_of("vgg11-noniid", "evening") if (c.column, c.row, c.seed) == wanted)
+    wanted = ("4x, 4x", "KF-Linear, uniform", 0)
+    (cell,) = (c for c in cells_of("widths", "evening") if (c.column, c.row, c.seed) == wanted)
     write_result(runs_folder, made(cell.units[0], accuracy=64.3))
-    assert "64.3" in shown(open_page())["KF-Linear, deeplift"]
+    assert "64.3" in shown(open_page(table="widths"))["KF-Linear, uniform"]
 
 
 def test_results_elsewhere_are_read_and_damaged_ones_named(monkeypatch, tmp_path):

@@ -46,7 +46,76 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def test_each_column_is_shown_at_its_best_scale(bundle, runs):
+def beside(tmp_path: Path, *bundles: Bundle) -> Path:
+    write_bundle(tmp_path / "beside.json", merged(bundles), with_images=True)
+    return tmp_path / "beside.json"
+
+
+def rows_of(scale: str, numbers: dict[str, int]) -> Bundle:
+    """Made-up accuracies of some rows of the column "2-way"."""
+    cells = [cell for cell in cells_of("vgg11-noniid", scale, seeds=1) if cell.column == "2-way"]
+    return bundle_of(cells, lambda cell: {"known": knowing(numbers[cell.row])} if cell.row in numbers else None)
+
+
+def test_one_fuller_result_changes_its_own_row_alone(tmp_path, runs):
+    one = rows_of("evening", {"KF-Linear, uniform": 75})
+    before = table("vgg11-noniid", runs=runs, results=beside(tmp_path, two_way("small"))).column("2-way")
+    column = table("vgg11-noniid", runs=runs, results=beside(tmp_path, two_way("small"), one)).column("2-way")
+    assert [line.row for line in column.lines] == [line.row for line in before.lines]
+    assert column.badge == "small"  # of most rows
+    assert {line.row: line.badge for line in column.lines if line.badge} == {"KF-Linear, uniform": "evening"}
+    assert column.number("KF-Linear, uniform") == 75 and column.at("small").number("KF-Linear, uniform") == 70
+    assert column.recipe("KF-Linear, uniform")["scale"] == "evening"
+    assert dict(column.frame().dropna(subset="ours").set_index("row")["scale"])["Ensemble"] == "small"
+    line = next(line for line in repr(column.show()).splitlines() if "KF-Linear, uniform" in line)
+    assert "75.00 (1)" in line and "evening" in line
+    # Nothing else is measured at evening, so every comparison is that of small.
+    assert column.block.claims == before.block.claims
+    assert column.gap("KF-Linear, uniform", "Ensemble") == before.gap("KF-Linear, uniform", "Ensemble")
+
+
+def test_claims_and_gaps_compare_rows_of_one_scale(tmp_path, runs):
+    evening = {"KF-Linear, uniform": 75, "Ensemble": 60}
+    results = beside(tmp_path, two_way("small"), rows_of("evening", evening))
+    column = table("vgg11-noniid", runs=runs, results=results).column("2-way")
+    claim = column.claim("KF-Linear", "Ensemble")
+    assert (claim.ours, claim.badge, claim.rows[0]) == (15, "evening", "KF-Linear, uniform")
+    gap = column.gap("KF-Linear, uniform", "Ensemble")
+    assert (gap.points, gap.badge) == (15, "evening")
+    assert (column.claim("KF-Linear", "best parent").ours, column.claim("KF-Linear", "best parent").badge) == (20, "")
+    assert column.gap("KF-Linear, uniform", "Parent 0").points == 70 - 60
+    assert "+15.00 (evening)" in repr(column.show())
+
+
+def test_parents_stand_together(tmp_path, runs):
+    """The best of them is asked for: one parent more at a fuller scale does not stand beside one at a less full one."""
+    results = beside(tmp_path, two_way("small"), rows_of("evening", {"Parent 0": 99}))
+    column = table("vgg11-noniid", runs=runs, results=results).column("2-way")
+    assert [(column.number(f"Parent {index}"), column.line(f"Parent {index}").badge) for index in (0, 1)] == [
+        (60, ""),
+        (40, ""),
+    ]
+
+
+def test_the_best_of_several_scores_is_of_a_scale_that_has_them_all(tmp_path, runs):
+    def blood(scale: str, numbers: dict[str, int]) -> Bundle:
+        cells = [cell for cell in cells_of("bloodmnist", scale, seeds=1) if cell.row in numbers]
+        return bundle_of(cells, lambda cell: {"known": knowing(numbers[cell.row])})
+
+    small = blood("small", {f"KF-Linear, {score}": 70 for score in ("uniform", "conductance", "deeplift")})
+    results = beside(tmp_path, small, blood("evening", {"KF-Linear, uniform": 20}))
+    column = table("bloodmnist", runs=runs, results=results).column()
+    assert (column.number("KF-Linear, best"), column.number("KF-Linear, uniform")) == (70, 20)
+
+
+def test_a_scale_that_a_column_lacks_is_named(bundle, runs):
+    column = table("vgg11-noniid", runs=runs, results=bundle).column("2-way")
+    assert [column.at(scale).number("Ensemble") for scale in ("small", "evening")] == [90, 100]
+    with pytest.raises(ValueError, match="unknown scale of vgg11-noniid, 2-way 'paper'"):
+        column.at("paper")
+
+
+def test_each_row_is_shown_at_its_fullest_scale(bundle, runs):
     vgg = table("vgg11-noniid", runs=runs, results=bundle)
     assert [(column.name, column.badge, len(column.lines)) for column in vgg.columns] == [
         ("2-way", "evening", 6),
@@ -180,6 +249,7 @@ def test_smoke_is_shown_for_want_of_anything_else(bundle, tmp_path, runs):
     assert alone.column("2-way").lines and "smoke" in alone.column("2-way").badge
     beside = table("vgg11-noniid", runs=runs, results=[tmp_path / "smoke.json", bundle])
     assert beside.column("2-way").setting.scale.name == "evening"
+    assert "smoke" not in [each.badge for each in beside.column("2-way").scales]
 
 
 def test_what_is_missing_is_measured_once(runs):

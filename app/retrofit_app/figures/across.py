@@ -52,11 +52,20 @@ def across(columns: Sequence[Any], names: Sequence[str], palette: Palette) -> Pi
                 legendgroup=name,
                 line=edge(colour, 2, "solid" if "F-" in name else "dot"),
                 marker={"symbol": SHAPES[index % len(SHAPES)], "size": 9, "color": colour},
-                customdata=["" if value is None else kind.words(value) for value in numbers],
+                customdata=[
+                    "" if value is None else kind.words(value) + _at(line, side)
+                    for line, value in zip(of_row, numbers, strict=True)
+                ],
             )
             traces.append({**trace, "showlegend": side == drawn_sides[0]})
             values += [value for value in numbers if value is not None]
-    badges = listing(list(dict.fromkeys(column.badge for column in columns if column.lines)))
+    shown = [
+        (column, line)
+        for of_row in lines.values()
+        for column, line in zip(columns, of_row, strict=True)
+        if _known(line)
+    ]
+    badges = listing(list(dict.fromkeys(line.badge or column.badge for column, line in shown)))
     heads = {0.0: "paper", 0.54: f"ours ({badges})"}  # above the panels' left ends
     headings = [_in_lines(title, min(LETTERS, IN_ALL // len(titles))) for title in titles]
     bottom = (
@@ -101,6 +110,11 @@ def _lines(columns: Sequence[Any], name: str) -> list[Any]:
 
 def _known(line: Any) -> bool:
     return line is not None and line.mean is not None
+
+
+def _at(line: Any, side: str) -> str:
+    """The scale of a number of ours, where it is not its column's."""
+    return f" ({escape(line.badge)})" if side == "x2" and line.badge else ""
 
 
 def _finding(lines: dict[str, list[Any]], titles: Sequence[str], kind: Any) -> str:

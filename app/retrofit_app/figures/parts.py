@@ -62,7 +62,7 @@ def parts(
         zero = {"type": "line", "xref": side, "yref": "y", "x0": 0, "x1": 0, "y0": -0.6, "y1": lowest}
         shapes.append({**zero, "line": edge(palette.muted)})
         axes[f"xaxis{side[1:]}"] = {"domain": [left, left + inner], "anchor": "y", "range": scale.range, "nticks": 4}
-        whole = f"<br>the whole: {number(column.number(one_whole))}\N{NO-BREAK SPACE}%" if one_whole else ""
+        whole = f"<br>the whole: {number(column.main.number(one_whole))}\N{NO-BREAK SPACE}%" if one_whole else ""
         notes.append(note(f"<b>{escape(column.name)}</b>{whole}", left, 1, **HEAD, yshift=4, align="left"))
         notes += scale.numbers(of_column, left + width)
     ticks = {places[change]: escape(change.words, quote=False) for change in measured}
@@ -157,6 +157,7 @@ class _Scale:
 
 def _gap(column: Any, change: Any) -> Any:
     """What the change comes to; None where a column does not have it, or it is not measured."""
+    column = column.main  # one panel has one scale
     has = {change.row, change.whole} <= {line.row for line in column.block.lines}
     return column.gap(change.row, change.whole) if has else None
 

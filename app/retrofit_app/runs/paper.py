@@ -96,15 +96,11 @@ class Shown:
         return any(line.paper is not None for column in self.every for line in column.block.lines)
 
     def at(self, scale: str) -> list[Any]:
-        """Each column at a scale; at its fullest if that is FULLEST or not measured."""
-        from retrofit_core.experiments.scales import BEST_FIRST
+        """Each column at a scale; where that is FULLEST or not measured, each row at its fullest."""
+        from retrofit_core.experiments.reproduction import by_row
 
-        chosen = []
-        for name in self.columns:
-            same = [column for column in self.every if column.name == name]
-            asked = [column for column in same if scale_of(column) == scale]
-            chosen += asked or sorted(same, key=lambda column: BEST_FIRST.index(column.setting.scale.name))[:1]
-        return chosen
+        asked = {column.name: column for column in reversed(self.every) if scale_of(column) == scale}
+        return [asked.get(column.name, column) for column in by_row(self.every)]
 
 
 def names() -> dict[str, str]:
@@ -118,23 +114,17 @@ def names() -> dict[str, str]:
 def table(name: str, bundle: Any) -> Shown:
     """A table with all its measurements."""
     from retrofit_core.experiments.reproduction import reproduced
+    from retrofit_core.experiments.scales import EVERY_SCALE
     from retrofit_core.experiments.setting import settings
     from retrofit_core.experiments.tables import TABLES
 
-    chosen = settings(TABLES[name], bundle, _every_scale())
+    chosen = settings(TABLES[name], bundle, EVERY_SCALE)
     report, columns = reproduced(TABLES[name], chosen, runs_folder().name)
     words: dict[str, list[str]] = {}
     for column in columns:
         if column.setting.is_measured:
             words.setdefault(scale_of(column), []).append(differences(column))
     return Shown(report, columns, {scale: _common(same) for scale, same in words.items()})
-
-
-def _every_scale() -> list[Any]:
-    """All scales; unmeasured columns get the first."""
-    from retrofit_core.experiments.scales import BEST_FIRST, SCALES, UNMEASURED
-
-    return [SCALES[name] for name in (UNMEASURED, *(name for name in BEST_FIRST if name != UNMEASURED))]
 
 
 def scale_of(column: Any) -> str:
@@ -169,16 +159,16 @@ def summary(columns: Sequence[Any]) -> Any:
     from retrofit_core.experiments.report_parts import TableReport
     from retrofit_core.experiments.summary import summarised
 
-    blocks = tuple(column.block for column in columns)
+    blocks = tuple(each.block for column in columns for each in column.scales or (column,))
     return summarised([TableReport(columns[0].table, "", (), blocks)])
 
 
 def report(bundle: Any, tables: Sequence[str], scale: str) -> Any:
     """What `retrofit report` writes about tables, at one scale or at every measured one."""
     from retrofit_core.experiments.report import report
-    from retrofit_core.experiments.scales import SCALES
+    from retrofit_core.experiments.scales import EVERY_SCALE, SCALES
 
-    scales = [SCALES[scale]] if scale in SCALES else _every_scale()
+    scales = [SCALES[scale]] if scale in SCALES else EVERY_SCALE
     return report(bundle, tables, scales, root=runs_folder().name)
 
 
@@ -195,19 +185,19 @@ def family(row: str) -> str:
 
 def says(column: Any) -> bool:
     """Whether accuracies at a column's scale are meaningful."""
-    from retrofit_core.experiments.summary import SAYING
-
-    return column.block.scale in SAYING
+    return column.says
 
 
 def contradicted(column: Any) -> dict[str, list[str]]:
     """Row -> the comparisons, in words, where our difference and the paper's have opposite signs; none unless `says`."""
     found: dict[str, list[str]] = {}
+    scales = {each.badge: each for each in column.scales or (column,)}
     for claim in column.block.claims if says(column) else ():
         if claim.verdict == "contradicted":
-            for line in column.block.lines:
+            at = f" ({claim.badge})" if claim.badge else ""
+            for line in scales[claim.badge or column.badge].block.lines:
                 if (line.stands_for or line.row) in claim.rows:
-                    found.setdefault(line.row, []).append(f"{claim.left} against {claim.right}")
+                    found.setdefault(line.row, []).append(f"{claim.left} against {claim.right}{at}")
     return found
 
 

@@ -20,6 +20,7 @@ from .rows import (
     REFERENCES,
     ROW,
     TITLE,
+    at,
     dots,
     is_repeated,
     listed,
@@ -44,10 +45,10 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
     if not lines:
         raise ValueError(f"nothing is measured of {column.table}, {column.name}: there is nothing to draw.")
     kind = quantity(column.block.metric)
-    names = {line.row: escape(line.row) for line in lines}
+    names = {line.row: f"{escape(line.row)}{at(line.badge)}" for line in lines}
     printed = [line for line in lines if _is_drawn(line.paper, kind)]
     known = [line for line in lines if _is_drawn(line, kind)]
-    best, ensemble = _standards(lines) if kind.is_accuracy else (None, None)
+    best, ensemble = _standards([line for line in lines if not line.badge]) if kind.is_accuracy else (None, None)
     # Their words stand on one side or on the other, so that two near each other can be read.
     uprights = [
         (line.mean, f"our {word}", shift)
@@ -62,18 +63,22 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
         error_x=spread([line.paper.deviation or 0 for line in printed], palette.muted),
         customdata=[kind.words(line.paper.mean) for line in printed],
     )
-    colours = [palette.accent if line.row.startswith(OURS) else palette.grey for line in known]
-    ours = dots(
-        [(line.mean, names[line.row]) for line in known],
-        f"ours ({column.badge}){_interval_words(lines, kind)}",
-        "%{y}, ours: %{customdata}",
-        mark("circle", 10, colours, palette.ink),
-        error_x=spread([_reach(column, line, kind) for line in known], palette.ink),
-        customdata=[_words(line, kind) for line in known],
-        cliponaxis=False,  # a mark at 0 is whole
-    )
+    by_badge = {badge: [line for line in known if line.badge == badge] for badge in ("", *_badges(known))}
+    ours = [
+        dots(
+            [(line.mean, names[line.row]) for line in same],
+            f"ours ({badge or column.badge}){_interval_words(lines, kind)}",
+            "%{y}, ours: %{customdata}",
+            mark("square" if badge else "circle", 9 if badge else 10, _colours(same, palette), palette.ink),
+            error_x=spread([_reach(column, line, kind) for line in same], palette.ink),
+            customdata=[_words(line, kind) for line in same],
+            cliponaxis=False,  # a mark at 0 is whole
+        )
+        for badge, same in by_badge.items()
+    ]
     title = 0 if kind.is_accuracy else TITLE
-    above, bottom = 44 if kind.is_accuracy else 12, NUMBERS + title + (2 if printed else 1) * ENTRY + 8
+    entries = len(ours) + bool(printed)
+    above, bottom = 44 if kind.is_accuracy else 12, NUMBERS + title + entries * ENTRY + 8
     values = [*(line.mean for line in known), *(line.paper.mean for line in printed)]
     words = ", ".join(
         f"{line.row} {kind.plain(line.mean)}" + (f" (paper {kind.plain(line.paper.mean)})" if line.paper else "")
@@ -81,9 +86,9 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
     )
     return drawn(
         palette,
-        [papers, {**ours, "showlegend": True}],  # also where there is nothing of the paper
+        [papers, {**ours[0], "showlegend": True}, *ours[1:]],  # also where there is nothing of the paper
         above + bottom + ROW * len(lines),
-        f"Dot plot of {kind.name}, ours ({column.badge}) and the paper's: {words}",
+        f"Dot plot of {kind.name}, ours ({'; '.join((column.badge, *_badges(known)))}) and the paper's: {words}",
         caption=_finding(column, best, ensemble) if kind.is_accuracy else _extremes(column, known, kind),
         margin=(room(list(names.values())), 12, above, bottom),
         legend=BELOW,
@@ -96,6 +101,15 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
         xaxis=axis("" if kind.is_accuracy else kind.name, side="bottom", **kind.axis(values)),
         yaxis=listed(list(names.values()), palette, range=[len(lines) - 0.4, -0.6]),
     )
+
+
+def _badges(lines: Sequence[Any]) -> tuple[str, ...]:
+    """Other scales than the column's."""
+    return tuple(dict.fromkeys(line.badge for line in lines if line.badge))
+
+
+def _colours(lines: Sequence[Any], palette: Palette) -> list[str]:
+    return [palette.accent if line.row.startswith(OURS) else palette.grey for line in lines]
 
 
 def _kind(line: Any) -> int:
@@ -120,7 +134,7 @@ def _group_ends(lines: Sequence[Any]) -> list[int]:
 
 def _finding(column: Any, best: Any, ensemble: Any) -> str:
     """The best of the paper's methods against the best parent and the ensemble."""
-    rows = [line for line in column.lines if line.row.startswith(OURS) and not line.stands_for]
+    rows = [line for line in column.lines if line.row.startswith(OURS) and not line.stands_for and not line.badge]
     methods = [line for line in rows if line.paper is not None] or rows
     if not methods:
         return f"Scale {column.badge}."

@@ -8,7 +8,7 @@ from ..booktable import ranked
 from ..palette import Palette
 from ..quantities import Quantity, quantity
 from ..words import signed
-from .rows import PARENT, REFERENCES
+from .rows import PARENT, REFERENCES, short
 
 DASH = "–"
 #: What stands in place of our number.
@@ -96,15 +96,17 @@ def _cell(
     paper = _bold(DASH if line.paper is None else kind.plain(line.paper.mean), paper_best)
     unmeasured = line.mean is None
     words = STATES[line.state] if unmeasured else kind.plain(line.mean)
-    tip = line.command if line.state == "not measured" else line.note
+    tip = line.command if line.state == "not measured" else "; ".join(filter(None, (line.badge, line.note)))
     if against:
         tip = f"The other way round than in the paper: {'; '.join(against)}"
     name = escape(cell_name(line.row, column.name), quote=True)
     known = f"{line.row}, {column.name}: {words if not unmeasured else line.state}"
+    known += f" ({line.badge})" if line.badge else ""
+    at = f"<small>{escape(short(line.badge))}</small> " if line.badge else ""
     mark = "<i aria-hidden='true'>≠</i>" if against else ""
     number = (
         f"<button type='button' data-cell='{name}' title='{escape(tip, quote=True)}' aria-label='{escape(known, quote=True)}"
-        f"{', contradicts the paper' if against else ''}'>{mark}{_bold(words, best)}</button>"
+        f"{', contradicts the paper' if against else ''}'>{mark}{at}{_bold(words, best)}</button>"
     )
     ours = f"<td class='number{' none' if unmeasured else ''}{'' if has_paper else ' first'}'>{number}</td>"
     if not has_paper:

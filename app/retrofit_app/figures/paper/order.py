@@ -14,6 +14,8 @@ from .rows import OURS, PARENT, ROW, is_repeated, mean
 def rank_against_rank(column: Any, palette: Palette) -> Picture:
     """The order of the methods in the paper, at the left, and in ours, at the right; a line joins the same method.
 
+    Rows at another scale than the column's have no place in it.
+
     Args:
         column: a `ReproducedColumn` whose numbers are accuracies.
     Raises:
@@ -24,6 +26,7 @@ def rank_against_rank(column: Any, palette: Palette) -> Picture:
         for line in column.block.lines
         if line.paper is not None
         and line.mean is not None
+        and not line.badge
         and not line.row.startswith(PARENT)
         and not is_repeated(column, line)
     ]

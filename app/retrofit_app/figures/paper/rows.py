@@ -1,6 +1,7 @@
 """What pictures of a column of the paper share: the rows that are methods, and how a list of rows is drawn."""
 
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 from ..drawing import Trace, rows, scatter
@@ -16,6 +17,16 @@ PARENT, REFERENCES, BEST = "Parent ", ("Ensemble", "Average"), ", best"
 def is_repeated(column: Any, line: Any) -> bool:
     """Whether a "best" is that of a row which the paper prints, too."""
     return line.row.endswith(BEST) and column.line(line.stands_for).paper is not None
+
+
+def short(badge: str) -> str:
+    """The first word of a badge, which tells a scale from the column's: "small", "given"."""
+    return badge.replace(",", " ").split(" ")[0]
+
+
+def at(badge: str) -> str:
+    """A badge behind the name of a row, where it has one of its own."""
+    return f" ({escape(short(badge))})" if badge else ""
 
 
 def mean(line: Any) -> float:

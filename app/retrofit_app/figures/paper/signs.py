@@ -8,7 +8,7 @@ from ..drawing import BELOW, axis, drawn, edge, room, spread, up_paper
 from ..palette import Palette
 from ..picture import Picture
 from ..words import listing
-from .rows import ENTRY, NUMBERS, ROW, TITLE, dots, listed, paper_mark
+from .rows import ENTRY, NUMBERS, ROW, TITLE, at, dots, listed, paper_mark
 
 #: What a difference's verdict looks like: symbol, width of its line, and words of the legend.
 VERDICTS = {
@@ -36,7 +36,9 @@ def differences(column: Any, palette: Palette) -> Picture:
     claims = [claim for claim in column.block.claims if claim.ours is not None]
     if not claims:
         raise ValueError(f"none of the paper's differences in {column.table}, {column.name} is measured.")
-    differences = [(f"{escape(claim.left)} \N{MINUS SIGN} {escape(claim.right)}", claim) for claim in claims]
+    differences = [
+        (f"{escape(claim.left)} \N{MINUS SIGN} {escape(claim.right)}{at(claim.badge)}", claim) for claim in claims
+    ]
     printed = [(claim.paper, name) for name, claim in differences]
     traces = [dots(printed, "paper", "%{y}, paper: %{x:+.1f} points", paper_mark(palette))]
     colours = {"agreed": palette.accent, "contradicted": palette.grouping, "undecided": palette.ink}

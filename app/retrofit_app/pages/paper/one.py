@@ -25,6 +25,7 @@ READING = (
     "≠: a difference between two methods has the other sign here, beyond its 95 % interval. ± are two standard errors from the "
     "paper's deviations; a bold difference is within them. Click a number for its recipe."
 )
+BADGED = " A word before a number is its scale, where that is not its column's."
 AGREEING = "No difference between methods has the other sign here."
 EMPTY = "No row of this table is left. Choose other families, or all rows."
 NO_NUMBERS = "The paper prints no numbers here, so ours have no counterpart. Click a number for its recipe."
@@ -86,10 +87,10 @@ def controls(names: Mapping[str, str], shown: Shown) -> None:
             "Scale",
             [FULLEST, *shown.scales],
             **PAPER.control("scale"),
-            format_func=lambda scale: "the fullest of each column" if scale == FULLEST else shown.scales[scale],
+            format_func=lambda scale: "the fullest of each row" if scale == FULLEST else shown.scales[scale],
             help=(
                 "Ours are smaller than the paper's: which networks, training and samples replace its own. A column "
-                "that is not measured at this scale is shown at its fullest scale."
+                "that is not measured at this scale is shown with each row at its fullest scale."
             ),
         )
 
@@ -159,7 +160,8 @@ def finding(columns: Sequence[Any]) -> list[str]:
     if not summary.numbers:
         return sentences
     words = (
-        f"{summary.measured()} of the {summary.numbers} numbers that the paper prints here are measured at this scale"
+        f"{summary.measured()} of the {summary.numbers} numbers that the paper prints here are measured"
+        f"{'' if any(column.scales for column in columns) else ' at this scale'}"
     )
     if any(column.lines and column.block.scale == "smoke" for column in columns):
         words += ", not counting those that say nothing of accuracy"
@@ -176,4 +178,5 @@ def reading(shown: Shown, columns: Sequence[Any]) -> str:
     """How to read the table."""
     if not shown.has_paper:
         return NO_NUMBERS
-    return f"{'' if all(map(paper.is_as_in_the_paper, columns)) else SMALLER}{READING}"
+    badged = any(line.badge for column in columns for line in column.block.lines)
+    return f"{'' if all(map(paper.is_as_in_the_paper, columns)) else SMALLER}{READING}{BADGED if badged else ''}"

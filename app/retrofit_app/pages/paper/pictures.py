@@ -63,7 +63,7 @@ def pictures(shown: Shown, columns: Sequence[Any], rows: Sequence[str], scale: s
 
 def narrow(column: Any, rows: Sequence[str]) -> Any:
     """A column with these rows alone, the differences between them, and the order of their methods."""
-    from retrofit_core.experiments.claims import rank_correlation
+    from retrofit_core.experiments.report import ranked as ranked_lines
 
     lines = [line for line in column.block.lines if line.row in rows]
     names = {line.row for line in lines}
@@ -71,10 +71,7 @@ def narrow(column: Any, rows: Sequence[str]) -> Any:
     known = names | {line.stands_for for line in lines} | ({"best parent"} if any(map(_is_parent, names)) else set())
     others = [line for line in column.block.lines if line.row in known - names]
     claims = tuple(claim for claim in column.block.claims if known >= {*claim.rows})
-    printed = {line.row: line.paper.mean for line in lines if line.paper is not None}
-    ranked = column.block.ranked and rank_correlation(
-        printed, {line.row: line.mean for line in lines if line.mean is not None}
-    )
+    ranked = column.block.ranked and ranked_lines([line for line in lines if not line.badge])
     return replace(column, block=replace(column.block, lines=(*lines, *others), claims=claims, ranked=ranked))
 
 

@@ -36,7 +36,7 @@ def dialog(shown: Shown, columns: Sequence[Any], cell: str, entries: list[runs.E
         entries: all runs.
     """
     row, _, name = cell.rpartition(BETWEEN)
-    column = next(column for column in columns if column.name == name)
+    column = next(column for column in columns if column.name == name).of(row)
     show = st.dialog(
         escaped(f"{row}, {name}"), width="medium", on_dismiss=lambda: parameters.to_cell("")
     )(guarded(_recipe))  # fmt: skip
