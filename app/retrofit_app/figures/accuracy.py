@@ -1,4 +1,4 @@
-"""How good each network is: bars with their intervals."""
+"""Each network's accuracy: bars with intervals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Network:
     per_class: Sequence[float | None]
     chosen: bool = False
     samples: int = 0
-    """Test images on which it was measured; 0 for unknown: then there is no interval"""
+    """Test images it was measured on; 0 if unknown, then without interval"""
 
     @property
     def words(self) -> str:
@@ -31,7 +31,7 @@ class Network:
 
     @property
     def heading(self) -> str:
-        """Its name as a row has it, bold if it is chosen."""
+        """Its row's name, bold if it is chosen."""
         return f"<b>{escape(self.name)}</b>" if self.chosen else escape(self.name)
 
 
@@ -39,7 +39,7 @@ def accuracy_bars(networks: Sequence[Network], palette: Palette) -> Picture:
     """Accuracy of each network with its 95 % interval; parents and references in grey, fused networks in the accent."""
     margins = [margin(network.accuracy, images=network.samples) if network.samples else 0.0 for network in networks]
     headings, accuracies = [network.heading for network in networks], [network.accuracy for network in networks]
-    # Shape and hatch say again what the colour says.
+    # Hatching repeats what colour says.
     shapes = ["/" if network.role == "reference" else "" for network in networks]
     look = {
         "color": [palette.accent if network.role == "fused" else palette.grey for network in networks],

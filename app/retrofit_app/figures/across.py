@@ -1,4 +1,4 @@
-"""The same rows in several columns of a table of the paper: how they change from one to the next, in the paper and here."""
+"""Rows of one of the paper's tables across several columns: how they change, in the paper and here."""
 
 from collections.abc import Sequence
 from html import escape
@@ -14,17 +14,17 @@ from .words import listing
 #: Height of the panels, of an entry of the legend, of the panels' titles, and of a line of a column's name, in px.
 PANEL, ENTRY, TITLE, LINE = 280, 21, 30, 16
 ROOM = 4  # above and below the lines, in points of accuracy
-LETTERS, IN_ALL = 12, 48  # of a column's name in a line, and of all names side by side in a panel
+LETTERS, IN_ALL = 12, 48  # letters of a column's name per line, and of all names in a panel
 
 
 def across(columns: Sequence[Any], names: Sequence[str], palette: Palette) -> Picture:
-    """A line for each row over the columns: the paper's at the left, ours at the right, on one axis.
+    """A line for each row over the columns: the paper's on the left, ours on the right, on one axis.
 
     Args:
-        columns: `ReproducedColumn`s of one metric, in their order.
-        names: rows; where one of them has no number, or a column does not have it, its line has a gap.
+        columns: `ReproducedColumn`s of one metric, in order.
+        names: rows; where a column lacks the row or its number, the line has a gap.
     Raises:
-        ValueError: no number of ours, no column, or a row that none of the columns has.
+        ValueError: we measured nothing, there is no column, or no column has a row.
     """
     titles = [column.name for column in columns]
     lines = {name: _lines(columns, name) for name in names}
@@ -76,7 +76,7 @@ def across(columns: Sequence[Any], names: Sequence[str], palette: Palette) -> Pi
     below = named(palette, type="category", categoryarray=titles, categoryorder="array", tickangle=0, anchor="y")
     below |= {"tickvals": titles, "ticktext": headings, "ticklabelstandoff": 4}
     axis = kind.axis(values)
-    if kind.whole is not None:  # lines are read against each other: the axis reaches as far as they do
+    if kind.whole is not None:  # to compare lines, the axis covers just their range
         low, high = kind.whole
         axis |= {"range": [max(low, min(values) - ROOM), min(high, max(values) + ROOM)]}
     return drawn(
@@ -101,10 +101,10 @@ def _in_lines(title: str, letters: int) -> str:
 
 
 def _lines(columns: Sequence[Any], name: str) -> list[Any]:
-    """A row in each column; None where a column does not have it."""
+    """A row in each column; None if the column lacks it."""
     rows = [{line.row: line for line in column.block.lines} for column in columns]
     if columns and not any(name in of_column for of_column in rows):
-        columns[0].line(name)  # refuses it, with what there is
+        columns[0].line(name)  # refuses, and lists the known rows
     return [of_column.get(name) for of_column in rows]
 
 
@@ -118,7 +118,7 @@ def _at(line: Any, side: str) -> str:
 
 
 def _finding(lines: dict[str, list[Any]], titles: Sequence[str], kind: Any) -> str:
-    """The first row that is measured, column by column."""
+    """The first measured row, column by column."""
     name, of_row = next((name, of_row) for name, of_row in lines.items() if any(_known(line) for line in of_row))
     known = [(title, line) for title, line in zip(titles, of_row, strict=True) if _known(line)]
     ours = [

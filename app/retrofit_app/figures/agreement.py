@@ -1,4 +1,4 @@
-"""How alike groupings are, beside how alike two seeds of one score are."""
+"""How similar groupings are, compared with two seeds of one score."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,24 +11,24 @@ from .palette import LIGHT, Palette
 from .picture import Picture
 from .words import number, percent
 
-TINTED = 0.2  # of an adjusted Rand index, below which the whole range of tints is not used
+TINTED = 0.2  # the least range of the index that the tints span
 #: Sizes of clusters that share a bar.
 SIZES = ((1, 1), (2, 2), (3, 3), (4, 4), (5, 8), (9, 16), (17, 32), (33, 64), (65, 10**9))
 
 
 def title(score: str) -> str:
-    """An importance score's name on the page; of one that the library does not know, as its record has it."""
-    from retrofit_core.fusion.importance import IMPORTANCE  # takes seconds, and not every page needs it
+    """An importance score's name on the page; for a score that the library does not know, its recorded name."""
+    from retrofit_core.fusion.importance import IMPORTANCE  # takes seconds; not every page needs it
 
     return IMPORTANCE[score].title if score in IMPORTANCE else score
 
 
 def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette, chosen: str = "") -> Picture:
-    """Adjusted Rand indices of the scores' groupings; on the diagonal the index between seeds of one score, the floor.
+    """Adjusted Rand indices between the scores' groupings; the diagonal, between seeds of one score, is the reference.
 
     Args:
         agreement: rows of `LevelAnalysis.agreement`.
-        chosen: the two scores, as in "uniform-deeplift", whose cells have a frame; "" for none.
+        chosen: two scores, such as "uniform-deeplift", whose cells get a frame; "" for none.
     """
     names = list(dict.fromkeys(row["first"] for row in agreement) | dict.fromkeys(row["second"] for row in agreement))
     table = {frozenset((row["first"], row["second"])): row for row in agreement}
@@ -43,7 +43,7 @@ def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette, chos
             spread = "" if row["least"] == row["most"] else f"<br>{number(row['least'], 2)}–{number(row['most'], 2)}"
             below = "<br>its seeds" if i == j else f"<br>seeds: {number(_floor(table, first, second), 2)}"
             text[i][j] = f"<b>{number(row['mean'], 2)}</b>{spread if i == j else ''}{below}"
-    # Over the range of these values: near each other as they often are, all would have one tint.
+    # Tints span the values' range: values are often so close that they would look alike.
     low = float(np.nanmin(values))
     high = max(float(np.nanmax(values)), low + TINTED)
     titles, places = [title(name) for name in names], [(i, j) for i in range(len(names)) for j in range(len(names))]
@@ -55,7 +55,7 @@ def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette, chos
     traces = [
         cells(values, shades(palette), high, text, 3, zmin=low),
         cell_words(text, [[palette.ink] * len(names)] * len(names)),
-        targets(  # a heat map cannot be picked
+        targets(  # heat maps cannot be clicked
             [j for _, j in places],
             [i for i, _ in places],
             66,
@@ -83,12 +83,12 @@ def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette, chos
 
 
 def shades(palette: Palette) -> tuple[str, str]:
-    """Of the matrix: least and most, both light enough (or dark) for the page's own lettering."""
+    """The matrix's extreme colours, both light enough (or dark) for the page's text colour."""
     return ("#F7F7F4", "#A9CBE8") if palette is LIGHT else ("#232320", "#2B4E6E")
 
 
 def agreement_words(agreement: Sequence[dict[str, Any]]) -> str:
-    """One sentence that reads the matrix against its floor."""
+    """One sentence that compares the matrix with its diagonal."""
     table = {frozenset((row["first"], row["second"])): row for row in agreement}
     pairs = [row for row in agreement if row["first"] != row["second"]]
     if not pairs:
@@ -116,14 +116,14 @@ def agreement_words(agreement: Sequence[dict[str, Any]]) -> str:
 
 
 def _floor(table: dict[frozenset[str], dict[str, Any]], first: str, second: str) -> float:
-    """The lower one of two scores' means between seeds."""
+    """The lower of two scores' means between seeds."""
     return min(
         (table[frozenset((name,))]["mean"] for name in (first, second) if frozenset((name,)) in table), default=1.0
     )
 
 
 def cluster_sizes(grouped: Neurons, palette: Palette) -> Picture:
-    """How many clusters have one, two, three… members; hatched: members of one parent only."""
+    """How many clusters have one, two, three… members; hatched ones have members of only one parent."""
     counts, mixed = grouped.counts, grouped.mixed
     bins = [(low, high) for low, high in SIZES if (counts >= low).any() or low == 1]
     kinds = (("of several networks", mixed, palette.accent, ""), ("of one network", ~mixed, palette.grey, "/"))

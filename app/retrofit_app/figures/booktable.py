@@ -1,4 +1,4 @@
-"""A table of results as a book sets it: one set of cells for the page, CSV, Markdown and LaTeX, so that all round alike."""
+"""Book-style tables of results: the page, CSV, Markdown and LaTeX share one set of cells, so that all round alike."""
 
 import csv
 import io
@@ -10,7 +10,7 @@ from html import escape
 from .palette import Palette
 
 MINUS, DASH = "\N{MINUS SIGN}", "–"
-#: Letters that LaTeX reads as commands.
+#: Characters that LaTeX needs escaped.
 LATEX = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -37,9 +37,9 @@ class Column:
 
     title: str
     help: str = ""
-    """What it is, for whoever points at its title"""
+    """Its title's tooltip"""
     is_number: bool = True
-    """Numbers stand to the right, words to the left"""
+    """Numbers align right, words left"""
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,15 @@ class Line:
     """A row of a table."""
 
     cells: tuple[str, ...]
-    """As they are shown and saved; "" for nothing"""
+    """As shown and saved; "" for nothing"""
     best: frozenset[int] = frozenset()
-    """Columns in which it is the best"""
+    """Columns in which it is best"""
     is_reference: bool = False
-    """It stands below a rule, to be measured against"""
+    """It is below a rule, for comparison"""
     heading: str = ""
-    """Of the lines that follow; then there are no cells"""
+    """For the lines that follow; then without cells"""
     note: str = ""
-    """In place of the numbers: why there are none"""
+    """Why numbers are missing, shown in their place"""
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ class Table:
     """Columns and lines."""
 
     name: str
-    """Of the table, for those who do not see it"""
+    """The table's name for screen readers"""
     columns: tuple[Column, ...]
     lines: tuple[Line, ...]
     notes: tuple[str, ...] = ()
     """Sentences below it"""
 
     def html(self, palette: Palette) -> str:
-        """For a page: its first column stays where it is when the rest is scrolled sideways."""
+        """For a page: the first column stays in place when the rest scrolls sideways."""
         head = "".join(map(_head, self.columns))
         body, references = [], False
         for line in self.lines:
@@ -101,7 +101,7 @@ class Table:
         return f"<tr class='{' '.join(kinds)}'>{html}</tr>"
 
     def csv(self) -> str:
-        """One line a row; a column "group" where there are groups, and true minus signs as hyphens."""
+        """One line per row; a column "group" if there are groups; hyphens for minus signs."""
         text, group = io.StringIO(), ""
         grouped = any(line.heading for line in self.lines)
         writer = csv.writer(text, lineterminator="\n")
@@ -115,7 +115,7 @@ class Table:
         return text.getvalue()
 
     def markdown(self) -> str:
-        """A table for a README; what is best is bold."""
+        """A table for a README; the best is bold."""
         titles = [column.title for column in self.columns]
         rows = [titles, ["--:" if column.is_number else "---" for column in self.columns]]
         for line in self.lines:
@@ -128,7 +128,7 @@ class Table:
         return "\n\n".join([text, *map(_in_markdown, self.notes)]) + "\n"
 
     def latex(self) -> str:
-        """A tabular with the rules of the package booktabs; what is best is bold."""
+        """A tabular with booktabs rules; the best is bold."""
         sides = "".join("r" if column.is_number else "l" for column in self.columns)
         titles = " & ".join(_in_latex(column.title) for column in self.columns)
         rows, ruled = [], True
@@ -154,13 +154,13 @@ class Table:
         return "\n".join([*lines, *rows, r"\bottomrule", r"\end{tabular}", *notes]) + "\n"
 
     def _filled(self, line: Line, empty: str = "") -> list[str]:
-        """The cells; a note stands in the second one."""
+        """The cells, with a note in the second."""
         cells = [cell or empty for cell in line.cells]
         return [cells[0], line.note, *[""] * (len(self.columns) - 2)] if line.note else cells
 
 
 def ranked(values: Sequence[float | None], smallest: bool = False) -> set[int]:
-    """The places of the best of some values; of none where fewer than two are there, or all are the same."""
+    """The indices of the best values; none if fewer than two are known or all are equal."""
     known = [value for value in values if value is not None]
     if len(known) < 2 or len(set(known)) == 1:
         return set()
@@ -178,7 +178,7 @@ def _kind(column: Column) -> str:
 
 
 def _safe(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula; signed numbers stay as they are."""
+    """A cell that no spreadsheet takes for a formula; signed numbers stay unchanged."""
     return cell if not cell or cell[0] not in "=@\t\r" and not re.match(r"[+-][^\d.]", cell) else f"'{cell}"
 
 

@@ -1,4 +1,4 @@
-"""Where each class's knowledge came from, and what became of it: parents and fused networks, class by class."""
+"""Which parent knew each class and what the fused networks kept of it, class by class."""
 
 from collections.abc import Sequence
 from html import escape
@@ -13,16 +13,16 @@ from .picture import Picture
 from .tiles import KNOWN
 from .words import first_up, letter, listing, number, percent, quoted, share
 
-LETTERED = 20  # classes up to which every cell has its number, and every column its name
-#: Per cent of a class right from which on a parent has knowledge to give, and the share of it below which it is forgotten.
+LETTERED = 20  # most classes for which cells have numbers and columns names
+#: A parent knows a class from this accuracy in per cent; below this share of it, the class is forgotten.
 GIVES, FORGOTTEN = 50.0, 0.5
-EQUAL = 1.0  # points up to which two parents know a class equally well
+EQUAL = 1.0  # points within which two parents know a class equally well
 SOURCE = "best parent"
-NAME = 16  # letters of a network's name in a line: a telephone has room for little more beside ten classes
+NAME = 16  # letters of a network's name per line: all that fits on a phone beside ten classes
 
 
 def class_grid(networks: Sequence[Network], classes: Sequence[str], palette: Palette) -> Picture:
-    """Accuracy of each network on each class, numbers in the cells."""
+    """Each network's accuracy on each class, with numbers in the cells."""
     lines = [network.heading for network in networks]
     top, across = class_axis("class", list(map(quoted, classes)), palette)
     return drawn(
@@ -41,9 +41,9 @@ def class_grid(networks: Sequence[Network], classes: Sequence[str], palette: Pal
 def class_sources(
     parents: Sequence[Network], fused: Sequence[Network], classes: Sequence[str], palette: Palette
 ) -> Picture:
-    """A row for each network and a column for each class, its shade the accuracy; on top, which parent knows the class best.
+    """Networks (rows) by classes (columns), shaded by accuracy; on top, the parent that knows each class best.
 
-    Columns stand by that parent, so that what came from each stands together.
+    That parent orders the columns, so that each one's classes are together.
     """
     order = sorted(range(len(classes)), key=lambda index: _source_order(parents, index))
     networks, few = [*parents, *fused], len(classes) <= LETTERED
@@ -52,7 +52,7 @@ def class_sources(
     named = [quoted(classes[index]) for index in order] if few else []
     top, across = class_axis("class" if few else f"{len(classes)} classes", named, palette)
     band = [SOURCE] if len(parents) > 1 else []
-    high = max(34, 8 + 17 * max(map(len, lines)))  # px of a row
+    high = max(34, 8 + 17 * max(map(len, lines)))  # px, a row
     words = " ".join(forgotten(network, parents, classes) for network in fused)
     return drawn(
         palette,
@@ -74,7 +74,7 @@ def class_sources(
 
 
 def _cells(networks: Sequence[Network], order: Sequence[int], classes: Sequence[str], palette: Palette) -> list[Trace]:
-    """A cell for each network and class, in this order of the classes; of few classes with its number."""
+    """A cell for each network and class, classes in the given order; with its number if classes are few."""
     values = [[_value(network, index) for index in order] for network in networks]
     few = len(classes) <= LETTERED
     tips = [
@@ -96,7 +96,7 @@ def _word(value: float, digits: int) -> str:
 
 
 def source(parents: Sequence[Network], index: int) -> int | None:
-    """The parent that knows a class best; None where none knows it, or several know it equally well."""
+    """The parent that knows a class best; None if none does, or several equally well."""
     values = [_value(parent, index) for parent in parents]
     known = [value for value in values if not np.isnan(value)]
     best = max(known, default=0.0)
@@ -106,7 +106,7 @@ def source(parents: Sequence[Network], index: int) -> int | None:
 
 
 def origins(parents: Sequence[Network], classes: Sequence[str]) -> str:
-    """Which classes which parent knows best, in a sentence."""
+    """One sentence on which parent knows which classes best."""
     if len(parents) < 2:
         return ""
     by = {
@@ -118,7 +118,7 @@ def origins(parents: Sequence[Network], classes: Sequence[str]) -> str:
 
 
 def forgotten(network: Network, parents: Sequence[Network], classes: Sequence[str]) -> str:
-    """What a fused network kept of what its parents knew, in a sentence; empty where they knew nothing."""
+    """One sentence on what a fused network kept of its parents' knowledge; empty if they knew nothing."""
     gaps = []
     for index, name in enumerate(classes):
         best = max((_value(parent, index) for parent in parents), default=float("nan"))
@@ -142,7 +142,7 @@ def forgotten(network: Network, parents: Sequence[Network], classes: Sequence[st
 
 
 def apart(first: Network, second: Network, classes: Sequence[str]) -> str:
-    """On which classes two networks differ most, in a sentence."""
+    """One sentence on the classes where two networks differ most."""
     gaps = [(_value(first, index) - _value(second, index), name) for index, name in enumerate(classes)]
     gaps = [(points, name) for points, name in gaps if abs(points) >= EQUAL]
     if not gaps:
@@ -154,7 +154,7 @@ def apart(first: Network, second: Network, classes: Sequence[str]) -> str:
 
 
 def _weakest(network: Network, classes: Sequence[str]) -> str:
-    """On which classes a network is worst; empty where it was measured on none."""
+    """The classes a network is worst on; empty if none was measured."""
     values = [(value, name) for value, name in zip(network.per_class, classes, strict=True) if value is not None]
     if zeros := [name for value, name in values if value < KNOWN]:
         return f"{network.name} fails on {listing(zeros)}"

@@ -1,4 +1,4 @@
-"""The neurons of a level as a grouping puts them together: the paper's cluster figure."""
+"""A level's neurons as a grouping joins them: the paper's cluster figure."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from .picture import Picture
 from .plane import mark_size, square
 from .words import network
 
-MOST_NAMES = 12  # of marked neurons that are written beside them
+MOST_NAMES = 12  # most marked neurons whose names are shown
 
 
 def clusters(
@@ -30,17 +30,17 @@ def clusters(
     """A level's neurons in the plane of their first two principal components, as grouped (the paper's cluster figure).
 
     Ink: the reference's densest cluster (most members; on a tie the lowest mean distance to its centroid), with spokes to
-    its importance-weighted centroid; five hues: its next largest. A cluster of another grouping has the colour of the one
-    that it shares most members with. Grey: other clusters; hollow: neurons that are alone. Where there are few neurons,
-    lines join those of each cluster. Shape: parent. Area: importance in multiples of the mean. Neurons outside the frame
-    stand open on its border.
+    its importance-weighted centroid; five hues: the next largest. Another grouping's clusters take the colour of the one
+    they share most members with. Grey: other clusters; hollow: single neurons. If neurons are few, lines join every
+    cluster's. Shape: parent. Area: importance in multiples of the mean. Neurons outside the frame are hollow marks on its
+    border.
 
     Args:
         level: a `LevelReport`, or `Neurons`.
-        reference: the grouping whose clusters have the colours; by default this one.
-        picked: neurons with a thin ring, while the others are dimmed.
-        marked: neurons with a thick ring and their name.
-        followed: neurons with lines to their common centre: members of one cluster of this or another grouping.
+        reference: the grouping whose clusters set the colours; by default this one.
+        picked: neurons with a thin ring; the others are dimmed.
+        marked: neurons with a thick ring and a name.
+        followed: neurons with lines to their centre: one cluster of this or another grouping.
         whole: whether the frame holds every neuron.
     """
     grouped = level if isinstance(level, Neurons) else neurons(level)
@@ -95,7 +95,7 @@ def _rings(
     width: float,
     names: Sequence[str] | None = None,
 ) -> Trace:
-    """Around some neurons, so much larger than these and so wide, with names above them if there are any."""
+    """Rings around neurons, `larger` than these by so many px, with names above if given."""
     rows = np.asarray(neurons, dtype=int)
     ring = mark("circle-open", (sizes[rows] + larger).round(1).tolist(), palette.accent, palette.accent, width)
     words = {"text": names, "textposition": "top center", "textfont": {"color": palette.accent}}
@@ -105,9 +105,9 @@ def _rings(
 
 
 def _marks(look: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, picked: Sequence[int]) -> Trace:
-    """All neurons in one trace: a browser draws it in half the time of one trace per layer."""
-    order = np.argsort(-sizes, kind="stable")  # large marks below, small above
-    # Alone, with others, with a colour; the densest cluster lies on top.
+    """All neurons in one trace: browsers draw it twice as fast as one trace per layer."""
+    order = np.argsort(-sizes, kind="stable")  # small marks on top of large ones
+    # From the bottom: alone, other clusters, coloured ones, the densest.
     layer = np.select([look.kinds == 0, look.kinds < OTHER, look.kinds == OTHER], [3, 2, 1], 0)
     rows = order[np.argsort(layer[order], kind="stable")]
     kinds, labels, inside = look.kinds[rows], grouped.labels[rows], look.inside[rows]
@@ -136,13 +136,13 @@ def _marks(look: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, p
         x,
         y,
         "markers",
-        # One text a mark: Plotly copies every list several times, and lists of numbers for a template take it longer.
+        # One text per mark: Plotly copies lists several times, and a template's lists of numbers are slower.
         [
             f"neuron {name}{'' if within else ', outside the frame'}<br>cluster {cluster}, {members} members<br>"
             f"importance {weight:.3g} × mean<br>{distance:.3g} from its centroid"
             for name, within, cluster, members, weight, distance in facts
         ],
-        # The neuron's number travels with the mark: positions in a trace mean nothing.
+        # The mark carries the neuron's number: its place in the trace means nothing.
         customdata=[[row] for row in rows.tolist()],
         marker=marker,
         unselected={"marker": {"opacity": 0.25}},
@@ -151,7 +151,7 @@ def _marks(look: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, p
 
 
 def cluster_key(parents: int, neurons: int, palette: Palette) -> str:
-    """The legend as HTML below the figure, where it takes no width from it and prints."""
+    """The legend as HTML below the figure, where it costs no width and prints."""
     shapes = " &nbsp; ".join(f"{GLYPHS[index % len(GLYPHS)]}&nbsp;{network(index)}" for index in range(parents))
     unit = mark_size(neurons)
     sizes = ((round(unit / 2), "¼×"), (round(unit), "1×"), (round(2 * unit), "4×"))
@@ -172,7 +172,7 @@ def cluster_key(parents: int, neurons: int, palette: Palette) -> str:
 
 
 def _dot(size: float, colour: str, outline: str, place: str = "vertical-align:-1px;margin-right:3px") -> str:
-    """A circle, so many rem across."""
+    """A circle; its size is in rem."""
     return (
         f"<span style='display:inline-block;width:{size}rem;height:{size}rem;border-radius:50%;{place};"
         f"background:{colour};border:1px solid {outline};box-sizing:border-box'></span>"

@@ -1,4 +1,4 @@
-"""Which classes a network mistakes for which."""
+"""Which classes a network confuses."""
 
 from collections.abc import Sequence
 
@@ -9,15 +9,15 @@ from .palette import Palette, mixed, scale
 from .picture import Picture
 from .words import number, percent, quoted
 
-LETTERED = 20  # classes up to which cells have numbers and axes names
-PALEST = 0.08  # of the full tint: a single mistake is seen
+LETTERED = 20  # most classes for which cells have numbers and axes names
+PALEST = 0.08  # of the full tint, so that a single mistake shows
 
 
 def confusion_matrix(counts: np.ndarray, classes: Sequence[str], name: str, palette: Palette) -> Picture:
-    """Test images by their true class (rows) and the class that the network names (columns).
+    """Test images by true class (rows) and predicted class (columns).
 
-    What is right lies on the diagonal, in the accent's shades; mistakes have the colour of errors. Each shade follows the
-    share of its row; those of mistakes its root, for they are few.
+    Right answers are on the diagonal in the accent's shades; mistakes have the colour of errors. Shades follow the share
+    of the row; those of mistakes its root, because they are few.
 
     Args:
         counts: (classes, classes) images.

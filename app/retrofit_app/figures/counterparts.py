@@ -1,15 +1,15 @@
-"""Which cluster of one grouping is which of another: the largest have a colour, and keep it in every picture."""
+"""Which clusters of two groupings correspond: the largest have a colour and keep it in every picture."""
 
 import numpy as np
 
 from .neurons import Neurons
 
 NAMED = 6  # clusters with a colour: the densest in ink, and five hues
-ALIKE = 0.1  # of the members of two clusters together, how many both must have to be called the same
+ALIKE = 0.1  # the least Jaccard index at which two clusters correspond
 
 
 def named(reference: Neurons) -> list[int]:
-    """The clusters of a grouping that have a colour: its densest, then the largest; of equal ones the most important."""
+    """A grouping's coloured clusters: its densest, then the largest; among equals the most important."""
     if reference.densest is None:
         return []
     weights = np.bincount(reference.labels, reference.weights, reference.width)
@@ -19,10 +19,10 @@ def named(reference: Neurons) -> list[int]:
 
 
 def counterparts(reference: Neurons, grouped: Neurons) -> np.ndarray:
-    """For each cluster (width,) of a grouping the place among `named(reference)` of the one that it is; -1 for none.
+    """(width,) for each cluster of a grouping, the index in `named(reference)` of its counterpart; -1 for none.
 
-    Two clusters are the same if they share most, measured by the members of both over those of either (Jaccard); the most
-    alike are joined first, each once.
+    Pairs are formed greedily by the Jaccard index (members of both over members of either), the most alike first, each
+    cluster once.
     """
     places = np.full(grouped.width, -1)
     alike = []
@@ -41,7 +41,7 @@ def counterparts(reference: Neurons, grouped: Neurons) -> np.ndarray:
 
 
 def flow(reference: Neurons, grouped: Neurons) -> str:
-    """Where the members of the largest cluster are in another grouping: "40 of 63 members stay together, joined by 41 others"."""
+    """Where the densest cluster's members go in another grouping: "40 of 63 members stay together, joined by 41 others"."""
     if reference.densest is None:
         return "no cluster to follow"
     first = np.flatnonzero(counterparts(reference, grouped) == 0)

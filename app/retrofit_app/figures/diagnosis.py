@@ -1,4 +1,4 @@
-"""Which level loses most, as far as the numbers say: one rule for the headline and for the level that is opened."""
+"""Which level loses most according to the numbers: one rule for the headline and the level that opens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,35 +9,33 @@ import numpy as np
 from .noise import difference
 from .words import first_up, number, percent
 
-#: The form of levels whose weights are means of the parents' weights, where the fit was switched off.
+#: The form of levels that average the parents' weights because the fit was switched off.
 AVERAGED = "averaged"
 
 
 @dataclass(frozen=True)
 class Loss:
-    """The largest loss of accuracy from one level to the next, in points."""
+    """The largest accuracy loss from one level to the next, in points."""
 
     level: int
     points: float
     margin: float
     """Half the 95 % interval"""
     regained: float
-    """What the next level gains, 0 for nothing"""
+    """What the next level gains, 0 if nothing"""
 
     @property
     def clear(self) -> bool:
-        """Whether it is larger than chance explains."""
+        """Whether chance cannot explain it."""
         return self.points > self.margin
 
 
 def largest_loss(accuracy: Sequence[float], images: int) -> Loss:
-    """The largest loss over the levels.
-
-    The interval is that of `noise.difference`.
+    """The largest loss over the levels, with the interval of `noise.difference`.
 
     Args:
         accuracy: of the ensemble, then after each level, in per cent.
-        images: on which it was measured; 0 (unknown) makes no loss clear.
+        images: the number it was measured on; with 0 (unknown) no loss is clear.
     """
     changes = np.diff(np.asarray(accuracy, dtype=float))
     level = int(changes.argmin())
@@ -47,17 +45,17 @@ def largest_loss(accuracy: Sequence[float], images: int) -> Loss:
 
 
 def worst_level(table: Any, accuracy: Sequence[float], images: int) -> int:
-    """The level (from 0) that clearly loses most accuracy; where none does, that with the largest error."""
+    """The level (from 0) that clearly loses most accuracy; if none does, the one with the largest error."""
     if is_measured(table, accuracy) and (loss := largest_loss(accuracy, images)).clear:
         return loss.level
     return int(np.argmax(errors_of(table)))
 
 
 def diagnosis(table: Any, accuracy: Sequence[float], images: int) -> str:
-    """What is lost at the worst level and what the numbers say of the cause, or that no level clearly loses.
+    """What the worst level loses and the likely cause, or that no level clearly loses.
 
     Args:
-        table: `results.frame(levels)`; accuracy, images: as for `largest_loss`, accuracy empty where it was not measured.
+        table: `results.frame(levels)`; accuracy, images: as for `largest_loss`, accuracy empty if unmeasured.
     """
     worst = worst_level(table, accuracy, images)
     if not is_measured(table, accuracy):
@@ -89,12 +87,12 @@ def errors_of(table: Any) -> np.ndarray:
 
 
 def error_words(errors: Any, few: bool) -> list[str]:
-    """Errors beside their levels: of few levels with a decimal."""
+    """Errors as labels: with a decimal if levels are few or the error is below 10 %."""
     return [number(error, 1 if few or error < 10 else 0) for error in errors]
 
 
 def error_tips(table: Any) -> list[str]:
-    """What each level loses to grouping and, where levels were fitted, to approximation."""
+    """What each level loses to grouping and, if levels were fitted, to approximation."""
     both, columns = fitted(table), ("level", "grouping share", "approximation share")
     return [
         f"{name}<br>grouping {percent(100 * grouping)}" + (f", approximation {percent(100 * rest)}" if both else "")
@@ -103,17 +101,17 @@ def error_tips(table: Any) -> list[str]:
 
 
 def is_measured(table: Any, accuracy: Sequence[float]) -> bool:
-    """Whether there is an accuracy before the first level and after each."""
+    """Whether accuracy is known before the first level and after each."""
     return len(accuracy) == len(table) + 1
 
 
 def fitted(table: Any) -> bool:
-    """Whether any level has targets to miss; methods that only align neurons have none."""
+    """Whether any level was fitted to targets; methods that only align neurons have none."""
     return set(table["form"]) != {"aligned"}
 
 
 def _cause(table: Any, level: int) -> str:
-    """Its own errors, unless they are smaller than those of most levels, which lose less."""
+    """The level's own errors, unless they are below the median of all levels."""
     errors, row = errors_of(table), table.iloc[level]
     error = percent(errors[level])
     if errors[level] < np.median(errors):
@@ -131,7 +129,7 @@ def _cause(table: Any, level: int) -> str:
 
 
 def _part(table: Any, level: int, kind: str) -> str:
-    """How much of a level's error is of one kind: "all of it", "67 % of it"."""
+    """One kind's part of a level's error: "all of it", "67 % of it"."""
     row = table.iloc[level]
     part = 100 * row[f"{kind} share"] / max(row["grouping share"] + row["approximation share"], 1e-300)
     if 0.5 <= part < 99.5:

@@ -1,4 +1,4 @@
-"""Grouping against approximation error, one mark a level."""
+"""Grouping against approximation error, one mark per level."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ from .palette import Palette
 from .picture import Picture
 from .placing import Box, placed
 
-#: The errors of all levels on the narrowest page: width and height of the axes, a mark's radius, a digit, a line, in px.
+#: On the narrowest page, in px: width and height of the axes, a mark's radius, a digit, a line.
 AXES, RADIUS, DIGIT, LINE = (255, 270), 5.5, 8, 13
-#: Where a number may stand around its mark, as Plotly names it, in order of preference: right and up are 1.
+#: Places for a number around its mark by Plotly's names, in order of preference; right and up are 1.
 AROUND = {
     "top center": (0, 1),
     "middle right": (1, 0),
@@ -25,9 +25,9 @@ AROUND = {
 
 
 def errors_scatter(table: Any, palette: Palette, chosen: int | None = None) -> Picture:
-    """Grouping error against approximation error, one mark a level, with the line where both are equal.
+    """Grouping error against approximation error, one mark per level, with the line where both are equal.
 
-    Each mark has its level's number beside it, where no other mark or number is; in a crowd, the smallest errors have none.
+    Each mark has its level's number where it covers no other mark or number; in a crowd, the smallest errors have none.
     """
     x, y = 100 * table["grouping share"], 100 * table["approximation share"]
     top = max(float(max(x.max(), y.max())) * 1.18, 1e-6)
@@ -68,7 +68,7 @@ def errors_scatter(table: Any, palette: Palette, chosen: int | None = None) -> P
 
 
 def number_positions(x: np.ndarray, y: np.ndarray) -> list[str | None]:
-    """Where each mark's number stands, so that none lies on another number or on a mark; None where there is no room.
+    """The place of each mark's number, so that none covers another or a mark; None if there is no room.
 
     Args:
         x, y: (levels,) shares of the axes, 0 to 1. The largest errors choose first.

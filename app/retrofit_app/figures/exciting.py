@@ -1,4 +1,4 @@
-"""The images that excite neurons most: a row of images for each neuron, and below every image how active it is."""
+"""The images that excite neurons most: a row of images per neuron, with its activity below each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,36 +7,36 @@ from html import escape
 from .palette import Palette
 from .words import listing
 
-GAP = 0.08  # between two images, in multiples of their side
+GAP = 0.08  # between two images, as a share of their side
 
 
 @dataclass(frozen=True)
 class Excited:
-    """One neuron, and how active it is on some images."""
+    """A neuron and its activity on some images."""
 
     name: str
     """ "fused neuron 3", "A12" """
     note: str
-    """What else there is to say of it"""
+    """A remark on it"""
     values: tuple[float, ...]
     """Its activity on each image"""
     least: float
     most: float
-    """The range of its activity on all images that were looked at"""
+    """The range of its activity on all examined images"""
     classes: tuple[str, ...]
-    """Of the images"""
+    """The images' classes"""
     image: str = ""
-    """A data address of the images side by side; "" where they are those of the row above"""
+    """A data URL of the images side by side; "" if the row above shows them"""
 
     @property
     def shares(self) -> list[float]:
-        """How far up its own range each of the images brings it, 0 to 1."""
+        """How far up its range each image brings it, 0 to 1."""
         span = self.most - self.least
         return [min(max((value - self.least) / span, 0.0), 1.0) if span > 0 else 0.0 for value in self.values]
 
     @property
     def alt(self) -> str:
-        """What the images show, and how active it is."""
+        """The images' classes and its activity."""
         kinds = [f"{self.classes.count(kind)} of class {kind}" for kind in dict.fromkeys(self.classes)]
         return (
             f"{len(self.classes)} images on which {self.name} is most active: {listing(kinds)}; activity "
@@ -45,7 +45,7 @@ class Excited:
 
 
 def exciting(rows: Sequence[Excited], palette: Palette) -> str:
-    """The rows below each other, as HTML."""
+    """The rows as HTML."""
     colours = f"--ink:{palette.ink};--muted:{palette.muted};--line:{palette.line};--accent:{palette.accent}"
     return f"<div class='retrofit-exciting' style='{colours}'>{''.join(map(_row, rows))}</div>"
 

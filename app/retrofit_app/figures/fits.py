@@ -1,4 +1,4 @@
-"""How a level was fitted: loss over epochs, the residual of a closed form, the loss around the weights."""
+"""How a level was fitted: loss over epochs, residual of a closed form, loss around the weights."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from .words import lettered, listing, number, percent
 
 GRID = 61
 RIDGE = "the ridge penalty on large weights keeps the fit away from it, so that it does not follow these few samples too closely."
-#: Why a fit is not at the lowest point, by its form.
+#: Form -> why its fit is not at the lowest point.
 SHORT = {
     "primal": RIDGE,
     "dual": RIDGE,
@@ -24,11 +24,11 @@ SHORT = {
 
 
 def loss_curve(curve: Sequence[dict[str, Any]], palette: Palette, *, log: bool = True) -> Picture:
-    """Loss of a gradient fit on the rows it is trained on and on those set aside, whose best epoch is kept.
+    """A gradient fit's loss on its training rows and on those set aside; their best epoch is kept.
 
     Args:
-        curve: epoch, loss and validation, from epoch 0 (before any step) on.
-        log: whether the losses stand on a logarithmic axis.
+        curve: epoch, loss and validation, starting with epoch 0 (before any step).
+        log: whether the loss axis is logarithmic.
     """
     epochs = [row["epoch"] for row in curve]
     best = min(range(len(curve)), key=lambda index: float(curve[index]["validation"]))
@@ -64,7 +64,7 @@ def loss_curve(curve: Sequence[dict[str, Any]], palette: Palette, *, log: bool =
 
 
 def group_words(level: Any) -> str:
-    """In Markdown: why a level's neurons are not all grouped with each other; empty where they are.
+    """In Markdown: why a level's neurons are not all grouped together; empty if they are.
 
     Args:
         level: a `LevelReport`.
@@ -95,7 +95,7 @@ def group_words(level: Any) -> str:
 
 
 def stream_words(level: Any) -> str:
-    """In Markdown: that a residual stream begins at a level, or what its layers repaired there; empty for other levels.
+    """In Markdown: that a residual stream begins at a level, or what its layers corrected there; empty for other levels.
 
     Args:
         level: a `LevelReport`.
@@ -114,11 +114,11 @@ def stream_words(level: Any) -> str:
 
 
 def residual_bars(level: Any, palette: Palette, form: str = "primal") -> Picture:
-    """What a level loses: to grouping, the part that no affine level could avoid, and what is above it.
+    """A level's losses: to grouping, the part that no affine level could avoid, and the rest.
 
     Args:
         level: a `LevelReport`.
-        form: that of its row in `readings.Overview`.
+        form: its row's form in `readings.Overview`.
     """
     energy = level.energy or 1.0
     approximation, unavoidable = 100 * level.approximation_error / energy, 100 * level.unavoidable_error / energy
@@ -159,11 +159,11 @@ def residual_bars(level: Any, palette: Palette, form: str = "primal") -> Picture
 
 
 def loss_plane(plane: dict[str, Any], palette: Palette, form: str = "primal") -> Picture:
-    """The level's own loss on the plane through the fitted weights and two parents', with each one's loss beside it.
+    """The level's own loss on the plane through the fitted weights and two parents', with the loss of each.
 
     Args:
         plane: `LevelAnalysis.plane` with a "quadratic".
-        form: what kept the fit from the lowest point; see `residual_bars`.
+        form: see `residual_bars`.
     """
     marks = plane["marks"]
     xs, ys = np.array([mark["x"] for mark in marks]), np.array([mark["y"] for mark in marks])
@@ -173,7 +173,7 @@ def loss_plane(plane: dict[str, Any], palette: Palette, form: str = "primal") ->
     c, gx, gy, hxx, hxy, hyy = plane["quadratic"]
     across, up = np.meshgrid(x, y)
     z = 100 * np.maximum(c + gx * across + gy * up + hxx * across**2 + hxy * across * up + hyy * up**2, 0)
-    # Logarithmic steps: the valley is what is looked at, and walls are a thousand times higher.
+    # Logarithmic steps: the valley matters, and its walls are a thousand times higher.
     low, high = (float(np.log10(max(float(end), 1e-4))) for end in (z.min(), z.max()))
     powers = [power for power in range(int(np.floor(low)), int(np.ceil(high)) + 1) if low - 0.3 <= power <= high + 0.3]
     contours = {
@@ -223,7 +223,7 @@ def loss_plane(plane: dict[str, Any], palette: Palette, form: str = "primal") ->
 
 
 def _lowest(quadratic: Sequence[float]) -> float:
-    """The least value of a convex quadratic without its constant; 0 where it has no lowest point."""
+    """The minimum of a convex quadratic without its constant; 0 if it has no lowest point."""
     _, gx, gy, hxx, hxy, hyy = quadratic
     curvature, slope = np.array([[2 * hxx, hxy], [hxy, 2 * hyy]]), np.array([gx, gy])
     if np.linalg.eigvalsh(curvature)[0] <= 1e-12 * max(float(np.abs(curvature).max()), 1e-300):

@@ -1,4 +1,4 @@
-"""One image followed through the networks of a run: what each of them answers, and what becomes of it level by level."""
+"""One image followed through a run's networks: each one's answer, and how it develops level by level."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,35 +7,35 @@ from html import escape
 from .palette import Palette
 from .words import letter, listing, percent
 
-LABELLED = 20  # classes up to which every column may have its name
+LABELLED = 20  # most classes for which columns have names
 SHORT = 3  # letters that fit below a column
-OUTLINED = 40  # classes up to which a column has room for an outline
+OUTLINED = 40  # most classes for which columns have room for outlines
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What one network says of an image."""
+    """One network's answer to an image."""
 
     name: str
     """ "parent 0", "average", "fused" or "ensemble"; or the level after which the fusion stops"""
     chances: tuple[float, ...]
-    """Of each class, 0 to 1"""
+    """Each class's probability, 0 to 1"""
 
     @property
     def best(self) -> int:
-        """The class with the best chance."""
+        """The most probable class."""
         return max(range(len(self.chances)), key=self.chances.__getitem__)
 
 
 @dataclass(frozen=True)
 class Strong:
-    """A group that answers an image strongly."""
+    """A group that responds strongly to an image."""
 
     group: int
     fused: float
-    """How far up its own range the image brings the fused neuron, 0 to 1"""
+    """How far up its range the image brings the fused neuron, 0 to 1"""
     members: tuple[tuple[int, int, float], ...]
-    """Its most important members: parent, number, and the same of each"""
+    """Its most important members: parent, number and the same share"""
 
 
 @dataclass(frozen=True)
@@ -43,21 +43,21 @@ class Step:
     """One level of the fused network."""
 
     answer: Answer
-    """If the fusion stops after it"""
+    """The answer if the fusion stops after it"""
     strongest: tuple[Strong, ...]
 
 
-#: As tiles, in a sentence, and in a list.
+#: Names on tiles and in sentences, and roles.
 TITLES = {"average": "Plain average", "fused": "Fused", "ensemble": "Ensemble"}
 WORDS = {"average": "the plain average", "fused": "the fused network", "ensemble": "the ensemble"}
 ROLES = {"average": "reference", "ensemble": "reference", "fused": "fused"}
 
 
 def answers(rows: Sequence[Answer], classes: Sequence[str], truth: int | None, palette: Palette) -> str:
-    """A tile for each network, as HTML: the class that it names, whether that is right, and a column for each class.
+    """A tile for each network, as HTML: its answer, whether that is right, and a column for each class.
 
     Args:
-        truth: the class that the image shows; None where nobody knows.
+        truth: the image's class; None if unknown.
     """
     tiles = "".join(_tile(row, classes, truth) for row in rows)
     return (
@@ -88,11 +88,11 @@ def _tile(row: Answer, classes: Sequence[str], truth: int | None) -> str:
 
 
 def steps(rows: Sequence[Step], classes: Sequence[str], truth: int | None, chosen: str, palette: Palette) -> str:
-    """A row for each level, as HTML: the answer if the fusion stops there, and the groups that answer most strongly.
+    """A row for each level, as HTML: the answer if the fusion stops there, and the groups that respond most strongly.
 
     Args:
         truth: as for `answers`.
-        chosen: the level that stands out; "" for none.
+        chosen: the highlighted level; "" for none.
     """
     inside = []
     for number, row in enumerate(rows, 1):
@@ -121,7 +121,7 @@ def _group(strong: Strong, palette: Palette) -> str:
 def followed_words(
     shown: str, rows: Sequence[Answer], stops: Sequence[Step], classes: Sequence[str], truth: int | None
 ) -> str:
-    """Who is right, who is not, and where along the levels that is decided, as plain text.
+    """Which networks are right or wrong, and at which level that is decided, as plain text.
 
     Args:
         shown: "Test image 3".
@@ -142,7 +142,7 @@ def followed_words(
 
 
 def called(name: str) -> str:
-    """One of the networks in a sentence."""
+    """A network's name in a sentence."""
     return letter(int(name.split()[1])) if name.startswith("parent ") else WORDS[name]
 
 

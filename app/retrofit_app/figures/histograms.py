@@ -10,18 +10,18 @@ from .palette import Palette
 from .picture import Picture
 from .words import listing, percent
 
-#: Below this share of the uniform score a neuron hardly counts.
+#: A neuron below this share of the uniform score hardly counts.
 FAINT = 0.1
 PANEL = 210  # px
 
 
 def kept_histograms(histograms: Mapping[str, Mapping[str, Sequence[float]]], palette: Palette) -> Picture:
-    """One panel a score: how many neurons have which multiple of the uniform score; a line where a tenth of it lies.
+    """A histogram per score, in multiples of the uniform score, with a line at a tenth of it.
 
     Args:
-        histograms: by score, "counts" of bins and their "edges", one more.
+        histograms: score -> "counts" of n bins and their n + 1 "edges".
     """
-    from retrofit_core.experiments.results import share_below  # brings torch
+    from retrofit_core.experiments.results import share_below  # imports torch
 
     words, traces, notes, shapes = [], [], [], []
     for row, (score, histogram) in enumerate(histograms.items(), 1):

@@ -1,4 +1,4 @@
-"""Accuracy against seconds: what each method gives, and what it takes."""
+"""Accuracy against seconds: each method's result and its cost."""
 
 import math
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from .picture import Picture
 from .placing import Box, placed
 from .words import number, percent
 
-#: The room for marks on a wide page, px, and what a letter and a line take.
+#: px: the room for marks on a wide page, a letter, a line.
 WIDTH, HEIGHT, LETTER, LINE = 760, 380, 6.9, 17
 MARK = 20  # px, the width of a mark
-BETWEEN = 46  # px between two that stand side by side: 20 on a telephone, where the picture is 330 px wide
-LEAST = 0.01  # seconds: what took less stands there
-#: Where the middle of a name's nearer edge may lie from its mark, px to the right and down, in order of preference; farther
-#: ones get a line.
+BETWEEN = 46  # px between two marks side by side: 20 on a phone, where the picture is 330 px wide
+LEAST = 0.01  # seconds; shorter times are drawn here
+#: Offsets of a name's nearer edge from its mark, px right and down, in order of preference; far ones get a
+#: line.
 BESIDE = ((15, 0), (-15, 0), (0, -20), (0, 20))
 FAR = tuple(
     (across, down) for far in (34, 52, 74, 100) for down in (-far, far) for across in (0, 40, -40, 80, -80, 120, -120)
@@ -29,18 +29,18 @@ class Point:
     """A method."""
 
     rank: int
-    """Its place in the table"""
+    """Its rank in the table"""
     name: str
     seconds: float
     accuracy: float
     ours: bool
-    """It is one of the paper's"""
+    """Whether it is one of the paper's"""
     single: bool = True
-    """One network, and not all of them side by side"""
+    """One network, rather than all side by side"""
 
 
 def accuracy_against_seconds(points: Sequence[Point], best_parent: float, palette: Palette) -> Picture:
-    """A mark for each method with its place in the table inside, and its name beside it where there is room.
+    """A mark for each method with its rank in the table, and its name if there is room.
 
     Args:
         best_parent: accuracy of the best parent, drawn as a line.
@@ -111,12 +111,12 @@ def _finding(points: Sequence[Point]) -> str:
 
 
 def seconds_words(seconds: float) -> str:
-    """A time with a tenth of a second, and more where it is shorter."""
+    """Seconds with one decimal, or three below a tenth."""
     return number(seconds, 1 if seconds >= 0.1 else 3)
 
 
 def _beside(offset: tuple[int, int], palette: Palette) -> dict[str, Any]:
-    """Of a name beside its mark, or away from it at the end of a line."""
+    """Settings of a name beside its mark, or farther away at the end of a line."""
     right, down = offset
     if offset in BESIDE:
         anchor = "left" if right > 0 else "right" if right < 0 else "center"
@@ -126,7 +126,7 @@ def _beside(offset: tuple[int, int], palette: Palette) -> dict[str, Any]:
 
 
 def _spread(places: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Marks that would lie on each other are set side by side, far enough for a telephone."""
+    """Set overlapping marks side by side, far enough apart for a phone."""
     apart: list[tuple[float, float]] = []
     for across, down in places:
         while close := [x for x, y in apart if abs(x - across) < MARK and abs(y - down) < MARK]:
@@ -136,7 +136,7 @@ def _spread(places: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def name_offsets(places: Sequence[tuple[float, float]], names: Sequence[str]) -> list[tuple[int, int] | None]:
-    """Where each name stands from its mark, so that no two names or marks touch; None where there is no room."""
+    """Each name's offset from its mark, so that no names or marks touch; None if there is no room."""
     half = MARK / 2 + 1
     marks = [(x - half, y - half, x + half, y + half) for x, y in places]
     choices = [
@@ -149,6 +149,6 @@ def name_offsets(places: Sequence[tuple[float, float]], names: Sequence[str]) ->
 def box_of(x: float, y: float, name: str, offset: tuple[int, int]) -> Box:
     """Left, top, right and bottom of a name, px."""
     width, (right, down) = len(name) * LETTER, offset
-    before = 0.5 if offset not in BESIDE or not right else 0 if right > 0 else 1  # the share left of that place
+    before = 0.5 if offset not in BESIDE or not right else 0 if right > 0 else 1  # the share left of the offset
     left = x + right - before * width
     return left, y + down - LINE / 2, left + width, y + down + LINE / 2

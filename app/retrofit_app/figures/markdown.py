@@ -1,30 +1,30 @@
-"""Text that is not ours, for places that render Markdown."""
+"""Foreign text, made safe for places that render Markdown."""
 
 import re
 
-#: What Markdown, formulas and Streamlit's directives begin with, wherever it stands.
+#: What starts Markdown, formulas and Streamlit's directives anywhere in a text.
 SIGNS = re.compile(r"([\\`*_\[\]<$~&])")
-#: What makes a heading, a quotation or a list at the beginning of a line.
+#: What starts a heading, a quotation or a list at the beginning of a line.
 BEGINNING = re.compile(r"^([#>=+-]|\d+(?=[.)](?:\s|$)))")
-#: Between these, addresses become links, and names between colons icons, even where a backslash stands before them.
+#: Here addresses become links, and names between colons icons, even after a backslash.
 JOINTS = re.compile(r"(?<=:)(?=[/\w+-])|(?<=\bwww)(?=\.)|(?<=@)(?=\w)", re.IGNORECASE)
-#: Lines and indents would begin blocks; what keeps a number and its sign together stays.
+#: Line breaks and indents would start blocks; no-break spaces stay.
 SPACES = re.compile(r"[^\S\N{NO-BREAK SPACE}]+")
 JOINER = "\N{WORD JOINER}"
 
 
 def escaped(text: object) -> str:
-    """A text as Markdown that shows exactly this text, in one line: no picture, link, formula, icon or heading.
+    """Markdown that shows exactly this text, in one line: no picture, link, formula, icon or heading.
 
-    For names of files, levels, classes, methods and runs, for what the address says, and for errors that quote them: a
-    browser that renders a picture out of them would contact its host.
+    For names of files, levels, classes, methods and runs, for addresses, and for errors that quote them: a browser that
+    rendered a picture from them would contact its host.
     """
     line = JOINTS.sub(JOINER, SIGNS.sub(r"\\\1", SPACES.sub(" ", str(text)).strip(" ")))
     return BEGINNING.sub(_harmless, line)
 
 
 def plain_text(markdown: str) -> str:
-    """What one sees of bold and `escaped` text."""
+    """Bold and `escaped` text as it appears."""
     return re.sub(r"\\(.)|\*", lambda match: match.group(1) or "", markdown).replace(JOINER, "").strip()
 
 

@@ -1,4 +1,4 @@
-"""How the neurons of a grouping are drawn, whatever draws them: a Plotly figure, or the page's own canvas."""
+"""How a grouping's neurons are drawn, in a Plotly figure or on the page's own canvas."""
 
 from dataclasses import dataclass
 
@@ -10,34 +10,34 @@ from .palette import Palette
 from .plane import frame, side_by_side
 from .words import percent
 
-#: Kinds of neurons by their cluster: 0 is the densest, 1 to 5 are those with a hue, and these two.
+#: Kinds of neurons by their cluster: 0 is the densest, 1 to 5 have a hue, then these two.
 OTHER, ALONE = NAMED, NAMED + 1
-FEW = 80  # neurons up to which lines join those of every cluster
+FEW = 80  # most neurons for which lines join every cluster
 
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """The m neurons of a grouping as they are drawn."""
+    """A grouping's m neurons as drawn."""
 
     kinds: np.ndarray
     """(m,) densest cluster, hue, other or alone"""
     centre: np.ndarray
-    """(2,) of the frame"""
+    """(2,) the frame's centre"""
     reach: float
     """Half of the frame's width"""
     points: np.ndarray
-    """(m, 2) x and y: at the border for neurons outside the frame, beside each other for a few at the same spot"""
+    """(m, 2) x and y: on the border for neurons outside the frame, side by side for a few at one spot"""
     inside: np.ndarray
     """(m,) whether a neuron is inside the frame"""
     joined: list[int]
-    """Clusters whose members are joined by lines: the densest, and of few neurons every cluster of several"""
+    """Clusters whose members lines join: the densest or, if neurons are few, every one with several"""
 
 
 def marks(grouped: Neurons, reference: Neurons | None = None, whole: bool = False) -> Marks:
     """How a grouping is drawn.
 
     Args:
-        reference: the grouping whose clusters have the colours; by default this one.
+        reference: the grouping whose clusters set the colours; by default this one.
         whole: whether the frame holds every neuron.
     """
     colours, several = counterparts(reference or grouped, grouped)[grouped.labels], grouped.counts[grouped.labels] > 1
@@ -51,12 +51,12 @@ def marks(grouped: Neurons, reference: Neurons | None = None, whole: bool = Fals
 
 
 def fills(palette: Palette) -> list[str]:
-    """The colour of each kind; neurons that are alone are hollow."""
+    """Each kind's colour; single neurons are hollow."""
     return [palette.ink, *palette.clusters, palette.grey, palette.paper]
 
 
 def digits(span: float) -> int:
-    """Decimals of a coordinate that are less than a pixel of a picture a thousand pixels wide, or ten."""
+    """Decimals that round a coordinate to less than a pixel in a picture ten thousand pixels wide."""
     return int(4 - np.floor(np.log10(max(span, 1e-9))))
 
 

@@ -1,4 +1,4 @@
-"""The levels of two runs above each other, matched by name."""
+"""The levels of two runs, one above the other, matched by name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ from .palette import Palette
 from .picture import Picture
 from .words import listing, number, percent
 
-MANY = 16  # levels above which bars carry no numbers
-FEW = 6  # levels up to which every error has a decimal
+MANY = 16  # most levels for which bars have numbers
+FEW = 6  # most levels for which every error has a decimal
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Strip:
 
     name: str
     table: Any
-    """As `results.frame` makes it"""
+    """From `results.frame`"""
     accuracy: Sequence[float]
-    """Of the ensemble, then after each level; empty where it was not measured"""
+    """Of the ensemble, then after each level; empty if unmeasured"""
 
 
 def matched_names(first: Sequence[str], second: Sequence[str]) -> list[str]:
-    """All levels of two runs, those of one name together, each run's in its own order."""
+    """All levels of two runs, equal names joined, each run's in its own order."""
     names, rest = [], list(second)
     for name in first:
         if name in rest:
@@ -53,9 +53,9 @@ def matched_names(first: Sequence[str], second: Sequence[str]) -> list[str]:
 
 
 def matched_levels(first: Strip, second: Strip, palette: Palette) -> Picture:
-    """Both errors of every level of two runs, one below the other, and above them the accuracy after each level.
+    """Both errors of every level of two runs, one run below the other, under the accuracy after each level.
 
-    A level that only one of them has is an empty place in the other.
+    A level that only one run has leaves a gap in the other.
     """
     names = matched_names(*(list(strip.table["level"]) for strip in (first, second)))
     places = {name: index for index, name in enumerate(names)}
@@ -84,7 +84,7 @@ def matched_levels(first: Strip, second: Strip, palette: Palette) -> Picture:
         barmode="overlay",
         legend={**legend, "y": -0.075, "yanchor": "top"},
         legend2=legend,
-        # Empty places with a dashed frame, for levels that only the other run has.
+        # A dashed frame for levels that only the other run has.
         shapes=[{**frame, "yref": side, "x0": place - 0.28, "x1": place + 0.28} for place, side in gaps],
         annotations=[
             *(note("none", place, top * 0.35, palette.muted, yref=side) for place, side in gaps),
@@ -96,10 +96,10 @@ def matched_levels(first: Strip, second: Strip, palette: Palette) -> Picture:
 
 
 def _bars(strip: Strip, places: dict[str, int], palette: Palette, side: str) -> list[Trace]:
-    """Both errors of each level on each other, and their sum in figures.
+    """Both errors of each level stacked, with their sum as a number.
 
     Args:
-        side: the vertical axis; the entries of the legend are those of the first one.
+        side: the vertical axis; the first one's bars are in the legend.
     """
     x = [places[name] for name in strip.table["level"]]
     grouping, approximation = ((100 * strip.table[f"{kind} share"]).tolist() for kind in ("grouping", "approximation"))
@@ -123,7 +123,7 @@ def _bars(strip: Strip, places: dict[str, int], palette: Palette, side: str) -> 
 
 
 def _line(strip: Strip, places: dict[str, int], palette: Palette, dashed: bool, above: Sequence[bool]) -> Trace:
-    """The accuracy after each level, which begins with the ensemble's."""
+    """The accuracy after each level, starting with the ensemble's."""
     colour = palette.muted if dashed else palette.ink
     tips = [
         f"{strip.name}<br>accuracy if fusion stopped after {name}: {percent(value)}"
@@ -147,8 +147,7 @@ def _line(strip: Strip, places: dict[str, int], palette: Palette, dashed: bool, 
 
 
 def _above(measured: Sequence[Strip], index: int) -> list[bool]:
-    """Where a line's numbers stand: those of the higher line above, of the lower one below; the second one's below where both
-    are the same."""
+    """Whether each of a line's numbers is above it: the higher line's are; if both are equal, the first one's."""
     ours = measured[index].accuracy
     if len(measured) < 2:
         return [True] * len(ours)
@@ -161,7 +160,7 @@ def _above(measured: Sequence[Strip], index: int) -> list[bool]:
 def _axes(
     measured: Sequence[Strip], names: Sequence[str], top: float, domains: Sequence[tuple[float, float]]
 ) -> dict[str, Any]:
-    """Of the levels, below both runs' errors, and above them that of the accuracies, where they were measured."""
+    """The axes of levels, of both runs' errors above them and, if measured, of accuracies on top."""
     bare = {**BARE, "showline": False, "showticklabels": False}
     bottom, middle, high = domains
     before = ["ensemble"] if measured else []
@@ -185,12 +184,12 @@ def _axes(
 
 
 def _labels(names: Sequence[str]) -> list[str]:
-    """Their numbers: names do not fit side by side on a telephone."""
+    """Levels' numbers: names do not fit side by side on a phone."""
     return [str(index + 1) if len(names) <= MANY or index % 5 == 0 else "" for index in range(len(names))]
 
 
 def _finding(first: Strip, second: Strip) -> str:
-    """At which level the errors differ most, and which levels only one of both has."""
+    """The level where errors differ most, and levels that only one run has."""
     tables = [
         dict(zip(strip.table["level"], errors_of(strip.table).tolist(), strict=True)) for strip in (first, second)
     ]

@@ -1,4 +1,4 @@
-"""A group's members and its target: the output of each on the same samples, and their weighted mean."""
+"""A group's members and its target: their outputs on the same samples, and the weighted mean."""
 
 import numpy as np
 
@@ -8,15 +8,15 @@ from .palette import SHAPES, Palette
 from .picture import Picture
 from .words import percent
 
-#: Members that are drawn, the most important ones; and samples.
+#: Most members (the most important) and samples that are drawn.
 MOST, SAMPLES = 6, 60
 
 
 def members_and_target(grouped: Neurons, cluster: int, outputs: np.ndarray, palette: Palette) -> Picture:
-    """The outputs of a group's members, sample by sample, and their importance-weighted mean as a line.
+    """The outputs of a group's members, sample by sample, with their importance-weighted mean as a line.
 
     Args:
-        outputs: (n, m) of all neurons of the level on the same samples.
+        outputs: (n, m) of all the level's neurons on the same samples.
     """
     rows = np.flatnonzero(grouped.labels == cluster)
     own, weights = outputs[:, rows], grouped.weights[rows]

@@ -1,4 +1,4 @@
-"""Where knowledge is lost, as a drawn network: the parents flow into the fused one, whose levels are blocks."""
+"""Where knowledge is lost, drawn as a network: the parents flow into the fused one, whose levels are blocks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,30 +11,29 @@ from .palette import Palette, mixed
 from .picture import Picture
 from .words import letter, network, number, percent
 
-#: Above so many levels blocks carry no numbers and axes skip names.
+#: Above so many levels, blocks have no numbers and axes skip names.
 MANY = 16
-#: Up to so many levels there is room, on a telephone, for the chosen one's name and for every decimal.
+#: Up to so many levels, a phone has room for the chosen one's name and for every decimal.
 NAMED = 5
-LEAST = 0.26  # of the tallest block, the height of the lowest: its number fits
-PALEST = 10.0  # per cent: a largest error below this one does not have the full tint
-BLOCK, SLICE = 0.72, 0.8  # widths of a block, and of a parent's slice, in levels and in shares of the room for one
-PARENTS, ROOM = -1.02, 0.92  # where the parents stand, and their width, in levels: the first block is 0
+LEAST = 0.26  # the lowest block's height as a share of the tallest's, so that its number fits
+PALEST = 10.0  # per cent, the least error with the full tint
+BLOCK, SLICE = 0.72, 0.8  # width of a block in levels, and of a parent's slice as a share of its room
+PARENTS, ROOM = -1.02, 0.92  # the parents' centre and width in levels; the first block is at 0
 
 
 def drawn_network(
     table: Any, accuracy: Sequence[float], palette: Palette, chosen: int | None = None, images: int = 0
 ) -> Picture:
-    """The parents on the left flow into the fused network, one block a level: as high as it is wide, tinted by its error.
+    """The parents on the left flow into the fused network, one block per level: its height shows the width, its tint the error.
 
-    The error stands in the block; hatched: more than half of it is approximation. Above runs the accuracy, from that of
-    the ensemble, over the parents, to that after each level. An invisible mark over each block carries the level's number,
-    for clicks.
+    The block names its error; hatched: more than half is approximation. A line above shows accuracy, from the ensemble's
+    over the parents to that after each level. Invisible marks over each block carry the level's number, for clicks.
 
     Args:
         table: `results.frame(levels)`.
-        accuracy: of the ensemble, then after each level, in per cent; empty where it was not measured.
+        accuracy: of the ensemble, then after each level, in per cent; empty if unmeasured.
         chosen: the level with a frame.
-        images: on which the accuracy was measured.
+        images: the number the accuracy was measured on.
     """
     measured = is_measured(table, accuracy)
     widths = [[int(width) for width in text.split("+")] for text in table["widths"]]
@@ -68,7 +67,7 @@ def drawn_network(
 
 
 def _height(width: int, tallest: int) -> float:
-    """Of a block, 1 for the widest level: square roots, so that widths of 16 and of 512 can stand side by side."""
+    """A block's height, 1 for the widest level; square roots let widths of 16 and 512 share a picture."""
     return max(LEAST, (width / tallest) ** 0.5)
 
 
@@ -83,7 +82,7 @@ def _blocks(table: Any, heights: Sequence[float], palette: Palette) -> Trace:
         list(heights),
         base=[-height / 2 for height in heights],
         width=BLOCK,
-        # Thin and faint, so that the number on it can be read.
+        # Thin and faint, so that the number stays readable.
         marker={
             **hatch,
             "pattern": {**hatch["pattern"], "solidity": 0.15, "fgopacity": 0.35},
@@ -99,7 +98,7 @@ def _blocks(table: Any, heights: Sequence[float], palette: Palette) -> Trace:
 
 
 def _parents(widths: Sequence[Sequence[int]], tallest: int, palette: Palette) -> list[Trace]:
-    """Each parent as a row of slices, one a level, in its colour, with its letter."""
+    """Each parent as a row of slices, one per level, in its colour, with its letter."""
     parents, levels = len(widths[0]), len(widths)
     room = ROOM / levels
     across = [PARENTS - ROOM / 2 + (level + 0.5) * room for level in range(levels)]
@@ -124,7 +123,7 @@ def _parents(widths: Sequence[Sequence[int]], tallest: int, palette: Palette) ->
 
 
 def _middle(parent: int, parents: int) -> float:
-    """The height at which a parent stands: the first on top."""
+    """A parent's vertical centre; the first is on top."""
     return (parents - 1 - 2 * parent) / (2 * parents)
 
 
@@ -132,7 +131,7 @@ def _flows(first: Sequence[int], heights: Sequence[float], palette: Palette) -> 
     """Bands from each parent to the first block, and from block to block."""
     parents = len(first)
     middles = [_middle(parent, parents) for parent in range(parents)]
-    #: From where, its middle and height there, to where, and both there.
+    #: Begin and end: x, vertical centre, height.
     bands = [
         ((PARENTS + ROOM / 2, middle, 0.5 / parents), (-BLOCK / 2, heights[0] * middle, heights[0] / parents))
         for middle in middles
@@ -155,7 +154,7 @@ def _flows(first: Sequence[int], heights: Sequence[float], palette: Palette) -> 
 
 
 def _accuracy(table: Any, accuracy: Sequence[float], palette: Palette) -> list[Trace]:
-    """The line over the blocks, which begins with the ensemble over the parents."""
+    """The line over the blocks, starting with the ensemble over the parents."""
     changes = np.diff(np.asarray(accuracy))
     worst, last = int(changes.argmin()) + 1, len(table)
     labelled = {0, worst, last} if last > MANY else set(range(last + 1))
@@ -164,7 +163,7 @@ def _accuracy(table: Any, accuracy: Sequence[float], palette: Palette) -> list[T
         f"level {index}, {name}<br>accuracy if the fusion stopped here: {percent(value)}"
         for index, (name, value) in enumerate(zip(table["level"], accuracy[1:], strict=True), 1)
     ]
-    # The word stands below its point, or, where the line runs low, above it: below are the blocks.
+    # "ensemble" is below its point, or above it if the line runs low: the blocks are below.
     is_low = accuracy[0] - min(accuracy) < (max(accuracy) - min(accuracy)) / 2 or max(accuracy) == min(accuracy)
     is_named = last <= NAMED
     course = scatter(
@@ -189,7 +188,7 @@ def _accuracy(table: Any, accuracy: Sequence[float], palette: Palette) -> list[T
 
 
 def _targets(table: Any, accuracy: Sequence[float]) -> list[Trace]:
-    """Wide, tall squares: a click anywhere in a level's column counts. (Bars cannot be picked.)"""
+    """Squares that make a whole level's column clickable. (Bars cannot be picked.)"""
     levels = list(range(len(table)))
     tips = [f"level {level + 1}, {tip}" for level, tip in enumerate(error_tips(table))]
     if is_measured(table, accuracy):
@@ -201,7 +200,7 @@ def _targets(table: Any, accuracy: Sequence[float]) -> list[Trace]:
 
 
 def _axes(table: Any, accuracy: Sequence[float], chosen: int | None) -> dict[str, Any]:
-    """The levels' axis, that of their errors, and above it that of the accuracy where it was measured."""
+    """The axes of levels, of widths and, above them, of accuracy if it was measured."""
     levels, measured = len(table), is_measured(table, accuracy)
     ticks = list(range(0, levels, 1 if levels <= MANY else 5))
     names = [

@@ -1,4 +1,4 @@
-"""The neurons of a level as they are grouped."""
+"""A level's grouped neurons."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from .words import letter
 
 @dataclass(frozen=True, eq=False)
 class Neurons:
-    """A level's m neurons as one grouping sees them."""
+    """A level's m neurons under one grouping."""
 
     name: str
     widths: tuple[int, ...]
@@ -21,33 +21,33 @@ class Neurons:
     explained: np.ndarray
     """(2,) shares of the variance"""
     labels: np.ndarray
-    """(m,) cluster of each neuron, 0..width-1"""
+    """(m,) each neuron's cluster, 0..width-1"""
     width: int
     weights: np.ndarray
     """(m,) importance in multiples of the mean"""
     classes: tuple[str, ...] = ()
-    """What the neurons of each parent stand for, at the level whose neurons are the classes"""
+    """The neurons' classes, at the level whose neurons are the classes"""
 
     @cached_property
     def parents(self) -> np.ndarray:
-        """(m,) parent of each neuron."""
+        """(m,) each neuron's parent."""
         return np.repeat(np.arange(len(self.widths)), self.widths)
 
     @cached_property
     def numbers(self) -> np.ndarray:
-        """(m,) number of each neuron within its parent."""
+        """(m,) each neuron's number within its parent."""
         return np.concatenate([np.arange(width) for width in self.widths])
 
     @cached_property
     def names(self) -> list[str]:
-        """The name of each neuron; A3 is neuron 3 of network A, "A3 (cat)" that of a class."""
+        """Each neuron's name: A3 is neuron 3 of network A, "A3 (cat)" also names its class."""
         return [
             f"{letter(parent)}{number}{self.class_of(number)}"
             for parent, number in zip(self.parents, self.numbers, strict=True)
         ]
 
     def class_of(self, number: int) -> str:
-        """ " (cat)", the class for which a neuron stands; "" where it stands for none, or the number says it."""
+        """ " (cat)", a neuron's class; "" if it has none or the number is its name."""
         return f" ({self.classes[number]})" if self.classes and self.classes[number] != str(number) else ""
 
     @cached_property
@@ -69,9 +69,9 @@ class Neurons:
 
     @cached_property
     def distances(self) -> np.ndarray:
-        """(m,) distance of each neuron to its cluster's centroid in the plane."""
+        """(m,) each neuron's distance to its cluster's centroid in the plane."""
         total = np.bincount(self.labels, self.weights, self.width)
-        even = total[self.labels] <= 0  # members without importance count alike
+        even = total[self.labels] <= 0  # without importance, members count alike
         weights = np.where(even, 1.0, self.weights)
         sums = [np.bincount(self.labels, weights * axis, self.width) for axis in self.points.T]
         counted = np.maximum(np.bincount(self.labels, weights, self.width), 1e-300)
@@ -87,7 +87,7 @@ class Neurons:
 
 
 def neurons(level: Any, labels: Any = None, scores: Any = None) -> Neurons:
-    """What the cluster pictures need of a `LevelReport`; by default as the run itself grouped it.
+    """What cluster pictures need of a `LevelReport`; by default as the run grouped it.
 
     Args:
         labels, scores: (m,) tensors of another grouping of the same neurons.
@@ -106,7 +106,7 @@ def neurons(level: Any, labels: Any = None, scores: Any = None) -> Neurons:
 
 
 def recorded(plane: Mapping[str, Any], score: str) -> Neurons:
-    """A level's neurons as the table `neuron-importance` keeps them, grouped with one score.
+    """A level's neurons from the table `neuron-importance`, grouped with one score.
 
     Args:
         plane: "plane" of a clustering's metrics.
@@ -125,13 +125,13 @@ def recorded(plane: Mapping[str, Any], score: str) -> Neurons:
 
 
 def same_numbers(grouped: Neurons) -> bool:
-    """Whether each cluster holds neurons of one number only, as where a class joins the same class of other networks."""
+    """Whether every cluster joins neurons of one number, as when a class joins the same class of other networks."""
     sums = np.bincount(grouped.labels, grouped.numbers, grouped.width)
     return bool((sums[grouped.labels] == grouped.numbers * grouped.counts[grouped.labels]).all())
 
 
 def destinations(grouped: Neurons, rows: Sequence[int]) -> list[tuple[int, int]]:
-    """Clusters that hold these neurons, and how many of them each; most first."""
+    """Clusters that hold these neurons, and how many each; most first."""
     clusters, counts = np.unique(grouped.labels[np.asarray(rows, dtype=int)], return_counts=True)
     order = np.argsort(-counts, kind="stable")
     return list(zip(clusters[order].tolist(), counts[order].tolist(), strict=True))
@@ -139,7 +139,7 @@ def destinations(grouped: Neurons, rows: Sequence[int]) -> list[tuple[int, int]]
 
 def densest_cluster(points: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> int | None:
     """The cluster with most members, on a tie the one with the lowest mean distance to its weighted centroid; None if
-    every neuron is alone."""
+    all are single."""
     counts = np.bincount(labels)
     if counts.max() < 2:
         return None
@@ -153,6 +153,6 @@ def densest_cluster(points: np.ndarray, labels: np.ndarray, weights: np.ndarray)
 
 
 def centroid(points: np.ndarray, weights: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """The importance-weighted mean (2,) of some neurons; without importance all count alike."""
+    """(2,) importance-weighted mean of neurons; without importance all count alike."""
     total = weights[members].sum()
     return np.average(points[members], axis=0, weights=weights[members] if total > 0 else None)

@@ -1,25 +1,25 @@
-"""How far chance alone moves an accuracy, and which differences are larger: one rule for tiles, bars, levels and lists."""
+"""How far chance moves an accuracy, and which differences exceed it: one rule for tiles, bars, levels and lists."""
 
 import math
 from dataclasses import dataclass
 
 from .words import number, signed
 
-#: A share of 0 or 1 of n images has the margin 3/n (the rule of three, Hanley and Lippman-Hand 1983): 1.96^2 v / n = 9 / n^2.
+#: A share of 0 or 1 of n images has margin 3/n (the rule of three, Hanley and Lippman-Hand 1983): 1.96^2 v / n = 9 / n^2.
 LEAST_VARIANCE = 9 / 1.96**2
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Of two accuracies, in points."""
+    """The difference of two accuracies, in points."""
 
     points: float
     margin: float
-    """Half the 95 % interval; infinite where the number of images is unknown"""
+    """Half the 95 % interval; infinite if the number of images is unknown"""
 
     @property
     def clear(self) -> bool:
-        """Whether it is larger than chance explains."""
+        """Whether chance cannot explain it."""
         return abs(self.points) > self.margin
 
     @property
@@ -30,11 +30,11 @@ class Difference:
 
 
 def margin(*accuracies: float, images: int) -> float:
-    """Half the 95 % interval of an accuracy, or of the difference between two independent ones, in points.
+    """Half the 95 % interval of an accuracy, or of the difference of two independent ones, in points.
 
     Args:
         accuracies: in per cent.
-        images: on which each was measured; 0 for unknown, which makes it infinite.
+        images: the number each was measured on; 0 for unknown makes it infinite.
     """
     if not images:
         return math.inf
@@ -45,11 +45,11 @@ def margin(*accuracies: float, images: int) -> float:
 def difference(first: float, second: float, images: int) -> Difference:
     """How much larger the first accuracy is.
 
-    Both are usually measured on the same images, which makes the true interval narrower; how much is not recorded.
+    Both usually share their images, which makes the true interval narrower, but records do not say by how much.
     """
     return Difference(first - second, margin(first, second, images=images))
 
 
 def interval(accuracy: float, images: int) -> str:
-    """ "± 2.6", with spaces that do not break; empty where the number of images is unknown."""
+    """ "± 2.6" with a no-break space; empty if the number of images is unknown."""
     return f"±\N{NO-BREAK SPACE}{number(margin(accuracy, images=images))}" if images else ""

@@ -10,30 +10,30 @@ from .palette import SHAPES, Palette
 from .picture import Picture
 from .words import percent
 
-#: Places from the left, in px of a picture 820 px wide: networks and the strips of what neurons put out.
+#: Horizontal places in px of a picture 820 px wide: networks and strips of neurons' outputs.
 PARENTS, PARENT_STRIPS, TARGETS, FUSED_STRIPS, FUSED = (12, 158), (190, 300), (392, 502), (552, 662), (690, 808)
 WIDTH, TOP, ROW, BETWEEN = 820, 62, 26, 18
-HIDDEN = 8  # most neurons of a level that are drawn
+HIDDEN = 8  # most neurons of a level
 MARK, STRIP = 12, 16
-#: Weights, relative to a level's largest, from which lines are drawn and become wider.
+#: Weights relative to a level's largest, from which lines are drawn and get wider.
 SIZES = (0.15, 0.4, 0.7)
 
 
 def overview(
     parents: Sequence[Any], fused: Any, level: Any, outputs: Any, columns: Sequence[str], palette: Palette
 ) -> Picture:
-    """Parents' outputs at their first level, groups, targets, and the fused network's outputs that were fitted to them.
+    """The parents' outputs at their first level, groups, targets, and the fused network's outputs fitted to these.
 
-    Colour: group, grey where a neuron is alone; shape: network; width of a line: the neuron's share in its group's mean. A
-    strip is what a neuron puts out on average for each class, negative in one colour and positive in another, on one scale.
+    Colour: group, grey for single neurons; shape: network; line width: the neuron's share in its group's mean. A strip
+    shows a neuron's mean output for each class, negative in one colour and positive in another, on one scale.
 
     Args:
         parents, fused: networks of linear layers, two of them.
-        level: the `LevelReport` of the first level, of at most HIDDEN neurons a network.
+        level: the first level's `LevelReport`, with at most HIDDEN neurons per network.
         outputs: one array (neurons, columns) for each parent and one for the fused network.
         columns: names of the classes.
     Raises:
-        ValueError: not two parents, or more neurons than can be drawn.
+        ValueError: not two parents, or too many neurons.
     """
     if len(parents) != 2 or max(*level.widths, level.width) > HIDDEN:
         raise ValueError(f"the overview shows two parents with at most {HIDDEN} neurons in their first level.")
@@ -84,7 +84,7 @@ def overview(
 def _network(
     network: Any, ends: tuple[int, int], first: Sequence[float], colours: Sequence[str], shape: str, palette: Palette
 ) -> list[Trace]:
-    """A network from left to right: a mark for the image, its levels, lines as wide as the weights are large."""
+    """A network from left to right: a mark for the image, its levels, lines whose width shows the weights."""
     weights = [tensor.detach().numpy() for tensor in network.state_dict().values() if tensor.ndim == 2]
     middle, reach = (max(first) + min(first)) / 2, (max(first) - min(first)) / 2
     xs = np.linspace(ends[0], ends[1], len(weights) + 1)
@@ -94,7 +94,7 @@ def _network(
     for index, weight in enumerate(weights):
         size = np.linalg.norm(weight, axis=1, keepdims=True) if index == 0 else np.abs(weight)
         size = size / max(float(size.max()), 1e-12)
-        for low, high in zip(SIZES, (*SIZES[1:], 1.01), strict=True):  # one trace a width: one a line is slow to draw
+        for low, high in zip(SIZES, (*SIZES[1:], 1.01), strict=True):  # one trace per width: one per line is slow
             i, j = np.nonzero((size >= low) & (size < high))
             gaps = np.full(len(i), np.nan)
             x = np.stack([np.full(len(i), xs[index]), np.full(len(i), xs[index + 1]), gaps], 1)
@@ -121,7 +121,7 @@ def _strips(
     columns: Sequence[str],
     palette: Palette,
 ) -> list[Trace]:
-    """One strip a neuron: a cell for each column, filled from `palette.grouping` (low) over the paper to the accent (high)."""
+    """One strip per neuron: a cell for each column, from `palette.grouping` (low) over the paper to the accent (high)."""
     shades = [[0, palette.grouping], [0.5, palette.paper], [1, palette.accent]]
     look = {"zmin": -limit, "zmax": limit, "colorscale": shades, "showscale": False, "text": [list(columns)]}
     tip = "class %{text}: %{z:.2f}<extra></extra>"
@@ -141,7 +141,7 @@ def _line(x: Any, y: Any, colour: str, width: float) -> Trace:
 
 
 def _curve(ends: tuple[float, float], heights: tuple[float, float], colour: str, width: float) -> Trace:
-    """From one place to another, level at both ends."""
+    """A curve that is horizontal at both ends."""
     share = np.linspace(0, 1, 25)
     rise = share**2 * (3 - 2 * share)
     x, y = ends[0] + share * (ends[1] - ends[0]), heights[0] + rise * (heights[1] - heights[0])
@@ -149,7 +149,7 @@ def _curve(ends: tuple[float, float], heights: tuple[float, float], colour: str,
 
 
 def _words(bottom: float, places: Sequence[float], palette: Palette) -> list[dict[str, Any]]:
-    """What each place shows, and what happens between them."""
+    """Captions of the places, and of what happens between them."""
     heads = {
         PARENTS: "two networks",
         PARENT_STRIPS: "<b>1</b> what their<br>neurons put out",

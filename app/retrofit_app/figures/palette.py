@@ -1,4 +1,4 @@
-"""The tokens of every picture: lettering, shapes, colours; checked for contrast and colour-vision deficiencies."""
+"""Every picture's tokens: fonts, shapes, colours; checked for contrast and colour-vision deficiencies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,15 +7,15 @@ from typing import Any
 from plotly.colors import sequential
 
 FONT = '"Source Sans", "Source Sans Pro", Arial, sans-serif'
-TEXT = 14  # px, the smallest lettering in a figure
+TEXT = 14  # px, the smallest text in a figure
 SHAPES = ("circle", "diamond", "square", "triangle-up", "pentagon", "cross")
 #: The same shapes for captions.
 GLYPHS = ("●", "◆", "■", "▲", "⬟", "✚")
-#: Of losses on a plane, and of words on it: white with a black outline, which are read on any of its colours.
+#: For losses on a plane, and for text on it: white with a black outline, readable on any of its colours.
 VIRIDIS = [[index / (len(sequential.Viridis) - 1), shade] for index, shade in enumerate(sequential.Viridis)]
 AROUND = [(x, y) for x in (-2, -1, 0, 1, 2) for y in (-2, -1, 0, 1, 2) if 0 < x * x + y * y <= 4]
 HALO = {"color": "#FFFFFF", "shadow": ", ".join(f"{x}px {y}px 0 #000" for x, y in AROUND)}
-#: Handed to every st.plotly_chart: nothing is sent anywhere, pictures are saved as SVG.
+#: For every st.plotly_chart: nothing is sent anywhere, pictures are saved as SVG.
 CONFIG: dict[str, Any] = {
     "displaylogo": False,
     "showSendToCloud": False,
@@ -36,18 +36,18 @@ class Palette:
     accent: str
     line: str
     grey: str
-    """Clusters without a colour of their own, and networks that are not the subject"""
+    """Clusters without their own colour, and networks in the background"""
     outline: str
     clusters: tuple[str, ...]
-    """Of the largest clusters but one, which is in ink"""
+    """The largest clusters, except the densest, which is in ink"""
     networks: tuple[str, ...]
     grouping: str
-    """Of grouping errors, and of errors as a whole"""
+    """Grouping errors, and errors in general"""
     approximation: str
-    """Of approximation errors, which are hatched, too"""
+    """Approximation errors, which are also hatched"""
 
     def parent(self, index: int) -> str:
-        """A network's colour, which nothing else has."""
+        """A network's colour, used for nothing else."""
         return self.networks[index % len(self.networks)]
 
 
@@ -80,17 +80,17 @@ DARK = Palette(
 
 
 def scale(palette: Palette) -> tuple[str, str]:
-    """From the page's own shade, so that "none" looks empty, to a dark (or light) one that is no network's and no cluster's."""
+    """From near the page's colour, so that "none" looks empty, to a dark (or light) one used for no network or cluster."""
     return ("#232320", "#A9A9A2") if palette is DARK else ("#F4F4F1", "#55554F")
 
 
 def shade(share: float, palette: Palette) -> tuple[str, str]:
-    """A colour of that scale for a share of 0 to 1, and one of lettering that can be read on it."""
+    """The scale's colour for a share of 0 to 1, and a readable text colour on it."""
     return mixed(*scale(palette), share)
 
 
 def mixed(first: str, second: str, share: float) -> tuple[str, str]:
-    """So much of the second colour in the first, 0 to 1, and a colour of lettering that can be read on it."""
+    """The first colour with a share, 0 to 1, of the second, and a readable text colour on it."""
     low, high = ([int(end[at : at + 2], 16) for at in (1, 3, 5)] for end in (first, second))
     both = [round(one * (1 - share) + other * share) for one, other in zip(low, high, strict=True)]
     ink = "#FFFFFF" if _luminance(both) < 0.18 else "#000000"

@@ -1,4 +1,4 @@
-"""Which part of the method earns the gain: what each change of one part costs or brings, beside the whole method."""
+"""Which part of the method earns the gain: what changing one part costs or gains against the whole method."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from .palette import Palette
 from .picture import Picture
 from .words import listing, number, signed
 
-#: Height of a row, of the panels' titles, of the axis' numbers and title, and of the legend; room for numbers, in px.
+#: Heights in px: a row, the panels' titles, the axis, the legend; and the width for numbers.
 ROW, TOP, AXIS, LEGEND, NUMBERS = 24, 48, 34, 50, 44
 #: Share of the width between two panels.
 BETWEEN = 0.03
-#: How far the axis reaches, in points, if nobody says so; what lies beyond stands at its end, with its number.
+#: Default ends of the axis, in points; dots beyond are drawn at the end, with their number.
 FARTHEST = (-12.0, 5.0)
-EDGE = 0.5  # points between the farthest dot and the axis' end; at the left, where names stand, twice as many
-#: What a change comes to: symbol, and words of the legend.
+EDGE = 0.5  # points between the farthest dot and the axis' end; twice as many on the left, beside the names
+#: A result's symbol and its text in the legend.
 KINDS = {
     "worse": ("circle", "worse than the whole"),
     "better": ("diamond", "better"),
@@ -29,14 +29,14 @@ BEYOND = ("triangle-left", "triangle-right")
 def parts(
     columns: Sequence[Any], changes: Sequence[Any], palette: Palette, farthest: tuple[float, float] = FARTHEST
 ) -> Picture:
-    """A dot and a 95 % interval over test images for each change, one panel for each kind of parents; 0 is what is changed.
+    """A dot with a 95 % interval over test images for each change, one panel per kind of parents; 0 is the whole method.
 
-    Short ticks are single seeds, where there are several. Numbers at the right are the dots'.
+    Short ticks are single seeds, if there are several. Numbers on the right are the dots'.
 
     Args:
-        columns: `ReproducedColumn`s of the tables `ablation` or `beyond`; those that have none of the changes are left out.
-        changes: `Change`s, usually of one whole, whose accuracy is then said; those that no column has are left out.
-        farthest: how far the axis reaches at most to either side, in points.
+        columns: `ReproducedColumn`s of the tables `ablation` or `beyond`; those without any of the changes are left out.
+        changes: `Change`s; if all change one whole, its accuracy is shown; those in no column are left out.
+        farthest: the axis' outermost ends, in points.
     Raises:
         ValueError: none of the changes is measured.
     """
@@ -85,23 +85,23 @@ def parts(
 
 @dataclass(frozen=True)
 class _Scale:
-    """What all panels share, and what they draw."""
+    """The panels' shared axes, and what they draw."""
 
     rows: dict[Any, float]
-    """Of each change"""
+    """Each change's row"""
     range: tuple[float, float]
-    """The ends of the axis; what lies beyond is a triangle there"""
+    """The axis' ends; dots beyond are triangles there"""
     palette: Palette
 
     def legend(self) -> list[Trace]:
-        """What the dots' colours and shapes say."""
+        """The legend of the dots' colours and shapes."""
         return [
             scatter([None], [None], "markers", name=words, marker=self._mark(kind, symbol, 8))
             for kind, (symbol, words) in KINDS.items()
         ]
 
     def dots(self, column: Any, gaps: dict[Any, Any], kind: str, side: str) -> Trace:
-        """The changes of one kind; what lies beyond the axis has no interval."""
+        """The dots of one kind; those beyond the axis have no interval."""
         low, high = self.range[0] + EDGE, self.range[1]
         gaps = {change: gap for change, gap in gaps.items() if _kind(gap) == kind}
         inside = [low <= gap.points <= high for gap in gaps.values()]
@@ -129,7 +129,7 @@ class _Scale:
         )
 
     def seeds(self, gaps: dict[Any, Any], side: str) -> Trace:
-        """The ticks of single seeds, where there are several."""
+        """Ticks of single seeds, if there are several."""
         places = [
             (points, self.rows[change])
             for change, gap in gaps.items()
@@ -142,7 +142,7 @@ class _Scale:
         return scatter(x, y, "markers", xaxis=side, marker=tick)
 
     def numbers(self, gaps: dict[Any, Any], right: float) -> list[dict[str, Any]]:
-        """What each change comes to, at the right of a panel."""
+        """Each change's number, on the right of a panel."""
         at = {"xref": "paper", "xanchor": "right", "yref": "y"}
         pale = {"undecided": self.palette.muted}
         return [
@@ -156,14 +156,14 @@ class _Scale:
 
 
 def _gap(column: Any, change: Any) -> Any:
-    """What the change comes to; None where a column does not have it, or it is not measured."""
+    """A change's difference; None if the column lacks it or it is unmeasured."""
     column = column.main  # one panel has one scale
     has = {change.row, change.whole} <= {line.row for line in column.block.lines}
     return column.gap(change.row, change.whole) if has else None
 
 
 def _places(changes: Sequence[Any]) -> tuple[dict[Any, float], dict[str, int]]:
-    """The row of each change, from the top, and the row of each part's name, before the changes of that part."""
+    """Each change's row, from the top, and the row of each part's name, before its changes."""
     parts = list(dict.fromkeys(change.part for change in changes))
     before = [sum(parts.index(change.part) < rank for change in changes) for rank in range(len(parts))]
     places = {change: float(index + 1 + parts.index(change.part)) for index, change in enumerate(changes)}
@@ -171,14 +171,14 @@ def _places(changes: Sequence[Any]) -> tuple[dict[Any, float], dict[str, int]]:
 
 
 def _range(gaps: Sequence[Any], farthest: tuple[float, float]) -> tuple[float, float]:
-    """As far as dots and intervals reach, within the farthest, with 0 and a little room."""
+    """The range of dots and intervals, within the farthest ends, including 0 and a little room."""
     ends = [end for gap in gaps for end in gap.interval]
     low, high = max(farthest[0], min(0.0, *ends)), min(farthest[1], max(0.0, *ends))
     return low - 2 * EDGE, high + EDGE
 
 
 def _panel_px(panels: int, changes: Sequence[Any]) -> float:
-    """About how wide a panel is on a page of a notebook, in px."""
+    """A panel's approximate width in a notebook, in px."""
     return (800 - room([change.words for change in changes])) / panels
 
 
@@ -197,7 +197,7 @@ def _tip(column: Any, change: Any, gap: Any) -> str:
 
 
 def _finding(panels: Sequence[tuple[Any, dict[Any, Any]]]) -> str:
-    """Of each kind of parents the change that costs or brings most."""
+    """For each kind of parents, the change with the largest effect."""
     words = []
     for column, gaps in panels:
         most = max(gaps, key=lambda change: abs(gaps[change].points))

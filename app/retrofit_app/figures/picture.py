@@ -1,4 +1,4 @@
-"""A figure with its words: in a notebook, signed for a file, enlarged for a projector."""
+"""A figure with its texts: in a notebook, signed for a file, enlarged for a projector."""
 
 import json
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ from .palette import CONFIG, TEXT, Palette
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure with its words."""
+    """A figure with its texts."""
 
     figure: go.Figure
     alt: str
     caption: str = ""
     key: str = ""
-    """A legend as HTML, for where the figure stands alone"""
+    """A legend as HTML, for a figure on its own"""
 
     def _ipython_display_(self) -> None:
-        """In a notebook: the finding, the figure for JupyterLab's own drawing of Plotly, which needs no network, the legend."""
+        """In a notebook: the finding, the figure for JupyterLab's offline Plotly renderer, and the legend."""
         from IPython.display import HTML, Markdown, display
 
         if self.caption:
@@ -31,19 +31,19 @@ class Picture:
         whole = {**self.figure.to_plotly_json(), "config": {**CONFIG, "responsive": True}}
         plain = json.loads(json.dumps(whole, cls=PlotlyJSONEncoder))
         display({"application/vnd.plotly.v1+json": plain, "text/plain": self.alt}, raw=True)
-        if self.key:  # on the figure's own ground, whatever the theme of the page
+        if self.key:  # on the figure's background, whatever the page's theme
             ground = plain["layout"]["template"]["layout"]["paper_bgcolor"]
             display(HTML(f"<div style='background:{ground};padding:4px 8px'>{self.key}</div>"))
 
 
 SIGNATURE = 28  # px: two lines below the axes
-LECTURE = 18 / TEXT  # how much larger lettering is on a projector
+LECTURE = 18 / TEXT  # how much larger text is on a projector
 
 
 def sign(figure: go.Figure, lines: Sequence[str], palette: Palette) -> go.Figure:
-    """The figure with a note at its foot where it comes from, in lines that fit below one 300 px wide; its size grows by them.
+    """The figure with a note on its origin at its foot, in lines that fit a width of 300 px; its height grows by them.
 
-    As plain dictionaries: Plotly's own check of them would take longer than all else that a page does for a picture.
+    Plain dictionaries, because Plotly's validation would take longer than all else that a page does for a picture.
     """
     whole = figure.to_plotly_json()
     layout, margin = whole["layout"], whole["layout"]["margin"]
@@ -58,18 +58,18 @@ def sign(figure: go.Figure, lines: Sequence[str], palette: Palette) -> go.Figure
         "yref": "container",
         "yanchor": "bottom",
         "pad": {"l": 4, "b": 17},
-    }  # Plotly puts the first line there, and the second below
+    }  # Plotly puts the first line here, and the second below
     room = {"height": layout["height"] + SIGNATURE, "margin": {**margin, "b": margin["b"] + SIGNATURE}}
-    if layout.get("legend", {}).get("yref") == "container":  # it stands at the foot, and now above the note
+    if layout.get("legend", {}).get("yref") == "container":  # move it from the foot to above the note
         room["legend"] = {**layout["legend"], "y": SIGNATURE / room["height"]}
     return go.Figure({**whole, "layout": {**layout, **room, "title": title}}, _validate=False)
 
 
 def enlarged(picture: Picture, height: int, ratio: float = 1.0) -> Picture:
-    """The same picture for a projector: lettering, marks and the room for them grow, in a figure of a given height.
+    """The picture for a projector: text, marks and margins grow, in a figure of a given height.
 
     Args:
-        ratio: how much larger than on a page of 720 px everything is.
+        ratio: how much larger everything is than on a page of 720 px.
     """
     whole = picture.figure.to_plotly_json()
     _grow(whole, LECTURE * ratio)
@@ -79,7 +79,7 @@ def enlarged(picture: Picture, height: int, ratio: float = 1.0) -> Picture:
 
 
 def _grow(part: Any, ratio: float) -> None:
-    """All lettering, marks and lines in a part of a figure."""
+    """Enlarge all text, marks and lines in a part of a figure."""
     if isinstance(part, dict):
         for name, inner in part.items():
             if name.endswith("font") and isinstance(inner, dict):

@@ -1,4 +1,4 @@
-"""Where labels stand beside their marks, so that they touch neither each other nor a mark."""
+"""Places for labels beside their marks, so that they touch neither each other nor a mark."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
@@ -6,8 +6,8 @@ from typing import TypeVar
 Box = tuple[float, float, float, float]
 """Left, low, right and high, in px"""
 Place = TypeVar("Place", bound=Hashable)
-OUTSIDE = 40  # the price of a px beyond the frame, in px² of what is covered
-LEAST = 1e-6  # px², less is a rounding error
+OUTSIDE = 40  # the price of a px beyond the frame, in covered px²
+LEAST = 1e-6  # px²; less is a rounding error
 
 
 def shared(one: Box, other: Box) -> float:
@@ -24,11 +24,11 @@ def placed(
     *,
     always: bool = False,
 ) -> list[Place | None]:
-    """The place of each mark's label: the first of its choices that is free and within the frame.
+    """Each label's place: the first of its choices that is free and within the frame.
 
     Args:
-        order: of the marks, the first to choose first; by default their own.
-        always: a label that is free nowhere stands where it covers least; otherwise it has no place, None.
+        order: the marks, the first to choose first; by default in their own order.
+        always: put a label without a free place where it covers least; otherwise its place is None.
     """
     taken = list(marks)
     places: list[Place | None] = [None] * len(marks)

@@ -1,4 +1,4 @@
-"""The plane of a level's neurons: its frame, its axes, the size of a mark, and the neurons before any grouping."""
+"""The plane of a level's neurons: frame, axes, size of marks, and the neurons before any grouping."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from .palette import SHAPES, Palette
 from .picture import Picture
 from .words import network, number, percent
 
-#: Of half the frame: the size of a spot, and how far from each other neurons at one spot are drawn.
+#: Shares of half the frame: the size of a spot, and the distance between neurons drawn at one spot.
 SPOT, BESIDE = 0.004, 0.08
-QUANTILE, MARGIN = 0.94, 1.15  # the frame of a picture: a few outliers must not squeeze the rest
+QUANTILE, MARGIN = 0.94, 1.15  # the frame: a few outliers must not squeeze the rest
 
 
 def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
-    """The same plane before any grouping: one hue and shape per parent."""
+    """The plane before any grouping: one hue and shape per parent."""
     grouped = level if isinstance(level, Neurons) else neurons(level)
     centre, reach = frame(grouped.points)
     points = side_by_side(np.clip(grouped.points, centre - reach, centre + reach), reach)
@@ -60,10 +60,10 @@ def square(
     top: int = 8,
     **layout: Any,
 ) -> Picture:
-    """Neurons in a square, titled with the shares of the variance that its sides show.
+    """Neurons in a square; the axis titles give the shares of the variance.
 
     Args:
-        square: its centre (2,), and half of its width, of which a little room is left around.
+        square: its centre (2,) and half its width; a little room is added around.
         top: px above it.
         layout: as for `drawn`.
     """
@@ -85,21 +85,21 @@ def square(
 
 
 def mark_size(neurons: int) -> float:
-    """Diameter in pixels of a neuron of mean importance: 7 from 256 neurons on, more where there is room."""
+    """Diameter in px of a neuron of mean importance: 7 from 256 neurons on, more for fewer."""
     return 7 * float(np.clip((256 / max(neurons, 1)) ** 0.25, 1, 1.7))
 
 
 def frame(points: np.ndarray, whole: bool = False) -> tuple[np.ndarray, float]:
-    """Centre (2,) and half-width of a square frame that outliers cannot stretch, unless the whole is asked for."""
+    """Centre (2,) and half-width of a square frame that outliers cannot stretch, unless `whole`."""
     centre = np.median(points, axis=0)
     away = np.abs(points - centre).max(1)
     return centre, float(max(away.max() * 1.02 if whole else np.quantile(away, QUANTILE) * MARGIN, 1e-9))
 
 
 def side_by_side(points: np.ndarray, reach: float) -> np.ndarray:
-    """Points (m, 2), of which a few that share a spot are set beside each other, so that each is seen.
+    """Points (m, 2), with the few that share a spot moved apart, so that each is visible.
 
-    Many neurons at one spot, such as dead ones, stay where they are.
+    Many neurons at one spot, such as dead ones, stay in place.
     """
     spots, index, counts = np.unique(np.round(points / (SPOT * reach)), axis=0, return_inverse=True, return_counts=True)
     apart, index = points.copy(), index.reshape(-1)
@@ -110,5 +110,5 @@ def side_by_side(points: np.ndarray, reach: float) -> np.ndarray:
 
 
 def axis_words(number: int, share: float) -> str:
-    """The title of an axis, with the share of the variance that it shows."""
+    """An axis title with its share of the variance."""
     return f"component {number} ({percent(100 * share, 0)})"

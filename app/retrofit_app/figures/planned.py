@@ -1,4 +1,4 @@
-"""Which levels of the parents would become which fused level, as a table."""
+"""Which of the parents' levels would become which fused level, as a table."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,7 +29,7 @@ def planned_table(levels: Sequence[Any]) -> Table:
 
 
 def planned_words(levels: Sequence[Any], refused: bool) -> str:
-    """Whether the levels fit together, in a sentence or two."""
+    """One or two sentences on whether the levels fit together."""
     count, wrong = len(levels), sum(bool(level.mismatch) for level in levels)
     if wrong:
         return f"{wrong} of {count} levels {'does' if wrong == 1 else 'do'} not fit together."
@@ -52,7 +52,7 @@ def _line(level: Any) -> Line:
 
 
 def _width(part: Any, name: str) -> str:
-    """Neurons of a network's level, with its name where that is another."""
+    """Neurons of a network's level, with its name if that differs."""
     if part is None:
         return ""
     return str(part.width) if part.name == name else f"{part.name}: {part.width}"

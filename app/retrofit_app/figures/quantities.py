@@ -1,4 +1,4 @@
-"""What the numbers of a table of the paper are: their axis, their digits, their words."""
+"""The quantities in the paper's tables: axis, digits, words."""
 
 import math
 from collections.abc import Sequence
@@ -11,21 +11,21 @@ from .words import number
 
 @dataclass(frozen=True)
 class Quantity:
-    """What is measured, and how it is written and drawn."""
+    """A measured quantity, and how it is written and drawn."""
 
     name: str
     """In a sentence: "test accuracy in per cent" """
     unit: str = ""
-    """Behind a number, with its space"""
+    """After a number, with its space"""
     digits: int = 1
     whole: tuple[float, float] | None = None
-    """The axis' ends; None: as far as the numbers reach, and 0"""
+    """The axis' ends; None: the numbers' range, including 0"""
     is_log: bool = False
     is_accuracy: bool = False
-    """Whether parents and the ensemble are a standard, and test images give an interval"""
+    """Whether parents and the ensemble are references, and test images give an interval"""
 
     def plain(self, value: float) -> str:
-        """A number without its unit, with 3 significant digits where the axis is logarithmic."""
+        """A number without its unit, with 3 significant digits if the axis is logarithmic."""
         digits = self.digits if not self.is_log else max(0, 2 - math.floor(math.log10(abs(value) or 1)))
         return number(value, digits)
 
@@ -34,7 +34,7 @@ class Quantity:
         return f"{self.plain(value)}{self.unit}"
 
     def axis(self, values: Sequence[float]) -> dict[str, Any]:
-        """Plotly's settings of an axis on which these numbers lie."""
+        """Plotly's settings of an axis for these numbers."""
         plain = {"ticksuffix": self.unit}
         if self.is_log:
             powers = [math.log10(value) for value in values if value > 0] or [0.0]
@@ -66,7 +66,7 @@ QUANTITIES = {
 
 
 def quantity(metric: str) -> Quantity:
-    """Of a column's metric; "part 0" is the accuracy on the classes of a part, on fewer images than it has an interval for."""
+    """A metric's quantity; "part 0", the accuracy on one part's classes, has fewer images and so no interval."""
     part = metric.removeprefix("part ")
     if part != metric:
         return Quantity(f"accuracy on the classes of part {part} in per cent", PERCENT, 1, (0, 100))

@@ -1,4 +1,4 @@
-"""Contact sheets: a column of images for each class that a network saw, higher where it saw more of it."""
+"""Contact sheets: a column of images for each class that a network saw, higher if it saw more."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from .palette import Palette
 from .words import listing
 
 MOST_CLASSES = 12  # columns of a sheet
-ROWS = 3  # images of the class that was seen most
+ROWS = 3  # images of the most frequent class
 SHORT = 3  # letters that fit below a column
 
 
@@ -19,25 +19,25 @@ class Sheet:
 
     name: str
     classes: tuple[str, ...]
-    """Of the columns"""
+    """The columns' classes"""
     counts: tuple[int, ...]
-    """Its training images of each of them"""
+    """Its training images of each class"""
     total: int
-    """Its training images of all classes"""
+    """All its training images"""
     rows: tuple[int, ...]
-    """Images in each column, 0 for a class that it never saw"""
+    """Images in each column, 0 for a class it never saw"""
     image: str = ""
-    """A data address of the picture; "" where it is not there yet"""
+    """The picture's data URL; "" if it is not ready"""
 
     @property
     def alt(self) -> str:
-        """What the picture shows."""
+        """The picture's alternative text."""
         seen = [name for name, count in zip(self.classes, self.counts, strict=True) if count]
         return f"{sum(self.rows)} of the {self.total} training images of {self.name}, of {_classes(seen)}"
 
 
 def columns_of(counts: Sequence[Sequence[int]]) -> list[int]:
-    """The classes that the sheets of all networks have as columns: all, or those with the most images.
+    """The classes that all networks' sheets show as columns: all, or those with most images.
 
     Args:
         counts: training images of each class, a row for each network.
@@ -47,12 +47,12 @@ def columns_of(counts: Sequence[Sequence[int]]) -> list[int]:
 
 
 def rows_of(counts: Sequence[int], most: int) -> tuple[int, ...]:
-    """How many images stand for these counts, where `most` stands for all rows."""
+    """How many images represent these counts, if ROWS images represent `most`."""
     return tuple(math.ceil(ROWS * count / most) for count in counts)
 
 
 def sheets(sheets_of_networks: Sequence[Sheet], palette: Palette) -> str:
-    """The sheets beside each other as HTML; below each other where they do not fit."""
+    """The sheets side by side as HTML; one below the other if they do not fit."""
     colours = f"--ink:{palette.ink};--muted:{palette.muted};--line:{palette.line}"
     return f"<div class='retrofit-sheets' style='{colours}'>{''.join(map(_sheet, sheets_of_networks))}</div>"
 

@@ -1,4 +1,4 @@
-"""Numbers of single neurons: activity, importance, what is kept of them, and one neuron in detail."""
+"""Numbers of single neurons: activity, importance, how much is kept, and one neuron in detail."""
 
 import numpy as np
 
@@ -8,9 +8,9 @@ from .palette import Palette
 from .picture import Picture
 from .words import listing, network, number, percent
 
-#: Below this share of the mean a neuron counts as not used.
+#: A neuron below this share of the mean counts as unused.
 FAINT = 0.01
-#: Octaves of the mean, each named by its lower end: ranges do not fit side by side. The first holds all that lies below.
+#: Octaves of the mean, named by their lower ends, because ranges do not fit side by side. The first holds all below.
 OCTAVES = {"≈0": 0.0, "<⅛": FAINT, "⅛": 0.125, "¼": 0.25, "½": 0.5, "1": 1, "2": 2, "4": 4, ">8": 8}
 TENTHS = {"0": 0.0, **{f".{low}": low / 10 for low in range(1, 10)}}
 HATCHES = ("", "/", "x", "-", ".", "+")
@@ -25,10 +25,10 @@ def _histogram(
     what: str,
     finding: str,
 ) -> Picture:
-    """Neurons in each bin, bars of the parents side by side.
+    """Neurons in each bin, with the parents' bars side by side.
 
     Args:
-        bins: by name, their lower ends; the first one holds everything below it, the last one everything above.
+        bins: name -> lower end; the first also holds everything below, the last everything above.
     """
     place = np.clip(np.searchsorted(list(bins.values()), values, side="right") - 1, 0, None)
     traces = [
@@ -56,13 +56,13 @@ def _histogram(
 
 
 def multiples(values: np.ndarray, parents: np.ndarray, palette: Palette, what: str, finding: str) -> Picture:
-    """Values in multiples of their mean, in octaves: a histogram that shows both the faint and the strong."""
+    """Values in multiples of their mean, in octaves, so that faint and strong ones show."""
     titles = f"{what} ÷ mean (1: from 1 to 2)", f"{what} in multiples of its mean,"
     return _histogram(values, parents, OCTAVES, palette, *titles, finding)
 
 
 def score_histogram(grouped: Neurons, score: str, palette: Palette) -> Picture:
-    """How a score is spread over the neurons."""
+    """A score's distribution over neurons."""
     weights = grouped.weights
     if float(np.ptp(weights)) <= 1e-9 * float(weights.max(initial=1)):
         finding = f"{score} importance: every neuron counts the same, 1 × the mean."
@@ -82,7 +82,7 @@ def activity_histogram(energy: np.ndarray, parents: np.ndarray, palette: Palette
     """How strongly neurons respond to the fusion samples.
 
     Args:
-        energy: (m,) sum of squares of each neuron's outputs.
+        energy: (m,) each neuron's sum of squared outputs.
     """
     relative = energy / max(float(energy.mean()), 1e-300)
     dead = int((relative < 1e-6).sum())
@@ -97,7 +97,7 @@ def activity_histogram(energy: np.ndarray, parents: np.ndarray, palette: Palette
 
 
 def r2_histogram(kept: np.ndarray, parents: np.ndarray, palette: Palette) -> Picture:
-    """What each parent's neurons keep: share of their variance that the fused neuron explains."""
+    """How much each parent's neurons keep: the share of their variance that the fused neuron explains."""
     means = [float(kept[parents == parent].mean()) for parent in range(int(parents.max()) + 1)]
     words = listing([f"{network(parent)} {percent(100 * mean)}" for parent, mean in enumerate(means)])
     lost = int((kept < 0.1).sum())
@@ -107,7 +107,7 @@ def r2_histogram(kept: np.ndarray, parents: np.ndarray, palette: Palette) -> Pic
 
 
 def fit_scatter(targets: np.ndarray, outputs: np.ndarray, name: str, palette: Palette) -> Picture:
-    """One fused neuron: what it should put out (its target) against what the fitted level puts out.
+    """One fused neuron: its target against the fitted level's output.
 
     Args:
         targets, outputs: (r,) over the same rows.
@@ -135,13 +135,13 @@ def fit_scatter(targets: np.ndarray, outputs: np.ndarray, name: str, palette: Pa
 
 
 def explained(targets: np.ndarray, outputs: np.ndarray) -> float | None:
-    """R² of outputs as predictions of targets, at most 1; None for a constant target."""
+    """R² of outputs as predictions of targets; None for a constant target."""
     total = float(((targets - targets.mean()) ** 2).sum())
     return 1 - float(((targets - outputs) ** 2).sum()) / total if total > 0 else None
 
 
 def members_words(grouped: Neurons, cluster: int) -> str:
-    """Who is in a cluster."""
+    """A cluster's members in words."""
     counts = np.bincount(grouped.parents[grouped.labels == cluster])
     members = [f"{count} of {network(parent)}" for parent, count in enumerate(counts.tolist()) if count]
     if not members:

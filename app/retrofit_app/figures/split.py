@@ -1,4 +1,4 @@
-"""Who gets which classes: a strip of classes for each network, as an HTML table that is its own alternative text."""
+"""Which network gets which classes: a strip of classes per network, as an accessible HTML table."""
 
 from collections.abc import Sequence
 from html import escape
@@ -6,19 +6,18 @@ from html import escape
 from .palette import Palette, shade
 from .words import listing, percent
 
-NUMBERED = 20  # classes up to which every cell has its number
+NUMBERED = 20  # most classes for which cells have numbers
 
 
 def split_strip(
     counts: Sequence[Sequence[int]], classes: Sequence[str], networks: Sequence[str], palette: Palette
 ) -> str:
-    """Training images of each class (columns) that each network (rows) gets; transposed on narrow screens.
+    """Each network's (rows) training images of each class (columns); transposed on narrow screens.
 
-    Cells are filled in proportion to the count; the number stands in them, and "·" where there is none, so that nothing
-    is said by colour alone.
+    Cells are shaded by count and contain the number, or "·" for none, so that colour alone says nothing.
 
     Args:
-        counts: one row of class counts for each network.
+        counts: one row of class counts per network.
     """
     most = max((value for row in counts for value in row), default=0) or 1
     numbered = len(classes) <= NUMBERED
@@ -52,7 +51,7 @@ def split_strip(
         "min-width:0;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}"
         f".retrofit-split .name,.retrofit-split .sum{{text-align:right;padding:0 8px;color:{palette.muted}}}"
     )
-    if numbered:  # classes as rows: ten numbers do not fit side by side on a phone
+    if numbered:  # classes as rows: a phone does not fit ten numbers side by side
         style += (
             "@media(max-width:700px){.retrofit-split{grid-auto-flow:column;"
             f"grid-template-columns:auto repeat({down - 1},{unit});grid-template-rows:repeat({across},auto)}}"
@@ -64,7 +63,7 @@ def split_strip(
 
 
 def split_words(counts: Sequence[Sequence[int]], classes: Sequence[str], networks: Sequence[str]) -> str:
-    """What the strip shows, in a sentence or two."""
+    """One or two sentences on what the strip shows."""
     sizes = [f"{name} gets {sum(row)} images" for name, row in zip(networks, counts, strict=True)]
     sizes[0] = sizes[0][:1].upper() + sizes[0][1:]
     owners = [sum(row[index] > 0 for row in counts) for index in range(len(classes))]

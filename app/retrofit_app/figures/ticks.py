@@ -1,4 +1,4 @@
-"""A table of ticks: what each method has, and where somebody else says otherwise."""
+"""A table of ticks: the properties of each method, and where another source disagrees."""
 
 from collections.abc import Mapping
 from textwrap import wrap
@@ -9,9 +9,9 @@ from .palette import TEXT, Palette, scale
 from .picture import Picture
 
 ROW = 28  # px
-#: How wide a title of a column may be before it is broken, in letters.
+#: Letters after which a column's title breaks.
 WIDTH = 12
-PALE = 2.5  # the shade with the scale's full colour: all that occur are light enough for the page's ink
+PALE = 2.5  # the shade at the scale's full colour, so that all used shades are light enough for the page's ink
 
 
 def tick_grid(table: Any, palette: Palette, signs: Mapping[object, tuple[float, str]]) -> Picture:
@@ -19,7 +19,7 @@ def tick_grid(table: Any, palette: Palette, signs: Mapping[object, tuple[float, 
 
     Args:
         table: a `DataFrame`.
-        signs: a cell's value -> its shade from 0 to 1, and what is written on it.
+        signs: a cell's value -> its shade from 0 to 1, and its text.
     """
     marked = [[signs[value] for value in row] for row in table.to_numpy().tolist()]
     methods, titles = [str(name) for name in table.index], [str(title) for title in table.columns]

@@ -1,4 +1,4 @@
-"""The networks of a run as tiles: how good each is, within what chance allows, and which classes it knows."""
+"""A run's networks as tiles: each one's accuracy with its margin, and the classes it knows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from html import escape
 from .palette import Palette
 from .words import percent
 
-LABELLED = 20  # classes up to which every column may have its name
-KNOWN = 5.0  # per cent of a class right, from which on a network counts as knowing it
+LABELLED = 20  # most classes for which columns have names
+KNOWN = 5.0  # the accuracy in per cent from which a network counts as knowing a class
 SHORT = 3  # letters that fit below a column
 HOLLOW = 10.0  # per cent, the least height of a hollow column
-OUTLINED = 40  # classes up to which a column has room for an outline
+OUTLINED = 40  # most classes for which columns have room for outlines
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Tile:
 
     name: str
     value: str
-    """The accuracy in words, or what stands in its place"""
+    """The accuracy in words, or a substitute"""
     interval: str
     note: str
     role: str = "parent"
@@ -28,20 +28,20 @@ class Tile:
     per_class: Sequence[float | None] = ()
     """In per cent; () for no columns"""
     seen: Sequence[bool] = ()
-    """Classes with training images; () where that is unknown"""
+    """Which classes it has training images of; () if unknown"""
 
     @property
     def guessed(self) -> list[bool]:
-        """For each class, whether it recognises some of it, though it never saw it in training: a hollow column."""
+        """For each class, whether it recognises some images without training on it: a hollow column."""
         return [bool(value) and not was_seen for value, was_seen in zip(self.per_class, self.seen, strict=False)]
 
     def knows(self) -> list[bool]:
-        """For each class, whether it was trained on it, or at least recognises it."""
+        """For each class, whether it was trained on it or, if that is unknown, recognises it."""
         return list(self.seen) if self.seen else [(value or 0) >= KNOWN for value in self.per_class]
 
 
 def tiles(rows: Sequence[Sequence[Tile]], classes: Sequence[str], palette: Palette) -> str:
-    """Rows of tiles as HTML; on a narrow screen two stand beside each other, and a fused one alone.
+    """Rows of tiles as HTML; on narrow screens two side by side, and a fused one alone.
 
     Args:
         classes: names, in the order of each tile's `per_class`.
@@ -70,9 +70,9 @@ def _tile(tile: Tile, classes: Sequence[str]) -> str:
 
 
 def _columns(tile: Tile, classes: Sequence[str]) -> str:
-    """A column for each class, as high as the share of it that is recognised; hollow where it was never seen in training.
+    """A column for each class, as high as its accuracy; hollow if the network was not trained on it.
 
-    Bold: the classes that the network was trained on, where that is known.
+    Bold: the classes it was trained on, if known.
     """
     labelled = len(classes) <= LABELLED and max(map(len, classes)) <= SHORT
     columns = []
@@ -80,7 +80,7 @@ def _columns(tile: Tile, classes: Sequence[str]) -> str:
     guessed = tile.guessed or [False] * len(classes)
     for name, value, was_seen, hollow in zip(classes, tile.per_class, trained, guessed, strict=True):
         label = f"<div class='{'known' if was_seen else ''}'>{escape(name)}</div>" if labelled else ""
-        # Nothing where nothing is recognised; a hollow one high enough to be seen as that.
+        # Nothing if nothing is recognised; a hollow column is high enough to look hollow.
         height = max(HOLLOW if hollow else 2.0, value) if value else 0.0
         tip = escape(f"{name}: {'no test images' if value is None else percent(value, 0)}", quote=True)
         columns.append(

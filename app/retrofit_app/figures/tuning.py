@@ -1,4 +1,4 @@
-"""Accuracy on held-out images after each epoch of a fine-tuning, beside the networks that it began with."""
+"""Accuracy on held-out images after each epoch of a fine-tuning, beside the initial networks."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,9 +12,9 @@ from .picture import Picture
 from .words import letter, lettered, listing, number, percent, signed
 
 HEIGHT = 330  # px
-#: Marks of single epochs up to so many; more would touch each other.
+#: Most epochs with marks; more would touch.
 MARKED = 40
-#: Of the height: how far apart lines have to be to have a label each.
+#: The least distance between lines with their own labels, as a share of the height.
 APART = 0.07
 #: Lines of networks with the same training, the fused one first.
 DASHES = ("", "dash", "dot", "dashdot")
@@ -23,10 +23,10 @@ DASHES = ("", "dash", "dot", "dashdot")
 def tuning_curve(
     history: Sequence[Mapping[str, Any]], networks: Mapping[str, Mapping[str, Any]], epochs: int, palette: Palette
 ) -> Picture:
-    """Accuracy of every epoch so far, and parents, ensemble and fused network as lines.
+    """Each epoch's accuracy so far, with parents, ensemble and fused network as lines.
 
     Args:
-        history: epoch, accuracy and best, from epoch 0 (the fused network) on.
+        history: epoch, accuracy and best, starting with epoch 0 (the fused network).
         networks: accuracies on the same images: "parent 0" and on, "ensemble", "fused".
         epochs: of the whole fine-tuning.
     """
@@ -74,10 +74,10 @@ def tuning_curve(
 
 
 def equal_training(histories: Mapping[str, Sequence[Mapping[str, Any]]], epochs: int, palette: Palette) -> Picture:
-    """Accuracy after every epoch of networks that got the same training.
+    """Accuracy after every epoch of networks with the same training.
 
     Args:
-        histories: by name, as for `tuning_curve`; the fused network comes first.
+        histories: name -> history as in `tuning_curve`; the fused network comes first.
         epochs: of the whole training.
     """
     seen = {name: [entry for entry in history if entry["accuracy"] is not None] for name, history in histories.items()}
@@ -94,7 +94,7 @@ def equal_training(histories: Mapping[str, Sequence[Mapping[str, Any]]], epochs:
         )
         for index, (name, history) in enumerate(seen.items())
     ]
-    heights: list[float] = []  # of the labels, from above; where two would touch, the lower one goes down
+    heights: list[float] = []  # of the labels, from above; if two would touch, the lower one moves down
     names = sorted(seen, key=lambda name: -seen[name][-1]["accuracy"])
     for name in names:
         heights.append(min(seen[name][-1]["accuracy"], heights[-1] - APART * (high - low) if heights else high))
@@ -122,7 +122,7 @@ def equal_training(histories: Mapping[str, Sequence[Mapping[str, Any]]], epochs:
 
 
 def loss_of_training(history: Sequence[Mapping[str, Any]]) -> str:
-    """Why the loss of the training images rose in some epochs though the held-out accuracy did, if so."""
+    """Why the training loss rose in epochs in which held-out accuracy rose, too; empty if it did not."""
     pairs = [pair for pair in zip(history, history[1:], strict=False) if pair[0]["loss"] is not None]
     rose = [
         (before, after)
@@ -149,11 +149,11 @@ def loss_of_images(
     right_after: NDArray[np.bool_],
     after: NDArray[np.floating],
 ) -> str:
-    """Which images a rise of the mean loss comes from, the largest part first.
+    """Which images raise the mean loss, the largest part first.
 
     Args:
         right_before, right_after: (n,) which images are right.
-        before, after: (n,) the loss of each.
+        before, after: (n,) each image's loss.
     """
     kinds = {
         "stay right": right_before & right_after,
@@ -187,7 +187,7 @@ def _who(name: str) -> str:
 
 
 def _labels(networks: Mapping[str, Mapping[str, Any]], apart: float) -> list[tuple[float, str]]:
-    """Where a label stands and what it says; lines that lie less than this many per cent apart share one."""
+    """Labels' heights and texts; lines less than `apart` per cent apart share one."""
     groups: list[list[tuple[str, float]]] = []
     for name, value in sorted(_lines(networks), key=lambda line: -line[1]):
         if groups and groups[-1][0][1] - value < apart:
@@ -201,7 +201,7 @@ def _labels(networks: Mapping[str, Mapping[str, Any]], apart: float) -> list[tup
 
 
 def _short(names: Sequence[str]) -> list[str]:
-    """Networks in few letters: "A, B" or "A to F", "ensemble", "before"."""
+    """Networks' short names: "A, B" or "A to F", "ensemble", "before"."""
     parents = [int(name.removeprefix("parent ")) for name in sorted(names) if name.startswith("parent ")]
     letters = [letter(index) for index in parents]
     first = [f"{letters[0]} to {letters[-1]}"] if len(letters) > 2 else letters

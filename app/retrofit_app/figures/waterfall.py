@@ -1,4 +1,4 @@
-"""What each ingredient of a fusion brings: the plain average, groups, the fit; and what other groups reach with it."""
+"""What each ingredient of a fusion contributes: the plain average, groups, the fit; and what it achieves with other groups."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ class Step:
 
     name: str
     start: float
-    """In per cent, where its bar begins"""
+    """Per cent, where its bar begins"""
     accuracy: float
-    """In per cent, where it ends"""
+    """Per cent, where it ends"""
     brings: tuple[float, tuple[float, float]] | None = None
-    """Points, and their paired interval of 95 %: to the row above; of a control, to the fused network"""
+    """Points and their paired 95 % interval, against the row above; for a control, against the fused network"""
     control: bool = False
     unfitted: float | None = None
-    """Of a control, in per cent without the fit"""
+    """A control's per cent without the fit"""
 
     @property
     def words(self) -> str:
-        """ "+13.6 (10.0 to 17.3)"; empty where it is compared with nothing."""
+        """ "+13.6 (10.0 to 17.3)"; empty without comparison."""
         if self.brings is None:
             return ""
         points, (low, high) = self.brings
@@ -35,19 +35,19 @@ class Step:
 
 
 def waterfall(every: Sequence[Step], finding: str, palette: Palette, shown: int | None = None) -> Picture:
-    """A bar for each step, from where the one above ends; controls below, from nothing, with a tick where they had no fit.
+    """A bar for each step, from where the one above ends; controls below, from zero, with a tick for their accuracy without fit.
 
     Args:
         every: the steps, the controls last.
-        finding: what they show, in a sentence.
-        shown: so many of the steps; the others have their place and name only. By default all.
+        finding: one sentence on what they show.
+        shown: how many steps to draw, by default all; the others keep their place and name.
     """
     steps = every[:shown]
     rows_at = [index + 0.5 * step.control for index, step in enumerate(every)]
     full = [f"{escape(step.name)}{f'<br>{step.words}' if step.words else ''}" for step in every]
     heads = [*full[: len(steps)], *(escape(step.name) for step in every[len(steps) :])]
     fused = next((step.accuracy for step in reversed(steps) if not step.control), 0.0)
-    # A control's row stands apart from the steps.
+    # Controls are set apart from the steps.
     places = rows_at[: len(steps)]
     fills = [palette.paper if step.control else palette.accent if step.brings else palette.grey for step in steps]
     outlines = [palette.muted if step.control else NOTHING for step in steps]
@@ -75,14 +75,14 @@ def waterfall(every: Sequence[Step], finding: str, palette: Palette, shown: int 
             },
             customdata=tips,
         ),
-        lettering(  # right of the line that leads down from the fused network, not on it
+        lettering(  # right of the fused network's line, not on it
             [max(step.accuracy, fused) if step.control else step.accuracy for step in steps],
             places,
             [f" <b>{share(step.accuracy)}</b>" for step in steps],
             textposition="middle right",
         ),
     ]
-    shapes = [  # from the end of a step down to the beginning of the next
+    shapes = [  # from a step's end to the next one's beginning
         {
             "type": "line",
             "x0": after.start,

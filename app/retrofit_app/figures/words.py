@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-#: Digits after the point of a share that is nearly nothing or everything, and how near to that counts as being it.
+#: Most decimals of a share near 0 or 100 %, and the distance within which it counts as that.
 FINEST, EXACT = 2, 1e-9
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -14,13 +14,13 @@ def number(value: float, digits: int = 1) -> str:
 
 
 def signed(value: float, digits: int = 1) -> str:
-    """A difference with its sign; what rounds to nothing has none."""
+    """A difference with its sign; one that rounds to zero has none."""
     rounded = round(value, digits) or 0.0
     return f"{'+' if rounded > 0 else ''}{number(rounded, digits)}"
 
 
 def share(value: float, digits: int = 1) -> str:
-    """A number of per cent, which reads 0 or 100 only if it is that: near them it has more digits, up to FINEST."""
+    """A number of per cent that reads 0 or 100 only if it is; near them it has more decimals, up to FINEST."""
     whole = next((end for end in (0, 100) if abs(value - end) < 10**-digits), None)
     if whole is None or abs(value - whole) < EXACT:
         return number(value, digits)
@@ -33,27 +33,27 @@ def share(value: float, digits: int = 1) -> str:
 
 
 def percent(value: float, digits: int = 1) -> str:
-    """`share` with a sign that does not slip to the next line."""
+    """`share` with a per-cent sign after a no-break space."""
     return f"{share(value, digits)}\N{NO-BREAK SPACE}%"
 
 
 def letter(parent: int) -> str:
-    """What the workbench calls a parent: A, B, ... (after Z it begins again)."""
+    """The workbench's name for a parent: A, B, ... (A again after Z)."""
     return LETTERS[parent % len(LETTERS)]
 
 
 def network(parent: int) -> str:
-    """A parent in a sentence: "network A"."""
+    """A parent's name in a sentence: "network A"."""
     return f"network {letter(parent)}"
 
 
 def lettered(text: str) -> str:
-    """The library's "parent 0" as the workbench calls it: "network A"."""
+    """A text with the library's "parent 0" replaced by "network A"."""
     return re.sub(r"\bparent (\d+)", lambda match: network(int(match[1])), text)
 
 
 def quoted(name: str) -> str:
-    """The name of a class as an axis shows it: in quotes where it is no words, as "?"."""
+    """A class's name on an axis, in quotes if it is not words, such as "?"."""
     return name if name.replace(" ", "").isalnum() else f"“{name}”"
 
 
@@ -63,5 +63,5 @@ def listing(words: Sequence[str]) -> str:
 
 
 def first_up(text: str) -> str:
-    """A text as the beginning of a sentence."""
+    """A text with its first letter in upper case."""
     return text[:1].upper() + text[1:]

@@ -1,4 +1,4 @@
-"""The networks on a landscape's plane: marks with their own values, placed so that labels do not cover each other."""
+"""The networks on a landscape's plane: marks with their values, whose labels do not overlap."""
 
 import re
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ from .words import loss_words, short, values_words
 
 
 def networks(survey: Any, kind: str, scale: Scale, hidden: bool) -> list[Trace]:
-    """A marker for each network with its own value beside it; hollow, with its distance, where it lies off the plane.
+    """A marker for each network with its value; hollow, with its distance, if it is off the plane.
 
     Args:
-        hidden: only the names are written.
+        hidden: show names only.
     """
     if not survey.markers:
         return []
@@ -57,16 +57,16 @@ def networks(survey: Any, kind: str, scale: Scale, hidden: bool) -> list[Trace]:
 
 
 def shape(name: str) -> str:
-    """Of a network's marker; an aligned parent has that of the parent."""
+    """The shape of a network's marker; an aligned parent has its parent's."""
     if match := re.search(r"parent (\d+)", name):
         return SHAPES[int(match[1]) % len(SHAPES)]
     return {"fused": "star", "fine-tuned": "star-diamond"}.get(name, "cross")
 
 
 def _positions(survey: Any, texts: Sequence[str], frame: tuple[float, float, float, float]) -> Sequence[str | None]:
-    """Where each label stands: where it covers neither another one nor a marker nor leaves the frame, as far as can be."""
+    """Each label's position: if possible inside the frame and clear of other labels and markers."""
     left, right, bottom, top = frame
-    wide, high = 270.0, 300.0  # px of a picture on a telephone: what collides nowhere else may do so there
+    wide, high = 270.0, 300.0  # px, a picture on a phone, where labels collide first
     centres = [((m.x - left) / (right - left) * wide, (m.y - bottom) / (top - bottom) * high) for m in survey.markers]
     choices = []
     for (x, y), text in zip(centres, texts, strict=True):
@@ -78,7 +78,7 @@ def _positions(survey: Any, texts: Sequence[str], frame: tuple[float, float, flo
             "middle right": (x + 12, y - height / 2, x + 12 + width, y + height / 2),
             "middle left": (x - 12 - width, y - height / 2, x - 12, y + height / 2),
         }
-        # Above what lies above the middle, below what lies below.
+        # Markers above the middle prefer labels above, the others below.
         choices.append(boxes if y <= high / 2 else {"top center": boxes.pop("top center"), **boxes})
     marks = [(x - 8, y - 8, x + 8, y + 8) for x, y in centres]
     return placed(marks, choices, (0, 0, wide, high), always=True)

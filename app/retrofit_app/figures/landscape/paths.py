@@ -14,12 +14,12 @@ from .words import loss_words, short
 
 
 def paths_of(survey: Any) -> list[tuple[str, str]]:
-    """The lines between each two of the networks that span the plane."""
+    """The lines between each two networks that span the plane."""
     return list(combinations(survey.through, 2))
 
 
 def nearest_path(survey: Any, row: int, column: int) -> int:
-    """Which of `paths_of` runs closest to a point of the grid."""
+    """The index in `paths_of` of the line closest to a grid point."""
     point = np.array([float(survey.xs[column]), float(survey.ys[row])])
     corners = {marker.name: np.array([marker.x, marker.y]) for marker in survey.markers}
 
@@ -86,7 +86,7 @@ def loss_path(path: Any, palette: Palette) -> Picture:
 
 
 def _barrier(path: Any, loss: np.ndarray, palette: Palette) -> list[Trace]:
-    """A line from the foot of the barrier to its top, and its height in figures; nothing where there is none."""
+    """A line from the barrier's foot to its top, with its height in figures; nothing if there is none."""
     if path.barrier < 0.005:
         return []
     index = list(path.t).index(path.top)

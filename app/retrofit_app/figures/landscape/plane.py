@@ -1,7 +1,7 @@
 """Loss and accuracy on the plane through three networks.
 
-Dark is good in both pictures: Cividis for the loss, the same reversed for the accuracy. What lies above the clip is hatched
-and not coloured as if it were known; cells that are not measured yet are hatched the other way.
+Dark is good in both pictures: Viridis for the loss, reversed for the accuracy. Losses above the clip are hatched; cells not
+measured yet are hatched crosswise.
 """
 
 from typing import Any
@@ -17,9 +17,9 @@ from .marks import networks
 from .scale import Scale, frame, key_of
 from .words import loss_words, place_words, plane_words
 
-#: Points a side of what is drawn, interpolated between those that were measured.
+#: Points per side of the picture, interpolated between measured ones.
 FINE, FINER = 61, 121
-#: Points a side that can be hovered over and clicked: more marks are slow to draw.
+#: Points per side to hover over and click: more marks are slow to draw.
 MARKS = 31
 HEIGHT = 380  # px
 
@@ -34,14 +34,14 @@ def landscape_plane(
     point: tuple[int, int] | None = None,
     hidden: bool = False,
 ) -> Picture:
-    """Contours of the loss or the accuracy with the networks on them; of an unfinished landscape its cells so far.
+    """Contours of the loss or the accuracy with the networks on them; for an unfinished landscape, its cells so far.
 
     Args:
         survey: a `landscape.Survey`.
         kind: "loss" or "accuracy".
-        path: the networks between which a line is drawn.
-        point: row and column of a point of the grid that gets a ring.
-        hidden: the networks have their names only, no numbers.
+        path: two networks to join by a line.
+        point: row and column of a grid point that gets a ring.
+        hidden: show the networks' names without numbers.
     """
     scale = scale or Scale()
     is_whole = bool(survey.finished.all())
@@ -62,7 +62,7 @@ def landscape_plane(
         "" if hidden else plane_words(survey, kind, scale),
         margin=(4, 4, 8, 46),
         clickmode="event+select",
-        hoverdistance=-1,  # the nearest point answers, however coarse the grid is
+        hoverdistance=-1,  # the nearest point responds, however coarse the grid
         xaxis=axis(f"{first} → {second}", range=[left, right], **bare),
         yaxis=axis(f"towards {third} →", range=[bottom, top], automargin=True, **bare),
     )
@@ -84,7 +84,7 @@ def _contours(survey: Any, kind: str, scale: Scale, palette: Palette) -> list[Tr
 
 
 def _cells(survey: Any, kind: str, scale: Scale, palette: Palette) -> list[Trace]:
-    """Every cell in the colour of the nearest one that is measured; those that are not themselves are hatched."""
+    """Every cell in the colour of the nearest measured one; unmeasured cells are hatched."""
     finished = survey.finished.numpy()
     xs, ys = survey.xs.numpy(), survey.ys.numpy()
     if not finished.any():
@@ -100,7 +100,7 @@ def _cells(survey: Any, kind: str, scale: Scale, palette: Palette) -> list[Trace
 def _coloured(
     form: str, xs: np.ndarray, ys: np.ndarray, values: np.ndarray, kind: str, scale: Scale, palette: Palette
 ) -> Trace:
-    """Values (ys, xs) on the scale's colours: contours or a heat map."""
+    """Values (ys, xs) in the scale's colours: contours or a heat map."""
     low, high = getattr(scale, kind)
     return {
         "type": form,
@@ -117,7 +117,7 @@ def _coloured(
 
 
 def _hatch(xs: np.ndarray, ys: np.ndarray, mask: np.ndarray, shape: str, colour: str) -> list[Trace]:
-    """Lines over the cells of a mask; neighbours in a row are one rectangle."""
+    """Hatching over a mask's cells; neighbours in a row form one rectangle."""
     if not mask.any():
         return []
     across, up = _edges(xs), _edges(ys)
@@ -134,13 +134,13 @@ def _hatch(xs: np.ndarray, ys: np.ndarray, mask: np.ndarray, shape: str, colour:
 
 
 def _edges(centres: np.ndarray) -> np.ndarray:
-    """Between each two cells, and as far beyond the outer ones as the grid goes: their centres."""
+    """Edges halfway between cells; the outer ones at the outer cells' centres, where the grid ends."""
     middles = (centres[1:] + centres[:-1]) / 2
     return np.concatenate([centres[:1], middles, centres[-1:]])
 
 
 def _line(survey: Any, path: tuple[str, str]) -> list[Trace]:
-    """The straight line whose losses stand below."""
+    """The line whose losses are shown below."""
     ends = [marker for name in path for marker in survey.markers if marker.name == name]
     if len(ends) < 2:
         return []
@@ -149,7 +149,7 @@ def _line(survey: Any, path: tuple[str, str]) -> list[Trace]:
 
 
 def _targets(survey: Any) -> Trace:
-    """Over the grid: contours can neither be clicked nor say two values at once."""
+    """Targets over the grid: contours can neither be clicked nor show two values at once."""
     step = -(-len(survey.xs) // MARKS)
     points = [
         (row, column) for row, column in survey.finished.nonzero().tolist() if not row % step and not column % step

@@ -1,4 +1,4 @@
-"""Colours and frame that pictures of landscapes share, so that two of them can be compared."""
+"""Colours and frame that landscape pictures share, so that they can be compared."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from ..drawing import colour_key
 from ..palette import Palette
 from ..words import number
 
-#: Loss at which the paper clips its landscape, and the scale on which landscapes are compared.
+#: The loss at which the paper clips its landscape; compared landscapes use it, too.
 PAPER = 4.6
-#: A landscape's own scale goes so far above the losses of its networks and paths.
+#: A landscape's own scale goes up to this multiple of its networks' and paths' losses.
 ROOM = 1.5
-#: What a picture is about, which is the word for its values, too.
+#: Kinds of pictures, named after their values.
 KINDS = ("loss", "accuracy")
 
 
@@ -26,15 +26,15 @@ class Scale:
     loss: tuple[float, float] = (0.0, PAPER)
     accuracy: tuple[float, float] = (0.0, 100.0)
     clip: float | None = PAPER
-    """Loss above which a picture is hatched"""
+    """Losses above it are hatched"""
     extent: tuple[float, float] | None = None
-    """Width and height of the frame, in distances between weights; None: that of the landscape itself"""
+    """The frame's width and height, in distances between weights; None for the landscape's own"""
 
 
 def own_scale(survey: Any) -> Scale:
-    """The colours that show most of one landscape: from its least loss to well above its networks and paths.
+    """The colours that show most of a landscape: from its least loss to well above its networks and paths.
 
-    What rises higher is hatched, for a single loss of some hundreds would leave one colour to all the rest.
+    Higher losses are hatched: a single loss of some hundreds would leave one colour for all others.
     """
     finished = survey.finished.numpy()
     loss, accuracy = (finite(getattr(survey, kind).numpy(), finished) for kind in KINDS)
@@ -49,7 +49,7 @@ def own_scale(survey: Any) -> Scale:
 
 
 def extent_of(surveys: Sequence[Any]) -> tuple[float, float]:
-    """The smallest width and height that hold each of some landscapes."""
+    """The smallest width and height that hold each landscape."""
     spans = [[float(ends[-1] - ends[0]) for ends in (survey.xs, survey.ys)] for survey in surveys]
     return max(span[0] for span in spans), max(span[1] for span in spans)
 

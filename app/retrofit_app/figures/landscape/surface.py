@@ -1,4 +1,4 @@
-"""The same plane as a relief: height is the loss or the accuracy, cut off flat and grey where the loss is clipped."""
+"""The plane as a relief: height is the loss or the accuracy, cut off flat and grey where the loss is clipped."""
 
 from typing import Any
 
@@ -13,16 +13,16 @@ from .marks import shape
 from .scale import Scale, key_of
 from .words import plane_words, short, values_words
 
-#: Points a side, interpolated between those that were measured.
+#: Points per side, interpolated between measured ones.
 POINTS = 61
 HEIGHT = 420  # px
-#: Of the region above the clip, which is not coloured as if it were known.
+#: The light and dark theme's grey above the clip.
 CUT = ("#B8B8B2", "#4A4A47")
-#: Where one looks from: the first network's side, from above.
+#: The viewpoint: the first network's side, from above.
 EYE = {"x": -0.95, "y": -1.5, "z": 1.15}
-#: px above a network at which its name stands, and more where another one is near, in shares of the plane's width.
+#: px from a network up to its name, px more if another is near, and how near, as a share of the plane's width.
 LEAST, STEP, NEAR = 34, 26, 0.3
-#: Plotly's marks in space are fewer than those in the plane.
+#: Plotly has fewer marks in space than in the plane.
 IN_SPACE = {"triangle-up": "diamond", "pentagon": "circle", "star": "diamond", "star-diamond": "diamond-open"}
 
 
@@ -36,14 +36,14 @@ def landscape_surface(
     ratio: float = 1.0,
     hidden: bool = False,
 ) -> Picture:
-    """A relief of the loss or the accuracy with the networks on it, to be turned by hand; of a whole landscape only.
+    """A relief of the loss or the accuracy with the networks on it, to turn by hand.
 
     Args:
-        survey: a `landscape.Survey`, finished as far as its grid goes.
+        survey: a `landscape.Survey` with a finished grid.
         kind: "loss" or "accuracy".
-        path: the networks between which a line is drawn, where that is measured.
-        ratio: how much larger its lettering will be made, see `enlarged`: names stand so much further apart.
-        hidden: the networks have their names only, no numbers.
+        path: two networks to join by a line, if it is measured.
+        ratio: how much its text will be enlarged, see `enlarged`; names are further apart by the same factor.
+        hidden: show the networks' names without numbers.
     """
     scale = scale or Scale()
     low, high = getattr(scale, kind)
@@ -66,16 +66,16 @@ def landscape_surface(
     if above.any():
         cut = {
             **grid,
-            # A little above the colours, so that the two do not show through each other.
+            # A little above the colours, so that neither shows through.
             "z": np.where(above, high + 0.004 * (high - low), np.nan).tolist(),
             "colorscale": [[end, CUT[palette is DARK]] for end in (0, 1)],
             "showscale": False,
             "lighting": {"ambient": 0.9, "diffuse": 0.2, "specular": 0},
         }
         traces.append(cut)
-    # Each network stands at its own value, a little above the relief, which would hide half of the mark.
+    # Each network at its own value, a little higher so that the relief does not hide half of the mark.
     tops = [min(max(getattr(marker, kind), low), high) + 0.015 * (high - low) for marker in survey.markers]
-    # Neither numbers nor words at the axes: heights are in the colour key and at the networks, distances in the flat picture.
+    # Axes without text: the colour key and the networks give heights, the flat picture distances.
     bare = {"showbackground": False, "gridcolor": palette.line, "zeroline": False, "showticklabels": False, "nticks": 5}
     bare |= {"title": {"text": ""}, "showspikes": False}
     return drawn(
@@ -100,13 +100,13 @@ def landscape_surface(
 
 
 def _ratio(survey: Any) -> float:
-    """Of the plane's height to its width, as far as it can be drawn."""
+    """The plane's height over its width, limited to 0.5 to 2."""
     width, height = (float(ends[-1] - ends[0]) for ends in (survey.xs, survey.ys))
     return min(max(height / width, 0.5), 2.0)
 
 
 def _line(survey: Any, kind: str, path: tuple[str, str] | None, ends: tuple[float, float]) -> list[Trace]:
-    """The line between two networks at the values that were measured on it, a little above the relief."""
+    """The line between two networks at its measured values, a little above the relief."""
     (low, high), corners = ends, {marker.name: marker for marker in survey.markers}
     measured = next((each for each in survey.paths if (each.first, each.last) == path), None)
     if measured is None:
@@ -150,7 +150,7 @@ def _networks(survey: Any, heights: list[float], palette: Palette) -> Trace:
 def _names(
     survey: Any, kind: str, heights: list[float], palette: Palette, ratio: float, hidden: bool
 ) -> list[dict[str, Any]]:
-    """Each network's name and value above its mark, on paper of its own, so that no hill hides them; near ones apart."""
+    """Each network's name and value above its mark, on its own background, so that no hill hides it; near ones apart."""
     width = float(survey.xs[-1] - survey.xs[0])
     lengths: list[int] = []
     for index, marker in enumerate(survey.markers):

@@ -1,4 +1,4 @@
-"""A landscape in words: networks, losses, places, and the finding of one."""
+"""A landscape in words: networks, losses, places and finding."""
 
 import re
 from math import isfinite
@@ -11,18 +11,18 @@ from .scale import Scale
 
 
 def short(name: str) -> str:
-    """A network of a landscape as a marker has it: "A", "aligned B", "average"."""
+    """A network's name on its marker: "A", "aligned B", "average"."""
     return lettered(name).replace("network ", "")
 
 
 def caption(survey: Any) -> str:
-    """Networks, resolution, images, seed, BatchNorm: how the landscape was measured."""
+    """How the landscape was measured: networks, resolution, images, seed, BatchNorm."""
     none = " No BatchNorm in these networks." if survey.facts["norms"] == "none" else ""
     return lettered(survey.caption()).replace(" x ", " × ") + none
 
 
 def headline(survey: Any) -> str:
-    """Whether the loss rises between the networks, in a sentence."""
+    """One or two sentences on whether the loss rises between the networks."""
     if not survey.paths:
         return ""
     worst = max(survey.paths, key=lambda path: path.barrier)
@@ -39,7 +39,7 @@ def headline(survey: Any) -> str:
 
 
 def average_words(survey: Any) -> str:
-    """How good the plain average is beside the parents that it lies between; empty where it is not among the networks."""
+    """The plain average's accuracy beside its parents'; empty if it is not among the networks."""
     known = {marker.name: marker.accuracy for marker in survey.markers}
     parents = [name for name in known if re.fullmatch(r"parent \d+", name)]
     if "average" not in known or len(parents) < 2:
@@ -57,19 +57,19 @@ def average_words(survey: Any) -> str:
 
 
 def loss_words(value: float) -> str:
-    """A loss with as many digits as can be told apart."""
+    """A loss with two decimals, or none from 100 on."""
     if not isfinite(value):
         return "infinite"
     return number(value, 2 if abs(value) < 100 else 0)
 
 
 def values_words(kind: str, value: float) -> str:
-    """A value of a picture, in words."""
+    """A picture's value in words."""
     return loss_words(value) if kind == "loss" else percent(value)
 
 
 def place_words(survey: Any, x: float, y: float) -> str:
-    """Where a point of the plane lies, as shares of the networks that span it."""
+    """A point of the plane as shares of the networks that span it."""
     names = [short(name) for name in survey.through]
     return " + ".join(
         f"{number(100 * share, 0)} % {name}" for share, name in zip(shares(survey, x, y), names, strict=True)
@@ -89,7 +89,7 @@ def shares(survey: Any, x: float, y: float) -> tuple[float, float, float]:
 
 
 def plane_words(survey: Any, kind: str, scale: Scale) -> str:
-    """The networks' values, the extremes of the grid, how much is hatched."""
+    """The networks' values, the grid's extremes, and how much is hatched."""
     at = [f"{lettered(marker.name)} {values_words(kind, getattr(marker, kind))}" for marker in survey.markers]
     text = f"{kind.capitalize()} of the networks themselves: {listing(at)}." if at else ""
     finished = survey.finished.numpy()

@@ -1,6 +1,6 @@
 """The paper's numbers beside ours: each with its interval, the order of the methods, differences with their signs.
 
-What is drawn are columns of `retrofit_core.experiments.table`.
+Pictures draw columns of `retrofit_core.experiments.table`.
 """
 
 from .beside import beside_the_paper

@@ -30,16 +30,16 @@ from .rows import (
 
 
 def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -> Picture:
-    """Each row's number, the paper's with its deviation and ours with its interval, one row above the other.
+    """Each row's number, the paper's with its deviation and ours with its interval.
 
-    Accuracies have their 95 % interval over test images, other numbers their deviation over seeds; seconds have a
-    logarithmic axis, on which numbers that are 0 are left out.
+    Accuracies have a 95 % interval over test images, other numbers a deviation over seeds; seconds have a logarithmic
+    axis, which omits zeros.
 
     Args:
         column: a `ReproducedColumn`.
-        order: rows to show, from the top (default: all that are measured, the paper's best first, then those it lacks).
+        order: rows to show, from the top (default: all measured ones, the paper's best first, then those it lacks).
     Raises:
-        ValueError: nothing of the column is measured, or a row that it does not have.
+        ValueError: nothing in the column is measured, or it lacks a row.
     """
     lines = [column.line(row) for row in order] or _in_order(column)
     if not lines:
@@ -49,7 +49,7 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
     printed = [line for line in lines if _is_drawn(line.paper, kind)]
     known = [line for line in lines if _is_drawn(line, kind)]
     best, ensemble = _standards([line for line in lines if not line.badge]) if kind.is_accuracy else (None, None)
-    # Their words stand on one side or on the other, so that two near each other can be read.
+    # Their texts are at two heights, so that near lines stay readable.
     uprights = [
         (line.mean, f"our {word}", shift)
         for line, word, shift in ((best, "best parent", 2), (ensemble, "ensemble", 20))
@@ -72,7 +72,7 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
             mark("square" if badge else "circle", 9 if badge else 10, _colours(same, palette), palette.ink),
             error_x=spread([_reach(column, line, kind) for line in same], palette.ink),
             customdata=[_words(line, kind) for line in same],
-            cliponaxis=False,  # a mark at 0 is whole
+            cliponaxis=False,  # do not cut a mark at 0
         )
         for badge, same in by_badge.items()
     ]
@@ -86,7 +86,7 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
     )
     return drawn(
         palette,
-        [papers, {**ours[0], "showlegend": True}, *ours[1:]],  # also where there is nothing of the paper
+        [papers, {**ours[0], "showlegend": True}, *ours[1:]],  # even without numbers of the paper
         above + bottom + ROW * len(lines),
         f"Dot plot of {kind.name}, ours ({'; '.join((column.badge, *_badges(known)))}) and the paper's: {words}",
         caption=_finding(column, best, ensemble) if kind.is_accuracy else _extremes(column, known, kind),
@@ -113,13 +113,13 @@ def _colours(lines: Sequence[Any], palette: Palette) -> list[str]:
 
 
 def _kind(line: Any) -> int:
-    """Parents and references, the paper's methods, rows that it lacks."""
+    """0 for parents and references, 1 for the paper's methods, 2 for rows it lacks."""
     is_first = line.row in REFERENCES or line.row.startswith(PARENT)
     return 0 if is_first else 1 if line.paper is not None else 2
 
 
 def _in_order(column: Any) -> list[Any]:
-    """The measured lines: references and parents, the paper's methods by its accuracy, then those that it lacks by ours."""
+    """The measured lines: references and parents, the paper's methods by its accuracy, then those it lacks by ours."""
     lines = [line for line in column.lines if not is_repeated(column, line)]
     best = {line.stands_for for line in lines if line.row.endswith(BEST)}
     lines = [line for line in lines if line.row not in best]
@@ -128,7 +128,7 @@ def _in_order(column: Any) -> list[Any]:
 
 
 def _group_ends(lines: Sequence[Any]) -> list[int]:
-    """After which lines another kind begins."""
+    """The lines after which another kind begins."""
     return [index for index, (one, next_) in enumerate(pairwise(lines)) if _kind(one) != _kind(next_)]
 
 
@@ -157,12 +157,12 @@ def _paper_words(line: Any, kind: Quantity) -> str:
 
 
 def _is_drawn(number_of: Any, kind: Quantity) -> bool:
-    """Whether a number is known and has a place on the axis: 0 has none on a logarithmic one."""
+    """Whether a number is known and has a place on the axis: 0 has none on a logarithmic axis."""
     return bool(number_of) and number_of.mean is not None and (number_of.mean > 0 or not kind.is_log)
 
 
 def _reach(column: Any, line: Any, kind: Quantity) -> float:
-    """Half the interval of a number of ours; 0 where it is not known."""
+    """Half the interval of our number; 0 if unknown."""
     if not kind.is_accuracy:
         return line.deviation or 0.0
     images = column.images(line.row)
@@ -170,21 +170,21 @@ def _reach(column: Any, line: Any, kind: Quantity) -> float:
 
 
 def _interval_words(lines: Sequence[Any], kind: Quantity) -> str:
-    """What the bars of our numbers are; nothing where there are none."""
+    """What our numbers' bars mean; empty if there are none."""
     if kind.is_accuracy:
         return ", 95 % interval over test images"
     return ", ± deviation over seeds" if any(line.deviation for line in lines) else ""
 
 
 def _standards(lines: Sequence[Any]) -> tuple[Any, Any]:
-    """The lines of our best parent and of the ensemble; None where they are not measured."""
+    """The lines of our best parent and the ensemble; None if unmeasured."""
     parents = [line for line in lines if line.row.startswith(PARENT) and line.mean is not None]
     ensemble = next((line for line in lines if line.row == "Ensemble" and line.mean is not None), None)
     return max(parents, key=mean, default=None), ensemble
 
 
 def _extremes(column: Any, lines: Sequence[Any], kind: Quantity) -> str:
-    """The smallest and the largest number, each beside the paper's."""
+    """The smallest and largest number, each with the paper's."""
     if not lines:
         return f"Scale {column.badge}."
     least, most = min(lines, key=mean), max(lines, key=mean)

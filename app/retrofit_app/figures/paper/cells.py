@@ -1,4 +1,4 @@
-"""A table of the paper as HTML: each cell has the paper's number, ours, and the difference. Cells can be chosen."""
+"""A table of the paper as HTML, with the paper's number, ours and the difference in clickable cells."""
 
 from collections.abc import Collection, Mapping, Sequence
 from html import escape
@@ -11,7 +11,7 @@ from ..words import signed
 from .rows import PARENT, REFERENCES, short
 
 DASH = "–"
-#: What stands in place of our number.
+#: Texts in place of our number.
 STATES = {"not measured": "measure", "refused": "refused", "N/A": "n/a", "not planned": DASH}
 EXPLAINED = {
     "paper": "The mean that the paper prints. Bold: its best method.",
@@ -24,7 +24,7 @@ BETWEEN = "|"
 
 
 def cell_name(row: str, column: str) -> str:
-    """What a cell is called in an address."""
+    """A cell's name in addresses."""
     return f"{row}{BETWEEN}{column}"
 
 
@@ -38,10 +38,10 @@ def cells(
     """The table.
 
     Args:
-        columns: `ReproducedColumn`s, one of each name.
-        rows: to show, in this order; rows that the paper lacks stand last, below a rule.
-        scales: column -> what differs from the paper there.
-        marked: column -> row -> differences in which ours contradicts the paper.
+        columns: `ReproducedColumn`s, one per name.
+        rows: to show, in this order; rows that the paper lacks come last, below a rule.
+        scales: column -> how it differs from the paper.
+        marked: column -> row -> the comparisons in which we contradict the paper.
     """
     lines = [{line.row: line for line in column.block.lines} for column in columns]
     printed = [any(line.paper is not None for line in of_column.values()) for of_column in lines]
@@ -79,7 +79,7 @@ def cells(
 
 
 def _best(kind: Quantity, lines: Mapping[str, Any], rows: Collection[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """The best of the methods that are shown, of the paper's numbers and of ours; of accuracies alone."""
+    """The best shown methods by the paper's numbers and by ours; only for accuracies."""
     methods = [row for row in rows if row in lines and not row.startswith(PARENT) and row not in REFERENCES]
     if not kind.is_accuracy:
         return frozenset(), frozenset()
@@ -121,7 +121,7 @@ def _cell(
 
 
 def _printed(paper: Any, kind: Quantity) -> str:
-    """The tip of a number of the paper: its deviation and seeds, as far as they are printed."""
+    """The tooltip of the paper's number: its deviation and seeds, if printed."""
     if paper is None or paper.deviation is None:
         return ""
     over = f" over {paper.seeds} seeds" if paper.seeds else ""

@@ -12,7 +12,7 @@ from .rows import OURS, PARENT, ROW, is_repeated, mean
 
 
 def rank_against_rank(column: Any, palette: Palette) -> Picture:
-    """The order of the methods in the paper, at the left, and in ours, at the right; a line joins the same method.
+    """The methods' order in the paper, on the left, and in ours, on the right; lines join equal methods.
 
     Rows at another scale than the column's have no place in it.
 
@@ -36,7 +36,7 @@ def rank_against_rank(column: Any, palette: Palette) -> Picture:
         )
     left, right = _ranks(both, lambda line: line.paper.mean), _ranks(both, mean)
     traces, notes = [], []
-    # The headings stand over the names, not over the ends of the lines: long names leave little room between them.
+    # Headings are over the names, not over the lines' ends: long names leave little room between these.
     sides = [
         (0, {"xanchor": "right", "xshift": -10}, "paper"),
         (1, {"xanchor": "left", "xshift": 10}, "ours"),
@@ -81,5 +81,5 @@ def rank_against_rank(column: Any, palette: Palette) -> Picture:
 
 
 def _ranks(lines: Sequence[Any], value: Any) -> dict[str, int]:
-    """Row -> its place, from 1."""
+    """Row -> its rank, from 1."""
     return {line.row: rank for rank, line in enumerate(sorted(lines, key=lambda line: -value(line)), 1)}

@@ -1,4 +1,4 @@
-"""What pictures of a column of the paper share: the rows that are methods, and how a list of rows is drawn."""
+"""What pictures of the paper's columns share: which rows are methods, and how rows are drawn."""
 
 from collections.abc import Sequence
 from html import escape
@@ -7,15 +7,15 @@ from typing import Any
 from ..drawing import Trace, rows, scatter
 from ..palette import Palette
 
-#: Height of a row, of an entry of the legend, and of the axis' numbers and title, in px.
+#: Heights in px: a row, a legend entry, the axis' numbers, its title.
 ROW, ENTRY, NUMBERS, TITLE = 25, 21, 28, 24
-#: The paper's own methods, and the rows that are no methods.
+#: Prefixes of the paper's own methods, and rows that are not methods.
 OURS = ("HF-", "KF-")
 PARENT, REFERENCES, BEST = "Parent ", ("Ensemble", "Average"), ", best"
 
 
 def is_repeated(column: Any, line: Any) -> bool:
-    """Whether a "best" is that of a row which the paper prints, too."""
+    """Whether a "best" row repeats one that the paper prints, too."""
     return line.row.endswith(BEST) and column.line(line.stands_for).paper is not None
 
 
@@ -35,16 +35,16 @@ def mean(line: Any) -> float:
 
 def listed(names: Sequence[str], palette: Palette, **settings: Any) -> dict[str, Any]:
     """The vertical axis of rows in this order, from the top."""
-    # px: a mark at the axis' end does not touch its name
+    # px, so that a mark at the axis' end does not touch its name
     order = {"type": "category", "categoryorder": "array", "categoryarray": names, "autorange": False}
     return rows(palette, ticklabelstandoff=9, **order, **settings)
 
 
 def dots(places: Sequence[tuple[float, str]], name: str, tip: str, marker: dict[str, Any], **settings: Any) -> Trace:
-    """Marks in rows, with one entry of the legend if there are any.
+    """Marks in rows, with one legend entry if there are any.
 
     Args:
-        places: a number and its row.
+        places: numbers and their rows.
     """
     marks = scatter(
         [x for x, _ in places], [y for _, y in places], "markers", tip, name=name, marker=marker, **settings

@@ -1,4 +1,4 @@
-"""The differences that the paper's numbers claim, and ours: does the sign hold?"""
+"""The differences that the paper's numbers claim, and ours: do the signs agree?"""
 
 from collections import Counter
 from html import escape
@@ -10,13 +10,13 @@ from ..picture import Picture
 from ..words import listing
 from .rows import ENTRY, NUMBERS, ROW, TITLE, at, dots, listed, paper_mark
 
-#: What a difference's verdict looks like: symbol, width of its line, and words of the legend.
+#: A verdict's symbol, line width and text in the legend.
 VERDICTS = {
     "agreed": ("circle", 1, "ours, the paper's sign"),
     "contradicted": ("x", 1, "ours, the other sign"),
     "undecided": ("circle-open", 2, "ours, undecided (interval contains 0)"),
 }
-#: What is said of one difference with a verdict, and of several.
+#: Words for one difference with a verdict, and for several.
 COUNTED = {
     "agreed": ("has its sign", "have its sign"),
     "contradicted": ("has the other one", "have the other one"),
@@ -26,10 +26,10 @@ COUNTED = {
 
 
 def differences(column: Any, palette: Palette) -> Picture:
-    """The differences between rows that the paper's numbers claim, and ours with the 95 % interval: does the sign hold?
+    """The differences between rows that the paper's numbers claim, and ours with 95 % intervals: do the signs agree?
 
     Args:
-        column: as in `beside_the_paper`.
+        column: see `beside_the_paper`.
     Raises:
         ValueError: none of the differences is measured.
     """

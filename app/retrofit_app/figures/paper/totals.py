@@ -1,4 +1,4 @@
-"""How many of the paper's claims hold, in all tables together and in each."""
+"""How many of the paper's claims hold, in total and per table."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,12 +14,12 @@ HIDDEN = "<div class='bar hidden'>?</div>"
 
 
 def totals(summary: Any, tables: Mapping[str, Any], titles: Mapping[str, str], palette: Palette) -> str:
-    """Bars for both groups of opponents, and below a line for each table, whose name can be chosen.
+    """A bar for each group of opponents, and below a line for each table, whose name can be clicked.
 
     Args:
         summary: a `Summary` of all tables.
-        tables: by name, the `Summary` of each alone.
-        titles: by name, what a table is about.
+        tables: name -> the table's own `Summary`.
+        titles: name -> the table's title.
     """
     body = "".join(_line(name, titles[name], of_table) for name, of_table in tables.items() if of_table.numbers)
     heads = ("table", "numbers measured", "informative opponents", "easy opponents")
@@ -33,7 +33,7 @@ def totals(summary: Any, tables: Mapping[str, Any], titles: Mapping[str, str], p
 
 
 def groups(summary: Any) -> dict[str, tuple[str, list[Any]]]:
-    """The claims against each group of opponents, the easy ones first, and what the group is."""
+    """Group of opponents -> what it is and the claims against it, the easy ones first."""
     decided = summary.decided()
     informative = [claim for claim in decided if claim.group == INFORMATIVE]
     clear = [claim for claim in informative if claim.deviation is not None and not claim.is_noise]
@@ -49,7 +49,7 @@ def bars(summary: Any, palette: Palette, shown: int | None = None) -> str:
     """A bar for each group of opponents.
 
     Args:
-        shown: only the first ones have their bar; None for all.
+        shown: how many show their bars; None for all.
     """
     drawn = "".join(
         f"<div class='group'><div><b>{name}</b><small>{words}</small></div>"
@@ -77,7 +77,7 @@ def _line(name: str, title: str, summary: Any) -> str:
 
 
 def _bar(claims: Sequence[Any]) -> str:
-    """As many parts as there are verdicts, each as wide as its share, with its number."""
+    """A bar with one part per verdict, as wide as its share, with its number."""
     if not claims:
         return f"<span class='none'>{DASH}</span>"
     counts = count(claims)
