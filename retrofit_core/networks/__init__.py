@@ -1,1 +1,1 @@
-"""Networks: how they are traced, cut into levels, built, read from files, and what their neurons may be exchanged for."""
+"""Networks: tracing, cutting into levels, permutation symmetries, architectures and checkpoints."""

@@ -1,7 +1,7 @@
-"""The attentions of a network whose levels lie inside of its blocks: their heads, and what each head attends to.
+"""The attention layers of a network cut inside its blocks: their heads, and what each head attends to.
 
-Legend: B samples, T tokens, H heads of d neurons. A head's map is softmax(scale q'k) over keys, (B, H, T, T); what an
-attention hands on are its maps times the values, head by head.
+Legend: B samples, T tokens, H heads of d neurons. A head's map is softmax(scale q'k) over keys, (B, H, T, T); its mixed values
+are its map times its values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,22 +13,22 @@ from torch import Tensor
 from .levels import Boundary, Heads, Level, compose
 from .symmetry import Group
 
-#: Relative misfit of a map up to which it counts as softmax(scale q'k), and of what it hands on.
+#: Largest relative error at which a map counts as softmax(scale q'k), and the mixed values as map times values.
 TOLERANCE = {torch.float32: 1e-2, torch.float64: 1e-6}
 
-#: Of a group of neurons: level -> (neurons, copies) their positions in its output.
+#: For a group of neurons: level -> (neurons, copies) positions in its output.
 Rows = Mapping[int, Tensor]
 
 
 def attentions(levels: Sequence[Level], groups: Mapping[Group, Rows], example: Tensor) -> list[Heads]:
-    """The attentions of a network, each with its heads in the order in which the level of the queries makes them.
+    """Find a network's attention layers, with heads in the order in which the query level makes them.
 
-    Read off the neuron groups: those of queries and keys are made twice and read by no layer. What they attend to is then
-    checked on an example: the maps must be softmax(scale q'k), and hand on the values head by head. Attentions of other kinds
-    are left out: their queries and keys are neurons like others, each query of the same kind as its key.
+    Candidates are neuron groups that are made twice and read by no layer: queries and keys. An example then confirms that
+    the maps are softmax(scale q'k) and mix the values head by head. Other kinds of attention are left out: their queries
+    and keys count as ordinary neurons, each query in the group of its key.
 
     Args:
-        groups: of each neuron group the levels that make it.
+        groups: for each neuron group, the levels that make it.
     """
     pairs: dict[tuple[int, ...], list[Rows]] = {}
     for group, rows in groups.items():
@@ -43,8 +43,8 @@ def attentions(levels: Sequence[Level], groups: Mapping[Group, Rows], example: T
 def _heads(
     levels: Sequence[Level], makers: tuple[int, ...], heads: Sequence[Rows], groups: Mapping[Group, Rows]
 ) -> Heads | None:
-    """The neurons of an attention; None where its heads differ in width, no layer of their own reads them, or each has not
-    values of its own."""
+    """The neurons of an attention; None if its heads differ in width, no single layer reads them, or some head lacks its own
+    values."""
     reader = next(
         (index for index in range(max(makers) + 1, len(levels)) if not _alive(levels[index], makers)), len(levels) - 1
     )
@@ -76,19 +76,19 @@ def _heads(
 
 
 def _alive(level: Level, makers: Sequence[int] | Rows) -> bool:
-    """Whether the output of one of these levels is still alive behind a level."""
+    """Whether the output of any of these levels is still alive after a level."""
     return any(tensor.maker in makers for tensor in level.alive)
 
 
 @torch.no_grad()
 def _checked(levels: Sequence[Level], heads: Heads, example: Tensor) -> Heads | None:
-    """The attention with its scale, and with queries and keys in their places; None where it computes something else."""
+    """Set the scale and swap queries and keys if needed; None if the example shows another computation."""
     boundary = compose(levels[: heads.reader], example)
     tensors = (boundary,) if isinstance(boundary, Tensor) else boundary
     if any(tensors[_index_of(levels, heads, level)].ndim != 3 for level in heads.levels):
         return None  # tokens along more than one axis
     if levels[heads.reader].form.read(boundary)[0][0].ndim != 3:
-        return None  # pooled before a layer reads what the heads hand on
+        return None  # pooled before a layer reads the mixed values
     maps = attention_maps(levels, heads, boundary)
     tolerance = TOLERANCE.get(maps.dtype, 1e-2)
     v, mixed = of_heads(levels, heads, heads.value, boundary), mixed_values(levels, heads, boundary)
@@ -98,7 +98,7 @@ def _checked(levels: Sequence[Level], heads: Heads, example: Tensor) -> Heads | 
     for turned in (heads, replace(heads, query=heads.key, key=heads.query)):
         q, k = (of_heads(levels, turned, part, boundary) for part in (turned.query, turned.key))
         if (q.shape[2], k.shape[2]) != maps.shape[2:]:
-            return None  # queries that are pooled before they meet the keys
+            return None  # queries pooled before they meet the keys
         logits, wanted = (_centred(values, maps) for values in (q @ k.transpose(-1, -2), maps.clamp_min(1e-30).log()))
         scale = ((maps * logits * wanted).sum() / (maps * logits * logits).sum().clamp_min(1e-300)).item()
         if normalised and _close(maps.sqrt() * scale * logits, maps.sqrt() * wanted, tolerance):
@@ -107,7 +107,7 @@ def _checked(levels: Sequence[Level], heads: Heads, example: Tensor) -> Heads | 
 
 
 def _centred(logits: Tensor, maps: Tensor) -> Tensor:
-    """Less their mean over keys, weighted by the map: what is added to all keys of a query changes no map."""
+    """Subtract the map-weighted mean over keys: a constant added to all keys of a query changes no map."""
     return logits - (maps * logits).sum(-1, keepdim=True) / maps.sum(-1, keepdim=True)
 
 
@@ -116,12 +116,12 @@ def _close(left: Tensor, right: Tensor, tolerance: float) -> bool:
 
 
 def _index_of(levels: Sequence[Level], heads: Heads, maker: int) -> int:
-    """Which tensor at the boundary before the reader is a level's output."""
+    """Index of a level's output among the tensors at the boundary before the reader."""
     return next(index for index, tensor in enumerate(levels[heads.reader - 1].alive) if tensor.maker == maker)
 
 
 def of_heads(levels: Sequence[Level], heads: Heads, part: tuple[int, Tensor], boundary: Boundary) -> Tensor:
-    """(B, H, T, d) queries, keys or values, from the boundary before the reader.
+    """(B, H, T, d) queries, keys or values, read from the boundary before the reader.
 
     Args:
         part: `heads.query`, `heads.key` or `heads.value`.
@@ -132,13 +132,13 @@ def of_heads(levels: Sequence[Level], heads: Heads, part: tuple[int, Tensor], bo
 
 
 def mixed_values(levels: Sequence[Level], heads: Heads, boundary: Boundary) -> Tensor:
-    """(B, H, T, d) what each head hands on to the reader's layer."""
+    """(B, H, T, d) mixed values that the reader's layer gets from each head."""
     (inputs, *_), _ = levels[heads.reader].form.read(boundary)
     return inputs[:, :, heads.columns.to(inputs.device)].transpose(1, 2)
 
 
 def attention_maps(levels: Sequence[Level], heads: Heads, boundary: Boundary) -> Tensor:
-    """(B, H, T, T) the maps: what is handed on if a token's values are 1 and those of all others 0, for d tokens at a time.
+    """(B, H, T, T) maps: the mixed values when one token's values are 1 and all others 0, probing d tokens at a time.
 
     Args:
         boundary: before the reader.

@@ -1,4 +1,4 @@
-"""BatchNorm in evaluation mode is an affine map per neuron: folded into the affine layer before it, and put back."""
+"""Fold BatchNorm, which is affine per neuron in evaluation mode, into the affine layer before it, and put it back."""
 
 import copy
 from collections.abc import Callable
@@ -16,27 +16,27 @@ Affine = nn.Linear | Convolution
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """A layer that stands for modules of a model: its weights are fitted, and then put back into these."""
+    """A layer that replaces modules of a model during the fit; `put_back` writes its weights into them."""
 
     layer: Affine
     modules: tuple[nn.Module, ...]
     put_back: Callable[[], None]
-    """Writes the layer's weights into the modules, which then compute together what the layer does"""
+    """Writes the layer's weights into the modules, which then together equal the layer"""
     has_room: bool = True
-    """Whether they can hold its bias, if it has one"""
+    """Whether the modules can hold a bias"""
     kind: str = ""
-    """Its name in tables; empty: the layer's"""
+    """Name in tables; empty for the layer's type"""
 
 
 def fold(affine: Affine, norm: BatchNorm) -> Fold:
-    """`folded`, to be put back into both."""
+    """`folded`, with a way back into both modules."""
     layer = folded(affine, norm)
     has_room = affine.bias is not None or norm.bias is not None
     return Fold(layer, (affine, norm), partial(put_back, layer, affine, norm), has_room)
 
 
 def fold_channels(norm: BatchNorm, dimensions: int) -> Fold:
-    """`by_channel`, to be put back into scale and shift."""
+    """`by_channel`, with a way back into scale and shift."""
     layer = by_channel(norm, dimensions)
     return Fold(layer, (norm,), partial(put_back_channels, layer, norm), kind=type(norm).__name__)
 
@@ -64,10 +64,10 @@ def folded(affine: Affine, norm: BatchNorm) -> Affine:
 
 @torch.no_grad()
 def by_channel(norm: BatchNorm, dimensions: int) -> Convolution:
-    """A new layer equal to `norm` on maps in evaluation mode: a convolution of one weight and a bias for each channel.
+    """A new 1x1 depthwise convolution equal to `norm` on feature maps in evaluation mode.
 
     Args:
-        dimensions: of a map, 1 to 3.
+        dimensions: spatial dimensions, 1 to 3.
     """
     n = norm.num_features
     assert norm.running_mean is not None
@@ -81,9 +81,9 @@ def by_channel(norm: BatchNorm, dimensions: int) -> Convolution:
 def put_back(layer: Affine, affine: Affine, norm: BatchNorm) -> None:
     """Write a folded layer into `affine` and make `norm` the identity, so that the architecture keeps its BatchNorm.
 
-    The bias goes where there is room for it: into the affine layer if it has one, else into the BatchNorm.
+    The bias goes into the affine layer if that has one, else into the BatchNorm.
     Raises:
-        ValueError: the BatchNorm has no affine parameters and the layer before it no bias.
+        ValueError: neither has a bias.
     """
     assert layer.bias is not None
     _become_identity(norm)
@@ -101,7 +101,7 @@ def put_back(layer: Affine, affine: Affine, norm: BatchNorm) -> None:
 
 @torch.no_grad()
 def put_back_channels(layer: Convolution, norm: BatchNorm) -> None:
-    """Write a layer of one weight and a bias for each channel into scale and shift of `norm`."""
+    """Write a layer from `by_channel` into the scale and shift of `norm`."""
     assert layer.bias is not None
     _become_identity(norm)
     norm.weight.copy_(layer.weight.flatten())

@@ -1,7 +1,7 @@
-"""Checkpoints: safetensors with facts as JSON in the metadata; strict reading, also of strangers' files.
+"""Checkpoints: safetensors with JSON facts in the metadata, and strict reading of untrusted files.
 
 A checkpoint's metadata may hold "architecture" (a spec, see `architectures` and `composites`), "recipe", "classes", "mean",
-"std", "class_counts" and other facts; each value is JSON text in the file and decoded when read.
+"std", "class_counts" and other facts, each stored as JSON text.
 """
 
 import json
@@ -24,7 +24,7 @@ from .statedicts import AUTO, NamedTensors
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NAMED = 3  # keys listed in an error
 OTHER_ARCH = "Name another one with --arch (arch= in Python)."
-INTEGERS = ("num_batches_tracked", "entry")  # BatchNorm's counter, and which neurons a tail reads (`composites`)
+INTEGERS = ("num_batches_tracked", "entry")  # BatchNorm's counter, and the neurons that a tail reads (`composites`)
 Architecture = str | Mapping[str, Any] | Callable[[], nn.Module]
 
 
@@ -36,29 +36,28 @@ def load_model(
     weights: str = AUTO,
     classes: Sequence[str] = (),
 ) -> tuple[nn.Module, dict[str, Any]]:
-    """The network in a checkpoint, float32 and in eval mode, and what the file says of it.
+    """Load the network of a checkpoint, float32 and in eval mode, and the file's metadata.
 
-    The content decides how a file is read, not its name. Wrappers' prefixes and keys are taken off where the network's own names
-    come out (`statedicts`).
+    The file's content, not its name, determines its format. Prefixes and keys that wrappers added are stripped (`statedicts`).
 
     Args:
-        path: safetensors, or what torch.save wrote with tensors only (pickled objects are refused, never run); or a folder of
+        path: safetensors, or a torch.save file with tensors only (pickled objects are refused, never run); or a folder of
             shards, or their index.
         arch: a spec, its JSON text, a name such as "vgg11-half", "timm:resnet18" or "mynet:make", or a function that builds
-            the module. By default the metadata's spec, else what keys and shapes tell. A module of a user's own that only the
-            metadata name is not imported: see `user_code`.
-        like: images that it takes, from which factories of others get channels, size and classes where nothing else tells. Where
-            the file names its classes in another order, its outputs are brought into that of the images.
-        weights: which ones, where a training saved several: "auto" (averaged, EMA, ones where there are some, as timm does),
-            "ema", "model" (those that are not averaged), or the key under which they lie. A `Notice` says which were read.
-        classes: the order of classes, in place of that of `like`, see `classes_of`.
+            the module. Default: the metadata's spec, else inferred from keys and shapes. Modules that only the metadata name
+            are not imported: see `user_code`.
+        like: images that the network takes. Foreign factories get channels, size and classes from them if nothing else
+            gives these. If the file names its classes in another order, the outputs are reordered to match the images.
+        weights: which to read if the file holds several: "auto" (averaged, EMA, ones if present, as timm does), "ema",
+            "model" (not averaged), or their key. A `Notice` says which were read.
+        classes: order of classes to use instead of that of `like`, see `classes_of`.
     Returns:
-        (model, metadata); metadata["architecture"] is the spec that was used, but for a module built by
-        `arch`; metadata["weights"] the key of the weights that were read, where there were several.
+        (model, metadata); metadata["architecture"] is the spec that was used, unless a function `arch` built the module;
+        metadata["weights"] is the key of the weights that were read, if there were several.
     Raises:
-        NotAllowed: its network is of somebody's own code, which `arch` does not name.
-        ValueError: a file that is missing, damaged or no checkpoint, tensors that are no finite
-            floating-point numbers, or that do not fit the architecture; other classes than those of the images.
+        NotAllowed: the network is user code that `arch` does not name.
+        ValueError: the file is missing, damaged or no checkpoint; its tensors are not finite floating-point numbers or do
+            not fit the architecture; its classes are not those of the images.
     """
     path = Path(path)
     metadata, content = weightfiles.facts_of(path), weightfiles.content_of(path)
@@ -86,7 +85,7 @@ def load_model(
         raise ValueError(
             f"{path}: {first!r} and {second!r} are one tensor in the network and differ in the file. {OTHER_ARCH}"
         )
-    # Into its own tensors where it has some: layers may share them.
+    # Copy into the network's own tensors where they have memory: layers may share them.
     model.load_state_dict(state, assign=any(tensor.is_meta for tensor in expected.values()))
     try:
         composites.check_entries(model)
@@ -103,7 +102,7 @@ def load_model(
 def _fitted(
     path: Path, arch: Architecture | None, metadata: dict[str, Any], found: list[NamedTensors], like: Images | None
 ) -> tuple[nn.Module, list[NamedTensors]]:
-    """The network without its weights, and all that fits it; into the metadata goes its spec."""
+    """The network without its weights, and all tensors that fit it; puts the spec into the metadata."""
     refusal: ValueError | None = None
     built: dict[str, nn.Module] = {}
     for each in found:
@@ -111,7 +110,7 @@ def _fitted(
             spec = None if callable(arch) else _spec(arch, metadata, each.tensors, like)
             key = json.dumps(spec, sort_keys=True, default=str)
             if key not in built:
-                # A foreign initialisation must not disturb the caller's seeds.
+                # Foreign initialisation must not disturb the caller's seeds.
                 with torch.random.fork_rng(devices=[]):
                     built[key] = wrappers.unwrapped(arch()) if callable(arch) else _without_memory(spec or {})
             model = built[key]
@@ -135,20 +134,20 @@ def _fitted(
 
 
 def _without_memory(spec: Mapping[str, Any]) -> nn.Module:
-    """A hostile spec costs nothing, and every tensor comes from the file; networks of others have memory all the same."""
+    """Build on the meta device, so that a hostile spec costs no memory; foreign networks are built on the CPU all the same."""
     with torch.device("meta"):
         return composites.build(spec)
 
 
 def _nearest(model: nn.Module, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Tensors that fit no network of this kind, under the names that are most like its own, for a refusal."""
+    """Tensors that do not fit, under the names most like the network's own, for an error message."""
     expected = model.state_dict().keys()
     nearest = max(statedicts.unwrapped(state), key=lambda level: len(level.keys() & expected), default={})
     return {name: tensor for name, tensor in nearest.items() if name in expected or not name.endswith(statedicts.STEPS)}
 
 
 def _found(path: Path, content: Mapping[str, Any]) -> list[NamedTensors]:
-    """All named tensors in what a file holds."""
+    """All sets of named tensors in a file's content."""
     if found := statedicts.found_in(content):
         return found
     if weightfiles.kind_of(path) != "torch":
@@ -160,12 +159,12 @@ def _found(path: Path, content: Mapping[str, Any]) -> list[NamedTensors]:
 
 
 def classes_of(paths: Sequence[str | Path], images: Images) -> tuple[str, ...]:
-    """The order of classes into which the outputs of several checkpoints are brought: that of the images, or, where these have
-    numbers for names, of the first checkpoint that names its classes."""
+    """The common order of classes for several checkpoints: that of the images or, if these only number their classes, of the
+    first checkpoint that names them."""
     if classnames.are_names(images.classes):
         return images.classes
     for path in paths:
-        with suppress(ValueError):  # whoever reads the network says what is wrong
+        with suppress(ValueError):  # loading the network reports the error
             stored = classnames.stored(read_metadata(path))
             if classnames.are_names(stored) and len(stored) == len(images.classes):
                 return stored
@@ -173,7 +172,7 @@ def classes_of(paths: Sequence[str | Path], images: Images) -> tuple[str, ...]:
 
 
 def _order_classes(model: nn.Module, metadata: dict[str, Any], wanted: Sequence[str], like: Images, path: Path) -> None:
-    """Bring the outputs of a network that names its classes into the order wanted."""
+    """Reorder the outputs of a network that names its classes."""
     stored = classnames.stored(metadata)
     example = torch.rand(2, *like.shape, generator=torch.Generator().manual_seed(0))
     if classnames.bring_into_order(model, stored, wanted, example, f"{path}", f"data set {like.name!r}"):
@@ -181,12 +180,12 @@ def _order_classes(model: nn.Module, metadata: dict[str, Any], wanted: Sequence[
 
 
 def save_model(model: nn.Module, path: str | Path, **metadata: object) -> None:
-    """Write a network and facts about it as safetensors; the file appears whole or not at all.
+    """Write a network and its metadata as safetensors, atomically.
 
     Args:
-        metadata: anything JSON can hold; "architecture" defaults to `model.spec` where the model has one.
+        metadata: any JSON values; "architecture" defaults to `model.spec` if the model has one.
     Raises:
-        ValueError: the name does not end in .safetensors, a folder is in the way, or a fact is not JSON.
+        ValueError: the name does not end in .safetensors or is a folder's, the metadata are not JSON, or writing fails.
     """
     spec = getattr(model, "spec", None)
     facts = {**({"architecture": spec} if isinstance(spec, dict) else {}), **metadata}
@@ -194,7 +193,7 @@ def save_model(model: nn.Module, path: str | Path, **metadata: object) -> None:
 
 
 def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """Write tensors and facts as safetensors; the file appears whole or not at all.
+    """Write tensors and metadata as safetensors, atomically.
 
     Raises:
         ValueError: as `save_model`.
@@ -208,7 +207,7 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], facts: Mappin
         texts = {name: json.dumps(value, allow_nan=False) for name, value in facts.items()}
     except (TypeError, ValueError) as error:
         raise ValueError(f"the metadata of {path} cannot be written as JSON: {error}.") from error
-    # Clones, because safetensors refuses tensors that share memory.
+    # Clone: safetensors refuses tensors that share memory.
     state = {
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()
     }
@@ -220,7 +219,7 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], facts: Mappin
 
 
 def _in_order(content: bytes) -> bytes:
-    """A safetensors file with its facts by name: they come in a random order, and equal networks shall be equal files."""
+    """Sort the metadata of a safetensors file: their order is random, and equal networks should give equal files."""
     end = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:end])
     if facts := header.get("__metadata__"):
@@ -231,7 +230,7 @@ def _in_order(content: bytes) -> bytes:
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:
-    """The metadata of a checkpoint, decoded; values that are no JSON stay text. Of .pt files the class names, if they have any.
+    """Decode a checkpoint's metadata; values that are not JSON stay text. For .pt files, the class names if present.
 
     Raises:
         ValueError: the file is missing, damaged or no checkpoint.
@@ -240,17 +239,17 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a checkpoint by name, as they are; of several, the averaged ones or those under the most usual key.
+    """A checkpoint's tensors by name, unconverted; of several sets, the averaged one or that under the most usual key.
 
     Raises:
-        ValueError: the file is damaged or holds other things than tensors.
+        ValueError: the file is damaged or holds anything but tensors.
     """
     found = _found(path, weightfiles.content_of(path))
     return {name: value for name, value in found[0].tensors.items() if isinstance(value, Tensor)}
 
 
 def _usable(name: str, tensor: Tensor, wanted: torch.dtype, path: Path) -> Tensor:
-    """The tensor as float32; INTEGERS, and what the network itself has as whole numbers (a table of positions), stay."""
+    """The tensor as float32; INTEGERS, and tensors that the network itself keeps as integers (position tables), stay."""
     if tensor.dtype == wanted and not wanted.is_floating_point and tensor.layout == torch.strided:
         return tensor
     if name.rpartition(".")[2] in INTEGERS and tensor.dtype == torch.int64:
@@ -261,7 +260,7 @@ def _usable(name: str, tensor: Tensor, wanted: torch.dtype, path: Path) -> Tenso
             f"{path}: tensor {name!r} has dtype {kind}: only float16, bfloat16, float32 and float64 are "
             "read; convert quantised or integer weights first."
         )
-    if not wanted.is_floating_point:  # torch would cut the fractions off
+    if not wanted.is_floating_point:  # torch would truncate
         kinds = (str(dtype).removeprefix("torch.") for dtype in (tensor.dtype, wanted))
         raise ValueError(f"{path}: tensor {name!r} has dtype {next(kinds)}, the network needs {next(kinds)}.")
     converted = tensor.detach().to(torch.float32, memory_format=torch.contiguous_format)
@@ -274,16 +273,16 @@ def _usable(name: str, tensor: Tensor, wanted: torch.dtype, path: Path) -> Tenso
 def _spec(
     arch: str | Mapping[str, Any] | None, metadata: dict[str, Any], state: Mapping[str, Tensor], like: Images | None
 ) -> dict[str, Any]:
-    """The architecture asked for, else the metadata's, else the recognised one."""
+    """The requested architecture, else the metadata's, else the recognised one."""
     stored = metadata.get("architecture")
     if arch is None:
-        if isinstance(stored, dict):  # in strangers' files it is prose
+        if isinstance(stored, dict):  # in other people's files it is prose
             return stored
         return _recognised(state)
     if names := user_code.names_in(arch):
         user_code.allow(arch)
         if isinstance(stored, dict) and stored.get("architecture") in composites.COMPOSITES:
-            return stored  # of networks that are now allowed
+            return stored  # its members are now allowed
         asked = _one_of(arch, names, stored)
     else:
         asked = architectures.parse(arch) if isinstance(arch, str) else dict(arch)
@@ -295,7 +294,7 @@ def _spec(
 
 
 def _one_of(arch: str | Mapping[str, Any], names: list[str], stored: object) -> dict[str, Any]:
-    """Of several factories that were named: the one that the file says it is of, which may also be another of the module."""
+    """Of several named factories, the one that the file names; it may also name another one of these modules."""
     stored = stored if isinstance(stored, dict) else {}
     known = stored.get("architecture")
     modules = [user_code.canonical(name).split(":")[0] for name in names]
@@ -312,7 +311,7 @@ def _one_of(arch: str | Mapping[str, Any], names: list[str], stored: object) -> 
 
 
 def _recognised(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec of one of our networks, by its keys and shapes, also behind wrappers' prefixes.
+    """The spec of one of our networks by keys and shapes, ignoring wrappers' prefixes.
 
     Raises:
         ValueError: as `architectures.recognise`.
@@ -327,13 +326,13 @@ def _recognised(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _completed(spec: dict[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
-    """`architectures.completed`, also behind wrappers' prefixes."""
+    """`architectures.completed`, ignoring wrappers' prefixes."""
     full = (architectures.completed(spec, inside) for inside in statedicts.unwrapped(state))
     return next((each for each in full if each.keys() != spec.keys()), spec)
 
 
 def _hugging_face(path: Path) -> str:
-    """What to do with a file that Hugging Face's save_pretrained wrote, whose keys may be other ones than the network's."""
+    """Advice on a file that Hugging Face's save_pretrained wrote, whose keys may differ from the network's."""
     with suppress(OSError, ValueError, AttributeError):
         config = json.loads((path.parent / "config.json").read_text(encoding="utf-8"))
         if "transformers_version" in config:

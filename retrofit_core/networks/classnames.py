@@ -1,4 +1,4 @@
-"""Which class an output stands for: names that a checkpoint stores, compared with those of other networks and of data."""
+"""Which class each output means: compare a checkpoint's class names with those of other networks and of the data."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from .outputs import logits_in
 from .training_flags import evaluating
 
-LISTED = 30  # names in a refusal
+LISTED = 30  # names listed in an error
 
 
 def stored(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """The class names in a checkpoint's metadata, in the order of its outputs; () where it names none."""
+    """The class names in a checkpoint's metadata, in the order of its outputs; () if it has none."""
     names = metadata.get("classes")
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         return ()
@@ -21,28 +21,28 @@ def stored(metadata: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def are_names(classes: Sequence[str]) -> bool:
-    """Whether classes have names, and not their numbers in place of names."""
+    """Whether classes have names rather than numbers."""
     return bool(classes) and list(classes) != [str(number) for number in range(len(classes))]
 
 
 def _plain(name: str) -> str:
-    """A name without what is written now one way and now another."""
+    """A name without case, spaces, underscores and hyphens."""
     return "".join(letter for letter in name.casefold() if letter not in " _-")
 
 
 def bring_into_order(
     model: nn.Module, have: Sequence[str], wanted: Sequence[str], example: Tensor, who: str, whose: str
 ) -> bool:
-    """Change the order of a network's outputs, in place, so that class c is `wanted[c]`.
+    """Reorder a network's outputs in place, so that output c is class `wanted[c]`.
 
     Args:
-        have: names of its outputs now; nothing is done where there are none, or where one side has numbers for names.
-        example: (B, ...) inputs on which the new order is checked.
-        who, whose: the network and the owner of the wanted names, for a refusal.
+        have: current names of its outputs. If there are none, or either side only has numbers, nothing is done.
+        example: (B, ...) inputs to check the new order on.
+        who, whose: the network and the owner of the wanted names, for the error message.
     Returns:
-        Whether the order was another one.
+        Whether the order changed.
     Raises:
-        ValueError: these are other classes, or the outputs cannot be reordered; both lists are named.
+        ValueError: the classes differ, or the outputs cannot be reordered; the message lists both.
     """
     first, second = [_plain(name) for name in have], [_plain(name) for name in wanted]
     if first == second or not have:
@@ -56,7 +56,7 @@ def bring_into_order(
         )
     order = torch.tensor([first.index(name) for name in second])
     if _outputs(model, example) is None:
-        return False  # it does not take such inputs, which is refused where it is used
+        return False  # it cannot take such inputs: refused on use
     if not _reordered(model, order, example):
         raise ValueError(
             f"{who} has the classes in the order {_listed(have)}, {whose} in the order {_listed(wanted)}, and the network's last "
@@ -72,7 +72,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _reordered(model: nn.Module, order: Tensor, example: Tensor) -> bool:
-    """Put the rows of the last layer into an order, or those of all layers as wide, whichever gives the outputs in that order."""
+    """Reorder the rows of the last layer or, if that does not reorder the outputs, of all layers of that width."""
     last: list[nn.Module] = []
 
     def note(module: nn.Module, *_: object) -> None:
@@ -112,5 +112,5 @@ def _outputs(model: nn.Module, example: Tensor) -> Tensor | None:
     try:
         with torch.no_grad(), evaluating(model):
             return logits_in(model(example))
-    except Exception:  # whatever the network's own code raises: it is refused where it is used
+    except Exception:  # whatever the network's code raises: refused on use
         return None

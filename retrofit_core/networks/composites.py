@@ -1,7 +1,7 @@
 """Networks made of several networks: ensembles, and partial zips (a common trunk with the parents' own tails).
 
-Their spec holds the specs of their parts, so that their checkpoint is one file. A part that is not in ARCHITECTURES has
-the spec None: the file keeps its tensors, and the reader must supply the module.
+Their spec contains the specs of their parts, so that one file is a whole checkpoint. A part without a spec is stored as
+None: the file keeps its tensors, and the reader must supply the module.
 """
 
 import copy
@@ -18,10 +18,10 @@ from .levels import Level, partition
 from .outputs import check_class_scores, logits_in
 
 Combination = Callable[[Tensor, Tensor | None], Tensor]
-#: Numbers that each part of a partial zip, and an input, may hold: it is built and run before its tensors are seen.
+#: Size limit for an input and each part of a partial zip, which is built and run before its tensors are read.
 LARGEST = 1 << 30
 MOST_NESTED = 4  # ensembles of ensembles
-#: The way out where outputs have no probabilities.
+#: Advice if outputs have no probabilities.
 MEAN_OF_VALUES = "Use the mean of outputs: Ensemble-Logits, or combine='logits'."
 
 
@@ -29,7 +29,7 @@ def mean_of_softmax(logits: Tensor, shares: Tensor | None) -> Tensor:
     """(models, n, classes) -> log of the mean probabilities (n, classes).
 
     Raises:
-        ValueError: outputs that are no class scores.
+        ValueError: the outputs are not class scores.
     """
     _check_scores(logits)
     return logits.log_softmax(2).logsumexp(0) - torch.log(torch.tensor(float(len(logits))))
@@ -41,19 +41,19 @@ def mean_of_logits(logits: Tensor, shares: Tensor | None) -> Tensor:
 
 
 def share_of_softmax(logits: Tensor, shares: Tensor | None) -> Tensor:
-    """Probabilities weighted by the models' shares of a class's samples, as logarithms (n, classes).
+    """Log probabilities (n, classes), weighted by each model's share of a class's samples.
 
     Raises:
-        ValueError: outputs that are no class scores.
+        ValueError: the outputs are not class scores.
     """
     assert shares is not None
     _check_scores(logits)
-    # log 0 = -inf is right here: a model without samples of a class has no say in it.
+    # log 0 = -inf is intended: a model without samples of a class gets no weight there.
     return (logits.log_softmax(2) + shares.to(logits).log().unsqueeze(1)).logsumexp(0).log_softmax(1)
 
 
 def _check_scores(logits: Tensor) -> None:
-    if isinstance(logits, Tensor):  # torch.fx traces with what has no shape
+    if isinstance(logits, Tensor):  # torch.fx proxies have no shape
         check_class_scores(logits.shape[2:], "a mean of probabilities", MEAN_OF_VALUES)
 
 
@@ -76,27 +76,27 @@ class Ensemble(nn.Module):
 
     @property
     def spec(self) -> dict[str, Any] | None:
-        """None where a function that has no name in COMBINATIONS combines."""
+        """None if the combining function is not in COMBINATIONS."""
         name = next((name for name, function in COMBINATIONS.items() if function is self.combine), None)
         classes = {"classes": self.get_buffer("shares").shape[1]} if self.has_shares else {}
         spec = {"architecture": "ensemble", "members": [spec_of(model) for model in self.models], "combine": name}
         return {**spec, **classes} if name else None
 
     def forward(self, images: Tensor) -> Tensor:
-        # copies, for a network may write into its input
+        # clones: a network may write into its input
         logits = torch.stack([logits_in(model(images.clone())) for model in self.models])  # (models, n, classes)
         return self.combine(logits, self.get_buffer("shares") if self.has_shares else None)
 
 
 class PartialZip(nn.Module):
-    """A common trunk that runs once, and the parents' own tails on it: images -> (n, classes).
+    """A common trunk that runs once, followed by the parents' own tails: images -> (n, classes).
 
     Args:
         fused: the network whose first levels are the trunk. Its parameters and the parents' are shared, not copied.
-        parents: the networks whose other levels are the tails.
-        entries: for each parent (its neurons at the cut,) the trunk's neuron that each of them reads; None: all the first.
-        levels: how many levels the trunk has.
-        combine: of the heads, an entry of COMBINATIONS without shares.
+        parents: the networks whose remaining levels are the tails.
+        entries: for each parent (its neurons at the cut,), the trunk's neuron that each one reads; None: all the first.
+        levels: number of levels in the trunk.
+        combine: how to combine the heads, an entry of COMBINATIONS without shares.
         example: (B, ...) input.
     Raises:
         ValueError: as `partition`.
@@ -136,7 +136,7 @@ class PartialZip(nn.Module):
         return self.heads(self.trunk(images))
 
     def separate(self, images: Tensor) -> Tensor:
-        """(parents, n, classes) the outputs of each head."""
+        """(parents, n, classes) outputs of each head."""
         h = self.trunk(images)
         return torch.stack([reader(h) for reader in self.heads.models])
 
@@ -151,7 +151,7 @@ def _cut(model: nn.Module, example: Tensor, count: int, leaves: Sequence[str]) -
 
 
 class _Reader(nn.Module):
-    """A parent's tail behind U: each of its neurons reads the fused neuron that it went into."""
+    """A parent's tail behind the unmerge: each neuron at the cut reads the fused neuron of its group."""
 
     def __init__(self, tail: nn.Module, entry: Tensor, end: Level) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ class _Reader(nn.Module):
 
 
 def spec_of(model: nn.Module) -> dict[str, Any] | None:
-    """The spec of a network that carries one."""
+    """A copy of a network's spec, or None."""
     spec = getattr(model, "spec", None)
     return copy.deepcopy(spec) if isinstance(spec, dict) else None
 
@@ -172,10 +172,10 @@ def spec_of(model: nn.Module) -> dict[str, Any] | None:
 
 
 def build(spec: Mapping[str, Any], depth: int = 0) -> nn.Module:
-    """The network of a spec, also of one that is made of several; its weights are to be overwritten.
+    """Build the network of a spec, composites included, for weights that are loaded later.
 
     Raises:
-        ValueError: as `architectures.build`; a part that is no architecture of ours, or a spec that makes no network.
+        ValueError: as `architectures.build`; a part without a spec, or a spec that makes no network.
     """
     builder = COMPOSITES.get(str(spec.get("architecture")))
     if builder is None:
@@ -209,14 +209,14 @@ def _partial_zip(spec: Mapping[str, Any], depth: int) -> nn.Module:
             numbers = sum(parameter.numel() for parameter in build(part, depth).parameters())
         if numbers > LARGEST:
             raise ValueError(f"a part of a partial zip would hold {numbers} numbers; {LARGEST} are allowed.")
-    # Cutting runs the parts, so they cannot be without memory; their first weights must not disturb the caller's seeds.
+    # Cutting runs the parts, so they need memory; their initial weights must not disturb the caller's seeds.
     with torch.device("cpu"), torch.random.fork_rng(devices=[]):
         trunk, *tails = (build(part, depth) for part in parts)
         example = torch.zeros(2, *shape)
         return PartialZip(trunk, tails, None, levels=spec["levels"], combine=combine, example=example, leaves=leaves)
 
 
-#: Architectures that are made of others. They are not in ARCHITECTURES, for they are not trained from scratch.
+#: Architectures made of others; not in ARCHITECTURES because they are not trained from scratch.
 COMPOSITES: dict[str, Callable[[Mapping[str, Any], int], nn.Module]] = {
     "ensemble": _ensemble,
     "partial-zip": _partial_zip,
@@ -242,10 +242,10 @@ def _is_count(value: object, largest: int = architectures.LARGEST) -> bool:
 
 
 def check_entries(model: nn.Module) -> None:
-    """Refuse tails that read neurons which the trunk does not have.
+    """Refuse tails that read neurons outside the trunk.
 
     Raises:
-        ValueError: names the tail.
+        ValueError: a tail does; the message names it.
     """
     for name, module in model.named_modules():
         if isinstance(module, _Reader):

@@ -1,8 +1,8 @@
-"""BatchNorm statistics set anew from samples, exactly; and the walk through a network, one operation after the other.
+"""Recompute BatchNorm statistics exactly from samples; and run a network one operation at a time.
 
-There are two reasons to do so. A merged network keeps its weights and gets the statistics that belong to them, which changes
-its function (RESET of Jordan et al. 2023). A fused network, whose BatchNorms hold anything after their folding, gets the
-statistics of its inputs while its function stays, so that fine-tuning, which normalises by its batches, starts near it.
+There are two uses. A merged network keeps its weights and gets the statistics that match them, which changes its function
+(RESET of Jordan et al. 2023). A fused network, whose BatchNorms are arbitrary after folding, gets the statistics of its inputs
+and keeps its function, so that fine-tuning, which normalises by batch statistics, starts close to it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -19,12 +19,12 @@ from .levels.tracing import trace
 from .levels.weights import repeated
 from .training_flags import evaluating
 
-#: Samples that run at once.
+#: Batch size.
 BATCH = 100
-#: A neuron that varies less than this share of its size is dead: its deviation is rounding.
+#: A neuron is dead if its deviation is below this share of its size, which is rounding.
 DEAD = 1e-6
 
-#: Rows, sum and sum of squares of each channel, float64.
+#: Number of rows; sum and sum of squares per channel, float64.
 Sums = tuple[int, Tensor, Tensor]
 Visit = Callable[[str, nn.Module, list[Tensor]], None]
 
@@ -41,23 +41,23 @@ def reset_statistics(
     leaves: Sequence[str] = (),
     add_up: Callable[[Tensor], Tensor] | None = None,
 ) -> dict[str, Any]:
-    """Give each BatchNorm the exact mean and (population) variance of its inputs over all samples and positions.
+    """Set each BatchNorm to the exact mean and (population) variance of its inputs over all samples and positions.
 
     Args:
         inputs: (B, ...) in the model's dtype, on any device.
-        keep_function: scale and shift make up for the new statistics, so that the function in evaluation mode stays as it
-            is; BatchNorms without scale and shift, or that share them, are left alone, and any network is taken. Otherwise
-            scale and shift stay: each BatchNorm is set behind those that are set already, the network must be traceable,
-            and a BatchNorm that runs more than once is left alone.
+        keep_function: let scale and shift compensate, so that the function in evaluation mode does not change. Takes any
+            network; skips BatchNorms without scale and shift, or that share them. Otherwise scale and shift stay, and each
+            BatchNorm is set after those before it; the network must be traceable, and BatchNorms that run more than once
+            are skipped.
         only: names of the BatchNorms; default: all.
-        batch: samples that run at once; it changes rounding alone.
+        batch: batch size; affects rounding only.
         leaves: modules that tracing does not enter.
         add_up: adds the sums of other processes, which hold other samples; with keep_function.
     Returns:
-        What was done: kind "reset", "layers" that were set, and "dead", their neurons that do not vary.
+        Facts: kind "reset", number of "layers" that were set, and of their "dead" neurons, which do not vary.
     """
     names = {name for name, module in model.named_modules() if only is None or name in only}
-    dead: list[Tensor] = []  # of each layer that was set
+    dead: list[Tensor] = []  # per layer that was set
 
     def set_anew(norm: BatchNorm, sums: Sums) -> None:
         mean, variance = moments_of([sums])
@@ -75,10 +75,10 @@ def reset_statistics(
 
         stepwise(model, inputs, visit, batch=batch, monitor=monitor, leaves=leaves)
         return facts()
-    # The function stays, so what a BatchNorm reads does not depend on those before it: one pass serves all.
+    # The function stays, so the inputs of a BatchNorm do not depend on earlier ones: one pass serves all.
     norms = [module for name, module in model.named_modules() if name in names and _has_statistics(module)]
     sums: dict[BatchNorm, Sums] = {}
-    shared = repeated(norms)  # scale and shift of several BatchNorms cannot make up for the statistics of each
+    shared = repeated(norms)  # a shared scale and shift cannot compensate for different statistics
     hooks = [
         norm.register_forward_pre_hook(partial(_add_up, sums), with_kwargs=True)
         for norm in norms
@@ -94,7 +94,7 @@ def reset_statistics(
             hook.remove()
     counts = [float(count) for count, *_ in sums.values()]
     if add_up is not None and sums:
-        counts = add_up(torch.tensor(counts, dtype=torch.float64, device=devices.of(model))).tolist()  # one wait
+        counts = add_up(torch.tensor(counts, dtype=torch.float64, device=devices.of(model))).tolist()  # one sync
     for (norm, (_, total, squares)), count in zip(sums.items(), counts, strict=True):
         if add_up is not None:
             total, squares = add_up(total), add_up(squares)
@@ -129,10 +129,10 @@ def _add_up(
 
 
 def channel_sums(tensors: Iterable[Tensor], layer: nn.Module, before: Sums | None = None) -> Sums:
-    """Rows, sums and sums of squares of each channel, added to those before.
+    """Row count, sums and sums of squares per channel, added to those before.
 
     Args:
-        layer: of which the tensors are inputs or outputs; in nn.Linear channels are the last axis, else the second.
+        layer: the tensors are its inputs or outputs; channels are the last axis for nn.Linear, else the second.
     """
     axis = -1 if isinstance(layer, nn.Linear) else 1
     count, total, squares = before or (0, 0.0, 0.0)
@@ -152,7 +152,7 @@ def moments_of(sums: Sequence[Sums]) -> tuple[Tensor, Tensor]:
 
 
 def is_dead(mean: Tensor, variance: Tensor) -> Tensor:
-    """(channels,) bool: channels whose variance is nothing but rounding."""
+    """(channels,) bool: channels whose variance is only rounding."""
     return variance.sqrt() <= DEAD * (mean.square() + variance).sqrt()
 
 
@@ -166,11 +166,11 @@ def stepwise(
     monitor: Monitor | None = None,
     leaves: Sequence[str] = (),
 ) -> None:
-    """Run a network one operation after the other, all samples through each before the next begins.
+    """Run a network one operation at a time, with all samples through each before the next.
 
     Args:
-        visit: called with the name of a module, the module and all its inputs, before it runs: it may change the module.
-            A module that runs more than once is not visited.
+        visit: called with a module's name, the module and all its inputs before it runs; may change the module. Modules
+            that run more than once are not visited.
     """
     device = devices.of(model)
     with evaluating(model):

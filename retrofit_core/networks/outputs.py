@@ -1,7 +1,6 @@
-"""Which tensor of what a network returns is the logits, and which outputs are class scores at all.
+"""Find the logits among a network's outputs, and check that outputs are class scores.
 
-Dicts, tuples and objects hold the logits beside others. Class scores are one row of numbers for a sample, a column for
-each class.
+Dicts, tuples and objects may hold logits among other outputs. Class scores are one row per sample with a column per class.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,12 +15,12 @@ from ..system.registry import first_line
 from .training_flags import evaluating
 from .wrappers import Wrapper, class_name, wrapper_of
 
-#: Of an entry in a dict, or a field, that needs no further word.
+#: The key or field that is taken by default.
 USUAL = "logits"
 
 
 class GivingLogits(Wrapper):
-    """A network that gives one of its outputs alone."""
+    """A network that returns only one of its outputs."""
 
     which: str | int
 
@@ -30,7 +29,7 @@ class GivingLogits(Wrapper):
         vars(self)["which"] = which
 
     def forward(self, *args: object, **kwargs: object) -> Any:
-        """The logits, (B, classes) or as the network has them."""
+        """The chosen output, usually logits (B, classes)."""
         return _entry(super().forward(*args, **kwargs), self.which)
 
 
@@ -38,32 +37,32 @@ class CopyingInput(Wrapper):
     """A network that writes into a copy of its input."""
 
     def forward(self, *args: Tensor, **kwargs: object) -> Any:
-        """What the network computes."""
+        """The network's outputs."""
         return super().forward(*(arg.clone() for arg in args), **kwargs)
 
 
 def giving_logits(model: nn.Module, which: str | int) -> nn.Module:
-    """The same network, weights and all, whose forward gives one of its outputs alone.
+    """Wrap a network so that its forward returns only one of its outputs.
 
     Args:
-        which: a key of the dict, a field of the object, or a place in the tuple that it returns.
+        which: a key of the dict, a field of the object, or an index into the tuple that it returns.
     Returns:
-        A network that shares everything with `model`, which it holds.
+        A network that contains `model` and shares everything with it.
     """
     return GivingLogits(model, which)
 
 
 def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = None, network: str = "") -> nn.Module:
-    """The network itself where it returns one tensor, else the same network that gives the logits alone.
+    """Wrap a network, if necessary, so that it returns only the logits and does not write into its input.
 
-    Of a network that writes into its input (`x -= mean`), the same network that writes into a copy: others read that input too.
+    A network that writes into its input (`x -= mean`) gets a copy, because others read that input too.
 
     Args:
-        example: (B, ...) input, of which one sample is run.
-        which: see `giving_logits`; None: the entry called logits, or the only tensor.
-        network: its name, for the start of a refusal.
+        example: (B, ...) input; the first sample is run.
+        which: see `giving_logits`; None: the entry named logits, or the only tensor.
+        network: its name, to start the error message.
     Raises:
-        ValueError: nothing says which of several outputs is meant, or there is no such output.
+        ValueError: several outputs to choose from, or no such output.
     """
     if wrapper_of(model, GivingLogits):
         return model
@@ -78,9 +77,9 @@ def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = N
             output = model(sample)
     except torch.OutOfMemoryError:
         raise
-    except Exception as error:  # whatever the network's own code raises
+    except Exception as error:  # whatever the network's code raises
         if which is None:
-            return model  # whoever runs it next says what it does not take
+            return model  # the next run reports the error
         raise ValueError(
             f"{class_name(model)} does not run on an input of shape {tuple(sample.shape)}: {first_line(error)}. Pass data of "
             "the shape that it was trained on."
@@ -93,10 +92,10 @@ def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = N
 
 
 def logits_in(output: object, network: str = "the network", which: str | int | None = None) -> Tensor:
-    """The logits among what a network has returned.
+    """The logits among a network's outputs.
 
     Args:
-        network: its name, for the start of a refusal.
+        network: its name, to start the error message.
     Raises:
         ValueError: as `as_classifier`.
     """
@@ -107,19 +106,19 @@ def logits_in(output: object, network: str = "the network", which: str | int | N
 
 
 def check_class_scores(shape: Sequence[int], reader: str, way_out: str, *cures: Cure) -> int:
-    """Refuse outputs that are no class scores; the number of classes.
+    """Refuse outputs that are not class scores; returns the number of classes.
 
-    Whatever takes a softmax or an argmax over classes, or compares with labels, asks here before any work: of several rows for
-    a sample nothing says along which axis the classes lie, (tokens, classes) or (classes, height, width), and a softmax
-    of one number is 1. What only matches values takes outputs of any shape and does not ask.
+    Everything that takes a softmax or argmax over classes, or compares with labels, checks here before any work: with several
+    rows per sample the class axis is unknown, (tokens, classes) or (classes, height, width), and the softmax of one number is
+    1. Methods that only match values take outputs of any shape.
 
     Args:
-        shape: of the outputs for one sample.
-        reader: who reads classes, at the start of the sentence.
-        way_out: what to do instead, a sentence of its own.
-        cures: the same for a program.
+        shape: outputs for one sample.
+        reader: who needs class scores, to start the message.
+        way_out: what to do instead, a full sentence.
+        cures: the same, machine-readable.
     Raises:
-        ValueError: not one row of at least two numbers for a sample.
+        ValueError: not one row of at least two numbers per sample.
     """
     if len(shape) == 1 and shape[0] > 1:
         return shape[0]
@@ -135,7 +134,7 @@ def check_class_scores(shape: Sequence[int], reader: str, way_out: str, *cures: 
 
 
 def _entry(output: object, which: str | int) -> Any:
-    """One entry; also of what torch.fx traces, where neither keys nor types are known."""
+    """One entry of an output; also works on torch.fx proxies, where neither keys nor types are known."""
     if isinstance(which, str) and not isinstance(output, Mapping) and hasattr(type(output), which):
         return getattr(output, which)
     if isinstance(which, str) and not isinstance(output, Mapping) and which in getattr(output, "__dict__", {}):
@@ -144,7 +143,7 @@ def _entry(output: object, which: str | int) -> Any:
 
 
 def _found(output: object, which: str | int | None, network: str) -> str | int | None:
-    """What picks the logits out of an output; None where the output is the tensor itself."""
+    """The key or index of the logits; None if the output is the tensor itself."""
     entries = _entries(output)
     if which is not None and isinstance(output, (tuple, list)) and str(which).lstrip("-").isdigit():
         which = int(which)
@@ -169,7 +168,7 @@ def _found(output: object, which: str | int | None, network: str) -> str | int |
 
 
 def _entries(output: object) -> dict[str | int, Any]:
-    """The outputs by name or place."""
+    """The outputs by name or index."""
     if isinstance(output, Mapping):
         return dict(output)
     if isinstance(output, tuple) and hasattr(output, "_fields"):

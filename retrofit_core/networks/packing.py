@@ -1,7 +1,7 @@
-"""Batches of several tensors, and of whole numbers, as one tensor of floating-point numbers.
+"""Pack batches of several tensors or of integers into one floating-point tensor.
 
-Every method hands one such tensor through networks. A dict, a tuple or integer tokens are packed into one, and a network is
-given a forward that takes them out again: its own code sees what it is used to. Whole numbers up to 2^24 are exact in float32.
+Every method passes one such tensor through networks. A dict, a tuple or integer tokens are packed, and a wrapper unpacks them
+for the network's own forward. Integers up to 2^24 are exact in float32.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,22 +17,22 @@ from ..system.registry import first_line
 from .training_flags import evaluating
 from .wrappers import Wrapper, class_name, wrapper_of
 
-#: What a network is run on: a tensor (B, ...), or several by keyword or in order.
+#: A network's inputs: a tensor (B, ...), or several by keyword or position.
 Inputs = Tensor | Mapping[str, Tensor] | tuple[Tensor, ...]
-#: The largest whole number up to which float32 holds all of them.
+#: float32 represents all integers up to this one.
 LARGEST = 1 << 24
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How the tensors of a sample lie side by side in a row of numbers."""
+    """How the tensors of a sample are laid out in one row of numbers."""
 
     names: tuple[str, ...]
-    """Keywords of the network's forward; empty: the tensors are handed over in order"""
+    """Keywords of the network's forward; empty: positional arguments"""
     shapes: tuple[tuple[int, ...], ...]
-    """Of a sample's tensors"""
+    """Shapes of a sample's tensors"""
     dtypes: tuple[torch.dtype, ...]
-    """Those of whole numbers and truth values are given back; floating-point numbers have the network's precision"""
+    """Integers and booleans are converted back; floating-point numbers have the network's precision"""
 
     @property
     def is_alone(self) -> bool:
@@ -41,7 +41,7 @@ class Packing:
 
     @property
     def whole(self) -> Tensor | None:
-        """Which numbers of a packed sample are whole, (K,), or one flag for a tensor alone; None where none are."""
+        """Which numbers of a packed sample are integers, (K,), or one flag for a single tensor; None if none are."""
         flags = [not dtype.is_floating_point for dtype in self.dtypes]
         if not any(flags):
             return None
@@ -49,10 +49,10 @@ class Packing:
         return torch.tensor(flags).repeat_interleave(torch.tensor(sizes))
 
     def pack(self, inputs: Inputs) -> Tensor:
-        """(B, K) numbers in float32, or float64 where the floating-point ones are; one tensor alone keeps its shape.
+        """(B, K) in float32, or float64 if an input is; a single tensor keeps its shape.
 
         Raises:
-            ValueError: other tensors than those of this packing, or whole numbers that float32 does not hold.
+            ValueError: the tensors do not match this packing, or integers are too large for float32.
         """
         if isinstance(inputs, Mapping) and self.names and set(inputs) == set(self.names):
             inputs = {name: inputs[name] for name in self.names}
@@ -72,7 +72,7 @@ class Packing:
         return torch.cat([tensor.flatten(1).to(dtype) for tensor in tensors], 1)
 
     def unpack(self, packed: Tensor) -> tuple[list[Tensor], dict[str, Tensor]]:
-        """The arguments and keywords of a network's forward."""
+        """The positional and keyword arguments of a network's forward."""
         tensors, start = [], 0
         for shape, dtype in zip(self.shapes, self.dtypes, strict=True):
             tensor = packed
@@ -88,7 +88,7 @@ class Packing:
 
 
 def _check_whole(tensor: Tensor) -> None:
-    """Refuse whole numbers that become others in float32."""
+    """Refuse integers that float32 cannot represent."""
     if tensor.dtype.is_floating_point or tensor.dtype == torch.bool or not tensor.numel():
         return
     least, most = tensor.min().item(), tensor.max().item()
@@ -102,7 +102,7 @@ def _check_whole(tensor: Tensor) -> None:
 
 
 def packing_of(inputs: Inputs) -> Packing | None:
-    """How to pack these inputs; None for one tensor of floating-point numbers, which every method takes as it is."""
+    """How to pack these inputs; None for one floating-point tensor, which every method takes as it is."""
     if isinstance(inputs, Tensor) and inputs.dtype.is_floating_point:
         return None
     tensors = tensors_of(inputs)
@@ -115,10 +115,10 @@ def packing_of(inputs: Inputs) -> Packing | None:
 
 
 def packing_for(models: Sequence[nn.Module], inputs: Inputs) -> Packing | None:
-    """How to pack these inputs for these networks; None where they take one tensor of floating-point numbers.
+    """How to pack these inputs for these networks; None for one floating-point tensor, or if a network already unpacks.
 
     Raises:
-        ValueError: several tensors that a network's forward does not take, or labels of a form that is taken for an input.
+        ValueError: a network's forward does not take these tensors, or labels of a wrong form look like an input.
     """
     packing = packing_of(inputs)
     if packing is None or any(wrapper_of(model, TakingPacked) for model in models):
@@ -126,7 +126,7 @@ def packing_for(models: Sequence[nn.Module], inputs: Inputs) -> Packing | None:
     for index, model in enumerate(models):
         error = _why_not(model, inputs)
         _refuse_labels(model, inputs, f"parent {index}", taken=error is None)
-        if error is not None and isinstance(inputs, Tensor):  # pixels that nobody has normalised: refused as such
+        if error is not None and isinstance(inputs, Tensor):  # unnormalised pixels: refused later as such
             return None
         if error is not None:
             raise ValueError(
@@ -137,7 +137,7 @@ def packing_for(models: Sequence[nn.Module], inputs: Inputs) -> Packing | None:
 
 
 def _why_not(model: nn.Module, inputs: Inputs) -> Exception | None:
-    """What a network raises on the first of these samples."""
+    """The exception that a network raises on the first of these samples, if any."""
     packing, one = packing_of(inputs), each_of(inputs, lambda tensor: tensor[:1])
     parameter = next(model.parameters(), None)
     sample = packed(one, packing).to(_place(model))
@@ -148,16 +148,17 @@ def _why_not(model: nn.Module, inputs: Inputs) -> Exception | None:
             taking(model, packing)(sample)
     except torch.OutOfMemoryError:
         raise
-    except Exception as error:  # whatever the network's own code raises
+    except Exception as error:  # whatever the network's code raises
         return error
     return None
 
 
 def _refuse_labels(model: nn.Module, inputs: Inputs, network: str, *, taken: bool) -> None:
-    """Refuse a last tensor that is no input of a network but labels in another form than one whole number for each sample.
+    """Refuse a last tensor that is not an input but labels, in another form than one integer per sample.
 
     Args:
-        taken: whether the network runs on all tensors: then only what looks like labels is doubted, (n, 1) or one-hot.
+        taken: whether the network runs on all tensors; if so, only tensors that look like labels, (n, 1) or one-hot, are
+            refused.
     Raises:
         ValueError: says what to pass.
     """
@@ -183,7 +184,7 @@ def packed(inputs: Inputs, packing: Packing | None) -> Tensor:
     """The inputs as one tensor.
 
     Raises:
-        ValueError: they do not fit the packing.
+        ValueError: they do not match the packing.
     """
     if packing is not None:
         return packing.pack(inputs)
@@ -195,13 +196,13 @@ def packed(inputs: Inputs, packing: Packing | None) -> Tensor:
 
 
 def _or_labels(inputs: Inputs) -> str:
-    """What helps where the last tensor should have been labels."""
+    """A hint in case the last tensor was meant as labels."""
     why = why_no_labels(inputs[-1]) if isinstance(inputs, tuple) and len(inputs) > 1 else None
     return f" If the last of them should be labels: {why}" if why else ""
 
 
 def each_of(inputs: Inputs, change: Callable[[Tensor], Tensor]) -> Inputs:
-    """A batch with each of its tensors changed."""
+    """Apply a function to each tensor of a batch."""
     if isinstance(inputs, Tensor):
         return change(inputs)
     if isinstance(inputs, Mapping):
@@ -227,18 +228,18 @@ class TakingPacked(Wrapper):
         vars(self)["packing"] = packing
 
     def forward(self, packed: Tensor) -> Any:
-        """What the network makes of samples (B, K)."""
+        """Run the network on packed samples (B, K)."""
         args, kwargs = self.packing.unpack(packed)
         return super().forward(*args, **kwargs)
 
 
 def taking(model: nn.Module, packing: Packing | None) -> nn.Module:
-    """The same network, weights and all, whose forward takes packed samples; itself where it does already."""
+    """The network, wrapped to take packed samples unless it already does."""
     return model if packing is None or wrapper_of(model, TakingPacked) else TakingPacked(model, packing)
 
 
 def taking_batches(model: nn.Module, packing: Packing | None) -> nn.Module:
-    """The network of a result, as its user calls it: with its own forward, or with one that packs (ensembles)."""
+    """The network of a result as users call it: with its own forward, or one that packs (ensembles)."""
     if packing is None:
         return model
     taking_packed = wrapper_of(model, TakingPacked)
@@ -246,7 +247,7 @@ def taking_batches(model: nn.Module, packing: Packing | None) -> nn.Module:
 
 
 class Packed(nn.Module):
-    """A network of several networks that takes packed samples, called as its parts are called."""
+    """A network of several networks on packed samples, callable with the unpacked inputs of its parts."""
 
     def __init__(self, model: nn.Module, packing: Packing) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""Which levels of one network make neurons that belong together: residual streams, heads, parts of grouped convolutions, kinds.
+"""Find which levels of a network make neurons of the same space: residual streams, heads, parts of grouped convolutions.
 
-Neurons that a computation joins (an addition, a concatenation, a convolution channel by channel) share one grouping.
+Neurons that an operation joins (an addition, a concatenation, a depthwise convolution) share one grouping.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,28 +17,28 @@ from .levels.opening import rows_of
 from .levels.tracing import Trace
 from .symmetry import IN_PLACE, Group, NeuronTrace
 
-#: The way out where neurons at a level's end cannot be grouped, in levels that are not cut there.
+#: Advice if neurons at a level's end cannot be grouped, for levels that need not end there.
 ELSEWHERE = (
     "Let no level end there: fit='gradient' (HF-Gradient, KF-Gradient) with boundaries=[names of other modules], or 1."
 )
-#: The way out of levels that end behind every layer.
+#: Advice for levels that end after every layer.
 INSTEAD = "Use KF-Gradient; if you named boundaries, leave them out."
 
 
 def with_spaces(trace: Trace, levels: list[Level], network: str, *, inside: bool = True) -> list[Level]:
-    """The levels, each knowing the spaces of its neurons and what it holds for neurons before; those inside of blocks that no
-    closed form can fit as they are.
+    """Annotate levels with the spaces that they write and the tensors that they carry. If levels inside blocks are not all
+    affine, each gets a space of its own.
 
     Args:
-        trace: of which the levels were cut.
+        trace: the levels were cut from it.
         network: its name, for messages.
-        inside: whether levels end behind every layer (boundaries="layers").
+        inside: whether levels end after every layer (boundaries="layers").
     Raises:
-        ValueError: the network's neurons cannot be followed, or a level makes neurons of several spaces that cannot be grouped.
+        ValueError: the network's neurons cannot be followed, or those of a level cannot be grouped.
     """
     branched = is_branched(levels) or any(level.form.adds for level in levels)
     joined = branched or any(level.form.parts or _vectors(level) for level in levels)
-    closed = all(level.form.closed for level in levels) and (joined or inside)  # else a chain that gradient fits take
+    closed = all(level.form.closed for level in levels) and (joined or inside)  # else a chain for gradient fits
     if branched and not closed:
         return _apart(levels)
     parts: dict[int, Parts] = {}
@@ -51,7 +51,7 @@ def with_spaces(trace: Trace, levels: list[Level], network: str, *, inside: bool
             if not all(level.form.closed for level in levels):
                 return _apart(levels)
             groups = traced.within()
-    except Exception as error:  # whatever a rule meets that is unknown to it
+    except Exception as error:  # whatever a rule raises on unknown operations
         if branched and isinstance(error, ValueError):
             raise ValueError(f"{network}: {error}") from error
         if branched:
@@ -85,7 +85,7 @@ def with_spaces(trace: Trace, levels: list[Level], network: str, *, inside: bool
             writing.append(replace(level, writes=unknown))
             continue
         if not _followed(level, places) and (fixed := _in_place(seen[index])) is not None:
-            places = {**places, IN_PLACE: fixed}  # heads, pixels: what stays where it is in every network
+            places = {**places, IN_PLACE: fixed}  # heads, pixels: fixed in every network
         if why := _why_not_grouped(level, places, in_parts=index in parts):
             raise ValueError(f"{network}: the neurons of level {level.name!r} {why}. {INSTEAD}")
         writing.append(replace(level, writes=_written(index, places, groups, spaces, parts.get(index))))
@@ -97,15 +97,15 @@ def with_spaces(trace: Trace, levels: list[Level], network: str, *, inside: bool
 
 
 def _movable(places: Mapping[int, Tensor] | None) -> dict[int, Tensor]:
-    """Of the places of a level's neurons those of groups: what stays where it is in every network is no group."""
+    """The places of a level's neurons without `IN_PLACE`, which is not a group."""
     return {number: positions for number, positions in (places or {}).items() if number != IN_PLACE}
 
 
 def _makers(groups: Sequence[Group], makes: Sequence[Mapping[int, Tensor]]) -> dict[Group, dict[int, Tensor]]:
-    """Of each group the levels that make it, with the places of its neurons.
+    """For each group, the levels that make it, with the places of its neurons.
 
     Args:
-        makes: of each level, by number of a group.
+        makes: for each level, group number -> places.
     """
     return {
         group: {index: places[number] for index, places in enumerate(makes) if number in places}
@@ -120,33 +120,33 @@ def _written(
     spaces: dict[int, Space],
     blocks: Parts | None = None,
 ) -> tuple[Written, ...]:
-    """What a level writes of each group.
+    """The spaces that a level writes.
 
     Args:
-        places: number of a group -> (neurons, copies) positions of its neurons.
-        spaces: those of the groups that levels before make; the level's are added.
+        places: group number -> (neurons, copies) positions of its neurons.
+        spaces: spaces of earlier levels by group number; the level's are added.
     """
     for number in places:
-        if number == IN_PLACE:  # of this level alone
+        if number == IN_PLACE:  # never shared between levels
             spaces[number] = Space(index, index, fixed=True)
         spaces.setdefault(number, Space(index, index, groups[number].fixed))
     return tuple(Written(spaces[number], positions, blocks) for number, positions in places.items())
 
 
 def _whole(level: Level, index: int, *, fixed: bool = False, blocks: Heads | None = None) -> tuple[Written, ...]:
-    """A space that holds all neurons of a level, and no others."""
+    """A space of exactly the neurons of one level."""
     return (Written(Space(index, index, fixed), torch.arange(level.width)[:, None], blocks),)
 
 
 def _apart(levels: Sequence[Level]) -> list[Level]:
-    """The levels, each of which makes a space of its own."""
+    """Give each level a space of its own."""
     return numbered(
         [replace(level, writes=_whole(level, index, fixed=level.head)) for index, level in enumerate(levels)]
     )
 
 
 def numbered(levels: Sequence[Level]) -> list[Level]:
-    """The levels with their spaces numbered in the order in which levels make them."""
+    """Number the spaces in the order in which levels make them."""
     spaces: dict[Space, Space] = {}
     for written in (written for level in levels for written in level.writes):
         spaces.setdefault(written.space, replace(written.space, number=len(spaces)))
@@ -157,7 +157,7 @@ def numbered(levels: Sequence[Level]) -> list[Level]:
 
 
 def stream(levels: Sequence[Level], index: int) -> list[int]:
-    """The levels that make the same neurons as this one and no others, itself among them: those of one residual stream."""
+    """The levels, this one included, that make exactly the same neurons: those of one residual stream."""
     if not levels[index].plain:
         return [index]
     space = levels[index].writes[0].space
@@ -165,18 +165,17 @@ def stream(levels: Sequence[Level], index: int) -> list[int]:
 
 
 def _places(neurons: NeuronTrace, level: Level) -> dict[int, Tensor] | None:
-    """Where each group's neurons lie in a level's output, see `NeuronTrace.places`."""
-    return neurons.places(
-        level.output.node, min(level.axis, 1)
-    )  # of several frames the trace has channels in the first axis
+    """The places of each group's neurons in a level's output, see `NeuronTrace.places`."""
+    # With several frames, the traced channel axis is 1, not 2.
+    return neurons.places(level.output.node, min(level.axis, 1))
 
 
 def _telling(levels: Sequence[Level], *, streams: bool = True) -> list[Level]:
-    """The levels of a chain, each with a space of its own where its spaces, or those of another level with the same neurons, are
-    simply all its neurons.
+    """Give each level of a chain its own space, unless its neurons, or those of a level that shares them, form several spaces
+    or stay fixed.
 
     Args:
-        streams: keep those, too, that several levels make.
+        streams: also keep spaces that several levels make.
     """
     told = {
         written.space
@@ -193,10 +192,10 @@ def _telling(levels: Sequence[Level], *, streams: bool = True) -> list[Level]:
 
 
 def _not_followed(levels: list[Level], example: Tensor, network: str, error: Exception) -> list[Level]:
-    """The levels of a chain whose neurons no rule can follow, if those of each are exchanged by what reads them.
+    """Levels of a chain whose neurons no rule can follow, each with its own space, if the next level allows any order.
 
     Raises:
-        ValueError: those of a level are not.
+        ValueError: for some level it does not.
     """
     for index, level in enumerate(levels[:-1]):
         if not _exchanged(levels, index, example):
@@ -210,13 +209,13 @@ def _not_followed(levels: list[Level], example: Tensor, network: str, error: Exc
 def _unfollowed(
     levels: Sequence[Level], index: int, places: Mapping[int, Tensor] | None, example: Tensor, network: str
 ) -> tuple[Written, ...]:
-    """What a chain's level writes whose neurons are not, or not all, in a group: a space of its own, which is fixed unless what
-    reads them exchanges them.
+    """The space of a chain's level with neurons outside every group: its own, and fixed unless the next level allows any
+    order.
 
     Args:
         places: see `NeuronTrace.places`.
     Raises:
-        ValueError: its rows are neurons of a level before.
+        ValueError: its rows are neurons of an earlier level.
     """
     level = levels[index]
     if level.head:
@@ -233,8 +232,8 @@ def _unfollowed(
 
 @torch.no_grad()
 def _exchanged(levels: Sequence[Level], index: int, example: Tensor) -> bool:
-    """Whether another order of a level's neurons is nothing but another order of what the next level's layers read, so that
-    their weights can follow; true where these layers are not known."""
+    """Whether reordering a level's neurons only reorders the inputs of the next level's layers, so that their weights can
+    follow; True if that level is not affine."""
     level, reader = levels[index], levels[index + 1]
     if not reader.affine:
         return True
@@ -251,21 +250,21 @@ def _exchanged(levels: Sequence[Level], index: int, example: Tensor) -> bool:
 
 
 def _in_place(seen: Mapping[int, Tensor] | None) -> Tensor | None:
-    """(neurons, 1) the neurons of a level that stay in their places whatever a network's weights are; None where none do."""
+    """(neurons, 1) neurons of a level that are fixed whatever the weights; None if there are none."""
     return None if seen is None else seen.get(IN_PLACE)
 
 
 def _followed(level: Level, places: Mapping[int, Tensor]) -> bool:
-    """Whether each of a level's neurons is known."""
+    """Whether every neuron of a level has a place."""
     return sum(positions.numel() for positions in places.values()) == level.width
 
 
 def _why_not_grouped(level: Level, places: Mapping[int, Tensor], *, in_parts: bool) -> str:
-    """Why a level's neurons cannot be grouped with those of other networks; empty where they can.
+    """Why a level's neurons cannot be grouped with those of other networks; empty if they can.
 
     Args:
         places: group -> places of its neurons.
-        in_parts: whether they lie in the parts of a grouped convolution.
+        in_parts: whether they belong to parts of a grouped convolution.
     """
     if not _followed(level, places):
         return (
@@ -280,11 +279,11 @@ def _why_not_grouped(level: Level, places: Mapping[int, Tensor], *, in_parts: bo
 def _with_parts(
     levels: Sequence[Level], makes: Sequence[dict[int, Tensor]], classes: set[int]
 ) -> tuple[list[Level], dict[int, Parts]]:
-    """The levels, those not affine whose grouped convolutions cannot be fitted; and the parts in which a level's neurons lie.
+    """Mark levels whose grouped convolutions cannot be fitted as not affine, and find the parts of the others, by level.
 
     Args:
-        makes: of each level, see `_places_made`, from groups of neurons that are the parts of grouped convolutions as a whole.
-        classes: the groups that hold them.
+        makes: `_places_made` of each level, where groups hold whole parts of grouped convolutions.
+        classes: numbers of the groups of classes.
     """
     levels, numbers = list(levels), set[int]()
     for index, (level, places) in enumerate(zip(levels, makes, strict=True)):
@@ -311,13 +310,13 @@ def _with_parts(
 
 
 def _places_made(level: Level, groups: Sequence[Group], model: nn.Module) -> dict[int, Tensor]:
-    """Number of a group -> (neurons, copies) the positions of its neurons in a level's output, for the groups that it makes."""
+    """Group number -> (neurons, copies) positions in a level's output, for the groups that it makes."""
     made_places: dict[int, Tensor] = {}
     form = level.form
     rows = [rows_of(model, path, layer.weight) for path, layer in zip(form.paths, form.layers, strict=True)]
     holders = [model.get_submodule(name.rpartition(".")[0]) for name, _ in rows]
     tables = int(isinstance(form, Lookup))
-    axes = [tables or int(isinstance(holder, TRANSPOSED)) for holder in holders]  # of the neurons in the weights
+    axes = [tables or int(isinstance(holder, TRANSPOSED)) for holder in holders]  # neuron axes of the weights
     for number, group in enumerate(groups):
         for part in group.parts:
             if part.kind in ("out", "vector") or isinstance(form, Tied):
@@ -335,10 +334,10 @@ def _places_made(level: Level, groups: Sequence[Group], model: nn.Module) -> dic
 def _carried(
     name: str, level: Level, groups: Sequence[Group], makes: Sequence[dict[int, Tensor]], network: str
 ) -> Carried:
-    """For which neurons a parameter or buffer holds numbers.
+    """Which neurons a parameter or buffer holds numbers for.
 
     Args:
-        makes: of each level before, by number of a group, (neurons, copies) the positions of its neurons.
+        makes: for each earlier level, group number -> (neurons, copies) positions of its neurons.
     """
     owners = {
         (number, part.axis): part.index
@@ -354,14 +353,14 @@ def _carried(
         and all(torch.equal(places[group], index) for group, index in indices.items())
     ]
     makers = {group: [number for number, places in enumerate(makes) if group in places] for group in indices}
-    if not indices:  # numbers for no neurons: a factor of all, biases of distances, ...
+    if not indices:  # not per neuron: a scalar factor, relative position biases, ...
         return Carried(name, 0, ())
     if len(axes) != 1 or not all(makers.values()):
         raise ValueError(
             f"{network}: {name!r} at level {level.name!r} does not hold numbers for the neurons of a level before, so it is "
             f"not known what it is in the fused network. {INSTEAD}"
         )
-    if whole:  # as they lie in that level
+    if whole:  # in that level's order
         every = torch.cat([index.flatten() for index in indices.values()])
         return Carried(name, axes.pop(), ((whole[0], every, every[:, None]),))
     return Carried(
@@ -374,12 +373,11 @@ def _carried(
 def _carried_by(
     level: Level, groups: Sequence[Group], makes: Sequence[dict[int, Tensor]], network: str = ""
 ) -> tuple[Carried, ...]:
-    """What `_carried` says of the level's parameters before its layers, and of its buffers that hold numbers for neurons, classes
-    apart, which keep their places.
+    """`_carried` for the level's parameters before its layers, and for its buffers with numbers for neurons other than classes.
 
     Args:
-        network: for the message; empty: of a chain, whose buffers for neurons of no level before are left as they are, and whose
-            parameters are fitted.
+        network: for the message; empty for a chain: its parameters are fitted, and buffers for neurons of no earlier level
+            stay as they are.
     """
     carried = [_carried(name, level, groups, makes, network) for name in (_vectors(level) if network else ())]
     for name in _buffers(level):
@@ -394,7 +392,7 @@ def _carried_by(
 
 
 def _vectors(level: Level) -> list[str]:
-    """The parameters beside those of the layers, of a level that a closed form fits: scale and shift of a norm, positions."""
+    """Parameters of a level with a closed form that are not its layers': a norm's scale and shift, positions."""
     if not level.form.closed:
         return []
     held = (name for name, tensor in _held(level.module) if isinstance(tensor, nn.Parameter))
@@ -402,7 +400,7 @@ def _vectors(level: Level) -> list[str]:
 
 
 def _buffers(level: Level) -> list[str]:
-    """The buffers that may hold numbers for neurons; where no closed form fits a level, those that the model's own code reads."""
+    """Buffers that may hold numbers for neurons; if no closed form fits the level, those that its graph reads."""
     if level.form.closed:
         held = dict(level.form.prefix.named_buffers())
     else:
@@ -413,7 +411,7 @@ def _buffers(level: Level) -> list[str]:
 
 
 def _held(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of a level by name, in the order of its graph: those that it reads, and the parameters of what it calls."""
+    """The tensors that a level's graph reads and the parameters of the modules it calls, by name, in graph order."""
     for node in module.graph.nodes:  # type: ignore[union-attr]
         if node.op == "get_attr":
             holder, _, name = node.target.rpartition(".")
@@ -424,10 +422,10 @@ def _held(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def _reason(error: Exception) -> str:
-    """What a rule says of neurons, without what follows from it and its way out."""
+    """A rule's message without its consequence and advice."""
     return str(error).partition(", so ")[0].partition(". Use ")[0].removesuffix(".")
 
 
 def _not_affine(level: Level, why: str) -> Level:
-    """A level that the closed form cannot fit, for this reason."""
+    """Mark a level as not affine, with a reason."""
     return replace(level, form=Opaque(why=why))

@@ -1,4 +1,4 @@
-"""Whose tensors are they? Weights among what a training saved: under any key, behind any wrapper's prefix, averaged or not."""
+"""Find a network's weights in a training checkpoint: under any key, behind any wrapper's prefix, averaged or not."""
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from .weightfiles import nested
 
 AUTO, EMA, MODEL = "auto", "ema", "model"
-#: Where training scripts put a network's tensors, the most usual key first; averaged ones as timm prefers them.
+#: Keys where training scripts put a network's tensors, most usual first; averaged ones as timm prefers them.
 KEYS = (
     "state_dict_ema",
     "model_ema",
@@ -28,39 +28,39 @@ KEYS = (
     "weights",
     "params",
 )
-#: Parts of names that wrappers put around a module, where no module of its own is called so.
+#: Name components that wrappers add, unless the network has a module of that name.
 INSIDE = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "module")
-#: Prefixes under which a network is recognised without being named: a backbone alone is not the network.
+#: Prefixes to strip when recognising a network; "backbone" is not one, because it is only part of the network.
 OUTER = (*INSIDE, "model", "net", "network", "online_model")
 AVERAGED = re.compile(r"(^|[._])(ema|shadow|averaged?|avg|swa)($|[._]|\d)", re.IGNORECASE)
-COUNTERS = ("total_ops", "total_params")  # of thop's profiler, in every module
-STEPS = "num_batches_tracked"  # of BatchNorm: for an average over all batches only
+COUNTERS = ("total_ops", "total_params")  # thop's profiler adds them to every module
+STEPS = "num_batches_tracked"  # BatchNorm needs it only for an average over all batches
 
 
 @dataclass(frozen=True)
 class NamedTensors:
-    """Named tensors somewhere in a file, and under which keys."""
+    """A set of named tensors in a file, and its key there."""
 
     label: str
     tensors: Mapping[str, Any]
     left: tuple[str, ...] = ()
-    """Matrices beside the network's tensors, which are left out"""
+    """Matrices that do not belong to the network and are left out"""
 
     @property
     def averaged(self) -> bool:
-        """Whether its name says that it is an average over the training."""
+        """Whether its key names a weight average."""
         return AVERAGED.search(self.label) is not None
 
     @property
     def rank(self) -> int:
-        """How usual its name is, 0 for the most usual one."""
+        """How usual its key is, 0 for the most usual one."""
         keys = [key for key in self.label.split(".") if key not in INSIDE]
         known = [KEYS.index(key) if key in KEYS else len(KEYS) for key in keys]
         return max(known, default=KEYS.index(""))
 
 
 def found_in(content: object) -> list[NamedTensors]:
-    """All mappings in what a file holds that have named tensors, averaged ones and usual names first."""
+    """All mappings with named tensors in a file's content, averaged ones and usual keys first."""
     found: list[NamedTensors] = []
     for keys, value in _under_words(content):
         if isinstance(value, Mapping):
@@ -75,20 +75,20 @@ def _under_words(content: object) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def is_array(value: object) -> bool:
-    """Whether it is a tensor, or NumPy's, with more than one number's room."""
+    """Whether it is a tensor or NumPy array with at least one axis."""
     return isinstance(value, Tensor | np.ndarray) and len(value.shape) > 0
 
 
 def _as_tensor(value: object) -> Any:
-    """NumPy's numbers as a tensor, of the types that torch has; all else as it is."""
+    """Convert a NumPy array to a tensor if torch has its type; else return the value."""
     with suppress(TypeError):
         return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
     return value
 
 
 def unwrapped(state: Mapping[str, Any]) -> Iterator[dict[str, Tensor]]:
-    """The tensors as a network may be recognised by them: without profilers' counters and what wrappers add to names, then
-    without one prefix after the other that all share or that wrappers write."""
+    """Candidates for recognising a network: tensors without profilers' counters and wrappers' name components, then with one
+    more common or wrapper's prefix stripped each time."""
     state = {name: value for name, value in state.items() if isinstance(value, Tensor) and _last(name) not in COUNTERS}
     state = _without(state, INSIDE[:-1])
     while state:
@@ -105,13 +105,13 @@ def _last(name: str) -> str:
 
 
 def _without(state: Mapping[str, Tensor], parts: Iterable[str]) -> dict[str, Tensor]:
-    """The tensors without some parts of their names, as they are where two would have one name."""
+    """The tensors with some name components removed, unless names would then collide."""
     shorter = {".".join(part for part in name.split(".") if part not in parts): value for name, value in state.items()}
     return shorter if len(shorter) == len(state) else dict(state)
 
 
 def tied(model: nn.Module) -> dict[str, list[str]]:
-    """All names of each tensor that the network has under more than one, by each of these."""
+    """For tensors with several names in the network: each name -> all its names."""
     by_tensor: dict[int, list[str]] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
         by_tensor.setdefault(id(tensor), []).append(name)
@@ -119,13 +119,13 @@ def tied(model: nn.Module) -> dict[str, list[str]]:
 
 
 def fitting(model: nn.Module, found: Iterable[NamedTensors]) -> list[NamedTensors]:
-    """What has the network's own names, behind whichever prefix, each with its tensors under these names.
+    """The tensor sets that fit the network, behind any prefix, renamed to its own names.
 
-    What does not belong to the network is left out where all that has the prefix does: Lightning keeps those of metrics and the
-    loss beside it. Averages without buffers get those of the weights beside them.
+    Tensors outside the prefix are left out: Lightning saves those of metrics and the loss next to the network. Averages
+    without buffers get those of the plain weights.
     """
     expected, twins = model.state_dict(), tied(model)
-    spare = {name for name, _ in model.named_buffers()} - expected.keys()  # not saved by this version of the network
+    spare = {name for name, _ in model.named_buffers()} - expected.keys()  # not persistent here
     found = list(found)
     fits = [fit for each in found for fit in _fits(each, expected, twins, spare)]
     plain = next((fit for fit in fits if not fit.averaged), None)
@@ -156,7 +156,7 @@ def _fits(
 def _by_prefix(
     state: Mapping[str, Tensor], expected: Mapping[str, Tensor], twins: Mapping[str, list[str]], spare: set[str]
 ) -> dict[str, dict[str, Tensor]]:
-    """The network's tensors behind each prefix that has all of them and nothing else."""
+    """The network's tensors for each prefix that has all of them and nothing else."""
     anchor = next((name for name in expected if _last(name) != STEPS), "")
     anchors = twins.get(anchor, [anchor])
     prefixes = {name[: -len(end)] for name in state for end in anchors if end and f".{name}".endswith(f".{end}")}
@@ -174,14 +174,14 @@ def _by_prefix(
 def _taken(
     state: Mapping[str, Tensor], prefix: str, expected: Mapping[str, Tensor], twins: Mapping[str, list[str]]
 ) -> dict[str, Tensor]:
-    """The network's tensors behind a prefix; {} where one is missing."""
+    """The network's tensors behind a prefix; {} if one is missing."""
     taken: dict[str, Tensor] = {}
     for name in expected:
         there = [prefix + twin for twin in (name, *twins.get(name, ())) if prefix + twin in state]
         if there:
             value = state[there[0]]
             if _last(name) == STEPS and isinstance(value, Tensor) and value.numel() == 1:
-                value = value.reshape(()).to(torch.int64)  # other versions wrote it otherwise
+                value = value.reshape(()).to(torch.int64)  # other versions saved another shape
             taken[name] = value
         elif _last(name) == STEPS:
             taken[name] = torch.zeros((), dtype=torch.int64)
@@ -191,20 +191,20 @@ def _taken(
 
 
 def _is_counter(name: str, expected: Mapping[str, Tensor]) -> bool:
-    """Whether no network computes with it: a profiler's counter, or BatchNorm's where the network's norm does not count."""
+    """Whether it is a profiler's counter, or a BatchNorm's that the network's norm does not have."""
     mean = f"{name.rpartition('.')[0]}.running_mean".lstrip(".")
     return _last(name) in COUNTERS or (_last(name) == STEPS and mean in expected)
 
 
 def chosen(fits: list[NamedTensors], weights: str) -> NamedTensors:
-    """The weights that are asked for.
+    """Choose the requested weights.
 
     Args:
-        fits: of `fitting`, at least one.
-        weights: "auto" (averaged ones where there are some, as timm does; else the most usual key), "ema", "model" (those that
-            are not averaged), or the key under which they lie.
+        fits: from `fitting`, at least one.
+        weights: "auto" (averaged ones if present, as timm does; else the most usual key), "ema", "model" (not averaged), or
+            their key.
     Raises:
-        ValueError: there are none such, or several; the rest of a sentence about the file.
+        ValueError: none or several match; the message continues a sentence about the file.
     """
     labels = ", ".join(fit.label or "(no key)" for fit in fits)
     averaged, plain = [fit for fit in fits if fit.averaged], [fit for fit in fits if not fit.averaged]
@@ -227,14 +227,14 @@ def chosen(fits: list[NamedTensors], weights: str) -> NamedTensors:
 
 
 def same(first: NamedTensors, second: NamedTensors) -> bool:
-    """Whether both hold the same numbers under the same names."""
+    """Whether both hold equal tensors under the same names."""
     return first.tensors.keys() == second.tensors.keys() and all(
         torch.equal(tensor, second.tensors[name]) for name, tensor in first.tensors.items()
     )
 
 
 def words(fits: list[NamedTensors], read: NamedTensors) -> str:
-    """Which weights were read, where there were others to choose from; "" where not."""
+    """A sentence on which weights were read, if there were others; else ""."""
     others = [fit for fit in fits if fit is not read and not same(fit, read)]
     if not others:
         return ""
@@ -247,10 +247,10 @@ def words(fits: list[NamedTensors], read: NamedTensors) -> str:
 
 
 def averaged_in(content: object, expected: Container[str]) -> str:
-    """The first key whose name speaks of averaged weights; "" where there is none.
+    """The first key that names averaged weights, else "".
 
     Args:
-        expected: the network's own names, which may speak of averages too.
+        expected: the network's own names, which may contain such words too.
     """
     for keys, value in _under_words(content):
         parts = [part for part in keys[-1].split(".") if part not in INSIDE] if keys else []
@@ -263,7 +263,7 @@ def averaged_in(content: object, expected: Container[str]) -> str:
 
 
 def untied(model: nn.Module, state: Mapping[str, Tensor]) -> Iterator[tuple[str, str]]:
-    """Pairs of names of one tensor of the network under which different tensors are to be loaded."""
+    """Pairs of names of one tensor in the network for which the state has different tensors."""
     for name, names in tied(model).items():
         for other in names:
             if not torch.equal(state[name], state[other]):

@@ -1,4 +1,4 @@
-"""Networks in evaluation mode for a while."""
+"""Temporary evaluation mode."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ Returned = TypeVar("Returned")
 
 @contextmanager
 def evaluating(*models: nn.Module) -> Iterator[None]:
-    """Every submodule's training flag is put back at the end, whatever happens."""
+    """Put models into evaluation mode; restores every submodule's training flag."""
     flags = [(module, module.training) for model in models for module in model.modules()]
     try:
         for module, _ in flags:
@@ -24,7 +24,7 @@ def evaluating(*models: nn.Module) -> Iterator[None]:
 
 
 def keeps_training_flags(function: Callable[..., Returned]) -> Callable[..., Returned]:
-    """A function of models that sees them in evaluation mode and leaves them as they were."""
+    """Decorate a function of models to run with them in evaluation mode and restore their flags."""
 
     @functools.wraps(function)
     def wrapped(models: Sequence[nn.Module], *args: object, **kwargs: object) -> Returned:

@@ -1,7 +1,7 @@
-"""Networks of a user's own: `package.module:function` or `file.py:function`, a factory that lies in the user's code.
+"""User-defined networks: `package.module:function` or `file.py:function` names a factory in the user's code.
 
-Importing a module runs it. So a name that stands in a file (a checkpoint, a link) imports nothing by itself: a network is
-built of those modules only that were allowed in this process, by whoever named them on the command line or in Python.
+Importing a module runs it. So a name in a file (a checkpoint, a link) imports nothing by itself: networks are built only from
+modules that the user allowed in this process by naming them on the command line or in Python.
 """
 
 import hashlib
@@ -20,33 +20,33 @@ from typing import Any
 
 from ..system.registry import first_line
 
-#: Keywords that a factory may have, and that data decide: what a user calls the number of classes, channels and pixels.
+#: Common names of a factory's keywords for the number of classes, channels and pixels, which the data set.
 CLASSES = ("classes", "num_classes", "n_classes", "num_labels")
 CHANNELS = ("channels", "in_channels", "in_chans", "num_channels")
 SIZE = ("size", "image_size", "img_size")
 SHAPE = ("shape", "input_shape")
-#: What a spec holds beside the factory's keywords.
+#: Entries of a spec other than the factory's keywords.
 OURS = ("architecture", "input", "logits")
-#: What stands before the colon where the function is a library's, see `architectures.libraries`.
+#: Prefixes of library networks, see `architectures.libraries`.
 LIBRARIES = ("timm", "torchvision")
 NAME = re.compile(r"[^:\s][^:]*:[A-Za-z_]\w*")
 WARNING = "importing a module runs its code, so name only code that you trust"
 
 
 class NotAllowed(ValueError):
-    """A network of somebody's own code, which nobody has allowed to be imported in this process."""
+    """A network of user code that was not allowed in this process."""
 
 
 @dataclass(frozen=True)
 class ModuleSource:
-    """Where a module of a user's own lies."""
+    """Where a user's module is."""
 
     module: str
     """Its dotted name"""
     file: Path | None = None
     """Its file; None for an installed package"""
     folder: Path | None = None
-    """From which its name counts"""
+    """The folder that its name is relative to"""
 
 
 _allowed: dict[str, ModuleSource] = {}
@@ -58,12 +58,12 @@ _importing = threading.RLock()
 
 
 def is_own(name: object) -> bool:
-    """Whether the name of an architecture is that of a user's own factory."""
+    """Whether an architecture's name is that of a user's factory."""
     return isinstance(name, str) and NAME.fullmatch(name) is not None and name.split(":")[0] not in LIBRARIES
 
 
 def names_in(arch: object) -> list[str]:
-    """The names of users' factories in what `--arch` and `arch=` take: a name, several between commas, JSON, or a spec."""
+    """The names of users' factories in a value of `--arch` or `arch=`: a name, a comma-separated list, JSON, or a spec."""
     if isinstance(arch, str) and arch.lstrip().startswith("{"):
         try:
             arch = json.loads(arch)
@@ -75,18 +75,18 @@ def names_in(arch: object) -> list[str]:
 
 
 def canonical(name: str) -> str:
-    """The name as a spec holds it, whatever folder the module lies in: `nets/mynet.py:make` is `mynet:make`."""
+    """The name in a spec, without the module's folder: `nets/mynet.py:make` becomes `mynet:make`."""
     module, _, function = name.rpartition(":")
     return f"{Path(module).stem if module.endswith('.py') else module}:{function}"
 
 
 def source_of(name: str, base: str | Path = ".") -> ModuleSource:
-    """Where the module of a factory lies; nothing is imported.
+    """Locate the module of a factory without importing it.
 
     Args:
-        base: the folder from which the name counts.
+        base: folder that the name is relative to.
     Raises:
-        ValueError: a file that is not there, or a name that is none.
+        ValueError: a missing file or an invalid name.
     """
     module = name.rpartition(":")[0]
     if module.endswith(".py"):
@@ -104,10 +104,10 @@ def source_of(name: str, base: str | Path = ".") -> ModuleSource:
 
 
 def at(arch: str | None, base: str | Path) -> str | None:
-    """The same architecture, named so that it is found from any folder; None and names that are not a user's stay.
+    """Make file names in an architecture absolute; None and names of other kinds stay.
 
     Args:
-        base: the folder from which its file names count.
+        base: folder that the file names are relative to.
     """
     names = names_in(arch)
     if arch is None or not names:
@@ -118,7 +118,7 @@ def at(arch: str | None, base: str | Path) -> str | None:
 
 
 def _located(name: str, base: str | Path) -> str:
-    """A name with its whole path, where its file lies in `base` and is no part of a package."""
+    """A name with its absolute path, if its file is in `base` and not part of a package."""
     try:
         source = source_of(name, base)
     except ValueError:
@@ -127,7 +127,7 @@ def _located(name: str, base: str | Path) -> str:
 
 
 def code_digest(arch: object, base: str | Path = ".") -> str | None:
-    """Identifies the code of a user's factories by their modules' files; None where there are none. Nothing is imported."""
+    """Digest of the files of users' factories; None if there are none or one is missing. Imports nothing."""
     whole = hashlib.sha256()
     for name in names_in(arch):
         try:
@@ -142,13 +142,13 @@ def code_digest(arch: object, base: str | Path = ".") -> str | None:
 
 
 def ask_first() -> None:
-    """From now on modules are imported in this process only after `permit`: for a server, whose visitors name what they like."""
+    """From now on, import modules in this process only after `permit`: for servers, whose visitors may name anything."""
     global _asking
     _asking = True
 
 
 def permit(arch: object, base: str | Path = ".") -> None:
-    """Let the modules of these factories be imported in a process that asks first.
+    """Permit importing the modules of these factories in a process that asks first.
 
     Raises:
         ValueError: as `source_of`.
@@ -157,17 +157,17 @@ def permit(arch: object, base: str | Path = ".") -> None:
 
 
 def is_permitted(arch: object, base: str | Path = ".") -> bool:
-    """Whether this process may import what an architecture names."""
+    """Whether this process may import the modules that an architecture names."""
     try:
         return not _asking or all(source_of(name, base) in _permitted for name in names_in(arch))
     except ValueError:
-        return True  # there is nothing to import, and whoever tries says so
+        return True  # nothing to import; loading reports the error
 
 
 def allow(arch: object, base: str | Path = ".") -> None:
-    """Let networks of these factories be built from files that name them; for what a user has said himself.
+    """Allow building networks of these factories from files that name them; only for names that the user gave.
 
-    Nothing is imported yet. What names no factory of a user's own is left alone.
+    Imports nothing. Ignores architectures that are not user code.
 
     Raises:
         NotAllowed: this process asks first.
@@ -192,10 +192,10 @@ def is_allowed(name: str) -> bool:
 
 
 def factory(name: str) -> Callable[..., Any]:
-    """The function or class that a spec names; its module is imported, which runs it.
+    """The function or class that a spec names; imports (runs) its module.
 
     Raises:
-        NotAllowed: nobody has named this module in this process.
+        NotAllowed: this module was not allowed in this process.
         ValueError: the module cannot be imported, or has no such function.
     """
     written = canonical(name)
@@ -208,7 +208,7 @@ def factory(name: str) -> Callable[..., Any]:
         )
     module = _imported(source, written)
     factory = getattr(module, function, None)
-    # A file may name what the module defines, not what it happens to import.
+    # A file may only name what the module defines, not what it imports.
     if factory is None or not callable(factory) or (written not in _named and factory.__module__ != module.__name__):
         names = [
             name
@@ -223,11 +223,11 @@ def factory(name: str) -> Callable[..., Any]:
 
 
 def _imported(source: ModuleSource, name: str) -> ModuleType:
-    """The module, imported again where its file has changed since."""
+    """Import a module, again if its file has changed."""
     with _importing:
         try:
             if source.folder is not None and str(source.folder) not in sys.path:
-                sys.path.insert(0, str(source.folder))  # its own imports lie beside it
+                sys.path.insert(0, str(source.folder))  # for imports next to it
             if source.file is None or "." in source.module or source.file.name == "__init__.py":
                 module = importlib.import_module(source.module)
                 _check_place(module, source, name)
@@ -242,7 +242,7 @@ def _imported(source: ModuleSource, name: str) -> ModuleType:
                     "folder nor installed. Start in its folder, or name its file: FILE.py:function."
                 ) from error
             raise ValueError(f"{name!r} cannot be imported: {first_line(error)}.") from error
-        except Exception as error:  # whatever the module's own code raises
+        except Exception as error:  # whatever the module's code raises
             raise ValueError(
                 f"{source.file or source.module} cannot be imported ({type(error).__name__}: {first_line(error)})."
             ) from error
@@ -255,14 +255,14 @@ def _of_file(module_name: str, file: Path) -> ModuleType:
     content = file.read_bytes()
     key = (str(file), hashlib.sha256(content).hexdigest())
     if key not in _loaded:
-        # A name of its own: two folders may each have a mynet.py.
+        # A unique name: two folders may each have a mynet.py.
         name = f"{module_name}_{hashlib.sha256(key[0].encode()).hexdigest()[:8]}"
         spec = importlib.util.spec_from_file_location(name, file)
         assert spec is not None
         module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module  # as an import does; dataclasses and pickles look there
+        sys.modules[name] = module  # as import does; dataclasses and pickle look there
         try:
-            # Not by the loader: its bytecode is old where a file was changed within a second and has the same length.
+            # Not by the loader: its bytecode is stale if the file changed within a second and kept its length.
             exec(compile(content, file, "exec"), module.__dict__)
         except BaseException:
             del sys.modules[name]
@@ -282,14 +282,14 @@ def _check_place(module: ModuleType, source: ModuleSource, name: str) -> None:
 
 
 def keywords_for(make: Callable[..., Any], shape: Sequence[int], classes: int) -> dict[str, Any]:
-    """The keywords of a factory that data decide, by their names in its signature.
+    """The factory's keywords that the data set, by their names in its signature.
 
     Args:
-        shape: of one input, (channels, height, width) of an image.
+        shape: of one input, (channels, height, width) for an image.
     """
     try:
         parameters = inspect.signature(make).parameters
-    except (TypeError, ValueError):  # of functions that are not written in Python
+    except (TypeError, ValueError):  # functions not written in Python
         return {}
     known = {**dict.fromkeys(CLASSES, classes), **dict.fromkeys(SHAPE, list(shape))}
     if len(shape) == 3:

@@ -1,6 +1,6 @@
-"""Files with weights: told apart by their content and not by their names, and read without running anything in them.
+"""Read weight files: detect the format by content, not by name, and run no code in them.
 
-What is read is nested: `safetensors` are tensors by name, what torch.save wrote may hold them under any key beside other things.
+safetensors files hold tensors by name; torch.save files may hold them under any key, nested and among other things.
 """
 
 import argparse
@@ -27,12 +27,12 @@ from ..system.registry import first_line
 
 PICKLED = (".pt", ".pth", ".bin", ".ckpt", ".tar")  # timm's training writes .pth.tar
 LARGEST_HEADER = 100_000_000  # bytes, the limit of the safetensors format
-#: Of a folder with several, the first one is read.
+#: If a folder has several, the first is read.
 INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json", "*.safetensors.index.json", "*.index.json")
-DEEPEST = 6  # mappings within mappings that are looked into
+DEEPEST = 6  # levels of nested mappings to search
 _ARRAYS: Any = getattr(np, "_core", None) or getattr(np, "core")  # noqa: B009 - of NumPy 1
 _ARRAYS = _ARRAYS.multiarray
-#: Beside tensors and Python's own numbers, texts and lists: what training scripts save of their settings and measurements.
+#: Safe types, besides tensors and Python's built-ins, that training scripts save with settings and metrics.
 HARMLESS = [
     argparse.Namespace,
     types.SimpleNamespace,
@@ -47,7 +47,7 @@ HARMLESS = [
     (_ARRAYS._reconstruct, "numpy.core.multiarray._reconstruct"),
     (_ARRAYS._reconstruct, "numpy._core.multiarray._reconstruct"),
 ]
-#: How files begin that are something else, and what to do about it.
+#: First bytes of other kinds of files, and what to do about them.
 STRANGERS = {
     b"\x89HDF\r\n\x1a\n": "is an HDF5 file, as Keras writes them: only weights of PyTorch are read.",
     b"GGUF": "is a GGUF file, whose weights are quantised: name the network that it was made from.",
@@ -63,10 +63,10 @@ STRANGERS = {
 
 
 def kind_of(path: Path) -> str:
-    """ "safetensors", "torch", "script" or "index", by the content; where that says nothing, by the name.
+    """ "safetensors", "torch", "script" or "index", by content or, if that is inconclusive, by name.
 
     Raises:
-        ValueError: it is not there, or another kind of file, with what to do about it.
+        ValueError: missing, or another kind of file; the message says what to do.
     """
     if path.is_dir():
         return _kind_of_folder(path)
@@ -136,14 +136,14 @@ def _kind_of_archive(path: Path) -> str:
         raise ValueError(
             f"{path} is a packed archive without weights of PyTorch: unpack it, and name the checkpoint in it."
         )
-    return "torch"  # cut off: torch says so
+    return "torch"  # truncated: torch reports it
 
 
 def content_of(path: Path) -> Any:
-    """What a file, a folder of shards or their index holds; tensors as they are.
+    """The content of a file, a folder of shards or their index, with tensors as stored.
 
     Raises:
-        ValueError: it is not there, damaged, or of a kind that is not read; the sentence says what to do.
+        ValueError: missing, damaged, or of an unsupported kind; the message says what to do.
     """
     kind = kind_of(path)
     if kind == "safetensors":
@@ -160,7 +160,7 @@ def content_of(path: Path) -> Any:
 
 
 def facts_of(path: Path) -> dict[str, Any]:
-    """What a file says beside its tensors: the metadata of safetensors, decoded; of others, the class names where it has them.
+    """The decoded metadata of a safetensors file; for torch files, the class names if present.
 
     Raises:
         ValueError: as `content_of`.
@@ -170,13 +170,13 @@ def facts_of(path: Path) -> dict[str, Any]:
         facts = {name: _decoded(text) for name, text in header(path).get("__metadata__", {}).items()}
         return classes_in(facts) | facts
     if kind == "torch":
-        with suppress(ValueError):  # whoever reads the tensors says what is wrong
+        with suppress(ValueError):  # reading the tensors reports the error
             return classes_in(_unpickled(path, mapped=zipfile.is_zipfile(path)))
     return {}
 
 
 def classes_in(content: object) -> dict[str, Any]:
-    """{"classes": names in the order of the outputs} where what torch.save wrote has them under a usual key."""
+    """{"classes": names in the order of the outputs} if a torch.save file has them under a usual key, else {}."""
     if not isinstance(content, Mapping):
         return {}
     for key in ("classes", "class_names"):
@@ -187,7 +187,7 @@ def classes_in(content: object) -> dict[str, Any]:
     if not isinstance(numbers, Mapping):
         turned = content.get("idx_to_class")
         numbers = {name: number for number, name in turned.items()} if isinstance(turned, Mapping) else {}
-    with suppress(TypeError, ValueError):  # JSON makes texts of numbers
+    with suppress(TypeError, ValueError):  # JSON turns numbers into strings
         by_number = {int(number): name for name, number in numbers.items()}
         if by_number and sorted(by_number) == list(range(len(numbers))) and all(isinstance(n, str) for n in numbers):
             return {"classes": [by_number[number] for number in range(len(numbers))]}
@@ -195,10 +195,10 @@ def classes_in(content: object) -> dict[str, Any]:
 
 
 def header(path: Path) -> dict[str, Any]:
-    """The header of a safetensors file: 8 bytes of length, JSON, then data that must end where it says.
+    """The header of a safetensors file: 8 bytes of length, then JSON; the data must end where it says.
 
     Raises:
-        ValueError: it has none, or is truncated.
+        ValueError: no valid header, or the file is truncated.
     """
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -237,16 +237,16 @@ def _decoded(text: str) -> Any:
 def _safetensors(path: Path) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load_file(path)
-    # A KeyError is a dtype that safetensors knows and torch does not.
+    # KeyError: a dtype that safetensors knows and torch does not.
     except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
         raise ValueError(f"{path} is not a readable safetensors file: {first_line(error)}.") from error
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files that a checkpoint consists of: itself, or an index and its shards.
+    """The files of a checkpoint: itself, or an index and its shards.
 
     Raises:
-        ValueError: an index that is none, or without its shards.
+        ValueError: an invalid index, or missing shards.
     """
     index = _index_in(path) if path.is_dir() else path if path.name.endswith(".index.json") else None
     if index is None:
@@ -255,7 +255,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def _shards(index: Path) -> tuple[set[str], list[Path]]:
-    """(names of the tensors, files that hold them) of an index."""
+    """(names of tensors, files that hold them) in an index."""
     try:
         placed = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
         names, files = set(placed), sorted(set(placed.values()))
@@ -288,26 +288,26 @@ def _sharded(path: Path) -> dict[str, Tensor]:
 
 
 def _unpickled(path: Path, mapped: bool = False) -> Any:
-    """What torch.save wrote; `mapped`: without reading its tensors, for what stands beside them."""
+    """Load a torch.save file; with `mapped`, without reading the tensors, for the metadata alone."""
     try:
         with torch.serialization.safe_globals(HARMLESS), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's word on quantised tensors, which are refused
+            warnings.simplefilter("ignore")  # torch warns about quantised tensors, which are refused later
             if mapped and path.suffix != ".safetensors":
                 return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-            with path.open("rb") as file:  # by its name, torch would take it for safetensors
+            with path.open("rb") as file:  # from a path, torch may mistake it for safetensors
                 return torch.load(file, map_location="cpu", weights_only=True)
-    # Unpickling damaged bytes raises almost anything; nothing in the file is run in any case.
+    # Unpickling damaged bytes raises almost anything; no code of the file runs in any case.
     except Exception as error:
         raise ValueError(_why_not(path)) from error
 
 
 def _why_not(path: Path) -> str:
-    """The sentence for what torch.save wrote and `torch.load(weights_only=True)` refuses."""
+    """The message for a torch.save file that `torch.load(weights_only=True)` refuses."""
     outline, strange = _outline(path)
     opened = (
         f"io.BytesIO(pathlib.Path({str(path)!r}).read_bytes())" if path.suffix == ".safetensors" else repr(str(path))
     )
-    # By such a name torch.load would take it for safetensors.
+    # torch.load would mistake a path of this name for safetensors.
     load = f"torch.load({opened}, weights_only=False)"
     for keys, value in nested(outline):
         if isinstance(value, _Inert) and value.is_module():
@@ -334,7 +334,7 @@ def _keyed(keys: tuple[Any, ...]) -> str:
 
 
 def nested(content: object) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """(keys, value) of everything in nested mappings, the content itself and outer values first."""
+    """(keys, value) of everything in nested mappings, breadth-first, including the content itself."""
     todo: list[tuple[tuple[Any, ...], Any]] = [((), content)]
     while todo:
         keys, value = todo.pop(0)
@@ -344,7 +344,7 @@ def nested(content: object) -> Iterator[tuple[tuple[Any, ...], Any]]:
 
 
 class _Inert:
-    """Stands for any object of a pickle whose outline is looked at: made, called and filled, it does nothing."""
+    """A placeholder for any object in a pickle: creating, calling and filling it does nothing."""
 
     held: Any = None
 
@@ -365,7 +365,7 @@ class _Inert:
     def add(self, value: object) -> None: ...
 
     def is_module(self) -> bool:
-        """Whether it has what every torch.nn.Module has."""
+        """Whether it replaces a torch.nn.Module."""
         return isinstance(self.held, Mapping) and "_modules" in self.held
 
     def name(self) -> str:
@@ -376,7 +376,7 @@ _TENSOR = _Inert()
 
 
 class _Outliner(pickle.Unpickler):
-    """Reads the outline of a pickle: every class and function of it is an `_Inert`, so that nothing is imported or run."""
+    """Reads the outline of a pickle with `_Inert` for every class and function, so that nothing is imported or run."""
 
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__(file)
@@ -396,7 +396,7 @@ class _Outliner(pickle.Unpickler):
 
 
 def _outline(path: Path) -> tuple[Any, list[str]]:
-    """(nested mappings with `_Inert` in place of objects, classes of strangers) of a pickle; None where it is damaged."""
+    """(nested mappings with `_Inert` in place of objects, foreign classes) of a pickle; None if damaged."""
     # Damaged bytes raise almost anything.
     try:
         if zipfile.is_zipfile(path):
@@ -408,9 +408,8 @@ def _outline(path: Path) -> tuple[Any, list[str]]:
         with path.open("rb") as file:
             reader = _Outliner(file)
             content = reader.load()
-            if isinstance(
-                content, int
-            ):  # torch's form before 1.6: a magic number, a version and the machine come first
+            # Before torch 1.6: magic number, version and system information come first.
+            if isinstance(content, int):
                 for _ in range(3):
                     reader = _Outliner(file)
                     content = reader.load()
@@ -419,7 +418,7 @@ def _outline(path: Path) -> tuple[Any, list[str]]:
         return None, []
 
 
-#: Parts of names that quantisers write.
+#: Name components of quantised weights.
 QUANTISED = (
     "_packed_params",
     "zero_point",
@@ -431,12 +430,12 @@ QUANTISED = (
     "weight_format",
     "g_idx",
 )
-#: Parts of names that adapters have.
+#: Prefixes of name components of adapters.
 ADAPTERS = ("lora_", "lokr_", "loha_", "hada_", "ia3_", "oft_", "vera_lambda", "prompt_embeddings")
 
 
 def other_kind(path: Path, state: Mapping[str, Any]) -> str:
-    """The sentence for tensors that are no network's by themselves; empty for others."""
+    """The message for tensors that are not a network's plain weights; empty for others."""
     for name, value in state.items():
         parts = name.split(".")
         if any(part.startswith(ADAPTERS) for part in parts):

@@ -1,4 +1,4 @@
-"""Networks in wrappers: torch.compile's and DataParallel's, which compute the same, and ours, which have another forward."""
+"""Wrapped networks: torch.compile and DataParallel, which compute the same, and our wrappers with another forward."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -10,15 +10,14 @@ from torch.optim.swa_utils import AveragedModel
 
 #: Wrappers that hold the network as `module`.
 PARALLEL = (DataParallel, DistributedDataParallel, AveragedModel)
-#: Where torch.compile notes what it has compiled.
+#: Attribute where torch.compile keeps the original.
 ORIGINAL = "_torchdynamo_orig_callable"
 
 
 class Wrapper(nn.Module):
     """A network with another forward.
 
-    Tensors, submodules, hooks, flags and attributes are those of the network, under the names that they have there; so is what a
-    checkpoint holds.
+    Tensors, submodules, hooks, flags, attributes and checkpoints are the network's, under its own names.
     """
 
     network: nn.Module
@@ -36,13 +35,13 @@ class Wrapper(nn.Module):
         vars(self).update(shared, network=network)
 
     def around(self, network: nn.Module) -> Self:
-        """The same wrapper of another network."""
+        """The same wrapper around another network."""
         same = copy.copy(self)
         same._hold(network)
         return same
 
     def forward(self, *args: object, **kwargs: object) -> Any:
-        """What the network computes; its hooks have been called."""
+        """Run the network's forward; its hooks have already been called."""
         return self.network.forward(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -60,7 +59,7 @@ class Wrapper(nn.Module):
         memo[id(self)] = same = self.around(copy.deepcopy(self.network, memo))
         return same
 
-    # What classes of networks write anew.
+    # Methods that a network's class may override.
 
     def train(self, mode: bool = True) -> Self:
         """As the network does."""
@@ -80,10 +79,10 @@ class Wrapper(nn.Module):
 
 
 class Uncompiled(Wrapper):
-    """A network whose class has a compiled forward, run by its own code."""
+    """A network whose class has a compiled forward, running the original code."""
 
     def forward(self, *args: object, **kwargs: object) -> Any:
-        """What the code of the class computes."""
+        """Run the original forward of the class."""
         return getattr(type(self.network).forward, ORIGINAL)(self.network, *args, **kwargs)
 
 
@@ -91,7 +90,7 @@ W = TypeVar("W", bound=Wrapper)
 
 
 def wrapper_of(model: nn.Module, kind: type[W]) -> W | None:
-    """The wrapper of a kind that a network is in, outermost or not; None where there is none."""
+    """The outermost wrapper of this kind around a network, else None."""
     while isinstance(model, Wrapper):
         if isinstance(model, kind):
             return model
@@ -100,24 +99,24 @@ def wrapper_of(model: nn.Module, kind: type[W]) -> W | None:
 
 
 def class_name(model: object) -> str:
-    """The name of a network's class, which is not that of our wrappers."""
+    """The name of a network's class, ignoring our wrappers."""
     while isinstance(model, Wrapper):
         model = model.network
     return type(model).__name__
 
 
 def entry_point(model: nn.Module) -> Callable[..., Any]:
-    """The forward that says what a network takes: our wrappers without arguments of their own take what is inside of them."""
+    """The forward whose signature shows a network's inputs, skipping wrappers that take the same."""
     while isinstance(model, Wrapper) and not model.takes_its_own:
         model = model.network
     return model.forward
 
 
 def unwrapped(model: object) -> Any:
-    """The same network, with the same tensors, run by its own code: hooks fire, and its operations can be followed.
+    """The same network and tensors, running the original code, so that hooks fire and it can be traced.
 
-    Taken off, at the top and around submodules: torch.compile (of a module, in place, or of `forward`), DataParallel,
-    DistributedDataParallel and AveragedModel. What had none comes back as it is; what is no module too.
+    Removes, at the top and around submodules, torch.compile (of a module, in place, or of `forward`), DataParallel,
+    DistributedDataParallel and AveragedModel. Anything else is returned unchanged.
     """
     return _unwrapped(model, {}) if isinstance(model, nn.Module) else model
 
@@ -125,13 +124,13 @@ def unwrapped(model: object) -> Any:
 def _unwrapped(module: nn.Module, known: dict[int, nn.Module]) -> nn.Module:
     if id(module) not in known and _archive(module) is None:
         inside = _inside(module)
-        known[id(module)] = module  # while its children are looked at: one of them may hold it
+        known[id(module)] = module  # first, because a child may hold it
         known[id(module)] = _uncompiled(module, known) if inside is None else _unwrapped(inside, known)
     return known.get(id(module), module)
 
 
 def _uncompiled(module: nn.Module, known: dict[int, nn.Module]) -> nn.Module:
-    """A module that is no wrapper of torch's, with its own code and that of its submodules."""
+    """A module other than torch's wrappers, with original code for itself and its submodules."""
     if isinstance(module, Wrapper):
         network = _unwrapped(module.network, known)
         if isinstance(module, Uncompiled) and isinstance(network, Uncompiled):
@@ -141,7 +140,7 @@ def _uncompiled(module: nn.Module, known: dict[int, nn.Module]) -> nn.Module:
     forward_of_instance = vars(module).get("forward")
     compiled = getattr(module, "_compiled_call_impl", None) is not None or hasattr(forward_of_instance, ORIGINAL)
     if compiled or any(part is not module._modules[name] for name, part in parts.items()):
-        module = copy.copy(module)  # its own dictionaries are shared, its tensors too
+        module = copy.copy(module)  # shares its dictionaries and tensors
         module.__dict__["_modules"] = parts
         module.__dict__.pop("_compiled_call_impl", None)
         if hasattr(forward_of_instance, ORIGINAL):
@@ -150,7 +149,7 @@ def _uncompiled(module: nn.Module, known: dict[int, nn.Module]) -> nn.Module:
 
 
 def _inside(module: nn.Module) -> nn.Module | None:
-    """The network that a wrapper holds; None for other modules."""
+    """The network in one of torch's wrappers; None for other modules."""
     if isinstance(module, PARALLEL):
         return module.module
     inside = module._modules.get("_orig_mod")
@@ -162,12 +161,12 @@ def _is_compiled(cls: type[nn.Module]) -> bool:
 
 
 def refuse_archived(model: nn.Module, network: str) -> None:
-    """Refuse networks whose layers are no longer modules of Python: TorchScript's and torch.export's.
+    """Refuse networks whose layers are no longer Python modules: TorchScript's and torch.export's.
 
     Args:
-        network: its name, at the start of the sentence.
+        network: its name, to start the message.
     Raises:
-        ValueError: says which part it is, and how to come by a network that can be fused.
+        ValueError: says which part it is, and how to get a network that can be fused.
     """
     for path, module in model.named_modules():
         kind = _archive(module)
@@ -180,7 +179,7 @@ def refuse_archived(model: nn.Module, network: str) -> None:
 
 
 def _archive(module: nn.Module) -> str | None:
-    # known by name, for importing torch.jit's classes takes time and torch means to drop them
+    # by name: importing torch.jit is slow, and torch is deprecating it
     names = {cls.__name__ for cls in type(module).__mro__}
     if names & {"ScriptModule", "ScriptFunction"}:
         return "TorchScript (torch.jit)"

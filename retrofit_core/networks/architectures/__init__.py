@@ -1,7 +1,7 @@
 """Networks: plain nn.Modules, each described by a spec (a JSON object).
 
-A spec names its entry of ARCHITECTURES under "architecture", or a factory of others (`own`, `libraries`); the rest are the
-builder's keywords. Built models carry theirs as `model.spec`.
+Under "architecture", a spec names an entry of ARCHITECTURES or a foreign factory (`user_code`, `libraries`); the other entries
+are the builder's keywords. A built model keeps its spec as `model.spec`.
 """
 
 import inspect
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 ARCHITECTURES: dict[str, type[Architecture]] = {"mlp": MLP, "cnn": CNN, "vgg": VGG, "resnet": ResNet, "vit": ViT}
-# The first that recognises wins: cnn comes before vgg, which is more general.
+# The first match wins: cnn comes before vgg, which is more general.
 RECOGNISERS = {
     "mlp": mlp.recognise,
     "cnn": cnn.recognise,
@@ -53,7 +53,7 @@ RECOGNISERS = {
     "vit": vit.recognise,
 }
 WIDTHS = {"": 1.0, "-half": 0.5, "-double": 2.0, "-quad": 4.0}  # the paper's 1x, 0.5x, 2x, 4x
-# What the data decide (channels, image size, classes) is left open.
+# The data set channels, image size and classes.
 PRESETS: dict[str, dict[str, Any]] = {
     **{
         f"{name}{suffix}": {"architecture": "vgg", "plan": vgg.scaled(plan, width)}
@@ -67,24 +67,24 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     **{name: {"architecture": "vit", **sizes} for name, sizes in vit.SIZES.items()},
 }
-LARGEST = 1 << 20  # of any number in a spec
-DEEPEST = 1000  # entries in a plan or a list of sizes, blocks in a row
-LONGEST = 200  # characters of a word in a spec
-#: What else `--arch` and `arch=` take.
+LARGEST = 1 << 20  # largest number in a spec
+DEEPEST = 1000  # most entries in a plan or list of sizes, most blocks
+LONGEST = 200  # most characters of a string in a spec
+#: Other values that `--arch` and `arch=` accept.
 OTHERS = "package.module:function, timm:NAME, torchvision:NAME"
 
 
 def is_foreign(name: object) -> bool:
-    """Whether an architecture is a factory of others: a user's own, or a library's."""
+    """Whether an architecture is a foreign factory: the user's own or a library's."""
     return user_code.is_own(name) or libraries.is_library(name)
 
 
 def build(spec: str | Mapping[str, Any], seed: int | None = None) -> Any:
-    """The network of a spec, freshly initialised.
+    """Build the network of a spec, freshly initialised.
 
     Args:
-        spec: architecture and its keywords, or what `parse` reads, such as the name of a preset.
-        seed: of the initial weights; the global random state is left as it was. None draws from the global
+        spec: architecture and its keywords, or text for `parse`, such as the name of a preset.
+        seed: for the initial weights; leaves the global random state untouched. None draws from the global
             state.
 
     Examples:
@@ -92,10 +92,10 @@ def build(spec: str | Mapping[str, Any], seed: int | None = None) -> Any:
         10
 
     Returns:
-        An `Architecture`, or the module that a factory of others made.
+        An `Architecture`, or the module that a foreign factory returned.
     Raises:
-        NotAllowed: a factory of a user's own, and nobody has named it in this process (`user_code.allow`).
-        ValueError: unknown architecture or keyword, a keyword that is missing, numbers that make no network.
+        NotAllowed: the factory is the user's own and was not allowed in this process (`user_code.allow`).
+        ValueError: unknown architecture or keyword, missing keyword, numbers that make no network.
     """
     keywords = parse(spec) if isinstance(spec, str) else dict(spec)
     name = keywords.pop("architecture", None)
@@ -109,7 +109,7 @@ def build(spec: str | Mapping[str, Any], seed: int | None = None) -> Any:
             torch.default_generator.manual_seed(seed)
         try:
             return _built(str(name), builder, keywords) if foreign else builder(**keywords)
-        except RuntimeError as error:  # more memory than there is, or more numbers than can be counted
+        except RuntimeError as error:  # out of memory, or integer overflow
             reason = first_line(error)
             raise ValueError(f"architecture {name!r} cannot be built with these numbers: {reason}.") from error
 
@@ -119,7 +119,7 @@ def _factory(name: str) -> Any:
 
 
 def _built(name: str, make: Callable[..., object], spec: dict[str, Any]) -> nn.Module:
-    """What a factory of others makes. On the CPU also where others are built without memory: not all can be."""
+    """Call a foreign factory, always on the CPU: not every one can build on the meta device."""
     keywords = {key: value for key, value in spec.items() if key not in user_code.OURS}
     wrong = [key for key, value in keywords.items() if key in libraries.REFUSED or not _is_plain(value)]
     if libraries.is_library(name) and wrong:
@@ -145,7 +145,7 @@ def _built(name: str, make: Callable[..., object], spec: dict[str, Any]) -> nn.M
 
 
 def _is_plain(value: object) -> bool:
-    """Whether a file may hand it to a library's builder."""
+    """Whether a file may pass this value to a library's builder."""
     if isinstance(value, list):
         return len(value) <= DEEPEST and all(map(_is_plain, value))
     if isinstance(value, str):
@@ -154,9 +154,9 @@ def _is_plain(value: object) -> bool:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """A spec written by a user: a JSON object, a name in ARCHITECTURES, a preset such as "vgg11-half", or a factory of others.
+    """Parse a user's spec: a JSON object, a name in ARCHITECTURES, a preset such as "vgg11-half", or a foreign factory.
 
-    Of a user's own only the name is read: nothing is imported.
+    Imports nothing.
 
     Raises:
         ValueError: none of these.
@@ -181,12 +181,12 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def fitted(spec: Mapping[str, Any], shape: Sequence[int], classes: int) -> dict[str, Any]:
-    """The spec with what the data decide filled in, where it leaves that open.
+    """Fill in the keywords that the spec leaves to the data.
 
     Args:
         shape: (channels, height, width) of the images.
     Raises:
-        ValueError: an unknown architecture; of factories of others as `build`.
+        ValueError: unknown architecture; for foreign factories as `build`.
     """
     name = spec["architecture"]
     if libraries.is_library(name):
@@ -197,10 +197,10 @@ def fitted(spec: Mapping[str, Any], shape: Sequence[int], classes: int) -> dict[
 
 
 def input_shape(spec: str | Mapping[str, Any]) -> tuple[int, ...]:
-    """The shape of one input of a spec's network, as its architecture declares it; nothing is initialised.
+    """Shape of one input of a spec's network, without allocating it.
 
     Raises:
-        ValueError: as `build`; or a network of others that nobody has said the input of.
+        ValueError: as `build`; or a foreign network whose spec lacks its input shape.
     """
     if not isinstance(spec, str) and is_foreign(name := spec.get("architecture")):
         shape = spec.get("input")
@@ -216,7 +216,7 @@ def input_shape(spec: str | Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def input_shape_of(model: nn.Module) -> tuple[int, ...]:
-    """The shape of one input of a network that `build` made.
+    """Shape of one input of a network that `build` made.
 
     Raises:
         ValueError: as `input_shape`.
@@ -225,10 +225,10 @@ def input_shape_of(model: nn.Module) -> tuple[int, ...]:
 
 
 def recognise(state: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The spec of a bare checkpoint, from its keys and shapes alone.
+    """Infer the spec of a bare checkpoint from its keys and shapes.
 
     Raises:
-        ValueError: it is none of ours; the message names some keys.
+        ValueError: not one of ours; the message names some keys.
     """
     shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
     spec = next(filter(None, (look(shapes) for look in RECOGNISERS.values())), None)
@@ -242,14 +242,14 @@ def recognise(state: Mapping[str, Tensor]) -> dict[str, Any]:
 
 
 def completed(spec: Mapping[str, Any], state: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The spec with the keywords that it leaves open read off the tensors, if they are recognised."""
+    """Fill in missing keywords of the spec from the tensors, if they are recognised."""
     shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
     look = RECOGNISERS.get(str(spec.get("architecture")))
     return {**((look(shapes) if look else None) or {}), **spec}
 
 
 def _check(name: str, builder: type[nn.Module], keywords: dict[str, Any]) -> None:
-    """Refuse keywords that the builder does not know, misses or cannot use."""
+    """Refuse unknown, missing and unusable keywords."""
     parameters = inspect.signature(builder).parameters
     required = [key for key, entry in parameters.items() if entry.default is entry.empty]
     unknown = [key for key in keywords if key not in parameters]

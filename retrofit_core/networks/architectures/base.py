@@ -1,4 +1,4 @@
-"""What an architecture is: a network that carries its spec, and says which inputs it takes."""
+"""Base class of architectures: a network that keeps its spec and declares its inputs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,22 +7,22 @@ from torch import nn
 
 
 class Architecture(nn.Module):
-    """Base of the architectures; here for square images, whose channels and size stand in the spec.
+    """Base of the architectures; by default the input is a square image with the spec's channels and size.
 
-    A new one is a class whose keywords are those of its spec, and one line in ARCHITECTURES.
+    To add one, write a class whose keywords are those of its spec, and a line in ARCHITECTURES.
     """
 
     spec: dict[str, Any]
-    """"architecture" and the keywords that build this network again"""
+    """"architecture" and the keywords that rebuild this network"""
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Of one input, without the batch."""
+        """Shape of one input, without the batch."""
         return (self.spec["channels"], self.spec["size"], self.spec["size"])
 
     @classmethod
     def keywords_for(cls, shape: Sequence[int], classes: int) -> dict[str, Any]:
-        """The keywords that data decide.
+        """The keywords that the data set.
 
         Args:
             shape: (channels, height, width) of the images.

@@ -1,4 +1,4 @@
-"""A small net for small images: two convolutions, pooling, a third, pooling, a linear classifier."""
+"""A small network for small images: two convolutions, pooling, a third, pooling, a linear classifier."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ class CNN(Architecture):
     Args:
         widths: of the three convolutions.
         size: height and width of the images.
-        resize: smaller images are enlarged to this, and all to a multiple of 4.
+        resize: enlarge smaller images to this size, and all to a multiple of 4.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class CNN(Architecture):
 
 
 def recognise(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any] | None:
-    """The spec of a CNN's tensors, or None if they are none: a VGG's keys with pooling in these places."""
+    """The spec of a CNN's tensors (a VGG's keys with pooling at these positions), else None."""
     spec = vgg.recognise(shapes)
     if spec is None or spec["batch_norm"]:
         return None

@@ -1,4 +1,4 @@
-"""Enlarging small images at a network's input, for architectures that need more pixels than the data have."""
+"""Upsampling of small images at the input, for architectures that need more pixels than the data have."""
 
 from math import ceil
 from typing import Any
@@ -7,19 +7,19 @@ from torch import nn
 
 
 def side_of(size: int, resize: int | None, *, least: int = 1, multiple: int = 1) -> int:
-    """The side at which a network works on images of `size` pixels: at least `resize` and `least`, rounded up to
-    a multiple. Never smaller than the images: pixels are added, none are thrown away."""
+    """The side to which images of `size` pixels are enlarged: at least `size`, `resize` and `least`, rounded up to
+    a multiple."""
     return ceil(max(size, resize or 0, least) / multiple) * multiple
 
 
 def enlarging(size: int, side: int) -> nn.Module:
-    """Bilinear interpolation (n, c, size, size) -> (n, c, side, side); the identity where they are the same.
+    """Bilinear interpolation (n, c, size, size) -> (n, c, side, side); the identity if the sizes agree.
 
-    One operation without parameters, so it belongs to the first level of a partition.
+    It has no parameters, so it belongs to the first level of a partition.
     """
     return nn.Identity() if side == size else nn.Upsample(size=(side, side), mode="bilinear")
 
 
 def recorded(size: int, side: int) -> dict[str, Any]:
-    """The part of a spec that says at which size a network gets its images, and at which it works."""
+    """The entries of a spec for the image size and, if different, the enlarged size."""
     return {"size": size, **({"resize": side} if side != size else {})}

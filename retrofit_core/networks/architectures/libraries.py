@@ -1,6 +1,6 @@
-"""Networks of timm and torchvision by their names there, as `timm:resnet18`; never with pretrained weights.
+"""Networks of timm and torchvision by name, such as `timm:resnet18`; never with pretrained weights.
 
-Both are imported when one of their networks is asked for. A name that a file holds can only choose among their networks.
+Both libraries are imported on first use. A name in a file can only select one of their networks.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from torch import nn
 
 from ..user_code import LIBRARIES
 
-#: Keywords that would fetch or read files.
+#: Keywords that would download or read files.
 REFUSED = (
     "pretrained",
     "pretrained_cfg",
@@ -23,13 +23,13 @@ REFUSED = (
     "progress",
 )
 REFUSED += ("weights_backbone",)
-#: What these would otherwise return beside the logits while they are trained; their slow initialisation, which warns.
+#: Without these, the networks below return auxiliary logits in training, and warn about their initialisation.
 PLAIN = {"aux_logits": False, "init_weights": True}
 WITH_AUXILIARY = ("googlenet", "inception_v3")
 
 
 def is_library(name: object) -> bool:
-    """Whether the name of an architecture is that of a network of a library."""
+    """Whether the name is that of a library's network."""
     return isinstance(name, str) and name.partition(":")[0] in LIBRARIES and ":" in name
 
 
@@ -37,14 +37,14 @@ def factory(name: str) -> Callable[..., nn.Module]:
     """The function that builds a library's network.
 
     Raises:
-        ValueError: the library is not installed, or has no such network.
+        ValueError: library not installed, or no such network.
     """
     library, _, network = name.partition(":")
     return {"timm": _timm, "torchvision": _torchvision}[library](network)
 
 
 def keywords_for(name: str, shape: Sequence[int], classes: int) -> dict[str, Any]:
-    """The keywords that data decide.
+    """The keywords that the data set.
 
     Args:
         shape: (channels, height, width) of the images.
@@ -54,7 +54,7 @@ def keywords_for(name: str, shape: Sequence[int], classes: int) -> dict[str, Any
         return {"num_classes": classes, **(PLAIN if network in WITH_AUXILIARY else {})}
     factory(name)
     settings = import_module("timm").get_pretrained_cfg(network)
-    # Of transformers: others take images of any size, and do not know the word.
+    # Transformers only: other networks take any image size and do not accept the keyword.
     fixed = settings is not None and settings.fixed_input_size
     return {"num_classes": classes, "in_chans": shape[0], **({"img_size": shape[1]} if fixed else {})}
 
@@ -66,7 +66,7 @@ def _timm(network: str) -> Callable[..., nn.Module]:
         raise ValueError(
             f"the architecture 'timm:{network}' needs the package timm, which is not installed: pip install timm."
         ) from error
-    if not timm.is_model(network):  # nor anything that would be fetched from elsewhere, such as hf-hub:NAME
+    if not timm.is_model(network):  # also refuses names that would be downloaded, such as hf-hub:NAME
         raise ValueError(_unknown("timm", network, timm.list_models()))
     return lambda **keywords: timm.create_model(network, pretrained=False, **keywords)
 
@@ -79,7 +79,7 @@ def _torchvision(network: str) -> Callable[..., nn.Module]:
             f"the architecture 'torchvision:{network}' needs the package torchvision, which is not installed: pip install "
             "torchvision."
         ) from error
-    names = models.list_models(module=models)  # classifiers of images only
+    names = models.list_models(module=models)  # image classifiers only
     if network not in names:
         raise ValueError(_unknown("torchvision", network, names))
     return lambda **keywords: models.get_model(network, weights=None, **keywords)

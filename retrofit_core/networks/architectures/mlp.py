@@ -10,7 +10,7 @@ from .base import Architecture
 
 
 class MLP(Architecture):
-    """Linear layers of the given sizes with ReLU between them; every ReLU is a module of its own.
+    """Linear layers of the given sizes with ReLU between them, each ReLU its own module.
 
     Args:
         sizes: inputs, hidden widths, classes, e.g. (784, 256, 10).
@@ -28,7 +28,7 @@ class MLP(Architecture):
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """As many numbers as the first layer reads; images of so many pixels are as good."""
+        """A flat vector; images with as many values work too."""
         return (self.spec["sizes"][0],)
 
     @classmethod
@@ -45,7 +45,7 @@ class MLP(Architecture):
 
 
 def recognise(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any] | None:
-    """The spec of an MLP's tensors, or None if they are none."""
+    """The spec of an MLP's tensors, else None."""
     depth = sum(name.endswith(".weight") for name in shapes)
     weights = [shapes.get(f"fc{number}.weight", ()) for number in range(1, depth + 1)]
     if not weights or any(len(shape) != 2 for shape in weights):

@@ -1,6 +1,6 @@
-"""ResNet with BatchNorm (He et al. 2016), keys as torchvision's, so that its checkpoints load.
+"""ResNet with BatchNorm (He et al. 2016), with torchvision's keys, so that its checkpoints load.
 
-The stem is the one for small images (3x3, stride 1, no pooling) or ImageNet's (7x7, stride 2, max pooling).
+The stem is for small images (3x3, stride 1, no pooling) or for ImageNet (7x7, stride 2, max pooling).
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from .base import Architecture
 from .enlarging import enlarging, recorded, side_of
 
-EXPANSION = 4  # of a bottleneck block: its output is four times as wide as its 3x3 convolution
+EXPANSION = 4  # a bottleneck block's output is four times as wide as its 3x3 convolution
 MOST_STAGES = 8
 DEPTHS: dict[str, dict[str, Any]] = {
     "resnet18": {"layers": [2, 2, 2, 2]},
@@ -25,7 +25,7 @@ def _conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Conv2d:
 
 
 def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Module:
-    """What the skip does: nothing where the shapes agree, else a 1x1 convolution."""
+    """The skip: the identity if the shapes agree, else a 1x1 convolution."""
     if stride == 1 and inputs == outputs:
         return nn.Identity()
     return nn.Sequential(_conv(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
@@ -47,7 +47,7 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3 (with the stride, as torchvision) and 1x1 convolutions and a skip; 4 * width channels come out."""
+    """1x1, 3x3 (strided, as in torchvision) and 1x1 convolutions and a skip, with 4 * width output channels."""
 
     def __init__(self, inputs: int, width: int, stride: int) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class ResNet(Architecture):
         width: channels after the stem.
         imagenet_stem: 7x7 with stride 2 and max pooling instead of 3x3.
         size: height and width of the images.
-        resize: smaller images are enlarged to this; at least so far that the last stage sees one position.
+        resize: enlarge smaller images to this size, or as far as the last stage needs to see one position.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class ResNet(Architecture):
         self.avgpool, self.flatten = nn.AdaptiveAvgPool2d(1), nn.Flatten()
         self.fc = nn.Linear(inputs, classes)
         for module in self.modules():
-            if isinstance(module, nn.Conv2d):  # He et al. 2015, so that the variance survives many layers
+            if isinstance(module, nn.Conv2d):  # He et al. 2015: keeps the variance through many layers
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, images: Tensor) -> Tensor:
@@ -129,9 +129,9 @@ class ResNet(Architecture):
 
 
 def recognise(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any] | None:
-    """The spec of a ResNet's tensors, or None if they are none (wide and grouped ones are none of ours).
+    """The spec of a ResNet's tensors, else None; wide and grouped ResNets are not ours.
 
-    The image size leaves no trace, for positions are averaged: 32, or 224 with ImageNet's stem.
+    The tensors do not show the image size: 32 is assumed, or 224 with ImageNet's stem.
     """
     stem, head = shapes.get("conv1.weight", ()), shapes.get("fc.weight", ())
     layers: list[int] = []

@@ -1,6 +1,6 @@
 """VGG without (default) or with BatchNorm: 3x3 convolutions, ReLU, max pooling, one linear classifier.
 
-Keys as torchvision's `features.N`, but a single `classifier`, as is usual for 32x32 images (Luenam et al.
+Keys are torchvision's `features.N`, but with a single `classifier`, as is usual for 32x32 images (Luenam et al.
 2026).
 """
 
@@ -14,7 +14,7 @@ from .base import Architecture
 from .enlarging import enlarging, recorded, side_of
 
 POOL = "M"  # max pooling in a plan, between the convolutions' widths
-MOST_POOLINGS = 10  # which halve images of 1024 pixels to one
+MOST_POOLINGS = 10  # reduce a side of 1024 pixels to one
 PLANS: dict[str, list[int | str]] = {
     "vgg11": [64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"],
     "vgg13": [64, 64, "M", 128, 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"],
@@ -23,7 +23,7 @@ PLANS: dict[str, list[int | str]] = {
 
 
 def scaled(plan: Sequence[int | str], width: float) -> list[int | str]:
-    """The plan with all widths but the first and the last multiplied: the paper's width study (0.5, 2, 4)."""
+    """The plan with all widths but the first and last scaled, as in the paper's width study (0.5, 2, 4)."""
     last = max(position for position, item in enumerate(plan) if item != POOL)
     return [
         item if item == POOL or position in (0, last) else max(1, round(int(item) * width))
@@ -34,13 +34,12 @@ def scaled(plan: Sequence[int | str], width: float) -> list[int | str]:
 class VGG(Architecture):
     """Convolutions of the plan's widths with ReLU, max pooling where it says "M", and a linear classifier.
 
-    Every ReLU and pooling is a module of its own, so that a level, or a rule of attribution, belongs to one
-    place.
+    Each ReLU and pooling is its own module, so that levels and attribution rules can tell them apart.
 
     Args:
         plan: widths and "M", e.g. PLANS["vgg11"].
         size: height and width of the images.
-        resize: smaller images are enlarged to this, at least so far that one position is left after all poolings.
+        resize: enlarge smaller images to this size, or as far as the poolings need to leave one position.
         batch_norm: BatchNorm after each convolution.
     """
 
@@ -90,10 +89,10 @@ class VGG(Architecture):
 
 
 def recognise(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any] | None:
-    """The spec of a VGG's tensors, or None if they are none.
+    """The spec of a VGG's tensors, else None.
 
-    Pooling has no tensors: it is read off the gaps in the numbering of `features`, and one is assumed at the
-    end. The image size follows from the classifier's inputs.
+    Pooling has no tensors: gaps in the numbering of `features` show it, and one is assumed at the end. The
+    image size follows from the classifier's inputs.
     """
     weights = {
         int(name.split(".")[1]): shape

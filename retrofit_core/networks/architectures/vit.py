@@ -1,8 +1,7 @@
 """The paper's vision transformer for small images (Luenam et al. 2026; after omihub777/ViT-CIFAR).
 
-It differs from the usual one: attention scores are divided by the root of the hidden width (not of a head's),
-a second GELU ends each MLP, tokens get no final LayerNorm, class token and positions start with standard
-deviation 1.
+Unlike the usual ViT, it divides attention scores by the square root of the hidden width (not of a head's), ends each
+MLP with a second GELU, and initialises class token and positions with standard deviation 1.
 """
 
 from collections.abc import Mapping
@@ -16,8 +15,8 @@ from .base import Architecture
 from .enlarging import enlarging, recorded, side_of
 
 HEAD_WIDTH = 32  # 384 / 12
-# The paper's table gives the MLP 1536 neurons on CIFAR-100 and 384 on Tiny-ImageNet. The authors' earlier code
-# and ViT-CIFAR, whose accuracies it repeats, have it the other way round, as do the names without a width here.
+# The paper's table gives the MLP 1536 neurons on CIFAR-100 and 384 on Tiny-ImageNet. The authors' earlier code and
+# ViT-CIFAR, whose accuracies it repeats, have these swapped; so do our names without a width.
 CIFAR = {"patch": 4, "resize": 32}  # 8 x 8 patches
 TINY_IMAGENET = {"patch": 8, "resize": 64}
 SIZES: dict[str, dict[str, Any]] = {
@@ -31,7 +30,7 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention over tokens (n, t, hidden), with queries, keys and values of their own."""
+    """Multi-head self-attention over tokens (n, t, hidden), with separate layers for queries, keys, values."""
 
     def __init__(self, hidden: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -48,7 +47,7 @@ class Attention(nn.Module):
 
 
 class EncoderBlock(nn.Module):
-    """Attention, then an MLP for each token; a LayerNorm before and a skip around both. (n, t, hidden) each."""
+    """Attention, then an MLP per token, each with a LayerNorm before and a skip around it: (n, t, hidden)."""
 
     def __init__(self, hidden: int, heads: int, mlp_width: int, dropout: float) -> None:
         super().__init__()
@@ -69,7 +68,7 @@ class EncoderBlock(nn.Module):
 
 
 class FirstToken(nn.Module):
-    """Tokens (n, t, hidden) -> the class token (n, hidden); a module, so that a level may end after it."""
+    """Tokens (n, t, hidden) -> the class token (n, hidden); a module, so that a level can end after it."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x[:, 0]
@@ -79,11 +78,11 @@ class ViT(Architecture):
     """Patches embedded linearly, class token, learned positions, encoder blocks, LayerNorm and Linear.
 
     Args:
-        patch: height and width of a patch; the images are enlarged to a multiple of it.
+        patch: height and width of a patch; images are enlarged to a multiple of it.
         hidden: width of the tokens, a multiple of `heads`.
         depth: number of encoder blocks.
         size: height and width of the images.
-        resize: smaller images are enlarged to this.
+        resize: enlarge smaller images to this size.
         dropout: after the attention's and each of the MLP's linear layers.
     """
 
@@ -136,15 +135,15 @@ class ViT(Architecture):
 
 
 def recognise(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any] | None:
-    """The spec of a ViT's tensors, or None if they are none.
+    """The spec of a ViT's tensors, else None.
 
-    The number of heads leaves no trace: heads are taken to be 32 wide, as the paper's. Images are RGB or grey.
+    The tensors do not show the number of heads: 32 neurons each, as in the paper. Images are RGB or grey.
     """
     embedding, positions = shapes.get("embedding.weight", ()), shapes.get("positions", ())
     head, mlp = shapes.get("head.weight", ()), shapes.get("blocks.0.mlp.0.weight", ())
     if (len(embedding), len(positions), len(head), len(mlp)) != (2, 3, 2, 2) or embedding[0] % HEAD_WIDTH:
         return None
-    # Never both: 3 is not the square of a fraction.
+    # At most one fits: 3 is not the square of a fraction.
     channels = next((c for c in (3, 1) if c * isqrt(embedding[1] // c) ** 2 == embedding[1]), None)
     rows = isqrt(positions[1] - 1) if positions[1] > 1 else 0
     if channels is None or rows**2 + 1 != positions[1]:

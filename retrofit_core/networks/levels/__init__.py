@@ -1,4 +1,4 @@
-"""Levels: a traced model cut where one tensor is alive, or behind every layer (paper sec. 3; docs/method.md)."""
+"""Levels: a traced model cut where one tensor is alive, or after every layer (paper sec. 3; docs/method.md)."""
 
 from .cuts import BOUNDARIES
 from .forms import Activated, Affine, Boundary, Form, Lookup, Opaque, Partwise, Tied, unfolded

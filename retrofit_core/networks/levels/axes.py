@@ -1,7 +1,7 @@
-"""Which axis of a boundary tensor counts the neurons: read off the computation.
+"""Find the neuron axis of a boundary tensor by experiment.
 
-One output neuron of the layer before is changed at all positions, and the network runs on: the axis on which the change stays
-by itself is that of the neurons; along the others it spreads.
+Change one output neuron of the preceding layer at all positions and run the network on: along the neuron axis the change stays
+local, along the others it spreads.
 """
 
 import operator
@@ -18,7 +18,7 @@ CHANNELS_FIRST = (nn.modules.conv._ConvNd, nn.GroupNorm)
 CHANNELS_LAST = (nn.Linear, nn.LayerNorm, nn.RMSNorm, nn.Embedding)
 
 
-#: Neurons of a layer that are changed, one after the other, until one is seen to change something.
+#: How many neurons of a layer to try until changing one has an effect.
 PROBES = 17
 
 
@@ -26,8 +26,8 @@ class NeuronAxes:
     """The neuron axes of a traced network's tensors.
 
     Args:
-        graph: with its shapes, see `record_values`.
-        modules: the objects behind its targets.
+        graph: with recorded shapes, see `record_values`.
+        modules: target -> object.
         example: (B, ...) input.
     """
 
@@ -40,13 +40,13 @@ class NeuronAxes:
         self.interpreter.graph = graph  # GraphModule copies the graph
 
     def of(self, node: fx.Node, name: str, by_user: int | None = None) -> int:
-        """The neuron axis of a node's output: 1, or -1 where it is the last of more than two.
+        """The neuron axis of a node's output: usually 1, or -1 for the last of more than two.
 
         Args:
-            name: of the level, for the message.
-            by_user: an axis that is named by the user.
+            name: level name for the error message.
+            by_user: axis that the user named.
         Raises:
-            ValueError: there is no such axis, or more than one.
+            ValueError: no such axis, or more than one.
         """
         if by_user is not None:
             return by_user
@@ -68,17 +68,17 @@ class NeuronAxes:
         return -1 if axis == dims - 1 > 1 else axis
 
     def _axis(self, node: fx.Node) -> int | None:
-        """Counted from the left; where branches disagree, that of the layer which comes first: a stream keeps its neurons."""
-        for norms in (False, True):  # a BatchNorm decides only if no layer before it does: it may normalise positions
+        """The axis from the left; if branches disagree, that of the earliest layer: a stream keeps its neurons."""
+        for norms in (False, True):  # BatchNorm decides only if no layer does: it may normalise positions
             makers = self._makers(node, norms)
             others = {maker for maker, _ in makers}
             axes = (axis if maker is node else self._alone(node, maker, axis, others) for maker, axis in makers)
             if makers:
                 return next((axis for axis in axes if axis is not None), None)
-        return 1  # nothing but the input, whose neurons are not fused
+        return 1  # only the input, whose neurons are not fused
 
     def _makers(self, node: fx.Node, norms: bool) -> list[tuple[fx.Node, int]]:
-        """The nearest layers behind a node in the order in which they run, each with the axis of its own outputs."""
+        """The nearest layers before a node, in execution order, each with the neuron axis of its outputs."""
         makers: dict[fx.Node, int] = {}
         todo, seen = [node], {node}
         while todo:
@@ -92,10 +92,10 @@ class NeuronAxes:
         return sorted(makers.items(), key=lambda pair: self.order[pair[0]])
 
     def _own_axis(self, node: fx.Node, norms: bool) -> int | None:
-        """The axis along which an operation makes neurons of its own, or that is known already."""
+        """The axis along which an operation makes its own neurons, or one already known."""
         if not node.meta.get("is_tensor"):
             return None
-        if self.known.get(node) is not None:  # where a level ends: the way back is short
+        if self.known.get(node) is not None:  # at a level's end: keeps the search short
             return self.known[node]
         target = self.modules.get(node.target) if node.op == "call_module" else None
         name = operation(node)
@@ -114,24 +114,23 @@ class NeuronAxes:
 
     @torch.no_grad()
     def _alone(self, node: fx.Node, maker: fx.Node, axis: int, others: set[fx.Node]) -> int | None:
-        """The axis of a node's output on which a changed neuron of a layer changes the smallest part.
+        """The axis of a node's output along which changing one neuron of a layer changes the smallest share.
 
         Args:
-            others: layers that stay as they are: in their outputs a neuron of this one is no longer by itself.
+            others: layers whose outputs stay fixed: they would mix this neuron with others.
         """
         if not self.values:
             self.interpreter.run(self.example)
             self.values = dict(self.interpreter.env)
         outputs, before = self.values[maker], self.values[node]
-        for neuron in (
-            torch.linspace(0, outputs.shape[axis] - 1, PROBES).long().unique().tolist()
-        ):  # some may go elsewhere
+        # Try several neurons: some may not reach this node.
+        for neuron in torch.linspace(0, outputs.shape[axis] - 1, PROBES).long().unique().tolist():
             changed = outputs.clone()
             line = changed.select(axis, neuron)
             line += (line.abs().max() + 1) * torch.randn(line.shape, generator=_seeded()).to(line)
             gap = (self._again(node, maker, changed, others) - before).abs()
             differs = gap > 1e-4 * gap.max()
-            shares = torch.stack([_share(differs, axis) for axis in range(1, differs.ndim)]).tolist()  # one wait
+            shares = torch.stack([_share(differs, axis) for axis in range(1, differs.ndim)]).tolist()  # one sync
             if not any(shares):
                 continue
             least = min(shares)
@@ -139,7 +138,7 @@ class NeuronAxes:
         return None
 
     def _again(self, node: fx.Node, maker: fx.Node, changed: Tensor, others: set[fx.Node]) -> Tensor:
-        """A node's output, of its shape (B, ...), where a layer's output is another one."""
+        """Recompute a node's output (B, ...) with a layer's output replaced."""
         values, new = self.values, {maker: changed}
         for other in _between(maker, node, self.graph.nodes, others):
             args, kwargs = fx.map_arg((other.args, other.kwargs), lambda n: new.get(n, values[n]))
@@ -148,7 +147,7 @@ class NeuronAxes:
 
 
 def _between(start: fx.Node, end: fx.Node, nodes: Iterable[fx.Node], without: set[fx.Node]) -> list[fx.Node]:
-    """The nodes that depend on one node and lie on the way to another, in their order, but for some."""
+    """The nodes on paths from `start` to `end`, in graph order, avoiding some."""
     dependent, listed = {start}, []
     for node in nodes:
         if node not in without and any(other in dependent for other in node.all_input_nodes):
@@ -164,7 +163,7 @@ def _between(start: fx.Node, end: fx.Node, nodes: Iterable[fx.Node], without: se
 
 
 def _share(differs: Tensor, axis: int) -> Tensor:
-    """The share of an axis along which something differs."""
+    """The share of entries along an axis where anything differs."""
     return differs.movedim(axis, 0).flatten(1).any(1).double().mean()
 
 

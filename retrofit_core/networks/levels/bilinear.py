@@ -1,4 +1,4 @@
-"""Bilinear layers become linear layers of all products of two inputs, so that levels know one kind."""
+"""Rewrite bilinear layers as linear layers on all products of their two inputs, so that levels handle one kind."""
 
 from functools import partial
 from typing import Any
@@ -11,13 +11,13 @@ from .weights import sole_calls
 
 
 def products(x: Tensor, y: Tensor) -> Tensor:
-    """(..., p) and (..., q) -> (..., p q), each number of the one times each of the other."""
+    """(..., p) and (..., q) -> (..., p q), the flattened outer product."""
     return (x.unsqueeze(-1) * y.unsqueeze(-2)).flatten(-2)
 
 
 def call_products(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, Fold]:
-    """Replace each bilinear layer by `products` and a linear one; the folds by the layers' names, as those of BatchNorms. Those
-    that share weights, or compute them, stay."""
+    """Replace each bilinear layer by `products` and a linear layer; returns the folds by layer name, as for BatchNorms. Layers
+    that share or compute their weights stay."""
     folds: dict[str, Fold] = {}
     for node, layer in sole_calls(graph, modules, (nn.Bilinear,)):
         if len(node.args) != 2:
@@ -33,7 +33,7 @@ def call_products(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, Fold]:
 
 @torch.no_grad()
 def of_products(layer: nn.Bilinear) -> nn.Linear:
-    """A new linear layer of all products of the two inputs of a bilinear one."""
+    """The linear layer on all products of the inputs that equals a bilinear layer."""
     with torch.device("meta"):
         new = nn.Linear(layer.in1_features * layer.in2_features, layer.out_features, bias=layer.bias is not None)
     new.weight = nn.Parameter(layer.weight.flatten(1).clone())
@@ -44,7 +44,7 @@ def of_products(layer: nn.Bilinear) -> nn.Linear:
 
 @torch.no_grad()
 def put_back(new: nn.Linear, layer: nn.Bilinear) -> None:
-    """Write such a linear layer into the bilinear one."""
+    """Write the linear layer into the bilinear one."""
     layer.weight.copy_(new.weight.view_as(layer.weight))
     if layer.bias is not None:
         layer.bias.copy_(new.bias)

@@ -1,4 +1,4 @@
-"""A level made of a part of the traced graph: what it computes, whether it is affine and if not why, what is alive behind it."""
+"""Build a level from a segment of the traced graph: its module, its form (or why it is not affine), its output tensors."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -18,9 +18,9 @@ from .reading import NOBODY, owners
 from .segments import Segment
 from .weights import computed_weights
 
-#: A subclass that computes something else from its weights is not affine in them.
-#: Layers whose parameters and buffers are numbers for each neuron.
+#: Layers whose parameters and buffers hold one number per neuron.
 VECTORS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.PReLU, batchnorm.BatchNorm)
+#: A subclass with its own forward may not be affine in its weights.
 AFFINE_FORWARDS = tuple(kind.forward for kind in LAYERS)
 
 
@@ -35,13 +35,13 @@ def build_level(
     axes: Callable[[fx.Node, str], int],
     adding: bool,
 ) -> Level:
-    """One level of a traced model.
+    """Build one level of a traced model.
 
     Args:
         folds: layer -> what was folded into it.
-        parts: where the samples lie in the tensors of the trace.
-        axes: gives the neuron axis of a node's output in a level of this name.
-        adding: whether a level may be layers and the sum behind them, and vectors before them.
+        parts: layouts of the samples in the traced tensors.
+        axes: (node, level name) -> neuron axis of the node's output.
+        adding: whether a level may end with a sum of its layers' outputs, and begin with per-neuron vectors.
     """
     holders = [node for node in segment.nodes if parameter_count(node, modules)]
     owners = [node for node in holders if not (adding and _is_vector(node, modules))]
@@ -88,10 +88,10 @@ def _form(
     """The form of a level's layers.
 
     Args:
-        nodes: of the layers.
-        stream: to which their outputs are added.
-        function: the nodes through which they go before.
-        adding: whether a level may be a layer whose weight is a table of a level before.
+        nodes: the layers' nodes.
+        stream: what their outputs are added to.
+        function: nodes that their outputs pass before.
+        adding: whether a layer may share its weight with an earlier level's embedding.
     """
     layers = tuple(modules[node.target] for node in nodes)
     reads = [node.all_input_nodes[0] for node in nodes] + ([stream] if stream else [])
@@ -110,12 +110,12 @@ def _form(
 
 
 def _is_vector(node: fx.Node, modules: dict[Any, Any]) -> bool:
-    """Whether a node's parameters may be numbers for each neuron: those of a norm, or a parameter of the model's own."""
+    """Whether a node's parameters may hold one number per neuron: a norm's, or the model's own parameter."""
     return node.op == "get_attr" or isinstance(modules[node.target], VECTORS)
 
 
 def _last_sum(segment: Segment, owners: list[fx.Node], modules: dict[Any, Any]) -> fx.Node:
-    """The sum of classes that two layers of the last level make, whatever follows it (a mean of two heads); else its end."""
+    """The sum of two layers of the last level that gives the classes, whatever follows (a mean of two heads); else its end."""
     sums = {sum_behind(node, modules) if is_layer(node, modules) else None for node in owners}
     end = sums.pop() if len(sums) == 1 else None
     classes = end is not None and _makes_classes(owners[0], segment.after, modules)
@@ -123,8 +123,8 @@ def _last_sum(segment: Segment, owners: list[fx.Node], modules: dict[Any, Any]) 
 
 
 def _summed(end: fx.Node, owners: list[fx.Node], modules: dict[Any, Any]) -> tuple[list[fx.Node], fx.Node | None]:
-    """The layers whose outputs go into the sum at which a level ends, one or two, none where it ends otherwise; and what is
-    there already, to which those of one layer are added."""
+    """The one or two layers whose outputs form the sum that ends a level, none if it ends otherwise; and the stream that a
+    single layer's outputs are added to."""
     layers = [node for node in owners if is_layer(node, modules) and sum_behind(node, modules) is end]
     layers = layers or [node for node in owners if is_layer(node, modules) and function_sum(node, modules) is end]
     sides = [side for side in end.all_input_nodes if not any(_leads(layer, side) for layer in layers)]
@@ -132,7 +132,7 @@ def _summed(end: fx.Node, owners: list[fx.Node], modules: dict[Any, Any]) -> tup
 
 
 def _function(end: fx.Node, summed: list[fx.Node], modules: dict[Any, Any]) -> list[fx.Node]:
-    """The nodes between a layer and the sum to which its outputs go, where they change them."""
+    """The nodes between a layer and the sum that its outputs enter, if these change them."""
     if len(summed) != 1 or function_sum(summed[0], modules) is not end:
         return []
     nodes, node = [], next(iter(summed[0].users))
@@ -143,7 +143,7 @@ def _function(end: fx.Node, summed: list[fx.Node], modules: dict[Any, Any]) -> l
 
 
 def _leads(layer: fx.Node, side: fx.Node) -> bool:
-    """Whether a side of a sum is a layer's output, which goes nowhere else."""
+    """Whether one side of a sum is a layer's output, used nowhere else."""
     while layer is not side and len(layer.users) == 1:
         layer = next(iter(layer.users))
         if is_sum(layer):
@@ -152,7 +152,7 @@ def _leads(layer: fx.Node, side: fx.Node) -> bool:
 
 
 def _rows(layer_input: fx.Node, layer: fx.Node, parts: Mapping[fx.Node, Layout], modules: dict[Any, Any]) -> Layout:
-    """The layout in which a layer's input gives its rows in the order of its outputs': convolutions take maps as they are."""
+    """The layout that gives a layer's input rows in the order of its output rows; convolutions take maps unchanged."""
     layout = parts.get(layer_input, PLAIN)
     if layout.axis == 0 or isinstance(modules[layer.target], nn.Embedding):
         return PLAIN
@@ -171,7 +171,7 @@ def _alive(
     """A tensor at a boundary.
 
     Args:
-        end: whether it is the level's output, so that the axis of its neurons must be known.
+        end: whether it is the level's output, whose neuron axis must be known.
     """
     if not node.meta["is_tensor"]:
         raise ValueError(
@@ -193,7 +193,7 @@ def _alive(
 def _is_residual(
     segment: Segment, modules: dict[Any, Any], parts: Mapping[fx.Node, Layout], axis: Callable[[fx.Node], int]
 ) -> bool:
-    """Whether a sum adds the input, the only tensor there, neuron by neuron, through no parameters and at an unchanged shape."""
+    """Whether a sum adds the level's only input to its output, neuron by neuron, with no parameters or change of shape."""
     if len(segment.before) > 1:
         return False
     before, after = segment.before[0], segment.after
@@ -215,7 +215,7 @@ def _is_residual(
 def _keeps_neurons(
     segment: Segment, end: fx.Node, axis: int, end_axis: int, modules: dict[Any, Any], parts: Mapping[fx.Node, Layout]
 ) -> bool:
-    """Whether each neuron of a tensor inside of a level follows from the input's neuron of the same number alone."""
+    """Whether each neuron of a tensor inside a level depends only on the input's neuron of the same number."""
     module = graph_module(segment.nodes, segment.before, [end], modules, parts, {})
     held = next((t for m in modules.values() for t in _tensors(m) if t.is_floating_point()), torch.zeros(()))
     shape, layout = tuple(segment.before[0].meta["value"]), parts.get(segment.before[0], PLAIN)
@@ -235,10 +235,10 @@ def _tensors(part: nn.Module | Tensor) -> list[Tensor]:
 
 
 def _why_not_affine(owners: list[fx.Node], summed: list[fx.Node], modules: dict[Any, Any]) -> str:
-    """The reason why a level's layers are not affine ones that can be fitted together, empty where they are.
+    """Why a level's layers cannot be fitted together in closed form; empty if they can.
 
     Args:
-        owners: all nodes with parameters.
+        owners: nodes with parameters.
         summed: see `_summed`.
     """
     if not owners:
@@ -266,7 +266,7 @@ def _why_not_affine(owners: list[fx.Node], summed: list[fx.Node], modules: dict[
 
 
 def _follows(segment: Segment, layers: list[fx.Node], modules: dict[Any, Any]) -> str:
-    """What comes between the layer and the end of its level, as a reason; empty if nothing that changes its outputs."""
+    """The operation that changes the layer's outputs before its level ends, as a reason; else empty."""
     if not layers or layers[0] not in segment.nodes or segment.after not in segment.nodes:
         return ""
     start, end = (segment.nodes.index(node) for node in (layers[0], segment.after))
@@ -279,7 +279,7 @@ def _follows(segment: Segment, layers: list[fx.Node], modules: dict[Any, Any]) -
 
 
 def _makes_classes(layer: fx.Node, output: fx.Node, modules: dict[Any, Any]) -> bool:
-    """Whether the network's last layer makes one neuron for each class, sample by sample, whatever follows."""
+    """Whether the network's last layer gives each sample one neuron per class, whatever follows."""
     shape, classes = layer.meta["value"], output.meta["value"]
     axis = -1 if isinstance(modules[layer.target], nn.Linear) else 1
     return shape[0] == classes[0] and shape[axis] == classes[-1]

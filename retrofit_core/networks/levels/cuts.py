@@ -1,6 +1,6 @@
-"""Where a traced model is cut: behind nodes where exactly one tensor is alive, or behind every affine layer.
+"""Where to cut a traced model: after nodes where exactly one tensor is alive, or after every affine layer.
 
-Behind a layer inside of a block several tensors are alive: the layer's outputs, and what a skip carries past it.
+After a layer inside a block several tensors are alive: the layer's outputs, and what a skip carries past it.
 """
 
 import operator
@@ -26,7 +26,7 @@ BOUNDARIES = ("preactivations", "activations", "blocks", "layers")
 def choose_cuts(
     graph: fx.Graph, modules: dict[Any, Any], boundaries: str | int | Sequence[str], model: nn.Module
 ) -> list[fx.Node]:
-    """The nodes after which to cut, the last one being the model's output; each segment holds parameters."""
+    """The nodes to cut after, ending with the model's output; each segment has parameters."""
     single = _single_tensor_nodes(graph)
     output = next(node for node in graph.nodes if node.op == "output").args[0]
     if isinstance(boundaries, str) and boundaries not in BOUNDARIES:
@@ -59,8 +59,8 @@ def choose_cuts(
 
 
 def _layer_ends(graph: fx.Graph, modules: dict[Any, Any], output: fx.Node) -> list[fx.Node]:
-    """For every affine layer before the last one the node at which its neurons can be compared: the layer itself, or the
-    sum to which alone its outputs go."""
+    """For every layer before the last, the node at which its neurons can be compared: the layer itself, or the sum that alone
+    uses its outputs."""
     nodes = list(graph.nodes)
     needed = ancestors(output)
     layers = [node for node in nodes if node in needed and is_layer(node, modules)]
@@ -70,14 +70,14 @@ def _layer_ends(graph: fx.Graph, modules: dict[Any, Any], output: fx.Node) -> li
         if node not in ends or node is output:
             continue
         passed |= ancestors(node, passed)
-        # a level remains behind it: parameters, or a layer that no level so far needs, such as another head
+        # another level follows: parameters, or a layer that no level needs so far, such as another head
         if has_parameters(needed & set(nodes[index + 1 :]), modules) or set(layers) - passed:
             chosen.append(node)
     return chosen
 
 
 def ancestors(node: fx.Node, known: Container[fx.Node] = ()) -> set[fx.Node]:
-    """A node and all nodes that it needs, but for those that are known with all that they need."""
+    """A node and all its ancestors, except known nodes and theirs."""
     needed, todo = set(), [node]
     while todo:
         other = todo.pop()
@@ -88,16 +88,16 @@ def ancestors(node: fx.Node, known: Container[fx.Node] = ()) -> set[fx.Node]:
 
 
 def is_layer(node: fx.Node, modules: dict[Any, Any]) -> bool:
-    """Whether a node is a linear layer, a convolution or a table of embeddings."""
+    """Whether a node is a linear layer, a convolution or an embedding."""
     return node.op == "call_module" and isinstance(modules[node.target], LAYERS)
 
 
 def sum_behind(node: fx.Node, modules: dict[Any, Any], *, functions: bool = False) -> fx.Node | None:
-    """The sum of two tensors of one shape to which alone the outputs of a layer go, through nothing that changes them; their
-    neurons may get another axis, while the others keep their order.
+    """The sum of two equally shaped tensors that alone uses a layer's outputs, unchanged; the neuron axis may move if the
+    others keep their order.
 
     Args:
-        functions: through activation functions too.
+        functions: whether activation functions may come between.
     """
     dims = len(node.meta["value"])
     axes, neurons = list(range(dims)), dims - 1 if isinstance(modules.get(node.target), nn.Linear) else 1
@@ -117,8 +117,7 @@ def sum_behind(node: fx.Node, modules: dict[Any, Any], *, functions: bool = Fals
 
 
 def reordered_axes(node: fx.Node) -> list[int]:
-    """For each axis of what an operation gives the axis of its input that it is, where it does nothing but reorder axes; else
-    nothing."""
+    """If an operation only reorders axes, the input axis of each output axis; else empty."""
     name = operation(node)
     if name not in ("permute", "transpose"):
         return []
@@ -134,7 +133,7 @@ def reordered_axes(node: fx.Node) -> list[int]:
 
 
 def function_sum(node: fx.Node, modules: dict[Any, Any]) -> fx.Node | None:
-    """The sum to which a layer's outputs go through an activation function, if only one layer's outputs go there directly."""
+    """The sum that a layer's outputs enter through an activation function, unless another layer made its other side."""
     end = sum_behind(node, modules, functions=True)
     if end is None or sum_behind(node, modules) is end or getattr(modules.get(node.target), "groups", 1) > 1:
         return None
@@ -142,21 +141,21 @@ def function_sum(node: fx.Node, modules: dict[Any, Any]) -> fx.Node | None:
 
 
 def _made_directly(side: fx.Node, layer: fx.Node, modules: dict[Any, Any]) -> bool:
-    """Whether a side of a sum is made by another layer, with nothing but functions between."""
+    """Whether another layer makes one side of a sum, with only activation functions between."""
     while stays_as_it_is(side, modules) or is_activation(side, modules):
         side = side.all_input_nodes[0]
     return side is not layer and is_layer(side, modules)
 
 
 def stays_as_it_is(node: fx.Node, modules: dict[Any, Any]) -> bool:
-    """Whether an operation changes nothing in evaluation mode."""
+    """Whether an operation is the identity in evaluation mode."""
     if node.op == "call_module":
         return isinstance(modules[node.target], TRANSPARENT)
     return operation(node) in ("contiguous", "clone")
 
 
 def _single_tensor_nodes(graph: fx.Graph) -> list[fx.Node]:
-    """Nodes after which their own output is the only tensor alive (integers such as batch sizes do not count)."""
+    """Nodes whose output is the only tensor alive after them (integers such as batch sizes do not count)."""
     nodes = list(graph.nodes)
     order = {node: index for index, node in enumerate(nodes)}
     alive: set[fx.Node] = set()
@@ -173,11 +172,10 @@ def _single_tensor_nodes(graph: fx.Graph) -> list[fx.Node]:
 
 
 def _block_ends(graph: fx.Graph, modules: dict[Any, Any], single: list[fx.Node]) -> list[fx.Node]:
-    """The ends of residual blocks, and of the stem before the first one; empty without such blocks.
+    """The ends of residual blocks, and of the stem before the first one; empty if there are none.
 
-    A block is a module whose own forward adds two tensors, the outermost of nested ones. A stem without an activation
-    function is an embedding and belongs to the first block; tokens that are dropped directly after a block do not count
-    as its output.
+    A block is the outermost module whose own forward adds two tensors. A stem without an activation function is an
+    embedding and belongs to the first block. If tokens are dropped right after a block, it ends there.
     """
     nodes = list(graph.nodes)
     paths = {node: [path for path, _ in node.meta.get("nn_module_stack", {}).values() if path] for node in nodes}
@@ -194,7 +192,7 @@ def _block_ends(graph: fx.Graph, modules: dict[Any, Any], single: list[fx.Node])
 
 
 def _outer(path: str, owners: set[str]) -> bool:
-    """Whether a module lies within another one of these."""
+    """Whether a module lies inside one of these."""
     return any(path.startswith(f"{other}.") for other in owners)
 
 
@@ -223,7 +221,7 @@ def _end_of(name: str, graph: fx.Graph, single: list[fx.Node], model: nn.Module)
 
 
 def _balanced(cuts: list[fx.Node], n_levels: int, nodes: list[fx.Node], modules: dict[Any, Any]) -> list[fx.Node]:
-    """The n_levels - 1 cuts that make the largest level as small as possible, in parameters."""
+    """The n_levels - 1 cuts that minimise the largest level's parameter count."""
     if not 1 <= n_levels <= len(cuts) + 1:
         raise ValueError(f"boundaries={n_levels}: this model can be cut into 1 to {len(cuts) + 1} levels.")
     order = {node: index for index, node in enumerate(nodes)}

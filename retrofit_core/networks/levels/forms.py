@@ -1,6 +1,6 @@
-"""Layer forms: what the layers of a level make of what they read.
+"""Layer forms: how the layers of a level compute its outputs.
 
-Legend: N rows = samples x positions, p inputs of a neuron (unfolded for convolutions, channel-major, as `weight.flatten(1)`),
+Legend: N rows = samples x positions, p inputs per neuron (unfolded for convolutions, channel-major, as `weight.flatten(1)`),
 d neurons.
 """
 
@@ -14,28 +14,28 @@ from torch.nn import functional as F
 
 from .. import batchnorm
 
-#: One tensor, or, inside of a block, a tuple of several.
+#: One tensor, or a tuple of several inside a block.
 Boundary = Tensor | tuple[Tensor, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """Base of the forms: layers whose outputs are added up, possibly onto a residual stream."""
+    """Base of the forms: layers whose outputs are summed, possibly onto a residual stream."""
 
     closed: ClassVar[bool] = True
-    """Whether a closed form fits them"""
+    """Whether a closed form fits it"""
 
     layers: tuple[batchnorm.Affine | nn.Embedding, ...]
     paths: tuple[str, ...]
-    """Their names in the model"""
+    """The layers' names in the model"""
     prefix: nn.Module
-    """From the boundary before the level to what each layer reads and, last, the stream"""
+    """Maps the boundary before the level to each layer's input and, last, the stream"""
     adds: bool = False
-    """Whether their outputs are added to a residual stream; the level's output is the sum"""
+    """Whether the outputs are added to a residual stream; the level's output is the sum"""
 
     @property
     def bias(self) -> bool:
-        """Whether there is one; of several layers the first that has one holds it."""
+        """Whether there is a bias; the first layer that has one holds it."""
         return False
 
     @property
@@ -45,30 +45,30 @@ class Form:
 
     @property
     def parts(self) -> int:
-        """The number of parts of a grouped convolution, each of which reads its own inputs; else 0."""
+        """Number of parts of a grouped convolution, each with its own inputs; else 0."""
         return 0
 
     @property
     def channelwise(self) -> bool:
-        """Whether it works channel by channel, as a depthwise convolution does: its neurons are those that it reads."""
+        """Whether it is depthwise, so that its neurons are those that it reads."""
         return False
 
     def joints(self) -> tuple[object, ...]:
-        """What must be alike in networks that belong together."""
+        """What all networks of a fusion must have in common."""
         return type(self), self.adds, len(self.layers), self.channelwise
 
     def columns(self, m: int, width: int) -> int:
-        """Columns of a level's sums: m neurons of the parents and, behind them, the stream."""
+        """Columns of a level's sums: the parents' m neurons, then the stream."""
         return m + self.adds * width
 
     def read(self, boundary: Boundary) -> tuple[tuple[Tensor, ...], Tensor | None]:
-        """What each layer reads, (B, ...) each, and the stream (B, ...) to which their outputs are added, if there is one."""
+        """The input (B, ...) of each layer, and the stream (B, ...) that their outputs are added to, if any."""
         tensors = self.prefix(boundary)
         tensors = (tensors,) if isinstance(tensors, Tensor) else tensors
         return (tensors[:-1], tensors[-1]) if self.adds else (tensors, None)
 
     def outputs(self, boundary: Boundary) -> Tensor:
-        """(B, ...) the layers' own outputs, added up."""
+        """(B, ...) sum of the layers' own outputs."""
         inputs, _ = self.read(boundary)
         outputs: list[Tensor] = [layer(x) for layer, x in zip(self.layers, inputs, strict=True)]
         return sum(outputs[1:], outputs[0])
@@ -76,7 +76,7 @@ class Form:
 
 @dataclass(frozen=True, eq=False)
 class Opaque(Form):
-    """Anything else: fitted by gradient alone."""
+    """Anything else: only a gradient fits it."""
 
     closed: ClassVar[bool] = False
 
@@ -102,7 +102,7 @@ class Affine(Form):
         return sum(layer.weight[0].numel() for layer in self.layers)
 
     def rows(self, tensors: Sequence[Tensor], dtype: torch.dtype | None = None, *, ones: bool = False) -> Tensor:
-        """(N, p) what the layers read, one row for each output position.
+        """(N, p) inputs of the layers, one row per output position.
 
         Args:
             tensors: see `read`.
@@ -111,9 +111,9 @@ class Affine(Form):
         return unfolded_together(self.layers, tensors, dtype, ones=ones)
 
     def weights(self) -> Tensor:
-        """V (p, d) float64, such that `rows @ V` are the rows of the layers' outputs; the bias in the last row.
+        """V (p, d) float64, such that `rows @ V` are the rows of the layers' outputs; the last row is the bias.
 
-        Of grouped convolutions column k holds the weights of neuron k on the inputs of its own part.
+        For grouped convolutions, column k holds neuron k's weights on the inputs of its own part.
         """
         V = torch.cat([layer.weight.detach().flatten(1).T.double() for layer in self.layers])
         biases = [layer.bias.detach().double() for layer in self.layers if layer.bias is not None]
@@ -121,7 +121,7 @@ class Affine(Form):
 
     @torch.no_grad()
     def write(self, V: Tensor) -> None:
-        """Copy V (p, d) into the layers, the last row into the first bias that there is."""
+        """Copy V (p, d) into the layers, the last row into the first bias; further biases become zero."""
         sizes = [layer.weight[0].numel() for layer in self.layers]
         for layer, weights in zip(self.layers, V[: sum(sizes)].split(sizes), strict=True):
             layer.weight.copy_(weights.T.reshape(layer.weight.shape))
@@ -141,13 +141,13 @@ class Activated(Affine):
     function: nn.Module = nn.Identity()
 
     def columns(self, m: int, width: int) -> int:
-        """What the parents' layers make stands behind the stream."""
+        """The outputs of the parents' layers follow the stream."""
         return 2 * m + width
 
 
 @dataclass(frozen=True, eq=False)
 class Partwise(Affine):
-    """Grouped convolutions, depthwise ones among them: each part reads inputs of its own, rows (N, parts, p)."""
+    """Grouped (or depthwise) convolutions: each part reads its own inputs, rows (N, parts, p)."""
 
     @property
     def parts(self) -> int:
@@ -159,7 +159,7 @@ class Partwise(Affine):
         return self.parts == len(weight) and weight.shape[1] == 1
 
     def rows(self, tensors: Sequence[Tensor], dtype: torch.dtype | None = None, *, ones: bool = False) -> Tensor:
-        windows = [  # of maps (B, height, width, parts, channels of one, kernel height, kernel width)
+        windows = [  # 2d: (B, height, width, parts, channels per part, kernel height, kernel width)
             _windows(layer, tensor).unflatten(tensor.ndim - 1, (self.parts, -1))  # type: ignore[arg-type]
             for layer, tensor in zip(self.layers, tensors, strict=True)
         ]
@@ -176,7 +176,7 @@ class Partwise(Affine):
 
 @dataclass(frozen=True, eq=False)
 class Lookup(Form):
-    """Tables of embeddings: rows (tokens, d), one picked for each token."""
+    """Embedding tables: each token picks one row (tokens, d)."""
 
     layers: tuple[nn.Embedding, ...]
 
@@ -186,7 +186,7 @@ class Lookup(Form):
         return [len(table.weight) for table in self.layers]
 
     def weights(self) -> Tensor:
-        """V (tokens, d) float64, the tables one below the other."""
+        """V (tokens, d) float64, the tables stacked."""
         return torch.cat([table.weight.detach().double() for table in self.layers])
 
     @torch.no_grad()
@@ -198,7 +198,7 @@ class Lookup(Form):
 
 @dataclass(frozen=True, eq=False)
 class Tied(Form):
-    """A linear layer whose weight is a table of embeddings of a level before, and is written there: its bias alone is its own."""
+    """A linear layer tied to an earlier level's embedding, which writes the shared weight: only the bias is fitted here."""
 
     layers: tuple[nn.Linear, ...]
 
@@ -234,7 +234,7 @@ def unfolded_together(
     *,
     ones: bool = False,
 ) -> Tensor:
-    """(N, p) the input rows of layers whose outputs are added, side by side: their weights one below the other give the sum.
+    """(N, p) input rows, side by side, of layers whose outputs are added; stacking their weights gives the sum.
 
     Unfolding, conversion and the column of ones take one pass over memory.
     """
@@ -255,7 +255,7 @@ def unfolded_together(
 
 
 def _windows(conv: batchnorm.Convolution, tensor: Tensor) -> Tensor:
-    """A view of the padded input, of maps (B, out height, out width, C, kernel height, kernel width)."""
+    """A view of the padded input; in 2d (B, out height, out width, C, kernel height, kernel width)."""
     mode = "constant" if conv.padding_mode == "zeros" else conv.padding_mode
     padding = conv._reversed_padding_repeated_twice  # holds for int, tuple, "same" and "valid" alike
     tensor = F.pad(tensor, padding, mode=mode) if any(padding) else tensor

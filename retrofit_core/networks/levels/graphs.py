@@ -1,4 +1,4 @@
-"""A part of a traced graph as a module of its own, which shares the model's parameters."""
+"""Turn part of a traced graph into a module that shares the model's parameters."""
 
 import operator
 from collections.abc import Callable, Mapping
@@ -20,11 +20,11 @@ def graph_module(
     parts: Mapping[fx.Node, Layout],
     apart: Mapping[fx.Node, Layout],
 ) -> nn.Module:
-    """The part of the graph from the tensors `before` to the tensors `ends` as a module that shares the parameters; several
-    tensors go in and out as a tuple.
+    """A module for the graph from the tensors `before` to the tensors `ends`, sharing parameters; several tensors go in and out
+    as a tuple.
 
     Args:
-        parts: where the trace has samples elsewhere than the boundary before, in which they are first.
+        parts: traced layouts of the tensors `before`, which the boundary passes samples first.
         apart: the same for the ends.
     """
     graph = fx.Graph()
@@ -72,11 +72,11 @@ def _needed_for(ends: list[fx.Node], segment: list[fx.Node], before: list[fx.Nod
 
 
 def _integer(node: fx.Node, graph: fx.Graph, start: fx.Node, samples: int, copy_of: Callable[[fx.Node], Any]) -> Any:
-    """An integer that an earlier level computed: a batch size is read off this level's input, the rest is fixed."""
+    """An integer that an earlier level computed: a batch size is read from this level's input, others are constants."""
     is_batch = (node.target is operator.getitem and node.args[1] == 0 and _is_shape(node.args[0])) or (
         node.op == "call_method" and node.target == "size" and node.args[1:] == (0,)
     )
-    if is_batch:  # a multiple of it, where parts of samples lie along the first axis
+    if is_batch:  # a multiple of it if the first axis holds several entries per sample
         size = graph.call_method("size", (start, 0))
         return (
             size

@@ -1,4 +1,4 @@
-"""Operations that write into their input, made ones that copy: tensors are kept while the network runs on."""
+"""Make in-place operations copy instead, because boundary tensors are kept while the network runs on."""
 
 import copy
 import inspect
@@ -12,9 +12,9 @@ from .tracer import INPLACE_OPERATORS, with_item
 
 
 def remove_inplace(graph: fx.Graph, modules: dict[Any, Any]) -> bool:
-    """Replace operations in place by those that copy; whether there were any.
+    """Replace in-place operations by copying ones; returns whether there were any.
 
-    Whoever reads the written tensor afterwards reads the copy instead, as the model's code does.
+    Later readers of the written tensor read the copy, as the model's code would.
     """
     found = False
     writing = {name for name, module in modules.items() if getattr(module, "inplace", False)}
@@ -31,7 +31,7 @@ def remove_inplace(graph: fx.Graph, modules: dict[Any, Any]) -> bool:
 
 
 def _without_writing(node: fx.Node) -> bool:
-    """Let a function or method that is known to write into its first input copy it; whether it is one."""
+    """Make a function or method known to write into its first input copy; returns whether the node is one."""
     target: Any = node.target
     if node.op == "call_function" and target in INPLACE_OPERATORS:
         node.target = INPLACE_OPERATORS[target]
@@ -51,17 +51,17 @@ def _without_writing(node: fx.Node) -> bool:
 
 
 def _copying_name(name: str) -> str:
-    """The name of the operation that copies, as `relu` of `relu_`; empty where the name says nothing."""
+    """The name of the copying variant, such as `relu` for `relu_`; empty if the name has no such form."""
     return name[:-1] if name.endswith("_") and not name.endswith("__") else ""
 
 
 def _asked_in_place(node: fx.Node) -> bool:
-    """Whether a function is called with inplace=True, which is moved to its keywords."""
+    """Whether a function is called with inplace=True; drops a positional one, so that it can be set by keyword."""
     if node.kwargs.get("inplace"):
         return True
     try:
         names = list(inspect.signature(node.target).parameters)  # type: ignore[arg-type]
-    except (TypeError, ValueError):  # built in
+    except (TypeError, ValueError):  # builtins
         return False
     place = names.index("inplace") if "inplace" in names else len(node.args)
     if not (place == len(node.args) - 1 and node.args[place]):
@@ -71,13 +71,13 @@ def _asked_in_place(node: fx.Node) -> bool:
 
 
 def _read_instead(graph: fx.Graph, written: fx.Node, copied: fx.Node) -> None:
-    """Let everything behind `copied` read it in place of `written`."""
+    """Make all nodes after `copied` read it instead of `written`."""
     order = {node: number for number, node in enumerate(graph.nodes)}
     written.replace_all_uses_with(copied, delete_user_cb=lambda user: order[user] > order[copied])
 
 
 def copy_before(graph: fx.Graph, writing: dict[fx.Node, list[fx.Node]]) -> None:
-    """Let nodes write into copies of the tensors into which they were seen to write; see `Versions`."""
+    """Make nodes write into copies of the tensors they were seen to modify; see `Versions`."""
     for node, inputs in writing.items():
         for written in inputs:
             with graph.inserting_before(node):
@@ -89,7 +89,7 @@ def copy_before(graph: fx.Graph, writing: dict[fx.Node, list[fx.Node]]) -> None:
 
 
 class Versions:
-    """Which of a node's inputs are written into while it runs, told by the counters that torch keeps."""
+    """Detects by torch's version counters which of a node's inputs it modifies."""
 
     def __init__(self, node: fx.Node, values: dict[fx.Node, Any]) -> None:
         self.before = {
@@ -99,7 +99,7 @@ class Versions:
         }
 
     def written(self) -> list[fx.Node]:
-        """Those whose counters have moved since."""
+        """Inputs modified since construction."""
         return [node for node, (value, version) in self.before.items() if _version(value) != version]
 
 

@@ -12,12 +12,12 @@ CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 AFFINE = (nn.Linear, *CONVOLUTIONS)
 LAYERS = (*AFFINE, nn.Embedding)
-#: What changes nothing in evaluation mode: every kind of dropout. Functions that drop leave the trace, see `tracing`.
+#: Identities in evaluation mode, such as dropout modules; `tracing` removes the functional ones.
 TRANSPARENT = (_DropoutNd, nn.Identity)
 
 
 def words(text: str) -> set[str]:
-    """A set of names, written as a sentence."""
+    """A set of names from a string."""
     return set(text.split())
 
 
@@ -43,12 +43,12 @@ def is_preactivation(node: fx.Node, modules: dict[Any, Any]) -> bool:
 
 
 def is_channelwise(layer: nn.Module) -> bool:
-    """Whether a convolution reads one channel for each that it makes."""
+    """Whether a convolution is depthwise with one output per channel."""
     return isinstance(layer, CONVOLUTIONS) and layer.groups == layer.in_channels == layer.out_channels
 
 
 def is_sum(node: fx.Node) -> bool:
-    """Whether two tensors that the model computes are added here."""
+    """Whether a node adds two computed tensors."""
     is_sum = (node.op == "call_function" and node.target in ADDITIONS) or (node.op, node.target) == (
         "call_method",
         "add",
@@ -64,7 +64,7 @@ def is_activation(node: fx.Node, modules: dict[Any, Any]) -> bool:
 
 
 def operation(node: fx.Node) -> str:
-    """The name of the function or method that a node calls; empty where it calls none."""
+    """The name of the function or method that a node calls, else empty."""
     if node.op == "call_method":
         return str(node.target)
     return getattr(node.target, "__name__", "") if node.op == "call_function" else ""

@@ -1,7 +1,7 @@
-"""Where a traced tensor counts the samples, and how it stands at a boundary between levels: samples first.
+"""The sample axis of traced tensors, and conversion to the samples-first layout at boundaries.
 
-Networks fold tokens or frames into the axis of the samples, put other axes before it, or compute tensors that are the same for
-all samples (position tables, masks, biases of distances). Levels hand on (samples, ...) in every case.
+Networks fold tokens or frames into the sample axis, put other axes before it, or compute tensors shared by all samples
+(position tables, masks, relative position biases). Levels always pass on (samples, ...).
 """
 
 from collections.abc import Mapping
@@ -14,23 +14,23 @@ from torch import Tensor, fx
 
 @dataclass(frozen=True)
 class Layout:
-    """How samples lie in a tensor of the trace."""
+    """How a traced tensor holds the samples."""
 
     axis: int | None = 0
-    """The axis that counts them; None: the tensor is the same for all samples"""
+    """Sample axis; None: all samples share the tensor"""
     parts: int = 1
-    """Entries of that axis for each sample, side by side; 0: a tensor that is the same for all is repeated, one below
-    the other, as maps are that a convolution reads"""
+    """Adjacent entries per sample on that axis; 0: repeat a shared tensor along its first axis, as for a convolution's
+    maps"""
 
     def shape(self, traced: torch.Size) -> torch.Size:
-        """The shape at a boundary, of the shape in the trace; one sample where it is the same for all."""
+        """The shape at a boundary, from the traced shape; one sample if all share the tensor."""
         return samples_first(torch.empty(traced, device="meta"), self.axis, self.parts, torch.empty(1)).shape
 
     def neurons(self, axis: int, dims: int) -> int:
-        """The axis of the neurons at a boundary, 1 or -1 or 2 (channels of several frames).
+        """The neuron axis at a boundary: 1, -1 or 2 (channels of several frames).
 
         Args:
-            axis: that in the trace, of so many dimensions.
+            axis: neuron axis in the trace, of `dims` dimensions.
         """
         if self == Layout():
             return axis
@@ -41,11 +41,11 @@ class Layout:
 
 
 def samples_first(tensor: Tensor, axis: int | None, parts: int, like: Tensor) -> Tensor:
-    """A tensor of the trace as it stands at a boundary: (samples, ...), or (samples, parts, ...).
+    """Convert a traced tensor to its layout at a boundary: (samples, ...), or (samples, parts, ...).
 
     Args:
         axis, parts: see `Layout`.
-        like: tells by its first axis how many samples there are.
+        like: its length is the number of samples.
     """
     if axis is None:
         tensor = tensor.unsqueeze(0).expand(len(like), *[-1] * tensor.ndim)
@@ -55,7 +55,7 @@ def samples_first(tensor: Tensor, axis: int | None, parts: int, like: Tensor) ->
 
 
 def as_traced(tensor: Tensor, axis: int | None, parts: int) -> Tensor:
-    """The other way round: (samples, ...) as the trace has it."""
+    """The inverse: (samples, ...) in the traced layout."""
     if axis is None:
         return tensor.select(0, 0)
     return (tensor.flatten(0, 1) if parts > 1 else tensor).movedim(0, axis)
@@ -63,19 +63,17 @@ def as_traced(tensor: Tensor, axis: int | None, parts: int) -> Tensor:
 
 @torch.no_grad()
 def layouts(graph: fx.Graph, modules: Mapping[Any, Any], example: Tensor) -> dict[fx.Node, Layout]:
-    """The layouts of all tensors of a graph in which they can be told, by running it on another number of samples.
+    """Find the layouts of a graph's tensors, where possible, by running it on another number of samples.
 
     Args:
-        graph: with the shapes of its values on the example, see `record_values`.
+        graph: with recorded shapes on the example, see `record_values`.
     """
     other = example[:1] if len(example) > 1 else torch.cat([example, example])
     interpreter = fx.Interpreter(fx.GraphModule(dict(modules), graph), garbage_collect_values=False)
     interpreter.graph = graph  # GraphModule copies the graph
     try:
         interpreter.run(other.clone())
-    except (
-        Exception
-    ):  # whatever an operation raises on another number of samples; levels that need it are refused later
+    except Exception:  # whatever an operation raises; levels that need another number of samples are refused later
         return {}
     found = {}
     for node, value in interpreter.env.items():

@@ -1,9 +1,9 @@
-"""One level, the neurons that it makes, and its tensors as rows.
+"""A level, its neurons, and its tensors as rows.
 
 Legend: B samples, N rows = samples x positions, C or width neurons, p inputs of an affine level (unfolded for
 convolutions, channel-major, as `weight.flatten(1)`).
 
-A boundary is what is alive between two levels: one tensor, or, inside of a block, a tuple of several.
+A boundary is what is alive between two levels: one tensor, or a tuple of several inside a block.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,39 +22,39 @@ class Alive:
     """One tensor at a boundary."""
 
     axis: int
-    """Of its neurons: 1 (channels, features of a flat tensor), -1 (tokens) or 2 (channels of several frames)"""
+    """Neuron axis: 1 (channels, features of a flat tensor), -1 (tokens) or 2 (channels of several frames)"""
     width: int
-    """Number of them"""
+    """Number of neurons"""
     positions: int
     """Rows per sample: spatial positions or tokens, 1 for a flat tensor"""
     maker: int
-    """Number of the level whose neurons they are: those of its output, behind operations that make none"""
+    """Number of the level that made these neurons"""
 
 
 @dataclass(frozen=True)
 class Output(Alive):
-    """What a level makes: one of the tensors at the boundary after it, or what that becomes of."""
+    """A level's output: one of the tensors at the boundary after it, or a tensor that one is computed from."""
 
     at: int = 0
-    """Which of them"""
+    """Index of that tensor at the boundary"""
     node: str = ""
     """Its name in the trace"""
     tail: bool = False
-    """Whether operations follow the last layer, a mean over positions for instance: the neurons are those of the layer"""
+    """Whether operations such as a mean over positions follow the last layer; the neurons are the layer's"""
 
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """The neurons of one attention, in the levels of one network: queries, keys and values of each head."""
+    """The neurons of one attention: queries, keys and values of each head."""
 
     query: tuple[int, Tensor]
     """Number of the level that makes them, and (heads, d) their positions in its output"""
     key: tuple[int, Tensor]
     value: tuple[int, Tensor]
     reader: int
-    """Number of the level whose layer reads the values that the attention has mixed"""
+    """Number of the level whose layer reads the mixed values"""
     columns: Tensor
-    """(heads, d) the positions of the mixed values among that layer's inputs"""
+    """(heads, d) positions of the mixed values among that layer's inputs"""
     scale: float = 1.0
     """The attention maps are softmax(scale q'k)"""
 
@@ -71,24 +71,24 @@ class Heads:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The parts of grouped convolutions, in which the neurons of several spaces lie."""
+    """The parts of grouped convolutions, which several spaces of neurons share."""
 
     first: int
-    """Number of the first level whose neurons are in these parts: there the parts are grouped"""
+    """Number of the first level whose neurons are in these parts: the parts are grouped there"""
     places: Tensor
-    """(parts, neurons of each) their positions in the output of the level at hand"""
+    """(parts, neurons per part) positions in the output of the current level"""
 
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Neurons of a network that may be exchanged with one another without changing what it computes."""
+    """Neurons that may be permuted without changing what the network computes."""
 
     number: int
-    """In the order in which levels make them: the same in all networks that belong together"""
+    """Index in the order in which levels make the spaces: the same in all networks of a fusion"""
     first: int
-    """Number of the first level that makes these neurons: there they are grouped"""
+    """Number of the first level that makes these neurons: they are grouped there"""
     fixed: bool = False
-    """Whether they are classes, or stay in their places for another reason: neuron c stays neuron c, whichever level makes it"""
+    """Whether neuron c must stay neuron c in every level, because they are classes or for another reason"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,21 +97,21 @@ class Written:
 
     space: Space
     places: Tensor
-    """(neurons, copies) their positions; several where each neuron is made more than once"""
+    """(neurons, copies) positions; several copies if each neuron is made more than once"""
     blocks: Parts | Heads | None = None
-    """What they are part of, if not all of them may be exchanged one by one"""
+    """The structure that they belong to, if they may not all be permuted freely"""
 
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """A parameter or buffer before the layers of a level that holds numbers for neurons of levels before."""
+    """A parameter or buffer, before a level's layers, with numbers for neurons of earlier levels."""
 
     name: str
     axis: int
-    """Of the neurons"""
+    """Neuron axis"""
     makers: tuple[tuple[int, Tensor, Tensor], ...]
     """Number of a level that makes neurons, (neurons,) their positions in its output, (neurons, copies) those in the tensor;
-    entries of no neurons are the parents' mean"""
+    entries that belong to no neuron become the parents' mean"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,20 +123,20 @@ class Level:
     module: nn.Module
     """Boundary in, boundary out."""
     form: Form
-    """What is fitted: its layers, and how they read the boundary before."""
+    """What is fitted: the layers, and how they read the boundary before."""
     output: Output
     head: bool
     """True for the last level: its neurons are the classes."""
     alive: tuple[Alive, ...]
     """The tensors at the boundary after the level."""
     folds: tuple[batchnorm.Fold, ...] = ()
-    """Layers here that replace others of the model, in the order of putting them back."""
+    """Layers that replace others of the model, in the order of putting them back."""
     residual: bool = False
     """Whether a skip adds the input's neurons to the output's, so that both must have the same order."""
     writes: tuple[Written, ...] = ()
     """The spaces of its neurons"""
     carried: tuple[Carried, ...] = ()
-    """Parameters and buffers before its layers that hold numbers for neurons: scale and shift of a LayerNorm, masks, positions"""
+    """Parameters and buffers before its layers with numbers per neuron: LayerNorm's scale and shift, masks, positions"""
 
     @property
     def width(self) -> int:
@@ -160,28 +160,28 @@ class Level:
 
     @property
     def why_not_affine(self) -> str:
-        """Why only a gradient fit can fit it, as the end of a sentence; else empty."""
+        """Why only a gradient can fit it, as the end of a sentence; else empty."""
         return self.form.why if isinstance(self.form, Opaque) else ""
 
     @property
     def blocks(self) -> Parts | Heads | None:
-        """The parts of grouped convolutions, or the attention, in which all its neurons lie."""
+        """The parts of grouped convolutions, or the attention, that its neurons belong to."""
         return self.writes[0].blocks if self.writes else None
 
     @property
     def plain(self) -> bool:
-        """Whether all its neurons are of one space, each made once, in their order."""
+        """Whether its neurons are exactly one space, each made once, in order."""
         return len(self.writes) == 1 and torch.equal(self.writes[0].places, torch.arange(self.width)[:, None])
 
     @property
     def fixed(self) -> bool:
-        """Whether all its neurons stay in their places."""
+        """Whether all its neurons keep their positions."""
         return self.head or (self.plain and self.writes[0].space.fixed)
 
     @property
     def classes(self) -> tuple[Tensor, ...]:
-        """(classes, copies) the positions of classes in its output: at the head all, of levels that make them too (early exits,
-        several heads) those; class c stays class c there."""
+        """(classes, copies) positions of classes in its output: all at the head, some at other levels that make classes (early
+        exits, several heads)."""
         if self.head:
             return (torch.arange(self.width)[:, None],)
         return tuple(written.places for written in self.writes if written.space.fixed)
@@ -198,16 +198,16 @@ class Level:
 
     @property
     def kind(self) -> str:
-        """What the level is, for tables: Linear, Conv2d, ..., or "not affine"."""
+        """Label in tables: Linear, Conv2d, ..., or "not affine"."""
         names = {id(fold.layer): fold.kind for fold in self.folds}
         return " + ".join(names.get(id(layer)) or type(layer).__name__ for layer in self.form.layers) or "not affine"
 
     def of(self, boundary: Boundary) -> Tensor:
-        """The level's output (B, ...), of the boundary after it: its neurons lie on `axis`."""
+        """The level's output (B, ...) at the boundary after it; its neurons are on `axis`."""
         return boundary if isinstance(boundary, Tensor) else boundary[self.output.at]
 
     def inputs(self, boundary: Boundary, dtype: torch.dtype | None = None, *, ones: bool = False) -> Tensor:
-        """The input rows of an affine level, (N, p): one row per output position, convolution patches unfolded.
+        """The input rows of an affine level, (N, p): one per output position, convolution patches unfolded.
 
         Args:
             boundary: before the level.
@@ -228,7 +228,7 @@ class Level:
         self.form.write(V)
 
     def state(self) -> dict[str, Tensor]:
-        """The level's own tensors under the names that they have in the whole model."""
+        """The level's own tensors under their names in the whole model."""
         parts = self.module if isinstance(self.module, nn.Sequential) else [self.module]
         return {name: tensor for part in parts for name, tensor in part.state_dict().items()}
 
@@ -239,12 +239,12 @@ class Level:
 
 
 def is_branched(levels: Iterable[Level]) -> bool:
-    """Whether several tensors are alive between some of the levels: levels inside of blocks."""
+    """Whether several tensors are alive between some levels, as inside blocks."""
     return any(len(level.alive) > 1 for level in levels)
 
 
 def merged(levels: Sequence[Level]) -> Level:
-    """Several levels as one; a single level stays as it is."""
+    """Join several levels into one; a single level stays as it is."""
     if len(levels) == 1:
         return levels[0]
     names = ", ".join(level.name for level in levels)
@@ -258,17 +258,17 @@ def merged(levels: Sequence[Level]) -> Level:
 
 
 def compose(levels: Iterable[Level], x: Boundary) -> Any:
-    """Run levels one after the other: from inputs (B, ...) or another boundary to the boundary after the last."""
+    """Run levels in turn, from inputs (B, ...) or another boundary to the boundary after the last."""
     for level in levels:
         x = level.module(x)
     return x
 
 
 def each(boundary: Boundary, change: Callable[[Tensor], Tensor]) -> Any:
-    """A boundary with each of its tensors (B, ...) changed."""
+    """Apply a function to each tensor (B, ...) of a boundary."""
     return change(boundary) if isinstance(boundary, Tensor) else tuple(map(change, boundary))
 
 
 def rows(tensor: Tensor, axis: int) -> Tensor:
-    """A boundary tensor as rows x neurons: (B, C, H, W), (B, T, D) or (B, D) -> (N, width)."""
+    """Reshape a boundary tensor to rows x neurons: (B, C, H, W), (B, T, D) or (B, D) -> (N, width)."""
     return tensor.movedim(axis, -1).reshape(-1, tensor.shape[axis])

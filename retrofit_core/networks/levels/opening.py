@@ -1,4 +1,4 @@
-"""Attention modules taken apart: the layers of an nn.MultiheadAttention as nodes of their own, for levels to end behind them."""
+"""Split nn.MultiheadAttention into nodes for its layers, so that levels can end after each."""
 
 import operator
 from typing import Any
@@ -9,15 +9,15 @@ from torch.nn import functional as F
 
 from .kinds import argument
 
-#: What the layers before the attention are called, in the order in which `in_proj_weight` holds them.
+#: Names of the input projections, in the order of `in_proj_weight`.
 PARTS = ("query", "key", "value")
 
 
 def open_attention(graph: fx.Graph, modules: dict[Any, Any]) -> bool:
-    """Replace each nn.MultiheadAttention whose code is known by its layers and a scaled dot product; whether there was one.
+    """Replace each plain nn.MultiheadAttention by its layers and a scaled dot product; returns whether there was one.
 
-    The new layers' weights are views of `in_proj_weight`, so what is written into them is written into the model. Left whole:
-    attentions with masks of single samples, weights that are returned, keys and values of another width, or added biases.
+    The new layers' weights are views of `in_proj_weight`, so writing to them writes to the model. Attentions with per-sample
+    masks, returned weights, keys or values of another width, or added biases stay whole.
     """
     opened = False
     for node in list(graph.nodes):
@@ -29,7 +29,7 @@ def open_attention(graph: fx.Graph, modules: dict[Any, Any]) -> bool:
 
 
 def _is_plain(node: fx.Node, layer: nn.MultiheadAttention, modules: dict[Any, Any]) -> bool:
-    """Whether a call is softmax(q k' + mask) v of three inputs, with one mask for all samples, and only that is read."""
+    """Whether a call is softmax(q k' + mask) v of three inputs, with one mask for all samples, and only its output is used."""
     mask = _mask(node)
     held = modules.get(mask.target) if isinstance(mask, fx.Node) and mask.op == "get_attr" else None
     known = mask is None or (isinstance(held, Tensor) and held.ndim == 2)
@@ -74,7 +74,8 @@ def _open(graph: fx.Graph, node: fx.Node, layer: nn.MultiheadAttention, modules:
             apart = add(graph.call_method("unflatten", (projected, 2, split)))
             heads.append(add(graph.call_method("transpose", (apart, 1, 2))))
         mask = _mask(node)
-        if mask is not None and modules[mask.target].dtype == torch.bool:  # here true is what is left out
+        # True masks out in MultiheadAttention, False in the function.
+        if mask is not None and modules[mask.target].dtype == torch.bool:
             mask = add(graph.call_method("logical_not", (mask,)))
         mixed = add(graph.call_function(F.scaled_dot_product_attention, (*heads, *([] if mask is None else [mask]))))
         joined = add(graph.call_method("flatten", (add(graph.call_method("transpose", (mixed, 1, 2))), 2)))
@@ -90,7 +91,7 @@ def _open(graph: fx.Graph, node: fx.Node, layer: nn.MultiheadAttention, modules:
 
 
 def _view(layer: nn.MultiheadAttention, number: int) -> nn.Linear:
-    """Queries, keys or values of an attention as a layer whose weights are views of its own."""
+    """One of an attention's input projections as a layer whose weights are views of its parameters."""
     width = layer.embed_dim
     rows = slice(number * width, (number + 1) * width)
     view = nn.Linear(width, width, bias=layer.in_proj_bias is not None, device="meta")
@@ -101,11 +102,11 @@ def _view(layer: nn.MultiheadAttention, number: int) -> nn.Linear:
 
 
 def rows_of(model: nn.Module, path: str, weight: Tensor) -> tuple[str, int]:
-    """The parameter of the model whose rows a layer's weight is, and the first of them.
+    """The model's parameter that a layer's weight views, and the index of the first row.
 
     Args:
         weight: (d, p).
-        path: the layer's name in the model, or that of a part that `open_attention` made.
+        path: the layer's name in the model, or that of a layer from `open_attention`.
     """
     for name, parameter in model.named_parameters() if f"{path}.weight" not in dict(model.named_parameters()) else ():
         same = parameter.untyped_storage().data_ptr() == weight.untyped_storage().data_ptr()

@@ -1,4 +1,4 @@
-"""Levels of a model: traced, cut where one tensor is alive or behind every layer, checked (paper sec. 3; docs/method.md)."""
+"""Partition a model: trace it, cut it where one tensor is alive or after every layer, check (paper sec. 3; docs/method.md)."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -22,7 +22,7 @@ from .segments import cut_into_segments, names_of
 from .tracing import Trace, folded, trace
 from .weights import batch_statistics, refuse_batch_statistics
 
-#: What is to be said of a network that is one level, which is not affine.
+#: Message for a network that is a single level and not affine.
 SINGLE = (
     "The network is one single level, for its code cannot be followed inside or has no place where one tensor is alive: fitting "
     "it is distillation, not fusion level by level."
@@ -39,29 +39,29 @@ def partition(
 ) -> list[Level]:
     """Cut a model into levels whose composition is the model.
 
-    BatchNorm is folded into the affine layer directly before it, unless one of the two shares a weight with another
-    layer. Where the model folds tokens or frames into the axis of the samples, (B * T, ...), levels hand on (B, T, ...).
-    The model is put into evaluation mode.
+    Folds BatchNorm into the affine layer directly before it, unless one of the two shares a weight with another layer. Where
+    the model folds tokens or frames into the sample axis, (B * T, ...), levels pass on (B, T, ...). Puts the model into
+    evaluation mode.
 
     Args:
-        example: (B, ...) input, B >= 1; it fixes shapes and is used to check that the composition is right.
+        example: (B, ...) input, B >= 1; it fixes shapes and serves to check the composition.
         boundaries: "preactivations" (after every affine layer or residual sum where one tensor is alive),
             "activations" (after every activation function), "blocks" (stem, each residual block, head; as
-            "preactivations" where there are no such blocks), "layers" (after every affine layer, inside of blocks too, or
-            after the sum to which alone its outputs go), a number of levels, or names of modules after which to cut.
-        leaves: names of submodules to take whole; those inside of the model whose code torch.fx cannot follow are taken so by
-            themselves, up to the whole model but for its last layers: see `SINGLE`.
-        neuron_axis: axis of the neurons at all boundaries; default: read off the model.
+            "preactivations" if there are no such blocks), "layers" (after every affine layer, also inside blocks, or
+            after the sum that alone uses its outputs), a number of levels, or names of modules to cut after.
+        leaves: names of submodules to trace as a whole. Submodules that torch.fx cannot follow are added automatically, up to
+            the whole model but its last layers: see `SINGLE`.
+        neuron_axis: axis of the neurons at all boundaries; default: found from the model.
     Raises:
-        ValueError: the model cannot be traced or cut this way (with the reason and the way out), a parameter would
-            lie in two levels, a BatchNorm keeps no running statistics, or a level ends where the first axis counts
-            neither samples nor samples and their tokens.
+        ValueError: the model cannot be traced or cut this way (the message says why and what to do), two levels would share
+            a parameter, a BatchNorm keeps no running statistics, or a level ends where the first axis counts neither
+            samples nor samples and their tokens.
     """
     return cut_trace(trace_classifier(model, example, leaves), boundaries, neuron_axis=neuron_axis)
 
 
 def trace_classifier(model: nn.Module, example: Tensor, leaves: Sequence[str] = ()) -> Trace:
-    """The trace of a model, of which `cut_trace` makes levels; see `partition`.
+    """Trace a model for `cut_trace`; see `partition`.
 
     Args:
         example: (B, ...) input.
@@ -76,7 +76,7 @@ def trace_classifier(model: nn.Module, example: Tensor, leaves: Sequence[str] = 
 def cut_trace(
     trace: Trace, boundaries: str | int | Sequence[str] = "preactivations", *, neuron_axis: int | None = None
 ) -> list[Level]:
-    """The levels of a traced model; see `partition`."""
+    """Cut a traced model into levels; see `partition`."""
     model, example, inside = trace.model, trace.example, boundaries == "layers"
     of_levels, folds = folded(trace, layers=inside)
     graph, modules = of_levels.graph, of_levels.modules
@@ -114,12 +114,12 @@ def cut_trace(
 
 
 def single_level(kinds: Sequence[str]) -> str:
-    """What is to be said of levels of these kinds: that they are one, which is not affine; "" else."""
+    """`SINGLE` if there is one level and it is not affine, else ""."""
     return SINGLE if list(kinds) == ["not affine"] else ""
 
 
 def _by_first_axis(name: str, cut: fx.Node, samples: int) -> Layout:
-    """The layout of a tensor whose first axis counts samples, alone or with the tokens or frames of each.
+    """The layout of a tensor whose first axis counts samples, or samples and their tokens or frames.
 
     Raises:
         ValueError: it does not.
@@ -156,18 +156,18 @@ def _refuse_batch_statistics(graph: fx.Graph, modules: dict[Any, Any]) -> None:
 
 @torch.no_grad()
 def _check_samples(levels: list[Level], example: Tensor, *, opposite: bool) -> None:
-    """Levels are compared sample by sample, so one sample alone must give the first part of what a batch gives.
+    """Check that a sample gives the same alone as in a batch, because levels are compared sample by sample.
 
     Args:
-        opposite: whether a sample's negative is a sample too.
+        opposite: whether a sample's negative is a valid sample.
     """
     alone: Boundary = example[:1]
-    # whole numbers, such as tokens, have no opposite
+    # integers, such as tokens, cannot be negated
     both: Boundary = torch.cat([example[:1], -example[:1] if opposite else example[-1:]])
     for level in levels:
         try:
             alone, both = level.module(alone), level.module(both)
-        except Exception as error:  # whatever an operation raises on another number of samples
+        except Exception as error:  # whatever an operation raises
             raise ValueError(
                 f"level {level.name!r} does not run on a batch of another size: {first_line(error)}"
             ) from error
@@ -188,10 +188,10 @@ def _not_by_samples(name: str, shape: tuple[int, ...]) -> str:
 
 @torch.no_grad()
 def _check_composition(model: nn.Module, levels: list[Level], example: Tensor, *, exact: bool) -> None:
-    expected = model(example.clone())  # it may write into it
+    expected = model(example.clone())  # the model may write into it
     try:
         composed = compose(levels, example)
-    except Exception as error:  # whatever an operation raises on a shape that does not fit
+    except Exception as error:  # whatever an operation raises on a wrong shape
         raise ValueError(
             f"partition does not reproduce the model: {first_line(error)}. Name other boundaries."
         ) from error

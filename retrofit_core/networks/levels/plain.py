@@ -1,7 +1,7 @@
-"""Functions that are given a layer's weights become calls of that layer, so that layers are known by one form only.
+"""Turn functions called with a layer's weights into calls of the layer, so that layers have one form.
 
-Networks of timm and others hold subclasses of torch's layers whose forward calls the function: a BatchNorm with its activation,
-a convolution that pads its input first.
+timm and others subclass torch's layers with a forward that calls the function: a BatchNorm with an activation, a convolution
+that first pads its input.
 """
 
 import operator
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
-#: Function -> its parameters in order; those in STATE are a layer's own tensors.
+#: Function -> its parameters in order; those in STATE are the layer's tensors.
 PARAMETERS: dict[Any, tuple[str, ...]] = {
     F.batch_norm: ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"),
     F.group_norm: ("input", "num_groups", "weight", "bias", "eps"),
@@ -29,14 +29,14 @@ BATCHNORMS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.Bat
 
 
 def call_layers(graph: fx.Graph, modules: dict[Any, Any]) -> bool:
-    """Replace such functions by calls of plain layers that hold the same tensors, under the names of the layers that own them.
+    """Replace such functions by calls of plain layers with the same tensors, under the names of the layers that own them.
 
-    Functions stay whose weights are computed, or belong to several layers, or are the model's own.
+    Functions stay if their weights are computed, belong to several layers, or to the model itself.
     Args:
-        graph: with the values of its nodes, see `record_values`.
-        modules: what is behind its targets; plain layers are added.
+        graph: with recorded values, see `record_values`.
+        modules: target -> object; plain layers are added.
     Returns:
-        Whether a bias is added apart, which rounds otherwise.
+        Whether a bias is now added separately, which rounds differently.
     """
     apart = False
     for node in list(graph.nodes):
@@ -45,7 +45,7 @@ def call_layers(graph: fx.Graph, modules: dict[Any, Any]) -> bool:
         given = dict(zip(PARAMETERS[node.target], node.args, strict=False)) | dict(node.kwargs)
         bias = given.get("bias")
         if node.target is F.linear and isinstance(bias, fx.Node) and bias.op != "get_attr":
-            _add_apart(graph, node, bias)  # one that is made of several, some of them buffers
+            _add_apart(graph, node, bias)  # a computed bias, possibly from buffers
             given.pop("bias")
             apart = True
         held = {name: given.pop(name) for name in STATE if given.get(name) is not None}
@@ -69,7 +69,7 @@ def call_layers(graph: fx.Graph, modules: dict[Any, Any]) -> bool:
         tensors = {name: modules[value.target] for name, value in held.items()}
         layer = _layer(node.target, tensors, others, len(read.meta["value"]))
         if path in modules and not _same(modules[path], layer):
-            continue  # it is called with other settings as well
+            continue  # it is also called with other settings
         modules[path] = layer
         node.op, node.target, node.args, node.kwargs = "call_module", path, (read,), {}
     for node in reversed(list(graph.nodes)):
@@ -82,7 +82,7 @@ def call_layers(graph: fx.Graph, modules: dict[Any, Any]) -> bool:
 
 
 def _add_apart(graph: fx.Graph, node: fx.Node, bias: fx.Node) -> None:
-    """Let a linear function be one without a bias, to whose outputs the bias is added."""
+    """Split a linear function into one without bias and an addition."""
     with graph.inserting_after(node):
         total = graph.call_function(operator.add)
     total.meta = dict(node.meta)
@@ -92,7 +92,7 @@ def _add_apart(graph: fx.Graph, node: fx.Node, bias: fx.Node) -> None:
 
 
 def _layer(function: Callable[..., Any], tensors: dict[str, Tensor], others: dict[str, Any], dims: int) -> nn.Module:
-    """The plain layer that computes what the function does, with these very tensors."""
+    """The plain layer that equals the function and holds the same tensors."""
     bias, first = "bias" in tensors, next(iter(tensors.values()))
     eps = {name: value for name, value in others.items() if name == "eps"}
     with torch.device("meta"):

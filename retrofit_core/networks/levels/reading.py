@@ -1,4 +1,4 @@
-"""Which of the numbers that a layer reads come from which neuron of the level before, found by changing neurons."""
+"""Find which neuron of the previous level each input of a layer comes from, by changing neurons."""
 
 from collections.abc import Callable
 
@@ -7,21 +7,21 @@ from torch import Tensor, nn
 
 from .level import Level
 
-#: Samples of a probe: many, for a function is flat where it is silent.
+#: Samples of a probe; many, because a single one may hit a flat part of an activation function.
 SAMPLES = 64
-#: The owners of what is read of no neuron, and of several.
+#: Owners of numbers that depend on no neuron, or on several.
 NOBODY, SEVERAL = -1, -2
 
 
 @torch.no_grad()
 def owners(read: Callable[[Tensor], Tensor], first: Tensor, second: Tensor, axis: int) -> Tensor:
-    """The neuron from which each number comes that is read of a tensor, or `NOBODY`, or `SEVERAL`.
+    """The neuron of a tensor that each number read from it depends on, or `NOBODY`, or `SEVERAL`.
 
-    All neurons whose number has a certain digit, written with zeros and ones, change at once.
+    Changes all neurons that share a binary digit at once, so log2(neurons) probes suffice.
     Args:
-        read: gives (B, numbers).
+        read: tensor -> (B, numbers).
         first, second: (B, ...) two values of the tensor.
-        axis: of the neurons.
+        axis: neuron axis.
     """
     before, neurons = read(first.clone()), torch.arange(first.shape[axis], device=first.device)
 
@@ -39,7 +39,7 @@ def owners(read: Callable[[Tensor], Tensor], first: Tensor, second: Tensor, axis
 
 
 def reads_one_by_one(reader: Level, width: int) -> bool:
-    """Whether the one layer of a chain's level may read so many neurons, each at equally many places."""
+    """Whether a chain's level is one layer that may read `width` neurons, each at equally many places."""
     layer = reader.affine
     if layer is None or len(reader.form.layers) != 1 or reader.form.adds or reader.form.parts:
         return False
@@ -48,14 +48,14 @@ def reads_one_by_one(reader: Level, width: int) -> bool:
 
 @torch.no_grad()
 def places_read(reader: Level, axis: int, boundary: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Where each neuron of the level before is among the numbers that the layer reads of one sample, as places in one order.
+    """Positions of each neuron of the previous level among a layer's inputs for one sample, in an order that all share.
 
     Returns:
-        (width, places) positions; and (places,) what is read there of a probe that all neurons share, which tells the order. None
-        where numbers come from several neurons, or not in one order.
+        (width, places) positions; and (places,) what is read there of a probe equal for all neurons, which identifies the
+        order. None if inputs mix several neurons or the orders differ.
     Args:
         reader: see `reads_one_by_one`.
-        axis: of the neurons.
+        axis: neuron axis.
         boundary: before the reader, any values.
     """
     generator = torch.Generator().manual_seed(0)

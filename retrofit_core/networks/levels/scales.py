@@ -1,4 +1,4 @@
-"""Layer scale: a parameter with one number for each neuron, by which a layer's outputs are multiplied (Touvron et al. 2021)."""
+"""Layer scale: a parameter with one factor per neuron that multiplies a layer's outputs (Touvron et al. 2021)."""
 
 import copy
 import operator
@@ -19,10 +19,9 @@ RESHAPING = {"reshape", "view", "unsqueeze", "expand"}
 
 
 def fold_scales(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, Fold]:
-    """Replace each affine layer whose outputs are only multiplied by such a parameter, and that product, by one new layer; the
-    folds by the layers' names, as those of BatchNorms.
+    """Fold each layer scale into the affine layer before it; returns the folds by layer name, as for BatchNorms.
 
-    Except where another node reads either, or a weight is shared or computed.
+    Skips layers with other readers, and shared or computed weights.
     """
     calls = Counter(node.target for node in graph.nodes if node.op in ("call_module", "get_attr"))
     tied = repeated(holder for holder in modules.values() if isinstance(holder, nn.Module))
@@ -53,7 +52,7 @@ def fold_scales(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, Fold]:
 
 @torch.no_grad()
 def scaled(affine: Affine, factor: Tensor) -> Affine:
-    """A new layer equal to `affine(x)` times a factor for each neuron, (width,)."""
+    """A new layer equal to `affine(x)` times a factor per neuron, (width,)."""
     layer = copy.deepcopy(affine)
     layer.weight = nn.Parameter(affine.weight * factor.reshape(-1, *[1] * (affine.weight.ndim - 1)))
     if affine.bias is not None:
@@ -63,7 +62,7 @@ def scaled(affine: Affine, factor: Tensor) -> Affine:
 
 @torch.no_grad()
 def put_back(layer: Affine, affine: Affine, factor: Tensor) -> None:
-    """Write a scaled layer into `affine`, and ones into its factors (width, 1, ...)."""
+    """Write a scaled layer into `affine`, and ones into the factors."""
     factor.fill_(1)
     affine.weight.copy_(layer.weight)
     if affine.bias is not None and layer.bias is not None:
@@ -71,7 +70,7 @@ def put_back(layer: Affine, affine: Affine, factor: Tensor) -> None:
 
 
 def _scaled(node: fx.Node, modules: dict[Any, Any]) -> tuple[fx.Node, fx.Node, fx.Node] | None:
-    """The layer, what is multiplied of it, and the parameter, if a node is such a product."""
+    """The layer, its (reordered) output and the parameter, if a node is such a product."""
     is_product = (node.op == "call_function" and node.target in MULTIPLICATIONS) or (
         node.op == "call_method" and node.target in ("mul", "multiply")
     )
@@ -91,7 +90,7 @@ def _scaled(node: fx.Node, modules: dict[Any, Any]) -> tuple[fx.Node, fx.Node, f
 
 
 def _parameter(node: fx.Node, modules: dict[Any, Any]) -> fx.Node | None:
-    """The parameter that a node is, reshaped or not."""
+    """The parameter that a node is, possibly reshaped."""
     while node.op != "get_attr":
         if operation(node) not in RESHAPING or len(node.users) != 1:
             return None
@@ -100,7 +99,7 @@ def _parameter(node: fx.Node, modules: dict[Any, Any]) -> fx.Node | None:
 
 
 def _layer(node: fx.Node, modules: dict[Any, Any]) -> tuple[fx.Node, int] | None:
-    """The affine layer of which a node is the output, its axes in another order or not, and the axis of its neurons there."""
+    """The affine layer whose output a node is, possibly with reordered axes, and its neuron axis there."""
     turns = []
     while not (node.op == "call_module" and isinstance(modules[node.target], AFFINE)):
         turned = reordered_axes(node)

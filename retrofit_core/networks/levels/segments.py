@@ -1,4 +1,4 @@
-"""The part of a traced graph that is one level: its nodes, the tensors at its boundaries, its name."""
+"""Segments of a traced graph, one per level: nodes, boundary tensors, names."""
 
 import operator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from .kinds import parameter_count
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """The part of the graph that is one level."""
+    """The part of the graph that forms one level."""
 
     nodes: list[fx.Node]
     before: list[fx.Node]
@@ -21,21 +21,21 @@ class Segment:
     after: fx.Node
     """The level's output"""
     alive: list[fx.Node]
-    """The tensors at the boundary after it: those that a later level reads"""
+    """The tensors at the boundary after it: those that later levels read"""
     makers: list[int]
-    """For each of them the level whose neurons it holds"""
+    """For each of them, the level that made its neurons"""
 
 
 def cut_into_segments(graph: fx.Graph, cuts: list[fx.Node]) -> list[Segment]:
-    """Each node belongs to the first level that needs it. What is read again later stays alive."""
+    """Assign each node to the first level that needs it; tensors that are read again later stay alive."""
     start = next(node for node in graph.nodes if node.op == "placeholder")
     of = {node: -1 for node in graph.nodes if node.op == "placeholder"}
     for index, cut in enumerate(cuts):
         of.update(dict.fromkeys(ancestors(cut, of), index))
-    for node in graph.nodes:  # a size is taken when its tensor is there, and keeps none alive
+    for node in graph.nodes:  # compute sizes with their tensors, so that they keep none alive
         if node in of and node.op not in ("placeholder", "get_attr") and not node.meta["holds_tensors"]:
             of[node] = max([of[other] for other in node.all_input_nodes], default=0)
-    for node in graph.nodes:  # an entry of a tuple is taken where the tuple is made, so that tensors alone are alive
+    for node in graph.nodes:  # take entries of a tuple where it is made, so that only tensors are alive
         if node in of and node.target is operator.getitem and not node.args[0].meta.get("is_tensor"):
             of[node] = of[node.args[0]]
     maker: dict[fx.Node, int] = {start: -1}
@@ -62,7 +62,7 @@ def cut_into_segments(graph: fx.Graph, cuts: list[fx.Node]) -> list[Segment]:
 
 
 def names_of(segments: list[Segment], modules: dict[Any, Any]) -> list[str]:
-    """Each level's last layer with parameters, or the block around it at whose end the level ends, if that is unique."""
+    """The name of each level's last layer with parameters, or of the enclosing block that ends with the level, if unique."""
     layers = [
         str(next(node for node in reversed(segment.nodes) if parameter_count(node, modules)).target)
         for segment in segments
@@ -78,6 +78,6 @@ def _path(node: fx.Node) -> str:
 
 
 def _common(left: str, right: str) -> str:
-    """The innermost module in which both lie."""
+    """The innermost module that contains both."""
     same = takewhile(lambda pair: pair[0] == pair[1], zip(left.split("."), right.split("."), strict=False))
     return ".".join(part for part, _ in same)

@@ -1,7 +1,6 @@
-"""Sums that torch spells with factors (`torch.add(h, o, alpha=0.3)`, `addmm`), or as the sum of a stack, become plain
-sums of plain products.
+"""Rewrite sums with factors (`torch.add(h, o, alpha=0.3)`, `addmm`) and sums of a stack as plain sums of plain products.
 
-Whoever reads a graph then knows one spelling of a sum, and none can forget the factor.
+Readers of a graph then handle one form of sum and cannot miss a factor.
 """
 
 import operator
@@ -16,7 +15,7 @@ from torch.fx.node import Argument
 from .kinds import operation
 
 SUMS = {"add": operator.add, "sub": operator.sub, "subtract": operator.sub, "rsub": operator.sub}
-#: The product that a function adds, and the names of the factors: of what is there already, and of the product.
+#: The product that a function adds, and the names of its factors: of the first summand, and of the product.
 PRODUCTS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "addmm": (torch.matmul, ("beta", "alpha")),
     "addmv": (torch.matmul, ("beta", "alpha")),
@@ -25,18 +24,18 @@ PRODUCTS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "addcdiv": (operator.truediv, ("value",)),
 }
 STACKED = ("sum", "mean")
-#: Names of the tensors, in order.
+#: Names of tensor arguments, in order.
 NAMES = ("input", "other", "mat1", "batch1", "mat", "tensor1", "mat2", "batch2", "vec", "tensor2")
 
 
 def spell_sums(graph: fx.Graph) -> bool:
-    """Replace them, in a graph whose operations write into nothing; whether there were any."""
+    """Rewrite them in a graph without in-place operations; returns whether there were any."""
     found = False
     for node in list(graph.nodes):
         name = operation(node)
         if name in SUMS and (name == "rsub" or "alpha" in node.kwargs or len(node.args) > 2):
             args = [*node.args, *(node.kwargs[key] for key in NAMES if key in node.kwargs)]
-            alpha = args.pop(1) if len(args) > 2 else node.kwargs.get("alpha", 1)  # torch.add(h, 0.3, o) is an old form
+            alpha = args.pop(1) if len(args) > 2 else node.kwargs.get("alpha", 1)  # deprecated torch.add(h, 0.3, o)
             first, second = reversed(args) if name == "rsub" else args
             with graph.inserting_before(node):
                 _become(node, SUMS[name], first, _times(graph, node, second, alpha))
@@ -44,9 +43,7 @@ def spell_sums(graph: fx.Graph) -> bool:
         elif name in PRODUCTS:
             product, factors = PRODUCTS[name]
             args = [*node.args, *(node.kwargs[key] for key in NAMES if key in node.kwargs)]
-            numbers = [
-                arg for arg in args if not isinstance(arg, fx.Node)
-            ]  # torch.addmm(0.5, h, 0.3, a, b), an old form
+            numbers = [arg for arg in args if not isinstance(arg, fx.Node)]  # deprecated torch.addmm(0.5, h, 0.3, a, b)
             given = {**dict(zip(factors, numbers, strict=False)), **node.kwargs}
             first, left, right = (arg for arg in args if isinstance(arg, fx.Node))
             with graph.inserting_before(node):
@@ -67,7 +64,7 @@ def spell_sums(graph: fx.Graph) -> bool:
 
 
 def _stacked(node: fx.Node) -> Sequence[Any]:
-    """The tensors that a sum over a stack of them adds up; none where it is another sum."""
+    """The stacked tensors that a node sums; empty for any other sum."""
     stack, *rest = (*node.args, *(node.kwargs[key] for key in ("input", "dim") if key in node.kwargs))
     if not isinstance(stack, fx.Node) or operation(stack) != "stack" or len(node.args) + len(node.kwargs) != 2:
         return ()
@@ -87,7 +84,7 @@ def _times(graph: fx.Graph, node: fx.Node, value: float | fx.Node, factor: float
 
 
 def _new_node(graph: fx.Graph, node: fx.Node, function: Callable[..., Any], *args: Argument) -> fx.Node:
-    """A new node in the same modules as another."""
+    """A new node with another's metadata."""
     new = graph.call_function(function, args)
     new.meta = dict(node.meta)
     return new

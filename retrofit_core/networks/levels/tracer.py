@@ -1,4 +1,4 @@
-"""A torch.fx tracer that runs an example beside the trace: control flow may look at shapes, not at contents."""
+"""A torch.fx tracer that runs an example along: control flow may depend on shapes, not on contents."""
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
@@ -15,18 +15,18 @@ from torch.nn import functional as F
 from ..wrappers import entry_point
 from .kinds import words
 
-#: What a tensor tells of itself for all batches alike.
+#: Tensor attributes that are the same for all batches.
 FACTS = words("ndim dtype device layout requires_grad is_cuda is_cpu is_sparse is_nested is_quantized is_meta")
-#: Methods that tell no more of a tensor than its shape does.
+#: Methods whose result depends on nothing but shape and type.
 SHAPES = words("size dim ndimension numel nelement stride is_contiguous is_floating_point is_complex")
-#: `x += y` and its like, and what they are where nothing is written into.
+#: In-place operators such as `x += y`, and their copying counterparts.
 INPLACE_OPERATORS = {
     getattr(operator, f"i{name}"): getattr(operator, name)
     for name in ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow")
 }
 FACTORIES = ("zeros", "ones", "full", "empty", "arange")
 CONTENTS = "its control flow depends on the contents of tensors"
-#: Modules of torch that are made of others, and followed as a model's own are.
+#: Composite torch modules, which are traced like a model's own.
 TRANSFORMERS = (
     nn.Transformer,
     nn.TransformerEncoder,
@@ -38,7 +38,7 @@ CONVOLUTIONS = (F.conv1d, F.conv2d, F.conv3d)
 
 
 class Size(int):
-    """A size, or what is computed from sizes: an ordinary number to the model's code, which stays in the graph as computed."""
+    """A size, or a number computed from sizes: an int to the model's code, a computed node in the graph."""
 
     node: fx.Node
     tracer: "Tracer"
@@ -48,7 +48,7 @@ class Size(int):
 
 
 def _computed(name: str) -> Any:
-    """An operation of numbers that is noted in the graph where its result is whole."""
+    """An arithmetic operation that is recorded in the graph if its result is an int."""
     plain, operation = getattr(int, f"__{name}__"), name[1:] if name in REFLECTED else name
 
     def compute(self: Size, *others: object) -> Any:
@@ -74,7 +74,7 @@ def with_item(tensor: Tensor, index: object, value: object) -> Tensor:
 
 
 class _Known(fx.Proxy):
-    """A tensor of the trace, which tells its shape."""
+    """A proxy that knows its tensor's shape."""
 
     tracer: "Tracer"
 
@@ -91,7 +91,7 @@ class _Known(fx.Proxy):
         raise TraceError(CONTENTS)
 
     def __setitem__(self, index: object, value: object) -> None:
-        """From here on the name stands for another tensor, so that nothing is written into."""
+        """Bind the name to a modified copy, so that nothing is written in place."""
         self.node = self.tracer.create_proxy("call_function", with_item, (self, index, value), {}).node
 
     def __len__(self) -> int:
@@ -100,7 +100,7 @@ class _Known(fx.Proxy):
 
 
 def _in_place(operation: Callable[..., Any]) -> Any:
-    """`x += y` and its like; torch.fx itself would note `x + y`, and forget that other names of x see the sum."""
+    """In-place operators; torch.fx would record `x + y` for `x += y`, and other references to x would miss the sum."""
     return lambda self, other: self.tracer.create_proxy("call_function", operation, (self, other), {})
 
 
@@ -109,22 +109,22 @@ for _operation in INPLACE_OPERATORS:
 
 
 class _Attribute(Attribute, _Known):  # type: ignore[misc]
-    """An attribute of such a value, a node of its own once it is used other than called."""
+    """An attribute of a proxy; it becomes a node when used other than by a call."""
 
     def __getattr__(self, k: str) -> Any:
         return _Known.__getattr__(self, k)
 
 
 class Unregistered(Exception):
-    """A module that is no submodule of the model holds tensors; its class."""
+    """A module that holds tensors is not a submodule of the model; the argument is its class."""
 
 
 class Tracer(fx.Tracer):
-    """Follows a model on an example. Sizes stay in the graph as they are computed, so that other batches run through it too;
-    what branches and loops ask of them is taken from the example.
+    """Trace a model on an example. Sizes stay computed in the graph, so that it runs on other batches too; branches and loops
+    see the example's sizes.
 
     Args:
-        leaves: submodules that are taken whole.
+        leaves: submodules to trace as a whole.
         example: (B, ...) input; contents do not matter.
     """
 
@@ -135,13 +135,13 @@ class Tracer(fx.Tracer):
         self.leaves, self.example = set(leaves), example
         self.values: dict[fx.Node, Any] = {}
         self.opaque: set[fx.Node] = set()
-        """Nodes that are no tensors, and follow from contents of tensors"""
+        """Nodes other than tensors that depend on contents of tensors"""
         self.batches: set[fx.Node] = set()
-        """Sizes that count samples, and what is computed from them"""
+        """Numbers of samples, and what is computed from them"""
         self.sizes = False
         """Whether the model's code has read a size"""
         self.running = False
-        """Whether the example runs through an operation, which is not to be traced"""
+        """Whether the example is running through an operation, which must not be traced"""
         self.stuck: str | None = None
         """The innermost module whose code could not be followed"""
 
@@ -155,7 +155,7 @@ class Tracer(fx.Tracer):
         type_expr: object = None,
         proxy_factory_fn: Callable[[fx.Node], fx.Proxy] | None = None,
     ) -> Any:
-        """Note an operation; what the model's code gets of it."""
+        """Record an operation; returns what the model's code sees."""
         proxy = super().create_proxy(kind, target, args, kwargs, name, type_expr, proxy_factory_fn)
         value = self.values.get(proxy.node)
         if kind in ("placeholder", "get_attr") or holds_tensors(value) or not self._tells_shapes(proxy.node):
@@ -171,11 +171,11 @@ class Tracer(fx.Tracer):
         return value
 
     def proxy(self, node: fx.Node) -> fx.Proxy:
-        """The value of a node."""
+        """The proxy of a node."""
         return _Known(node, self)
 
     def to_bool(self, obj: fx.Proxy) -> bool:
-        """What a branch asks of a tensor: known of masks and other constants, which are the same for all inputs."""
+        """The truth value for a branch, known for constants such as masks, which are the same for all inputs."""
         if self._is_constant(obj.node):
             return bool(self.values[obj.node])
         raise TraceError(CONTENTS)
@@ -184,13 +184,13 @@ class Tracer(fx.Tracer):
         return self.values[value.node] if isinstance(value, fx.Proxy) and self._is_constant(value.node) else value
 
     def _is_constant(self, node: fx.Node) -> bool:
-        """Whether a value follows from buffers alone."""
+        """Whether a value depends on buffers alone."""
         if node.op == "get_attr":
             return not isinstance(self.values[node], nn.Parameter)
         return node.op in ("call_function", "call_method") and all(map(self._is_constant, node.all_input_nodes))
 
     def iter(self, obj: fx.Proxy) -> Iterator[Any]:
-        """What a loop asks: the entries of a tuple, or of a tensor along its first axis."""
+        """The entries of a tuple, or of a tensor along its first axis, for a loop."""
         self.sizes = True
         return (obj[index] for index in range(len(self.values[obj.node])))  # type: ignore[index]
 
@@ -213,7 +213,7 @@ class Tracer(fx.Tracer):
         name: str | None = None,
         type_expr: object = None,
     ) -> fx.Node:
-        """Note an operation, and run it on the example."""
+        """Record an operation and run it on the example."""
         node = super().create_node(kind, target, args, kwargs, name, type_expr)
         if kind != "output":
             with self._run():
@@ -222,7 +222,7 @@ class Tracer(fx.Tracer):
 
     def _value(self, node: fx.Node) -> Any:
         if node.op == "placeholder":
-            return self.example.clone()  # operations in place may write into it
+            return self.example.clone()  # in-place operations may write into it
         args, kwargs = fx.map_arg((node.args, node.kwargs), self.values.__getitem__)
         if node.op == "call_method":
             return getattr(args[0], str(node.target))(*args[1:], **kwargs)
@@ -234,7 +234,7 @@ class Tracer(fx.Tracer):
         return value if node.op == "get_attr" else value(*args, **kwargs)
 
     def _tells_shapes(self, node: fx.Node) -> bool:
-        """Whether a value that is no tensor follows from shapes alone; notes it else."""
+        """Whether a value other than a tensor depends on shapes alone; if not, marks it opaque."""
         inputs = node.all_input_nodes
         tells = node.target in SHAPES or not any(n in self.opaque or holds_tensors(self.values[n]) for n in inputs)
         if not tells:
@@ -250,21 +250,21 @@ class Tracer(fx.Tracer):
             self.running = before
 
     def getattr(self, attr: str, attr_val: object, parameter_proxy_cache: dict[str, Any]) -> Any:
-        """An attribute of a module: parameters become nodes, but not while the example runs."""
+        """An attribute of a module: parameters become nodes unless the example is running."""
         return attr_val if self.running else super().getattr(attr, attr_val, parameter_proxy_cache)
 
     def call_module(
         self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """A call of a module; notes the first one that fails."""
+        """Call a module; remembers the first one that fails."""
         if self.running:
             return forward(*args, **kwargs)
-        if isinstance(m, TRANSFORMERS):  # whose code asks whether masks are tensors, and causal
+        if isinstance(m, TRANSFORMERS):  # their code checks whether masks are tensors, and causal
             args, kwargs = fx.node.map_aggregate((args, kwargs), self._value_of_constant)  # type: ignore[misc]
         if all(m is not module for module in self.root.modules()):
             if any(True for _ in (*m.parameters(), *m.buffers())):
                 raise Unregistered(type(m).__name__)
-            return forward(*args, **kwargs)  # made for this call: it is what it computes
+            return forward(*args, **kwargs)  # created for this call: trace into it
         try:
             start = len(self.graph.nodes)
             result = super().call_module(m, forward, args, kwargs)
@@ -280,12 +280,12 @@ class Tracer(fx.Tracer):
             raise
 
     def _computes_its_weight(self, nodes: Sequence[fx.Node]) -> bool:
-        """Whether the code of a convolution makes its weight of other tensors, as weight standardisation does."""
+        """Whether a convolution computes its weight from other tensors, as weight standardisation does."""
         called = [node for node in nodes if node.op == "call_function" and node.target in CONVOLUTIONS]
         return any(isinstance(node.args[1], fx.Node) and node.args[1].op != "get_attr" for node in called)
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """Whether a module is taken whole."""
+        """Whether to trace a module as a whole."""
         return module_qualified_name in self.leaves or not (
             isinstance(m, TRANSFORMERS) or not super().is_leaf_module(m, module_qualified_name)
         )
@@ -293,7 +293,7 @@ class Tracer(fx.Tracer):
 
 @contextmanager
 def _noting_factories(tracer: Tracer) -> Iterator[None]:
-    """Tensors that are made with as many rows as there are samples become operations of the trace, not constants."""
+    """Record the creation of tensors with one row per sample as operations, not constants."""
 
     def noting(make: Callable[..., Any]) -> Any:
         def noted(*args: object, **kwargs: object) -> Any:
@@ -323,7 +323,7 @@ def holds_tensors(value: object) -> bool:
 
 
 def inputs_of(model: nn.Module) -> list[str]:
-    """The names of a model's inputs: those without a default, for others keep theirs; the first one if all have one."""
+    """The names of a model's inputs without a default; the first input if all have one."""
     inputs = list(signature(entry_point(model)).parameters.values())
     needed = [p for p in inputs if p.default is Parameter.empty and p.kind is not Parameter.VAR_KEYWORD]
     several = [p.name for p in needed if p.kind is not Parameter.VAR_POSITIONAL]
@@ -331,17 +331,17 @@ def inputs_of(model: nn.Module) -> list[str]:
 
 
 def traced(model: nn.Module, leaves: list[str], example: Tensor, *, whole: bool) -> tuple[fx.Graph, bool]:
-    """The graph of a model, and whether its code asks for sizes.
+    """The graph of a model, and whether its code reads sizes.
 
     Args:
         example: (B, ...) input.
-        whole: modules inside of the model whose code cannot be followed are taken whole, and added to `leaves`.
+        whole: whether to add submodules that cannot be followed to `leaves`.
     Raises:
         Exception: whatever the model's own code raises.
     """
     while True:
         tracer = Tracer(leaves, example)
-        model.train().eval()  # networks that keep computed tensors, such as the biases of an attention, forget them so
+        model.train().eval()  # clears tensors that a network caches in eval mode, such as attention biases
         try:
             with torch.no_grad(), _noting_factories(tracer):
                 graph = tracer.trace(model)
@@ -351,5 +351,5 @@ def traced(model: nn.Module, leaves: list[str], example: Tensor, *, whole: bool)
                 raise
             leaves.append(tracer.stuck)
         finally:
-            tracer.values.clear()  # what the example became everywhere; sizes would keep it
+            tracer.values.clear()  # free the activations, which sizes would keep alive
             model.train().eval()

@@ -1,4 +1,4 @@
-"""torch.fx traces of a model: without in-place operations and foldable BatchNorms, shapes recorded."""
+"""torch.fx traces without in-place operations, with recorded shapes and, for levels, folded BatchNorms."""
 
 import copy
 import inspect
@@ -25,7 +25,7 @@ from .tracer import Unregistered, holds_tensors, inputs_of, traced
 from .transposed import call_convolutions
 from .weights import computed_weights, repeated
 
-#: Names and order of the leading tensor arguments of the torch functions whose arguments are inspected.
+#: Leading tensor arguments of torch functions that are inspected, in order.
 LEADING = {
     "scaled_dot_product_attention": ("query", "key", "value"),
     **dict.fromkeys(("cat", "concat", "stack"), ("tensors",)),
@@ -34,7 +34,7 @@ LEADING = {
     **dict.fromkeys(("permute", "transpose"), ("input",)),
 }
 
-#: Functions that drop at random: the argument that tells whether to do so, its place, its default.
+#: Dropout functions: the argument that switches them on, its position, its default.
 DROPPING: dict[str, tuple[str, int, bool]] = {
     **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "dropout3d"), ("training", 2, True)),
     **dict.fromkeys(("alpha_dropout", "feature_alpha_dropout", "feature_dropout"), ("training", 2, False)),
@@ -49,29 +49,29 @@ STAYS_RANDOM = (
 
 @dataclass(eq=False)
 class Trace:
-    """A model's operations on an example, followed once: levels are cut from it, neurons are followed in it.
+    """A model's operations on an example, traced once for cutting levels and following neurons.
 
-    Nothing is written in place. The nodes hold the shapes of their values on the example, see `record_values`.
+    There are no in-place operations. The nodes hold the shapes of their values on the example, see `record_values`.
     """
 
     model: nn.Module
     graph: fx.Graph
     modules: dict[Any, Any]
-    """The objects behind the graph's targets"""
+    """Target -> object"""
     example: Tensor
     """(B, ...)"""
     sizes: bool
-    """Whether the model's code asks for sizes"""
+    """Whether the model's code reads sizes"""
     respelled: bool
-    """Whether sums were written in another form, which rounds differently"""
+    """Whether sums were rewritten, which rounds differently"""
 
     def copy(self) -> "Trace":
-        """One whose graph may be changed; its nodes keep their names."""
+        """A copy whose graph may be changed; nodes keep their names."""
         return replace(self, graph=copy.deepcopy(self.graph), modules=dict(self.modules))
 
     @torch.no_grad()
     def of_one(self) -> "Trace":
-        """One with the shapes of the first sample alone."""
+        """A copy with the shapes of the first sample alone."""
         if len(self.example) == 1:
             return self
         one = replace(self.copy(), example=self.example[:1])
@@ -80,11 +80,11 @@ class Trace:
 
 
 def trace(model: nn.Module, leaves: Sequence[str], example: Tensor, *, whole: bool = False) -> Trace:
-    """A model followed on an example.
+    """Trace a model on an example.
 
     Args:
-        example: (B, ...) input; control flow may ask for shapes, which are taken from it.
-        whole: take modules whole whose code cannot be followed, as if `leaves` named them.
+        example: (B, ...) input; control flow sees its shapes.
+        whole: whether to treat modules that cannot be followed as `leaves`.
     Raises:
         ValueError: `leaves` names no submodule, the model cannot be traced, does not run on the example, or takes more than
             one input.
@@ -111,14 +111,13 @@ def trace(model: nn.Module, leaves: Sequence[str], example: Tensor, *, whole: bo
 
 
 def folded(trace: Trace, *, layers: bool = False) -> tuple[Trace, dict[str, tuple[batchnorm.Fold, ...]]]:
-    """The trace with BatchNorms in the layers before them, and the folds of each layer in the order in which to put them back.
+    """Fold BatchNorms into the layers before them; returns the trace, and each layer's folds in the order of putting them back.
 
-    A BatchNorm behind a Linear is folded only where it reads flat tensors, not tokens.
+    A BatchNorm after a Linear is folded only if it reads flat tensors, not tokens.
 
     Args:
-        layers: for levels behind every layer. Attention modules are taken apart, layer scales are folded, transposed
-            convolutions and bilinear layers become layers that levels know, and what is left of BatchNorms of maps becomes
-            convolutions that work channel by channel.
+        layers: prepare for levels after every layer: split attention modules, fold layer scales, rewrite transposed
+            convolutions and bilinear layers, and turn the remaining BatchNorms of maps into depthwise convolutions.
     """
     trace = trace.copy()
     graph, modules = trace.graph, trace.modules
@@ -138,7 +137,7 @@ def folded(trace: Trace, *, layers: bool = False) -> tuple[Trace, dict[str, tupl
 
 
 def _erase_unused(graph: fx.Graph) -> None:
-    """Erase what the model's code asked for and the graph does not need: sizes, and tensors that nothing reads."""
+    """Erase unused nodes: sizes, and parameters and buffers that nothing reads."""
     for node in reversed(list(graph.nodes)):
         asked = node.op == "get_attr" or not node.meta["holds_tensors"]
         if not node.users and node.op not in ("placeholder", "output") and asked:
@@ -159,7 +158,7 @@ def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -
             f"{name} calls a {error} that is none of its submodules, so nobody finds its weights. Make it in __init__ as an "
             "attribute (self.layer = ...), lists of modules as nn.ModuleList."
         ) from error
-    except Exception as error:  # the model's own code raises whatever it likes
+    except Exception as error:  # whatever the model's code raises
         with torch.no_grad():
             _run(model, model, example)
         raise ValueError(
@@ -180,7 +179,7 @@ def _targets(model: nn.Module, graph: fx.Graph) -> dict[str, Any]:
 
 
 def _name_no_tensors(graph: fx.Graph, modules: dict[Any, Any]) -> None:
-    """Tensors that are passed by name (`layer(input=x)`, `torch.add(x, other=y)`) become positional arguments."""
+    """Turn tensors passed by keyword (`layer(input=x)`, `torch.add(x, other=y)`) into positional arguments."""
     for node in graph.nodes:
         names: Iterable[str] = ()
         if node.op == "call_module":
@@ -189,16 +188,16 @@ def _name_no_tensors(graph: fx.Graph, modules: dict[Any, Any]) -> None:
             names = LEADING.get(operation(node), ())
         for name in list(names)[len(node.args) :]:
             if not isinstance(node.kwargs.get(name), (fx.Node, list, tuple)):
-                break  # what comes after it cannot be positional either
+                break  # later ones cannot be positional either
             node.args = (*node.args, node.kwargs[name])
             node.kwargs = {key: value for key, value in node.kwargs.items() if key != name}
 
 
 def _remove_dropout(graph: fx.Graph, network: str) -> None:
-    """Leave out functions that drop at random in training alone.
+    """Remove dropout functions.
 
     Raises:
-        ValueError: one of them drops in evaluation mode too.
+        ValueError: one is active in evaluation mode too.
     """
     for node in list(graph.nodes):
         name = operation(node)
@@ -217,8 +216,7 @@ def _remove_dropout(graph: fx.Graph, network: str) -> None:
 def _fold_batchnorms(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, batchnorm.Fold]:
     """Replace each affine layer that only a BatchNorm reads, and that BatchNorm, by one new layer.
 
-    Except if another layer uses a tensor of either (the tie would be lost), or if a weight is computed (it cannot be
-    written back).
+    Skips layers with shared tensors (the tie would be lost) or computed weights (they cannot be written back).
     """
     calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
     tied = repeated(holder for holder in modules.values() if isinstance(holder, nn.Module))
@@ -254,7 +252,7 @@ def _fold_batchnorms(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, batc
 
 
 def _norms_by_channel(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, batchnorm.Fold]:
-    """Replace each BatchNorm of maps by a convolution of one weight for each channel; those that share tensors stay."""
+    """Replace each BatchNorm of maps by a 1x1 depthwise convolution; those with shared tensors stay."""
     calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
     tied = repeated(holder for holder in modules.values() if isinstance(holder, nn.Module))
     folds: dict[str, batchnorm.Fold] = {}
@@ -273,7 +271,7 @@ def _norms_by_channel(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, bat
 
 
 def _normalises_neurons(affine: nn.Module, norm: batchnorm.BatchNorm, node: fx.Node) -> bool:
-    """Whether the BatchNorm normalises the axis of the layer's neurons; on (B, tokens, D) it normalises tokens."""
+    """Whether the BatchNorm normalises the layer's neuron axis; on (B, tokens, D) it normalises tokens."""
     shape = node.meta.get("value")
     if isinstance(affine, nn.Linear) and shape is not None and len(shape) != 2:
         return False
@@ -285,7 +283,7 @@ class _Recorder(fx.Interpreter):
         super().__init__(nn.Module(), graph=graph)  # a GraphModule would compile code for this one run
         self.modules = modules
         self.writing: dict[fx.Node, list[fx.Node]] = {}
-        """Nodes that write into their inputs, and into which"""
+        """Nodes that write into inputs, and which inputs"""
 
     def fetch_attr(self, target: str) -> Any:
         return self.modules[target]
@@ -304,13 +302,13 @@ class _Recorder(fx.Interpreter):
 def record_values(
     graph: fx.Graph, modules: dict[Any, Any], example: Tensor, model: nn.Module
 ) -> tuple[Tensor, dict[fx.Node, list[fx.Node]]]:
-    """Run an example through a graph; each node's meta then holds "value" (a tensor's shape, or anything else as it is),
+    """Run an example through a graph and set each node's meta: "value" (a tensor's shape, or any other value itself),
     "is_tensor" and "holds_tensors".
 
     Returns:
-        The output, and the nodes that write into their inputs, with these.
+        The output, and the nodes that write into inputs, with these inputs.
     Raises:
-        ValueError: the model does not run on the example, or returns something else than one tensor.
+        ValueError: the model does not run on the example, or does not return one tensor.
     """
     recorder = _Recorder(graph, modules)
     output = _run(recorder.run, model, example)
@@ -319,7 +317,7 @@ def record_values(
 
 
 def _check_views(model: nn.Module, example: Tensor, output: Tensor) -> None:
-    """Refuse a model whose trace without operations in place computes something else: one wrote into a view."""
+    """Refuse a model whose trace without in-place operations differs, because one wrote into a view."""
     expected = model(example.clone())
     if not torch.allclose(
         output, expected, rtol=1e-4, atol=1e-4 * max(1.0, expected.abs().max().item()), equal_nan=True
@@ -332,9 +330,9 @@ def _check_views(model: nn.Module, example: Tensor, output: Tensor) -> None:
 
 
 def _run(network: Callable[[Tensor], Any], model: nn.Module, example: Tensor) -> Any:
-    """What a network, or a trace of it, makes of an example."""
+    """Run a network, or its trace, on an example."""
     try:
-        return network(example.clone())  # it may write into it
+        return network(example.clone())  # may be written into
     except Exception as error:
         raise ValueError(
             f"{class_name(model)} does not run on an input of shape {tuple(example.shape)}: "
@@ -346,7 +344,7 @@ def check_output(network: str, output: object) -> None:
     """Refuse outputs that are not one tensor.
 
     Args:
-        network: its name, for the start of the message.
+        network: its name, to start the message.
     Raises:
         ValueError: says what was returned.
     """

@@ -1,4 +1,4 @@
-"""Transposed convolutions become convolutions of maps with zeros between their positions, so that levels know one kind."""
+"""Rewrite transposed convolutions as convolutions of maps with zeros between positions, so that levels handle one kind."""
 
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from .weights import sole_calls
 
 
 def spread(x: Tensor, stride: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]) -> Tensor:
-    """Maps (B, C, ...) with stride - 1 zeros between neighbours and so many around them, fewer than none where they are cut."""
+    """Maps (B, C, ...) with stride - 1 zeros between neighbours, padded by `before` and `after` (cropped if negative)."""
     sizes = [(size - 1) * step + 1 for size, step in zip(x.shape[2:], stride, strict=True)]
     wide = x.new_zeros(*x.shape[:2], *sizes)
     wide[(..., *(slice(None, None, step) for step in stride))] = x
@@ -21,11 +21,11 @@ def spread(x: Tensor, stride: tuple[int, ...], before: tuple[int, ...], after: t
 
 
 def call_convolutions(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, Fold]:
-    """Replace each transposed convolution of one group by `spread` and a convolution; the folds by the layers' names, as those
-    of BatchNorms. Those that share weights, or compute them, stay."""
+    """Replace each ungrouped transposed convolution by `spread` and a convolution; returns the folds by layer name, as for
+    BatchNorms. Layers that share or compute their weights stay."""
     folds: dict[str, Fold] = {}
     for node, layer in sole_calls(graph, modules, TRANSPOSED):
-        if layer.groups > 1 or len(node.args) != 1:  # it is given the size of its outputs
+        if layer.groups > 1 or len(node.args) != 1:  # second argument: the output size
             continue
         sizes = zip(layer.dilation, layer.kernel_size, layer.padding, strict=True)
         around = tuple(d * (k - 1) - int(p) for d, k, p in sizes)
@@ -42,7 +42,7 @@ def call_convolutions(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, Fol
 
 @torch.no_grad()
 def straightened(layer: Transposed) -> Convolution:
-    """A new convolution with stride 1 and no padding that has the kernel of a transposed one."""
+    """A new convolution, stride 1, unpadded, with the flipped kernel of a transposed one."""
     kind = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[layer.weight.ndim - 3]
     with torch.device("meta"):
         new = kind(layer.in_channels, layer.out_channels, layer.kernel_size, dilation=layer.dilation)  # type: ignore[arg-type]
@@ -53,12 +53,12 @@ def straightened(layer: Transposed) -> Convolution:
 
 @torch.no_grad()
 def put_back(new: Convolution, layer: Transposed) -> None:
-    """Write such a convolution into the transposed one."""
+    """Write the convolution into the transposed one."""
     layer.weight.copy_(turned_kernel(new.weight))
     if layer.bias is not None and new.bias is not None:
         layer.bias.copy_(new.bias)
 
 
 def turned_kernel(weight: Tensor) -> Tensor:
-    """(outputs, inputs, ...) of (inputs, outputs, ...), and the other way round."""
+    """Flip the kernel and swap (inputs, outputs, ...); its own inverse."""
     return weight.transpose(0, 1).flip(tuple(range(2, weight.ndim))).contiguous()

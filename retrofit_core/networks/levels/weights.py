@@ -11,7 +11,7 @@ from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 
-#: Layers of torch whose weight and bias are parameters unless they were replaced.
+#: torch layers whose weight and bias are parameters unless replaced.
 WITH_WEIGHTS = (
     nn.Linear,
     nn.Bilinear,
@@ -25,32 +25,32 @@ WITH_WEIGHTS = (
     nn.PReLU,
 )
 
-#: Names, in lower case, of two factors whose product is added to a weight.
+#: Lower-case names of two factors whose product is added to a weight.
 FACTORS = (
     ("lora_a", "lora_b"),
     ("lora_embedding_a", "lora_embedding_b"),
     ("lora_down", "lora_up"),
     ("lokr_w1", "lokr_w2"),
 )
-#: What tells a network or layer of the library peft.
+#: Attributes of networks and layers of the peft library.
 MARKS_OF_PEFT = ("peft_config", "merge_and_unload", "adapter_layer_names")
 
 
 @dataclass(frozen=True)
 class Computed:
-    """A weight that a layer computes from other tensors, so that a value written into it is lost."""
+    """A weight that a layer computes from other tensors, so that writing to it has no effect."""
 
     tensor: str
     """Its name in the layer"""
     by: str
     """What computes it"""
     remedy: str
-    """A call that makes it plain; {layer} stands for the layer"""
+    """A call that makes it plain, with {layer} for the layer"""
 
 
 def computed_weights(layer: nn.Module) -> list[Computed]:
-    """The weights of one layer, its submodules left out, that it computes: weight and spectral norm (both kinds of
-    each), pruning, any other parametrisation, and a `weight` or `bias` of a torch layer that is no parameter."""
+    """The weights that one layer, without submodules, computes: by weight or spectral norm (old and new APIs), pruning, any
+    parametrisation, or as a torch layer's `weight` or `bias` that is not a parameter."""
     computed: dict[str, Computed] = {}
     if parametrize.is_parametrized(layer):
         for tensor, chain in layer.parametrizations.items():  # type: ignore[union-attr]
@@ -75,10 +75,10 @@ def computed_weights(layer: nn.Module) -> list[Computed]:
 
 
 def refuse_computed_weights(model: nn.Module, network: str) -> None:
-    """Refuse a network with computed weights or adapters, for everything that writes, averages or reorders weights.
+    """Refuse networks with computed weights or adapters, whose weights cannot be written, averaged or reordered.
 
     Args:
-        network: the network's name at the start of the sentence, such as "parent 0".
+        network: its name to start the message, such as "parent 0".
     Raises:
         ValueError: names the first such layer and the call that makes its weight plain.
     """
@@ -93,7 +93,7 @@ def refuse_computed_weights(model: nn.Module, network: str) -> None:
 
 
 def _refuse_adapters(model: nn.Module, network: str) -> None:
-    """Refuse factors of low rank, LoRA's and those of others in peft: the mean of products is not the product of means."""
+    """Refuse low-rank factors such as LoRA's and other peft adapters: the mean of products is not the product of means."""
     merging = [name for name, module in model.named_modules() if hasattr(module, "merge_and_unload")]
     for name, module in model.named_modules():
         held = {part.lower(): part for part in (*module._modules, *module._parameters)}
@@ -118,9 +118,9 @@ def _refuse_adapters(model: nn.Module, network: str) -> None:
 
 
 def repeated(modules: Iterable[nn.Module]) -> set[int]:
-    """id() of each tensor, buffers included, that more than one of these modules holds, itself or inside.
+    """id() of each parameter or buffer that more than one of these modules holds.
 
-    Two parameters that view the same memory do not count: copies of a network (the fused one is one) hold them apart.
+    Distinct parameters that view the same memory do not count: copies of a network, such as the fused one, separate them.
     """
     holders: dict[int, set[int]] = defaultdict(set)
     for module in modules:
@@ -130,7 +130,7 @@ def repeated(modules: Iterable[nn.Module]) -> set[int]:
 
 
 def shared_weights(model: nn.Module) -> Iterator[Sequence[str]]:
-    """Full names of parameters of different layers that are one tensor; a layer that runs twice is one layer."""
+    """Groups of parameter names that refer to one tensor in different layers; a layer that runs twice is one layer."""
     names: dict[int, list[str]] = defaultdict(list)
     for path, module in model.named_modules():
         for name, parameter in module.named_parameters(recurse=False):
@@ -139,10 +139,10 @@ def shared_weights(model: nn.Module) -> Iterator[Sequence[str]]:
 
 
 def refuse_batch_statistics(layers: Iterable[tuple[str, nn.Module]]) -> None:
-    """Refuse BatchNorms that normalise by the current batch, for their outputs depend on how samples are batched.
+    """Refuse BatchNorms that normalise by the current batch, because their outputs depend on the batching.
 
     Args:
-        layers: by name, as a graph calls them; their submodules are checked as well.
+        layers: names and layers that a graph calls; submodules are checked as well.
     Raises:
         ValueError: names the first such BatchNorm.
     """
@@ -153,7 +153,7 @@ def refuse_batch_statistics(layers: Iterable[tuple[str, nn.Module]]) -> None:
 
 
 def batch_statistics(name: str) -> str:
-    """The sentence for a BatchNorm without running statistics."""
+    """The message for a BatchNorm without running statistics."""
     return (
         f"the BatchNorm {name!r} keeps no running statistics, so what it computes depends on which samples share a batch, "
         "and no level can be fitted to that. Put one with track_running_stats=True there and let training data pass it in "
@@ -164,11 +164,11 @@ def batch_statistics(name: str) -> str:
 def sole_calls(
     graph: fx.Graph, modules: Mapping[Any, Any], kinds: tuple[type[nn.Module], ...]
 ) -> list[tuple[fx.Node, Any]]:
-    """The calls of layers of exactly these kinds, each called once, whose parameters nothing else shares or computes."""
+    """Calls of layers of exactly these types that are called once and whose parameters are neither shared nor computed."""
     calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
     called = [(node, modules[node.target]) for node in graph.nodes if node.op == "call_module"]
     called = [(node, layer) for node, layer in called if type(layer) in kinds and calls[node.target] == 1]
-    # Most networks have none: then nothing is searched for shared weights.
+    # Most networks have none: skip the search for shared weights.
     tied = repeated(holder for holder in modules.values() if isinstance(holder, nn.Module)) if called else set()
     return [
         (node, layer)

@@ -1,4 +1,4 @@
-"""Symmetry: which neurons of a network may be reordered, and networks in which they are."""
+"""Symmetry: which neurons of a network may be permuted, and how to permute them."""
 
 from .apart import groups_apart
 from .group import Group, Junction, Point, TensorPart, tensors

@@ -1,8 +1,8 @@
-"""Finer groups than `neuron_groups`: each layer that adds to a residual stream has a group of its own.
+"""Finer groups than `neuron_groups`: each layer that adds to a residual stream gets its own group.
 
-A reordering keeps the function only if a residual stream has one order through all its blocks, and queries that of their
-keys. Soft maps (Imfeld et al. 2024) do without: each layer of a transformer has a map of its own, and a rule joins the maps
-of two layers where their outputs are added.
+A permutation keeps the function only if a residual stream has one order through all blocks, and queries that of their keys.
+Soft maps (Imfeld et al. 2024) need neither: each layer of a transformer has its own map, and a rule joins the maps of two
+layers where their outputs are added.
 """
 
 from collections.abc import Sequence
@@ -24,17 +24,17 @@ from .rules import Rules, axis_of, function_name, on_axis, varying_axes
 def groups_apart(
     model: nn.Module, example: Tensor, *, joint_qk: bool = False, leaves: Sequence[str] = ()
 ) -> list[Group]:
-    """`neuron_groups`, where all makers of a residual stream are groups of their own, and all heads of a layer are one.
+    """`neuron_groups`, but each layer that adds to a residual stream is its own group, and so are all heads of a layer together.
 
-    The sums of a stream are groups with a `junction`, which names what they add. Where tokens made by different layers
-    are concatenated (class token and patches), the layer with most tokens counts as that side of a sum. Reordering these
-    groups one by one changes the function.
+    Each sum of a stream is a group with a `junction` that names its two sides. Where tokens from different layers are
+    concatenated (class token and patches), the layer with most tokens represents that side. Permuting these groups
+    independently changes the function.
 
     Args:
-        model: a network that `neuron_groups` can read.
-        joint_qk: queries and keys are the same neurons, as in `neuron_groups`.
+        model: a network that `neuron_groups` supports.
+        joint_qk: whether queries and keys are the same neurons, as in `neuron_groups`.
     Raises:
-        ValueError: as `neuron_groups`, or a side of a sum that is made of more than one group.
+        ValueError: as `neuron_groups`, or one side of a sum has more than one group.
     """
     with evaluating(model):
         refuse_computed_weights(model, class_name(model))
@@ -45,12 +45,12 @@ def groups_apart(
 
 
 class _Apart(Rules):
-    """The same pass, in which a sum makes new neurons."""
+    """The pass of `Rules`, except that a sum makes new neurons."""
 
     def __init__(self, trace: Trace, joined: Rules, joint_qk: bool):
         self.joined, self.joint_qk = joined, joint_qk
-        self.depths: dict[fx.Node, int] = {}  # operations on the longest way from the input
-        self.sums: list[tuple[Tensor, list[Tensor], tuple[Point, Point]]] = []  # what is made, both sides
+        self.depths: dict[fx.Node, int] = {}  # operations on the longest path from the input
+        self.sums: list[tuple[Tensor, list[Tensor], tuple[Point, Point]]] = []  # new neurons, both sides
         super().__init__(trace)
 
     def _follow(self, node: fx.Node) -> Any:
@@ -58,7 +58,7 @@ class _Apart(Rules):
         return super()._follow(node)
 
     def _constant(self, node: fx.Node) -> Tensor:
-        """Entries of a token or of positions: the neurons along the one axis that varies in `joined`."""
+        """Entries of a token or of positions: neurons along the only axis that varies in `joined`."""
         ids, tensor = super()._constant(node), self.modules[node.target]
         varying = varying_axes(self.joined.ids.of(self.joined.values[node]))
         if not self._is_fixed(ids) and len(varying) == 1:

@@ -1,4 +1,4 @@
-"""A group of neurons and all entries of tensors that belong to it, as data."""
+"""A group of neurons and the tensor entries that belong to it, as data."""
 
 from dataclasses import dataclass
 
@@ -10,24 +10,24 @@ class TensorPart:
     """The entries of one tensor of the state dict that belong to a group's neurons."""
 
     name: str
-    """The tensor's"""
+    """Name of the tensor"""
     axis: int
-    """The axis of the neurons"""
+    """Neuron axis"""
     index: Tensor
-    """(width, copies) positions of each neuron on the axis; more than one copy where a flattened convolution is read"""
+    """(width, copies) positions of each neuron on the axis; several copies if a flattened convolution is read"""
     kind: str
     """"out": rows that make the neurons; "in": columns that read them; "vector": one number or more per neuron"""
     tied: bool = False
-    """Whether a layer makes the neurons with this tensor and another one reads them with it"""
+    """Whether one layer makes the neurons with this tensor and another reads them with it"""
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Where a group can be watched while the network runs."""
+    """Where to record a group while the network runs."""
 
     node: str
     after: str
-    """The activation function behind the node, or the node itself"""
+    """The activation function after the node, or the node itself"""
     axis: int
     index: Tensor
     """(width, copies) positions on the axis"""
@@ -37,21 +37,21 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class Junction:
-    """A sum in a residual stream, each side of which may be reordered by itself (`groups_apart`)."""
+    """A sum in a residual stream whose sides have groups of their own (`groups_apart`)."""
 
     skip: "str | Junction"
-    """The side with fewer operations behind it: a group's name, or another sum that nothing else reads"""
+    """The side with the shorter path from the input: a group's name, or another sum that nothing else reads"""
     branch: "str | Junction"
     points: tuple[Point, Point]
-    """Where both sides can be watched"""
+    """Where to record both sides"""
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Neurons that are reordered together."""
+    """Neurons that are permuted among themselves."""
 
     name: str
-    """The module that makes them, the first one of a residual stream"""
+    """The module that makes them, the first one for a residual stream"""
     kind: str
     """Type of that module, for tables"""
     width: int
@@ -60,9 +60,9 @@ class Group:
     fixed: bool = False
     """True for the classes: class c stays class c"""
     junction: Junction | None = None
-    """What it is the sum of, where both sides are groups by themselves"""
+    """The sum that makes it, if both sides have their own groups"""
 
 
 def tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Every parameter and buffer under its first name, without gradients."""
+    """Every parameter and buffer, detached, under its first name."""
     return {name: tensor.detach() for name, tensor in (*model.named_parameters(), *model.named_buffers())}

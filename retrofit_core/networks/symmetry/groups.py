@@ -1,8 +1,7 @@
 """Neuron groups: architecture as data.
 
-A group holds neurons that may be reordered, together with all entries of parameters and buffers that have to be reordered
-with them to keep the function. A residual stream is one group through all its blocks; each head of an attention is a
-group by itself.
+A group holds neurons that may be permuted, and all entries of parameters and buffers that must be permuted with them to keep
+the function. A residual stream is one group through all its blocks; each attention head is its own group.
 """
 
 from collections import Counter, defaultdict
@@ -24,36 +23,37 @@ from .ids import FIXED
 from .maps import reordered
 from .rules import Rules, Seen, varying_axes
 
-#: Relative change of the outputs up to which a reordered network counts as the same.
+#: Largest relative change of the outputs at which a permuted network counts as the same.
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-8}
 
 
-#: The number, among those of groups, of what stays in its place whatever a network's weights are.
+#: The group number of neurons that are fixed whatever the weights.
 IN_PLACE = -1
 
 
 def neuron_groups(model: nn.Module, example: Tensor, *, leaves: Sequence[str] = ()) -> list[Group]:
-    """The groups of a network in the order in which they are computed; the classes come last. See `NeuronTrace`."""
+    """The groups of a network in order of computation, classes last. See `NeuronTrace`."""
     with evaluating(model):
         return NeuronTrace(trace(model, leaves, example[:1])).groups
 
 
 class NeuronTrace:
-    """The neuron groups of a network, all read off its trace by rules for operations.
+    """The neuron groups of a network, found in its trace by a rule per operation.
 
-    Any network will do whose operations have a rule. The groups are checked: a random reordering must leave the outputs alone.
+    Works for any network whose operations have rules. A check confirms that a random permutation keeps the outputs.
 
     Args:
-        trace: of the network in evaluation mode; the first sample of its example is used.
+        trace: of the network in evaluation mode; uses the first sample of its example.
     Raises:
-        ValueError: the network computes a weight from other tensors, or has an operation without a rule (it is named).
+        ValueError: the network computes a weight from other tensors, has an operation without a rule (the message names it),
+            or fails the check.
     """
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace.of_one()
         refuse_computed_weights(trace.model, class_name(trace.model))
-        # what is taken out of a tensor goes with its others where it can (a shuffle of channels)
-        for pieces in (False, True):  # and by itself where other functions follow
+        # First try to keep pieces of a tensor in one group (as in a channel shuffle), then apart.
+        for pieces in (False, True):
             self.rules = Rules(self.trace, pieces=pieces)
             self.groups = assembled(self.rules)
             try:
@@ -65,18 +65,18 @@ class NeuronTrace:
         self.tensors = {node.name: ids for node, ids in self.rules.values.items() if isinstance(ids, Tensor)}
 
     def within(self) -> list[Group]:
-        """The groups where grouped convolutions make neurons of their own, which are free within their parts as long as the parts
-        stay together. No order of these groups alone keeps the function, so they are not checked."""
+        """The groups if grouped convolutions make their own neurons, free within their parts as long as the parts stay together.
+        They are not checked, because permuting them alone changes the function."""
         return assembled(Rules(self.trace, within=True))
 
     def places(self, node: str, axis: int) -> dict[int, Tensor] | None:
-        """Where each group's neurons lie in a tensor of the trace.
+        """The places of each group's neurons in a tensor of the trace.
 
         Args:
-            axis: of the neurons.
+            axis: neuron axis.
         Returns:
-            By number of a group or `IN_PLACE`, (neurons, copies) positions on the axis; nothing where the trace has no such
-            tensor, None where its neurons are not the same at all positions.
+            Group number or `IN_PLACE` -> (neurons, copies) positions on the axis; empty if the trace has no such tensor, None
+            if its neurons differ between positions.
         """
         if node not in self.tensors:
             return {}
@@ -97,7 +97,7 @@ class NeuronTrace:
 
     @cached_property
     def _numbers(self) -> dict[int, Tensor]:
-        """By number of a group or `IN_PLACE`, the numbers of its neurons, in their order."""
+        """Group number or `IN_PLACE` -> ids of its neurons, in order."""
         numbers, axes = {}, self.rules.axes
         for number, group in enumerate(self.groups):
             parts = (part for part in group.parts if (part.name, part.axis) in axes)
@@ -107,10 +107,10 @@ class NeuronTrace:
 
 
 def assembled(rules: Rules) -> list[Group]:
-    """The groups: neurons that occur in the same tensors, equally often and under the same labels; not what buffers alone hold
-    (coordinates), which are no network's own."""
+    """Group neurons that occur in the same tensors, equally often and under the same labels; without those that only buffers
+    make (coordinates), which no network trains."""
     axes = list(_axes(rules))
-    where: dict[int, dict[int, list[int]]] = defaultdict(dict)  # neuron -> number of the axis -> positions on it
+    where: dict[int, dict[int, list[int]]] = defaultdict(dict)  # neuron -> axis number -> positions on it
     for number, (_, _, ids, _) in enumerate(axes):
         for position, neuron in enumerate(ids.tolist()):
             where[neuron].setdefault(number, []).append(position)
@@ -132,7 +132,7 @@ def assembled(rules: Rules) -> list[Group]:
 
 
 def _labels(rules: Rules) -> dict[int, list[object]]:
-    """What distinguishes each neuron from others in the same tensors: its head, its part of a GroupNorm."""
+    """What separates each neuron from others in the same tensors: its head, its part of a GroupNorm."""
     labels: dict[int, list[object]] = defaultdict(list)
     for number, split in enumerate(rules.splits):
         labels_of_split: dict[int, set[tuple[int, ...]]] = defaultdict(set)
@@ -149,7 +149,7 @@ def _group(
     where: dict[int, dict[int, list[int]]],
     fixed: bool,
 ) -> tuple[Any, Group]:
-    """A sort key, and the group of these neurons, in the order in which their layer makes them."""
+    """A sort key, and the group of these neurons in the order in which their layer makes them."""
     numbers = list(next(iter(where.values())))
     first = next((number for number in numbers if axes[number][3] == "out"), numbers[0])
     neurons = sorted(where, key=lambda neuron: where[neuron][first])
@@ -162,7 +162,7 @@ def _group(
     name = axes[first][0].rpartition(".")[0]
     kind = type(rules.model.get_submodule(name)).__name__
     points = tuple(_points(rules, neurons))
-    if axes[first][3] == "in":  # made by a sum (`groups_apart`), which has no name
+    if axes[first][3] == "in":  # made by a sum (`groups_apart`), which is unnamed
         name = f"{name} (inputs)"
     group = Group(name or axes[first][0], kind, len(neurons), tuple(parts), points, fixed)
     return (fixed, first, where[neurons[0]][first]), group
@@ -175,9 +175,7 @@ def _axes(rules: Rules) -> Iterator[tuple[str, int, Tensor, str]]:
     for name, entries in rules.entries.items():
         ids = rules.ids.of(entries)
         varying = varying_axes(ids)
-        if (
-            len(varying) > 1
-        ):  # entries that nothing reads, such as biases of distances that do not occur, are left as they are
+        if len(varying) > 1:  # leave entries that nothing reads, such as position biases of distances that do not occur
             numbers, places, counts = ids.unique(return_inverse=True, return_counts=True)
             ids = torch.where(counts[places] > 1, ids, FIXED) if (ids == FIXED).any() else ids
             varying = varying_axes(ids)
@@ -194,8 +192,8 @@ def _axes(rules: Rules) -> Iterator[tuple[str, int, Tensor, str]]:
 
 
 def _filled(ids: Tensor) -> Tensor:
-    """The numbers of a tensor's entries, where those that nothing reads (biases of distances that do not occur) go with the
-    others on their line, if all lines along an axis have others and these agree."""
+    """The ids of a tensor's entries, where entries that nothing reads (position biases of distances that do not occur) get the
+    id of their line, if along some axis all lines have one that is unique."""
     _, places, counts = ids.unique(return_inverse=True, return_counts=True)
     read = (counts[places] > 1) | (ids == FIXED)
     for axis in range(ids.ndim):
@@ -207,7 +205,7 @@ def _filled(ids: Tensor) -> Tensor:
 
 
 def _points(rules: Rules, neurons: list[int]) -> Iterator[Point]:
-    """Sums, where the group is a residual stream, and where it begins; else wherever its neurons are made."""
+    """For a residual stream, its start and its sums; otherwise wherever its neurons are made."""
     watchable: list[tuple[Seen, Tensor]] = []
     for seen in rules.seen:
         ids = rules.ids.of(seen.ids)
@@ -228,7 +226,7 @@ def _points(rules: Rules, neurons: list[int]) -> Iterator[Point]:
 
 
 def _behind(node: fx.Node, rules: Rules) -> fx.Node:
-    """The activation function that reads a node, directly or behind a dropout; the node itself if there is none."""
+    """The activation function that reads a node, directly or after dropout; else the node itself."""
     for user in node.users:
         if is_activation(user, rules.modules):
             return user
@@ -240,7 +238,7 @@ def _behind(node: fx.Node, rules: Rules) -> fx.Node:
 
 
 def _named_apart(groups: list[Group]) -> list[Group]:
-    """Several groups of one module (the heads of an attention) get numbers."""
+    """Number several groups of one module (the heads of an attention)."""
     counts, numbers = Counter(group.name for group in groups), Counter[str]()
     renamed = []
     for group in groups:

@@ -1,32 +1,32 @@
-"""Numbers for neurons, and which numbers mean the same neuron: union-find over whole tensors at once."""
+"""Ids for neurons, and which ids mean the same neuron: vectorised union-find."""
 
 import numpy as np
 import torch
 from torch import Tensor
 
-#: The number of everything that must not be reordered: pixels, positions, classes.
+#: The id of everything that must not be permuted: pixels, positions.
 FIXED = 0
 
 
 class Ids:
-    """Element numbers 0, 1, ... of which some are known to be the same neuron."""
+    """Ids 0, 1, ..., some of which are known to be the same neuron."""
 
     def __init__(self) -> None:
         self.root = torch.zeros(1, dtype=torch.int64)
 
     def fresh(self, *shape: int) -> Tensor:
-        """New numbers, different from all others."""
+        """New ids, different from all others."""
         count = int(np.prod(shape))
         numbers = torch.arange(len(self.root), len(self.root) + count)
         self.root = torch.cat([self.root, numbers])
         return numbers.view(shape)
 
     def of(self, ids: Tensor) -> Tensor:
-        """Each number's representative: equal exactly for those that are the same neuron."""
+        """Each id's representative, equal exactly for ids of the same neuron."""
         return self.root[ids]
 
     def unify(self, left: Tensor, right: Tensor) -> None:
-        """Declare two tensors of numbers (of broadcastable shapes) the same, entry by entry."""
+        """Declare two tensors of ids (of broadcastable shapes) the same, entry by entry."""
         left, right = torch.broadcast_tensors(self.of(left), self.of(right))
         if torch.equal(left, right):
             return
@@ -42,7 +42,7 @@ class Ids:
         self.root = least[labels[self.root]]
 
     def constant_along(self, ids: Tensor, axis: int) -> Tensor:
-        """(n,) the numbers along one axis, declared the same at every position of all other axes."""
+        """(n,) ids along one axis, declared the same at all positions of the other axes."""
         lines = ids.movedim(axis, -1).reshape(-1, ids.shape[axis])
         self.unify(lines, lines[:1])
         return self.of(lines[0])

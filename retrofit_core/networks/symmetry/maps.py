@@ -1,4 +1,4 @@
-"""Networks with their neurons in another order, or mapped onto the neurons of another network."""
+"""Permute a network's neurons, or map them onto those of another network."""
 
 import copy
 from collections.abc import Collection, Mapping, Sequence
@@ -8,13 +8,13 @@ from torch import Tensor, nn
 
 from .group import Group, TensorPart, tensors
 
-#: (source neurons, target neurons) matrices: one for what makes neurons, one for what reads them.
+#: Group name -> two (source neurons, target neurons) matrices, for tensors that make neurons and those that read them.
 Maps = Mapping[str, tuple[Tensor, Tensor]]
 
 
 @torch.no_grad()
 def reordered(model: nn.Module, groups: Sequence[Group], orders: Mapping[str, Tensor]) -> nn.Module:
-    """`permuted`, for groups that are known and orders that are right."""
+    """`permuted`, with given groups and without validation."""
     twin = copy.deepcopy(model)
     state = tensors(twin)
     for name, tensor in reordered_tensors(state, groups, orders).items():
@@ -28,7 +28,7 @@ def reordered_tensors(
     orders: Mapping[str, Tensor],
     skip: tuple[str, int] | None = None,
 ) -> dict[str, Tensor]:
-    """Tensors, or some of them, with the neurons of each group in the order that `orders` gives; the axis `skip` stays."""
+    """Permute the neurons of groups in the given tensors (a state or part of one), leaving the axis `skip`."""
     new, parts, places = dict(state), list[TensorPart](), list[Tensor]()
     for group in groups:
         for part in group.parts if group.name in orders else ():
@@ -38,7 +38,7 @@ def reordered_tensors(
                 places += [part.index.flatten(), part.index[order].flatten()]
     if not parts:
         return new
-    together = torch.cat(places).to(new[parts[0].name].device)  # a copy to a GPU makes the host wait
+    together = torch.cat(places).to(new[parts[0].name].device)  # one copy: each one to a GPU blocks the host
     moved = together.split([len(some) for some in places])
     for part, to, start in zip(parts, moved[::2], moved[1::2], strict=True):
         tensor = new[part.name]
@@ -55,17 +55,17 @@ def mapped(
     maps: Maps,
     skip: Collection[tuple[str, int]] = (),
 ) -> dict[str, Tensor]:
-    """The source's tensors as a network of the target's shapes would hold them.
+    """Map the source's tensors to the target's shapes.
 
     With maps (T, U) of a group, W becomes T' W U along its rows and columns: T makes each target neuron from source
-    neurons (columns sum to one: an average), U hands each source neuron's outgoing weights to target neurons.
+    neurons (columns sum to one: an average), U passes each source neuron's outgoing weights to target neurons.
 
     Args:
-        source: tensors of the source, or some of them; those that no group of `maps` touches stay as they are.
-        shapes: tensors of the target, of which only the shapes are read.
+        source: some or all tensors of the source; those outside the groups of `maps` stay as they are.
+        shapes: tensors of the target; only their shapes are read.
         groups, targets: the groups of both, in the same order (`matching`).
-        maps: by the names of the targets' groups; groups that are left out stay as they are.
-        skip: (tensor, axis) pairs that are left unmapped.
+        maps: by names of the targets' groups; other groups stay as they are.
+        skip: (tensor, axis) pairs to leave unmapped.
     """
     pairs: dict[str, dict[int, list[tuple[TensorPart, TensorPart, Tensor]]]] = {}
     for group, target in zip(groups, targets, strict=True):
@@ -81,7 +81,7 @@ def mapped(
 
 
 def _mapped_axis(tensor: Tensor, axis: int, size: int, on_axis: list[tuple[TensorPart, TensorPart, Tensor]]) -> Tensor:
-    """Map one axis, which may hold more than one group; entries that belong to no group are copied."""
+    """Map one axis, which may hold several groups; copies entries of no group."""
     lines = tensor.movedim(axis, 0)
     result = lines.new_zeros(size, *lines.shape[1:])
     copied, copies = torch.ones(len(lines), dtype=torch.bool), torch.ones(size, dtype=torch.bool)
@@ -97,7 +97,7 @@ def _mapped_axis(tensor: Tensor, axis: int, size: int, on_axis: list[tuple[Tenso
 
 
 def matching(groups: Sequence[Group], targets: Sequence[Group], name: str) -> None:
-    """Refuse networks whose groups do not correspond one by one.
+    """Refuse networks whose groups do not correspond one to one.
 
     Raises:
         ValueError: names the first difference.
@@ -129,7 +129,7 @@ def check_rest(
     targets: Sequence[Group],
     name: str,
 ) -> None:
-    """Refuse networks whose tensors differ in more than the neurons of their groups, as those of a layer that is never called.
+    """Refuse networks whose tensors differ in more than the neurons of their groups, such as in a layer that is never called.
 
     Args:
         source, shapes, groups, targets: as for `mapped`.
@@ -152,6 +152,6 @@ def check_rest(
 
 
 def _held(groups: Sequence[Group], key: str, axis: int) -> int:
-    """Entries along an axis of a tensor that belong to some group."""
+    """Number of entries along a tensor's axis that belong to groups."""
     parts = [part.index.flatten() for group in groups for part in group.parts if (part.name, part.axis) == (key, axis)]
     return len(torch.cat(parts).unique()) if parts else 0

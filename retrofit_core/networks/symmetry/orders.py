@@ -1,4 +1,4 @@
-"""Copies of a network that compute the same, with their neurons in another order."""
+"""Copies of a network with permuted neurons and the same function."""
 
 from collections.abc import Mapping
 
@@ -10,12 +10,12 @@ from .maps import reordered
 
 
 def permuted(model: nn.Module, example: Tensor, permutations: Mapping[str, Tensor]) -> nn.Module:
-    """A copy that computes the same, with neuron permutations[group][i] of a group at position i.
+    """A copy with the same function and, in each group, neuron permutations[group][i] at position i.
 
     Args:
-        permutations: by the names of `neuron_groups(model, example)`; groups that are left out stay as they are.
+        permutations: by names of `neuron_groups(model, example)`; other groups stay as they are.
     Raises:
-        ValueError: an unknown group, the group of the classes, or something that is not a permutation.
+        ValueError: an unknown group, the group of the classes, or not a permutation.
     """
     groups = neuron_groups(model, example)
     movable = {group.name: group for group in groups if not group.fixed}
@@ -28,7 +28,7 @@ def permuted(model: nn.Module, example: Tensor, permutations: Mapping[str, Tenso
 
 
 def shuffled(model: nn.Module, example: Tensor, generator: torch.Generator) -> nn.Module:
-    """A copy that computes the same, with the neurons of every group in a random order."""
+    """A copy with the same function and the neurons of every group in random order."""
     groups = neuron_groups(model, example)
     orders = {group.name: torch.randperm(group.width, generator=generator) for group in groups if not group.fixed}
     return reordered(model, groups, orders)

@@ -1,8 +1,8 @@
-"""How neurons go through a network: one rule for each kind of operation, none for an architecture.
+"""Follow neurons through a network with one rule per kind of operation, none per architecture.
 
-Every tensor of the trace gets a twin of the same shape that says which neuron each entry belongs to (`Ids`). Operations that
-only move entries are run on the twin as they are; an affine layer makes new neurons and reads those of its
-input; a sum declares the neurons of both sides the same.
+Every traced tensor gets a twin of the same shape with the neuron id of each entry (`Ids`). Operations that only move entries
+run on the twin itself; an affine layer makes new neurons and reads those of its input; a sum declares the neurons of both sides
+the same.
 """
 
 import operator
@@ -31,12 +31,12 @@ from .ids import FIXED, Ids
 
 POOLS = [f"{kind}Pool{d}d" for kind in ("Max", "Avg", "AdaptiveAvg", "AdaptiveMax") for d in (1, 2, 3)]
 PADS = (padding._ConstantPadNd, padding._CircularPadNd, padding._ReflectionPadNd, padding._ReplicationPadNd)
-#: Modules that mix positions and treat every channel alike.
+#: Modules that mix positions and treat all channels alike.
 POSITIONS = (*(getattr(nn, name) for name in POOLS), nn.Upsample, *PADS)
 RESHAPING = (nn.Flatten, nn.Unflatten, nn.ChannelShuffle, nn.PixelShuffle, nn.PixelUnshuffle)
-#: Operations that take some of a tensor's entries out of it.
+#: Operations that take entries out of a tensor.
 TAKING = words("chunk split split_with_sizes tensor_split unbind getitem select narrow")
-#: Those that only move entries, so they can be run on the numbers of neurons instead.
+#: Operations that only move entries, so they can run on neuron ids.
 MOVES = TAKING | words(
     "flatten reshape reshape_as with_item view_as view unflatten permute transpose movedim moveaxis swapaxes swapdims "
     "squeeze unsqueeze expand expand_as contiguous cat concat stack roll repeat t flip clone detach repeat_interleave tile "
@@ -59,12 +59,12 @@ POOLING = {f"{kind}_pool{d}d" for kind in ("max", "avg", "adaptive_avg", "adapti
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """An output in the graph at which neurons can be watched."""
+    """An output in the graph where neurons can be recorded."""
 
     node: fx.Node
     axis: int
     ids: Tensor
-    """(n,) along the axis"""
+    """(n,) ids along the axis"""
     part: str = "output"
     """The node's output; inside an attention module "in_proj" (queries, keys and values side by side) or "out_proj" """
 
@@ -74,8 +74,8 @@ class Rules:
 
     Args:
         trace: of one sample.
-        within: grouped convolutions make neurons of their own, so that neurons within their parts are told apart.
-        pieces: neurons that are taken out of a tensor are told apart from its others, whatever becomes of both.
+        within: let grouped convolutions make new neurons, so that neurons within a part are distinguished.
+        pieces: always separate neurons that are taken out of a tensor from its others.
     """
 
     def __init__(
@@ -89,10 +89,10 @@ class Rules:
         self.within, self.pieces = within, pieces
         named = [*self.model.named_parameters(), *self.model.named_buffers()]
         self.names = {id(tensor): name for name, tensor in reversed(named)}
-        self.axes: dict[tuple[str, int], tuple[Tensor, str]] = {}  # (tensor, axis) -> numbers along it, kind
+        self.axes: dict[tuple[str, int], tuple[Tensor, str]] = {}  # (tensor, axis) -> ids along it, kind
         self.tied: set[tuple[str, int]] = set()  # (tensor, axis) whose neurons are both made and read there
-        self.entries: dict[str, Tensor] = {}  # tensors that take part entry by entry (positions, class tokens)
-        self.splits: list[dict[int, Any]] = []  # neurons of different labels are not exchanged
+        self.entries: dict[str, Tensor] = {}  # ids of tensors used entry by entry (positions, class tokens)
+        self.splits: list[dict[int, Any]] = []  # neurons with different labels are not exchanged
         self.seen: list[Seen] = []
         self.values: dict[fx.Node, Any] = {}
         for node in trace.graph.nodes:
@@ -171,10 +171,10 @@ class Rules:
         ]
         return next((rule for names, rule in table if name in names), None)
 
-    # --- what operations do -------------------------------------------------------------------------------------------
+    # --- rules --------------------------------------------------------------------------------------------------------
 
     def _assign(self, tensor: Tensor | None, axis: int, ids: Tensor, kind: str) -> Tensor:
-        """Note the neurons along an axis of a parameter or buffer; where it is used twice both are the same."""
+        """Record the neurons along an axis of a parameter or buffer; unify them if it is used twice."""
         if tensor is None:
             return ids
         key = (self.names[id(tensor)], axis)
@@ -186,14 +186,14 @@ class Rules:
         return ids
 
     def _new_neurons(self, weight: Tensor, bias: Tensor | None, axis: int = 0) -> Tensor:
-        """New neurons on an axis of a weight, or the ones that it made or read before."""
+        """New neurons on an axis of a weight, or those that it made or read before."""
         key = (self.names[id(weight)], axis)
         ids = self.axes[key][0] if key in self.axes else self.ids.fresh(weight.shape[axis])
         self._assign(weight, axis, ids, self._kind_of_made(*key))
         return self._assign(bias, 0, ids, "vector")
 
     def _kind_of_made(self, name: str, axis: int) -> str:
-        """Where a tied weight makes neurons along two axes, one of them counts as read: the mean is taken once."""
+        """ "out", or "in" if a tied weight already makes neurons along another axis, so that it is averaged once."""
         makes = any(other == name and kind == "out" for (other, at), (_, kind) in self.axes.items() if at != axis)
         return "in" if makes else "out"
 
@@ -204,7 +204,7 @@ class Rules:
         return self.values[node.all_input_nodes[0]]
 
     def _tensors(self, node: fx.Node, *names: str) -> list[Tensor | None]:
-        """Weight and bias of a module, or of a function to which they are passed."""
+        """Weight and bias of a module, or those passed to a function."""
         if node.op == "call_module":
             return [getattr(self.modules[node.target], name, None) for name in names]
         start = 2 if function_name(node) in ("layer_norm", "group_norm") else 1
@@ -215,9 +215,9 @@ class Rules:
         return [None if arg is None else self.modules[arg.target] for arg in held]
 
     def _linear(self, node: fx.Node) -> Tensor:
-        """New neurons; but a layer that reads positions (it mixes tokens) keeps those that lie along the other axes.
+        """New neurons; but a layer over positions (it mixes tokens) keeps those along the other axes.
 
-        A weight that is turned round (`weight.t()`) makes what it reads elsewhere, as in tied autoencoders.
+        A transposed weight (`weight.t()`) makes the neurons that it reads elsewhere, as in tied autoencoders.
         """
         weight, bias = self._tensors(node, "weight", "bias")
         makes = 0
@@ -233,13 +233,13 @@ class Rules:
         self._assign(weight, 1 - makes, self.ids.constant_along(self._first(node), -1), "in")
         neurons = self._new_neurons(weight, bias, axis=makes)
         for other in node.all_input_nodes[1:]:
-            if node.op == "call_function" and self._held(other) is None and other.op != "get_attr":  # a bias of several
+            if node.op == "call_function" and self._held(other) is None and other.op != "get_attr":  # a computed bias
                 self.ids.unify(neurons, self.values[other])
         self._see(node, -1, neurons)
         return neurons.expand(node.meta["value"])
 
     def _bilinear(self, node: fx.Node) -> Tensor:
-        """New neurons, of every product of a neuron of one input and a neuron of the other."""
+        """New neurons from all products of neurons of the two inputs."""
         layer = self.modules[node.target]
         for axis, read in enumerate(_nodes(node), start=1):
             self._assign(layer.weight, axis, self.ids.constant_along(self.values[read], -1), "in")
@@ -248,9 +248,9 @@ class Rules:
         return neurons.expand(node.meta["value"])
 
     def _convolution(self, node: fx.Node) -> Tensor:
-        """New neurons; a grouped convolution keeps those that it reads: its groups as a whole, several channels each.
+        """New neurons; a grouped convolution keeps those that it reads, with all channels of a part as one neuron.
 
-        The weight of a transposed one has the neurons that are read first.
+        A transposed convolution's weight has its input axis first.
         """
         layer = self.modules[node.target]
         reads, makes = (0, 1) if isinstance(layer, TRANSPOSED) else (1, 0)
@@ -272,13 +272,13 @@ class Rules:
         return on_axis(ids, 1, node)
 
     def _embedding(self, node: fx.Node) -> Tensor:
-        """Rows that are looked up: their columns are new neurons, or the ones that the table made before."""
+        """Looked-up rows, whose columns are new neurons, or those that the table made before."""
         ids = self._new_neurons(self.modules[node.target].weight, None, axis=1)
         self._see(node, -1, ids)
         return ids.expand(node.meta["value"])
 
     def _gated(self, node: fx.Node) -> Tensor:
-        """One half of the neurons, each multiplied by a function of its counterpart in the other half."""
+        """Half of the neurons, each multiplied by a function of its counterpart in the other half."""
         axis = self.modules[node.target].dim if node.op == "call_module" else _argument(node, "dim", 1, -1)
         left, right = self._first(node).chunk(2, axis)
         self.ids.unify(left, right)
@@ -287,7 +287,7 @@ class Rules:
     def _channel_norm(self, node: fx.Node) -> Tensor:
         layer, x = self.modules[node.target], self._first(node)
         if axis_of(self.ids.of(x)) not in (None, 1, 1 - x.ndim):
-            return x  # it normalises positions, each alike for all neurons
+            return x  # it normalises positions, all neurons alike
         ids = self.ids.constant_along(x, 1)
         for tensor in (layer.weight, layer.bias, layer.running_mean, layer.running_var):
             self._assign(tensor, 0, ids, "vector")
@@ -321,7 +321,7 @@ class Rules:
         return x
 
     def _normalized(self, node: fx.Node) -> Tensor:
-        """Divided by the length, or the sum of exponentials, along an axis: neurons on one line of it stay on a line."""
+        """Normalised along an axis: neurons that share a line on it must stay together."""
         x = self.ids.of(self._first(node))
         if node.op == "call_module":
             dim = self.modules[node.target].dim
@@ -377,14 +377,14 @@ class Rules:
         return moved
 
     def _entries(self, node: fx.Node) -> Any:
-        """What an operation that moves entries is given: their numbers, and indices and sizes as they are."""
+        """Arguments for an operation that moves entries: ids for tensors; indices and sizes as they are."""
         held = self.modules[node.target] if node.op == "get_attr" else None
         if isinstance(held, Tensor) and not held.is_floating_point():
             return held
         return self.values.get(node, node.meta["value"])
 
     def _binary(self, node: fx.Node) -> Tensor:
-        """Where entries of two tensors meet, their neurons are the same."""
+        """Unify the neurons of two tensors entry by entry."""
         shape = node.meta["value"]
         tensors = [self.values[arg] for arg in node.args if isinstance(arg, fx.Node) and arg in self.values]
         several = [ids for ids in tensors if ids.numel() > 1] or tensors
@@ -399,20 +399,20 @@ class Rules:
         return ids
 
     def _unfolded(self, node: fx.Node) -> Tensor:
-        """Patches of maps: (B, C, height, width) -> (B, C x offsets, positions), or along one axis with the method."""
+        """Patches of maps: (B, C, height, width) -> (B, C x offsets, positions); the method unfolds one axis."""
         if node.op == "call_method":
             return self._move(node)
         ids, shape = self.ids.constant_along(self._first(node), 1), node.meta["value"]
         return on_axis(ids.repeat_interleave(shape[1] // len(ids)), 1, node)
 
     def _folded(self, node: fx.Node) -> Tensor:
-        """Patches added up to maps: the other way round."""
+        """Patches summed into maps, the inverse."""
         patches, channels = self._first(node), node.meta["value"][1]
         ids = self.ids.constant_along(patches.unflatten(1, (channels, -1)), 1)
         return on_axis(ids, 1, node)
 
     def _broadcast(self, ids: Tensor, other: Tensor) -> bool:
-        """Whether the other tensor gives the same to all neurons: a gate at each position."""
+        """Whether the other tensor is broadcast over neurons, such as a gate per position."""
         axis = axis_of(self.ids.of(ids))
         if axis is None:
             return False
@@ -423,14 +423,14 @@ class Rules:
         return on_axis(self.ids.constant_along(self._first(node), 1), 1, node)
 
     def _extreme(self, node: fx.Node) -> Any:
-        """The largest values, and where they were found if they are those along an axis; of two tensors entry by entry."""
+        """Extreme values, with indices if along an axis; of two tensors, entry by entry."""
         value = node.meta["value"]
         if isinstance(value, torch.Size):
             return self._binary(node) if len(node.all_input_nodes) > 1 else self._reduced(node)
         return self._reduced(node, value[0].shape), _zeros(value[1])
 
     def _reduced(self, node: fx.Node, shape: torch.Size | None = None) -> Tensor:
-        """Over positions neurons stay what they are; what sums up all neurons on a line does not depend on their order.
+        """Reducing positions keeps neurons; reducing all neurons on a line does not depend on their order.
 
         Args:
             shape: of the result; default: the node's.
@@ -448,7 +448,7 @@ class Rules:
         return torch.zeros(size, dtype=torch.int64)
 
     def _padded(self, node: fx.Node) -> Tensor:
-        """What is added at the ends belongs to the neurons there; along the neurons themselves it belongs to none."""
+        """Padding along positions belongs to the neurons there; along the neuron axis it belongs to none."""
         x, widths = self.ids.of(self._first(node)), list(_argument(node, "pad", 1, ()))
         for number, (before, after) in enumerate(zip(widths[::2], widths[1::2], strict=True)):
             axis, size = x.ndim - 1 - number, x.shape[x.ndim - 1 - number]
@@ -461,7 +461,7 @@ class Rules:
         return x
 
     def _matmul(self, node: fx.Node) -> Tensor:
-        """Queries times keys: the same neurons, head by head. Attention weights times values: positions are mixed."""
+        """Queries times keys: the same neurons, head by head. Attention maps times values: positions are mixed."""
         shape = node.meta["value"]
         for side, operand in enumerate(_nodes(node)[:2]):
             if (held := self._held(operand)) is not None:
@@ -475,7 +475,7 @@ class Rules:
         return _zeros(shape)
 
     def _held(self, node: fx.Node) -> tuple[Tensor, int] | None:
-        """The parameter with two axes that an operand is, and the one of them that is its first."""
+        """If an operand is a matrix parameter, possibly transposed: the parameter, and which of its axes comes first."""
         ids = self.values[node]
         while node.op != "get_attr" and len(node.all_input_nodes) == 1 and function_name(node) in MOVES:
             node = node.all_input_nodes[0]
@@ -486,7 +486,7 @@ class Rules:
         return next(((tensor, axis) for axis, view in enumerate((entries, entries.mT)) if torch.equal(ids, view)), None)
 
     def _multiplied_by(self, held: tuple[Tensor, int], side: int, node: fx.Node) -> Tensor:
-        """x @ W, a linear layer without a module; a parameter that is multiplied from the left may mix positions alone."""
+        """x @ W, a linear layer without a module; a parameter on the left may only mix positions."""
         (weight, first), shape = held, node.meta["value"]
         x = self.values[_nodes(node)[1 - side]]
         along = -1 if side else -2
@@ -502,7 +502,7 @@ class Rules:
         return neurons.expand(shape)
 
     def _einsum(self, node: fx.Node) -> Any:
-        """Two tensors: neurons that are multiplied and summed up are the same; those of one tensor alone stay what they are."""
+        """Two tensors: neurons that are multiplied and summed are the same; those of only one tensor are kept."""
         equation, operands = str(node.args[0]).replace(" ", ""), _nodes(node)
         inputs, _, output = equation.partition("->")
         names = inputs.split(",")
@@ -549,27 +549,27 @@ class Rules:
         return v.expand(node.meta["value"])
 
     def _stay(self, masks: Iterable[fx.Node]) -> None:
-        """What is added to products of positions, or multiplied with them."""
+        """Fix tensors that are added to, or multiplied with, products of positions."""
         for mask in masks:
             if mask in self.values:
                 self.ids.unify(self.values[mask], torch.zeros(1, dtype=torch.int64))
 
     def _multiplied(self, q: Tensor, k: Tensor) -> None:
-        """Queries and keys are multiplied neuron by neuron, so they are the same ones."""
+        """Unify queries and keys, which are multiplied neuron by neuron."""
         self.ids.unify(q, k)
 
     def _mixed(self, ids: Tensor) -> Tensor:
-        """(..., t, n) -> (..., 1, n): the same at all t; neurons of different heads are not exchanged."""
+        """(..., t, n) -> (..., 1, n): unify over t, and separate the heads."""
         self.ids.unify(ids, ids[..., :1, :])
         self._heads(ids[..., 0, :].reshape(-1, ids.shape[-1]))
         return ids[..., :1, :]
 
     def _heads(self, ids: Tensor) -> None:
-        """(heads, n): neurons of different heads."""
+        """Separate the neurons (heads, n) of different heads."""
         self._split(ids)
 
     def _split(self, parts: Iterable[Tensor]) -> None:
-        """Label each number with the parts that contain it."""
+        """Label each id with the parts that contain it."""
         labels: dict[int, tuple[int, ...]] = {}
         for part, numbers in enumerate(parts):
             for number in set(numbers.tolist()):
@@ -578,7 +578,7 @@ class Rules:
 
 
 def _argument(node: fx.Node, name: str, position: int, default: object) -> Any:
-    """An argument of a function or method, by name or position, sizes as numbers."""
+    """An argument of a function or method, by name or position, with sizes as numbers."""
     return fx.map_arg(argument(node, name, position, default), lambda size: size.meta["value"])
 
 
@@ -592,7 +592,7 @@ def function_name(node: fx.Node) -> str:
 
 
 def _zeros(value: object) -> Any:
-    """All fixed, in the form of a recorded value."""
+    """Fixed ids in the structure of a recorded value."""
     if isinstance(value, torch.Size):
         return torch.zeros(value, dtype=torch.int64)
     if isinstance(value, Tensor):
@@ -601,18 +601,18 @@ def _zeros(value: object) -> Any:
 
 
 def on_axis(ids: Tensor, axis: int, node: fx.Node) -> Tensor:
-    """Numbers along one axis, spread over the shape of a node's output."""
+    """Expand ids along one axis to the shape of a node's output."""
     shape = node.meta["value"]
     return ids.view([-1 if position == axis else 1 for position in range(len(shape))]).expand(shape)
 
 
 def varying_axes(ids: Tensor) -> list[int]:
-    """The axes along which numbers differ."""
+    """The axes along which ids differ."""
     return [axis for axis in range(ids.ndim) if not torch.equal(ids.narrow(axis, 0, 1).expand_as(ids), ids)]
 
 
 def axis_of(ids: Tensor) -> int | None:
-    """The one axis along which numbers differ: 1 or -1; None if there is none or more than one."""
+    """The only axis along which ids differ, -1 if the last; None if there is none or more than one."""
     varying = varying_axes(ids)
     if len(varying) != 1:
         return None

@@ -1,4 +1,4 @@
-"""What the neurons of each group compute: rows of values, summed into Gram matrices.
+"""Record the values of each group's neurons as rows, and sum them into Gram matrices.
 
 Legend: N rows = samples x positions, m neurons of all networks side by side.
 """
@@ -17,12 +17,12 @@ from ...system.monitor import Monitor
 from ..levels.tracing import trace
 from .group import Group, Point
 
-MOST_SAMPLES = 100  # in one batch, so that progress is seen and cancelling is quick
+MOST_SAMPLES = 100  # per batch, for visible progress and quick cancelling
 
 
 @dataclass(eq=False)
 class Sums:
-    """Sums over rows of one group's values, all networks side by side."""
+    """Sums over rows of one group's values, with all networks side by side."""
 
     rows: int
     zz: Tensor
@@ -31,7 +31,7 @@ class Sums:
     """(m,) sums"""
 
     def correlation(self) -> Tensor:
-        """(m, m) Pearson correlations; 0 for neurons that never change."""
+        """(m, m) Pearson correlations; 0 for constant neurons."""
         mean = self.sz / self.rows
         covariance = self.zz / self.rows - mean[:, None] * mean
         deviation = covariance.diagonal().clamp_min(0).sqrt()
@@ -40,10 +40,10 @@ class Sums:
 
 
 class Watched(fx.Interpreter):
-    """A network that hands out the values at the points of its groups.
+    """A network that records the values at the points of its groups.
 
     Args:
-        example: (B, ...) input, of which one sample is used.
+        example: (B, ...) input.
     """
 
     def __init__(
@@ -78,17 +78,17 @@ class Watched(fx.Interpreter):
         return result
 
     def watch(self, x: Tensor) -> tuple[dict[tuple[str, str], Tensor], Tensor]:
-        """The values at all points and the outputs."""
+        """The values at all points, and the outputs."""
         self.watched = {}
         return self.watched, self.run(x)
 
     def rows(self, group: Group, values: dict[tuple[str, str], Tensor]) -> Tensor:
-        """(N, width) values of a group's neurons, its points one below the other."""
+        """(N, width) values of a group's neurons, its points stacked."""
         parts = []
         for point in group.points:
             lines = values[self._key(point)].movedim(point.axis, -1)
             lines = (lines if self.window is None else central(lines, self.window)).flatten(0, -2)
-            whole = len(point.index) == lines.shape[1]  # every neuron once: picking would copy what stands in order
+            whole = len(point.index) == lines.shape[1]  # all neurons once: avoid a copy if in order
             if whole and torch.equal(point.index[:, 0].cpu(), torch.arange(lines.shape[1])):
                 parts.append(lines)
                 continue
@@ -97,7 +97,7 @@ class Watched(fx.Interpreter):
 
 
 def central(tokens: Tensor, window: int) -> Tensor:
-    """The class token and the central window x window of square patches; other values of neurons stay as they are.
+    """The class token and the central window x window patches of a square grid; other tensors stay as they are.
 
     Args:
         tokens: (B, 1 + side x side, neurons), or anything else.
@@ -121,14 +121,14 @@ def group_sums(
     monitor: Monitor | None = None,
     leaves: Sequence[str] = (),
 ) -> list[Sums]:
-    """Sums over all samples and positions, one for each group.
+    """Sums over all samples and positions, one per group.
 
     Args:
         models: in evaluation mode, on one device.
         groups: of each model, in the same order.
         inputs: (B, ...).
-        after: behind the activation function, where there is one.
-        window: tokens that count, see `central`; None: all.
+        after: whether to record after activation functions.
+        window: which tokens count, see `central`; None: all.
     Raises:
         ValueError: a group has different numbers of positions in different models.
     """
