@@ -1,4 +1,4 @@
-"""Fields of a form: what its address holds, and how the form asks for it, declared in one place."""
+"""A form's fields: one declaration says what the address holds and how the form asks for it."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -10,21 +10,21 @@ from .rule import declared
 
 @dataclass(frozen=True)
 class Control:
-    """How a form asks for a value: with a list if there are options, with a number if there are limits, else with a text."""
+    """How a form asks for a value: a list if there are options, a number if there are limits, else a text."""
 
     label: str
     width: Any = "stretch"
     """px, or "stretch" """
     options: Collection[str] = ()
     words: Callable[[str], str] = str
-    """What stands for an option"""
+    """An option's label"""
     limits: tuple[float, float] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What else Streamlit's control takes"""
+    """Further arguments of Streamlit's control"""
 
 
 def choice(default: str, options: Collection[str], label: str, width: Any = "stretch") -> Any:
-    """A field with one of some values; a dict of options gives the words for each."""
+    """A field for one of several values; a dict of options gives their labels."""
     words = options.__getitem__ if isinstance(options, Mapping) else str
     return declared(default, one_of(options), control=Control(label, width, options, words))
 
@@ -32,12 +32,12 @@ def choice(default: str, options: Collection[str], label: str, width: Any = "str
 def amount(
     default: float, least: float, most: float, label: str, width: Any = "stretch", digits: int = 0, **settings: Any
 ) -> Any:
-    """A field with a number within limits, a whole one where no digits are asked for; `settings` of st.number_input."""
+    """A field for a number within limits, an integer unless it has digits; `settings` are for st.number_input."""
     whole = {} if digits else {"step": 1}  # without it the control gives 7.0
     control = Control(label, width, limits=(least, most), settings={**whole, **settings})
     return declared(default, number(least, most, digits), control=control)
 
 
 def text(label: str, placeholder: str, width: Any = "stretch") -> Any:
-    """A field with a text that may be a path, empty by default."""
+    """A field for a text that may be a path, empty by default."""
     return declared("", path, control=Control(label, width, settings={"placeholder": placeholder}))

@@ -1,11 +1,11 @@
-"""Picked neurons as an address writes them: A3.A5-9.B12."""
+"""Picked neurons in an address: A3.A5-9.B12."""
 
 import re
 from collections.abc import Sequence
 
 from .rule import Parameter
 
-#: Neurons that a text may name: more than any level has, and few enough to be gone through at once.
+#: Most neurons that a text may name: more than any level has, and few enough to list.
 MOST = 50_000
 
 
@@ -24,7 +24,7 @@ def read(text: str, parents: int) -> list[tuple[int, int]]:
     """The inverse of `written`.
 
     Raises:
-        ValueError: no such list, or too long a one.
+        ValueError: it is not such a list, or too long.
     """
     spans = []
     for word in filter(None, text.split(".")):
@@ -32,11 +32,11 @@ def read(text: str, parents: int) -> list[tuple[int, int]]:
         if match is None or ord(match[1]) - 65 >= parents:
             raise ValueError("no such list of neurons (as in A3.A5-9.B12)")
         spans.append((ord(match[1]) - 65, int(match[2]), int(match[3] or match[2]) + 1))
-    if sum(max(end - first, 0) for _, first, end in spans) > MOST:  # before they are made
+    if sum(max(end - first, 0) for _, first, end in spans) > MOST:  # before listing them
         raise ValueError(f"it names more than {MOST:,} neurons")
     return sorted({(parent, neuron) for parent, first, end in spans for neuron in range(first, end)})
 
 
 def parameter(name: str, parents: int) -> Parameter:
-    """A parameter that names neurons of so many parents, in one way; its value is the text."""
+    """A parameter for neurons of so many parents; its value is the text in its one canonical form."""
     return Parameter(name, "", lambda text: written(read(text, parents)), of_run=True)

@@ -1,6 +1,6 @@
-"""Readers of parameters: each takes a text and gives a value, or raises ValueError with what it has to be.
+"""Readers of parameters: each turns a text into a value, or raises ValueError with what is expected.
 
-A reader whose values are not written as `str` writes them has a method `write`, its inverse.
+A reader whose values `str` does not write has a method `write`, its inverse.
 """
 
 import math
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 Reader = Callable[[str], Any]
-MOST_DIGITS = 12  # of a whole number
+MOST_DIGITS = 12  # of an integer
 
 
 def one_of(names: Collection[str] | Callable[[], Collection[str]], what: str = "") -> Reader:
-    """One of some words, or of those that a function gives whenever one is read.
+    """One of several words, given directly or by a function.
 
     Args:
-        what: they name, for the line that says why another word was ignored: "level of this run"; "" to list them there.
+        what: what they name, for the message about an unknown word: "level of this run"; "" to list them.
     """
 
     def read(text: str) -> str:
@@ -33,7 +33,7 @@ def one_of(names: Collection[str] | Callable[[], Collection[str]], what: str = "
 def spelled(text: str, names: Collection[str]) -> str | None:
     """The name that a text means, as the table writes it: `kf-gradient`, as on the command line, is KF-Gradient.
 
-    None where it is no name, or the spelling of several.
+    None if it is no name, or could be several.
     """
     if text in names:
         return text
@@ -42,7 +42,7 @@ def spelled(text: str, names: Collection[str]) -> str | None:
 
 
 def number(least: float = -math.inf, most: float = math.inf, digits: int = 12) -> Reader:
-    """A finite number within limits, rounded; a whole one where no digits are asked for."""
+    """A finite number within limits, rounded; an integer if `digits` is 0."""
 
     def read(text: str) -> float:
         is_read = bool(digits) or (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS)
@@ -59,14 +59,14 @@ def number(least: float = -math.inf, most: float = math.inf, digits: int = 12) -
 
 
 def path(text: str) -> str:
-    """A text that a file system could take."""
+    """A text that could be a path."""
     if "\0" in text:
         raise ValueError("it is the path of a file or folder")
     return text
 
 
 def matching(pattern: str, what: str) -> Reader:
-    """A text of this form, or none."""
+    """A text of this form, or an empty one."""
 
     def read(text: str) -> str:
         if text and not re.fullmatch(pattern, text):
@@ -78,16 +78,16 @@ def matching(pattern: str, what: str) -> Reader:
 
 @dataclass(frozen=True)
 class Series:
-    """Values between signs."""
+    """Values separated by a sign."""
 
     sign: str
     each: Reader = path
-    """Reads one of them"""
+    """Reads one value"""
     most: int = 10_000
     once: bool = False
-    """Each is taken once"""
+    """Drop repeated values"""
     otherwise: tuple[Any, ...] = ()
-    """Where there are none"""
+    """The value of an empty list"""
 
     def __call__(self, text: str) -> tuple[Any, ...]:
         values = []
@@ -101,13 +101,13 @@ class Series:
         return tuple(dict.fromkeys(values) if self.once else values) or self.otherwise
 
     def write(self, values: tuple[Any, ...]) -> str:
-        """The text."""
+        """Their text."""
         return self.sign.join(map(str, values))
 
 
 @dataclass(frozen=True)
 class Switch:
-    """On or off."""
+    """On ("1") or off ("")."""
 
     what: str
 
@@ -117,5 +117,5 @@ class Switch:
         return bool(text)
 
     def write(self, is_on: bool) -> str:
-        """The text."""
+        """Its text."""
         return "1" if is_on else ""

@@ -1,7 +1,7 @@
-"""Parameters of a page: one pure rule for the address, its last reading, and the widgets.
+"""A page's parameters: one pure rule for the address, its last reading, and the widgets.
 
-The address is the truth: it is written once for each change, by the callback of the widget that was used. Where it moved
-without us (a link, Back, an edit by hand), it wins over the widgets; where it did not, the widgets win.
+The address is the truth: each change writes it once, in the callback of the used widget. If it changed without us
+(a link, Back, an edit by hand), it wins over the widgets; otherwise the widgets win.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any
 
 from .readers import Reader, Switch, one_of
 
-#: Characters; longer values are nonsense or not worth a link. Every second of 2,000 neurons has to fit.
+#: Most characters of a value; longer ones are nonsense. Every second of 2,000 neurons has to fit.
 LONGEST = 8000
 Query = Mapping[str, Sequence[str]]
 
@@ -20,15 +20,15 @@ class Parameter:
     """One parameter of a page."""
 
     name: str
-    """As the page's value calls it; in the address, - stands for _"""
+    """The field of the page's value; addresses write - for _"""
     default: Any
     read: Reader
     of_run: bool = False
-    """Another run may not have this value"""
+    """Another run may lack this value"""
     until_run: bool = False
-    """Opening another run ends it, whatever its networks"""
+    """Opening another run resets it, whatever its networks"""
     control: Any = None
-    """How a form asks for it, a `fields.Control`"""
+    """How a form asks for it: a `fields.Control`"""
 
     @property
     def word(self) -> str:
@@ -36,7 +36,7 @@ class Parameter:
         return self.name.replace("_", "-")
 
     def write(self, value: Any) -> str:
-        """The text of a value."""
+        """A value's text."""
         return getattr(self.read, "write", str)(value)
 
 
@@ -46,46 +46,46 @@ class Settled:
 
     values: dict[str, Any]
     address: dict[str, str]
-    """Without defaults: clean addresses stay clean"""
+    """Without defaults, so that clean addresses stay clean"""
     ignored: list[str]
-    """A sentence for each value that was not understood"""
+    """A sentence for each ignored value"""
     moved: bool
-    """The widgets hold something that the address does not say yet"""
+    """The widgets hold something the address lacks"""
 
 
 def option(name: str, options: Sequence[str], default: str, what: str, **ends: bool) -> Parameter:
     """A parameter with a list of possible values.
 
     Args:
-        what: it names, for the line that says why it was ignored: "level of this run".
+        what: what the options name, for the message about an unknown one: "level of this run".
         ends: of_run or until_run.
     """
     return Parameter(name, default, one_of(options, what), **ends)
 
 
 def declared(default: Any, read: Reader, **more: Any) -> Any:
-    """A field of a page's frozen value that its address holds; see `parameters_of`, and `Parameter` for the rest."""
+    """A field of a page's frozen value that the address holds; see `parameters_of`, and `Parameter` for the rest."""
     return field(default=default, metadata={"read": read, **more})
 
 
 def switch(what: str) -> Any:
-    """Such a field that is on or off (as by default)."""
+    """A `declared` field that is on or off (the default)."""
     return declared(False, Switch(what))
 
 
 def parameters_of(value: Any) -> list[Parameter]:
-    """The parameters that a dataclass declares; of an instance, with its values as defaults. Fields without a reader are
-    those that depend on the run."""
+    """The parameters that a dataclass declares; an instance's values become the defaults. Fields without a reader depend
+    on the run."""
     return [Parameter(each.name, getattr(value, each.name), **each.metadata) for each in fields(value) if each.metadata]
 
 
 def settle(parameters: Sequence[Parameter], url: Query, seen: Query, widgets: Mapping[str, Any]) -> Settled:
-    """Whether the address or the widget decides, parameter by parameter.
+    """Let the address or the widget decide, parameter by parameter.
 
     Args:
-        url: the address as it is; a word that stands there twice counts with its last value.
-        seen: the address as it was last read or written; empty on a new visit.
-        widgets: what was chosen in widgets since the page was last shown, by name. (What they merely hold may be another
+        url: the current address; of a repeated word, the last value counts.
+        seen: the address as last read or written; empty on a new visit.
+        widgets: name -> what was chosen in widgets since the page was last shown. (What they merely hold may be another
             run's default.)
     """
     values, ignored, moved = {}, [], False
@@ -108,7 +108,7 @@ def settle(parameters: Sequence[Parameter], url: Query, seen: Query, widgets: Ma
 
 
 def understood(parameter: Parameter, text: str) -> tuple[Any, str]:
-    """A text's value and no reason, or the default and why the text has none."""
+    """A text's value and "", or the default and why the text was not understood."""
     if len(text) > LONGEST:
         return parameter.default, f"it is longer than {LONGEST} characters"
     try:
@@ -118,12 +118,12 @@ def understood(parameter: Parameter, text: str) -> tuple[Any, str]:
 
 
 def canonical(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> dict[str, str]:
-    """The address of the values that differ from their defaults, in the parameters' order."""
+    """The values that differ from their defaults, as an address, in the parameters' order."""
     changed = [each for each in parameters if values[each.name] != each.default]
     return {each.word: each.write(values[each.name]) for each in changed}
 
 
 def merged(url: Query, parameters: Sequence[Parameter], address: Mapping[str, str]) -> dict[str, str]:
-    """The whole address after a change of these parameters: one value a word, others keep theirs."""
+    """The whole address after a change of these parameters, with one value per word; other words keep theirs."""
     words = {parameter.word for parameter in parameters}
     return {**{word: texts[-1] for word, texts in url.items() if texts and word not in words}, **address}

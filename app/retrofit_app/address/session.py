@@ -1,6 +1,6 @@
-"""The session's side of the address: what was last read from it or written to it, and the widgets that hold its values.
+"""The session's side of the address: what was last read or written, and the widgets that hold its values.
 
-Everything that outlasts a run of a page goes through here (or through the shell): pages do not touch `st.session_state`.
+Everything that outlasts a page's run goes through here (or the shell): pages do not touch `st.session_state`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,45 +14,45 @@ from retrofit_app.figures import escaped, listing
 
 from .rule import Parameter, canonical, merged, parameters_of, settle
 
-BUTTON = "go-"  # the keys of buttons that change parameters of a page with lists begin so
+BUTTON = "go-"  # key prefix of buttons that change parameters of pages with lists
 Value = TypeVar("Value")
 Change = tuple[Sequence[Parameter], dict[str, str]]
-"""Parameters, and those of them that the address names from now on"""
+"""Parameters, and their new part of the address"""
 
 
 @dataclass
 class Memory:
-    """What the session knows of one scope."""
+    """What the session knows about one scope."""
 
     parameters: dict[str, Parameter] = field(default_factory=dict)
-    """By name, as they were last read"""
+    """Name -> parameter, as last read"""
     values: dict[str, Any] = field(default_factory=dict)
-    """As they were last read or written"""
+    """As last read or written"""
     seen: dict[str, list[str]] = field(default_factory=dict)
-    """The address's texts, likewise, by word"""
+    """Word -> the address's texts, as last read or written"""
     used: set[str] = field(default_factory=set)
-    """Words that the page has used since it began"""
+    """Words that the page's run has used"""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The parameters of one page, apart from those of every other page; those of "" belong to all pages."""
+    """One page's parameters, separate from other pages'; the scope "" belongs to all pages."""
 
     page: str
 
     def key(self, name: str) -> str:
-        """Of the widget that holds a parameter."""
+        """The key of a parameter's widget."""
         return f"{self.page}-{name}" if self.page else name
 
     def read(self, kind: Callable[..., Value], parameters: Sequence[Parameter] = ()) -> Value:
-        """A frozen value of these parameters and of those that it declares; their widgets are set to it. Call it before the
-        widgets.
+        """A frozen value of these parameters and of those it declares, with their widgets set to it. Call it before drawing
+        these.
 
-        A value in the address that cannot be shown is named in a warning, and stays in the address until the next change:
-        rewriting it now would add an entry to the history, and Back would lead nowhere.
+        A warning names values in the address that cannot be shown; they stay there until the next change: rewriting them
+        now would add a history entry, and Back would lead nowhere.
 
         Raises:
-            ValueError: one of them has the name of a parameter that belongs to all pages.
+            ValueError: a parameter has the name of one that belongs to all pages.
         """
         if is_dataclass(declaring := cast(Any, kind)):
             known = {each.name: each for each in (*parameters_of(declaring), *parameters)}
@@ -81,26 +81,26 @@ class Scope:
         return self.read(dict, [parameter])[parameter.name]
 
     def declare(self, *kinds: str | type) -> None:
-        """Say that the page has these parameters, though it does not show them now: by name, or all of a dataclass."""
+        """Mark parameters as the page's, though it does not show them now: by name, or all of a dataclass."""
         for kind in kinds:
             names = [kind] if isinstance(kind, str) else [each.name for each in fields(kind)]  # type: ignore[arg-type]
             self._memory().used |= {name.replace("_", "-") for name in names}
 
     def parameter(self, name: str) -> Parameter:
-        """A parameter as it was last read."""
+        """A parameter as last read."""
         return self._memory().parameters[name]
 
     def current(self, name: str) -> Any:
-        """The value of one parameter as it was last read or written, whatever its widget says; for callbacks."""
+        """A parameter's value as last read or written, whatever its widget holds; for callbacks."""
         return self._memory().values[name]
 
     def change(self, **values: Any) -> None:
-        """Set parameters and their widgets: one entry in the history. For callbacks, which run before the page."""
+        """Set parameters and their widgets in one history entry. For callbacks, which run before the page."""
         self._show(values)
         _write({self: self._address(values)})
 
     def start_from(self, **values: Any) -> None:
-        """Set these parameters, and leave every other one of the page to its default. For callbacks."""
+        """Set these parameters, and reset the page's others to their defaults. For callbacks."""
         every = self._memory().parameters
         for name in every:
             forget(self.key(name))
@@ -108,7 +108,7 @@ class Scope:
         _write({self: (list(every.values()), self._address(values)[1])})
 
     def knows(self, name: str) -> bool:
-        """Whether the page has read a parameter of this name yet."""
+        """Whether the page has read a parameter of this name."""
         return name in self._memory().parameters
 
     def changed(
@@ -117,13 +117,13 @@ class Scope:
         read: Callable[[Any], Any] = lambda value: value,
         change: Callable[[Any], None] | None = None,
     ) -> None:
-        """A widget's callback: write its new value. A control that was emptied keeps its old value.
+        """A widget's callback: write its new value. An emptied control keeps its old value.
 
-        So does a control that arrives with a press of a key or button: the browser sends all controls with every press, and
+        So does a control that arrives with the press of a key or button: browsers send all controls with every press, and
         the second of two quick presses brings what a list showed before the first.
         """
         value = st.session_state[self.key(name)]
-        # Not by items(): a component's key may be listed before it has a value.
+        # Not items(): a component's key may be listed before it has a value.
         pressed = any(str(key).startswith(BUTTON) and st.session_state.get(key) for key in list(st.session_state))
         if value is None or pressed:
             st.session_state[self.key(name)] = self.current(name)
@@ -138,21 +138,21 @@ class Scope:
         read: Callable[[Any], Any] = lambda value: value,
         change: Callable[[Any], None] | None = None,
     ) -> dict[str, Any]:
-        """What makes a widget the control of a parameter: its key and its callback.
+        """The key and callback that make a widget the control of a parameter.
 
         Args:
-            read: makes the parameter's value of the widget's.
-            change: writes it, where others change with it.
+            read: turns the widget's value into the parameter's.
+            change: writes it, if other parameters change with it.
         """
         return {"key": self.key(name), "on_change": self.changed, "args": (name, read, change)}
 
     def move(self, **values: Any) -> None:
-        """Write parameters into the address alone, which then wins over the widgets. For the middle of a page, whose
-        widgets are drawn already; the page has to run again."""
+        """Write parameters only into the address, which then wins over the widgets. For the middle of a page, whose
+        widgets are already drawn; the page has to run again."""
         _write({self: self._address(values)}, seen=False)
 
     def address(self) -> dict[str, str]:
-        """What was chosen on the page, as a link to it carries it."""
+        """The page's choices, as a link to it carries them."""
         memory = self._memory()
         return canonical(list(memory.parameters.values()), memory.values)
 
@@ -173,28 +173,28 @@ ALL = Scope("")
 
 
 def begin() -> None:
-    """Forget which parameters were used; for the start of a whole page."""
+    """Forget which parameters were used; for the start of a page."""
     for memory in _memories().values():
         memory.used.clear()
 
 
 def unused() -> str:
-    """A sentence about parameters in the address that the page has not used, for its end."""
+    """A sentence about parameters in the address that the page has not used; call it last."""
     used = set().union(*(memory.used for memory in _memories().values()))
     strange = [f"{word}={texts[-1][:60]}" for word, texts in _url().items() if texts and word not in used]
     return f"Ignored {listing(strange)} in the address: this page has no such parameter." if strange else ""
 
 
 def change_run(name: str, same_networks: bool) -> None:
-    """Show another run: one change of the address, which loses what the other run may not have. For callbacks."""
+    """Show another run in one change of the address, which drops what that run may lack. For callbacks."""
     ALL._show({"run": name})
     open_run(name, same_networks, seen=True)
 
 
 def open_run(name: str, same_networks: bool = True, *, seen: bool = False) -> None:
-    """Show another run by the address alone, which then wins over the widgets; see `Scope.move`.
+    """Show another run through the address alone, which then wins over the widgets; see `Scope.move`.
 
-    Pages that are not shown forget what opening another run ends, too.
+    Other pages also forget what opening another run resets.
     """
     changes = {ALL: ALL._address({"run": name})}
     for page, memory in _memories().items():
@@ -207,37 +207,37 @@ def open_run(name: str, same_networks: bool = True, *, seen: bool = False) -> No
 
 
 def link() -> str:
-    """This page's address with everything that was chosen, for copying."""
+    """This page's address with all choices, for copying."""
     parameters = {word: texts[-1] for word, texts in _url().items() if texts}
     return (st.context.url or "") + (f"?{urlencode(parameters)}" if parameters else "")
 
 
-# --- besides the address --------------------------------------------------------------------------
+# --- beside the address ---------------------------------------------------------------------------
 
 
 def recall(key: str, default: Any = None) -> Any:
-    """What a widget holds, or what was remembered under a name."""
+    """A widget's value, or what was remembered under a name."""
     return st.session_state.get(key, default)
 
 
 def remember(key: str, value: Any) -> Any:
-    """Keep something for this session; under a widget's key, its value from now on."""
+    """Keep a value for this session; a widget's key sets the widget."""
     st.session_state[key] = value
     return value
 
 
 def first_time(key: str, value: Any) -> Any:
-    """What is remembered, or else this from now on: for a control that is drawn after it is needed."""
+    """The remembered value, or else this one from now on: for a control that is drawn after its value is needed."""
     return st.session_state.setdefault(key, value)
 
 
 def forget(key: str) -> Any:
-    """What was remembered, for the last time; None where there is nothing."""
+    """Remove and return what was remembered; None if nothing was."""
     return st.session_state.pop(key, None)
 
 
 def selected(key: str, what: str = "points") -> list[Any]:
-    """The marks of a chart that were clicked or drawn around, or the "rows" of a table that are ticked; for its callback."""
+    """A chart's clicked or encircled marks, or a table's ticked "rows"; for the callback."""
     return st.session_state[key]["selection"][what]
 
 
@@ -250,7 +250,7 @@ def _url() -> dict[str, list[str]]:
 
 
 def _write(changes: Mapping[Scope, Change], seen: bool = True) -> None:
-    """Several parameters in one message, which makes one entry in the history."""
+    """Write several parameters in one message, which makes one history entry."""
     before = {word: texts[-1] for word, texts in _url().items()}
     whole = before
     for parameters, address in changes.values():
