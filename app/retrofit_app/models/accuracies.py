@@ -1,4 +1,4 @@
-"""How good the networks of the form are: from a run that measured them, or measured here where that takes a moment."""
+"""Accuracies of the form's networks: from a run that measured them, or measured here if that is quick."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -12,19 +12,19 @@ from retrofit_core.system import files
 
 from . import checkpoints, sources
 
-#: Test images on which a network is measured, at most: half a percentage point is five of them.
+#: Most test images to measure on: five of them are half a percentage point.
 IMAGES = 1000
-#: Seconds up to which a network is measured without being asked.
+#: Networks that need at most so many seconds are measured unasked.
 QUICK = 1.0
-#: Networks whose accuracy is kept.
+#: Most networks whose accuracy is kept.
 MOST_MEASURED = 1000
 
 
 def words(picks: Any, name: str, entries: Sequence[Entry]) -> str:
-    """What share of the test images a network gets right; "" where that is unknown and slow to measure.
+    """The share of test images a network gets right; "" if that is unknown and slow to measure.
 
     Args:
-        name: of its checkpoint, as configs have it.
+        name: its checkpoint's name in configs.
         entries: runs, which may have measured it.
     """
     if recorded := _from_runs(picks, name, entries):
@@ -33,13 +33,13 @@ def words(picks: Any, name: str, entries: Sequence[Entry]) -> str:
     try:
         if key not in _measured() and seconds(picks, name) <= QUICK:
             measure(picks, name)
-    except ValueError:  # it does not take these images: the refusal says why
+    except ValueError:  # it cannot take these images: the refusal says why
         return ""
     return _measured().get(key, "")
 
 
 def seconds(picks: Any, name: str) -> float:
-    """What measuring a network would take."""
+    """The time to measure a network."""
     from retrofit_core.runs.estimate import forward_seconds
 
     spec = checkpoints.model(name).spec
@@ -47,7 +47,7 @@ def seconds(picks: Any, name: str) -> float:
 
 
 def measure(picks: Any, name: str) -> None:
-    """Measure a network and keep its accuracy, in words, for all sessions."""
+    """Measure a network and keep its accuracy in words for all sessions."""
     import torch
 
     from retrofit_core.networks.checkpoints import load_model
@@ -55,7 +55,7 @@ def measure(picks: Any, name: str) -> None:
 
     test = sources.images(picks, "test")
     rows = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:IMAGES]
-    network, _ = load_model(sources.located(name), like=test)  # its classes in the order of these images
+    network, _ = load_model(sources.located(name), like=test)  # its classes in these images' order
     accuracy = evaluate(network, test, rows=rows)["accuracy"]
     whose = "the test images" if len(rows) == len(test) else f"{len(rows):,} test images"
     measured = _measured()
@@ -71,7 +71,7 @@ def measure_all(picks: Any, names: Iterable[str]) -> None:
 
 
 def _from_runs(picks: Any, name: str, entries: Sequence[Entry]) -> str:
-    """The accuracy in the newest finished run of this network, on these images: of the same content, whatever their names."""
+    """The accuracy from the newest finished run with this network and these images, compared by content, not name."""
     try:
         content = files.digest(sources.located(name))
     except OSError:

@@ -1,7 +1,7 @@
-"""How active the neurons of a level are on images, in each network of a run: what excites them most.
+"""How active a level's neurons are on images, in each network of a run, and what excites them most.
 
 A neuron's activity on an image is its largest output over all positions (of a map, or of tokens), before the activation
-function that follows.
+function.
 """
 
 import base64
@@ -19,48 +19,48 @@ from retrofit_core.system import files
 
 from . import checkpoints, sources
 
-IMAGES = 1000  # that are looked at, at most
-SIDE = 64  # pixels of an image in a row, at most; smaller ones are enlarged to whole multiples
+IMAGES = 1000  # most images to look at
+SIDE = 64  # most pixels of an image in a row; smaller ones are enlarged to whole multiples
 BATCH = 100  # images at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Activity:
-    """Of all neurons of one level, in the parents and, last, in the fused network."""
+    """The activity of one level's neurons in the parents and, last, in the fused network."""
 
     values: list[Any]
-    """(N, width) of each network, over the images that were looked at"""
+    """(N, width) for each network, over N images"""
     at: list[Any]
-    """(N, width) likewise, the output at one position of each image, drawn at random and the same in all networks"""
+    """(N, width) for each network, the output at one random position of each image, the same in all networks"""
     rows: Any
-    """(N,) numbers of these images in their split"""
+    """(N,) the images' numbers in their split"""
     classes: list[str]
-    """(N) what each of them shows"""
+    """The N images' classes"""
     split: str
     of: int
     """Images in the split"""
 
     def strongest(self, network: int, neuron: int, count: int) -> list[int]:
-        """The images (among the N) on which a neuron is most active, the strongest first."""
+        """The images, of the N, on which a neuron is most active, strongest first."""
         values = self.values[network][:, neuron]
         return values.topk(min(count, len(values))).indices.tolist()
 
     def on(self, network: int, neuron: int, images: list[int]) -> list[float]:
-        """How active a neuron is on some of the N images."""
+        """A neuron's activity on some of the N images."""
         return self.values[network][images, neuron].tolist()
 
     def range(self, network: int, neuron: int) -> tuple[float, float]:
-        """The least and the most active that a neuron is on any of the images."""
+        """A neuron's least and greatest activity on the images."""
         values = self.values[network][:, neuron]
         return float(values.min()), float(values.max())
 
 
 def activity(entry: runs.Entry, level: int) -> Activity:
-    """How active the neurons of a level are on test images: read and computed once. Shared: do not change it.
+    """The activity of a level's neurons on test images, computed once. Shared: do not modify it.
 
     Raises:
-        ValueError: the run has no levels of this kind, a network or the data set is not there or damaged, or they are not
-            those of the run.
+        ValueError: the method does not go level by level, or a network or the data set is missing, damaged or not the
+            run's.
     """
     if not methods.goes_level_by_level(entry):
         raise ValueError(
@@ -70,7 +70,7 @@ def activity(entry: runs.Entry, level: int) -> Activity:
 
 
 def levels(entry: runs.Entry) -> Any:
-    """All networks of a run cut into levels (a `Levels`) as the run cut them. Shared: do not change it.
+    """All of a run's networks cut into levels as in the run (a `Levels`). Shared: do not modify it.
 
     Raises:
         ValueError: as `activity`.
@@ -80,7 +80,7 @@ def levels(entry: runs.Entry) -> Any:
 
 
 def largest(networks_levels: Sequence[Any], x: Any) -> list[Any]:
-    """For each level of one network (N, width): the largest output of every neuron over all positions, for inputs x."""
+    """(N, width) for each level of one network: every neuron's largest output over all positions, for inputs x."""
     import torch
 
     found = []
@@ -92,18 +92,18 @@ def largest(networks_levels: Sequence[Any], x: Any) -> list[Any]:
 
 
 def version_of_data(entry: runs.Entry) -> tuple[str, float]:
-    """A run's data set, and when it last changed: the key of caches."""
+    """A run's data set and when it last changed: a key for caches."""
     return _source(entry), sources.changed(_source(entry))
 
 
 def strip(entry: runs.Entry, seen: Activity, images: list[int]) -> str:
-    """Some of the N images side by side, as a data address."""
+    """Some of the N images side by side, as a data URL."""
     rows = tuple(int(seen.rows[image]) for image in images)
     return _strip(*version_of_data(entry), seen.split, _options(entry), rows)
 
 
 def _source(entry: runs.Entry) -> str:
-    """The run's data set: a path, or the bare name of a known one."""
+    """The run's data set: a path, or a known data set's bare name."""
     path = sources.located(entry.config["data"])
     return path if Path(path).exists() else entry.config["data"]
 
@@ -175,7 +175,7 @@ def _activity(folder: str, updated: float, data: str, changed: float, level: int
 
 
 def _by_position(level: Any, boundary: Any) -> Any:
-    """(N, positions, width) outputs of a level."""
+    """(N, positions, width) a level's outputs."""
     h = level.of(boundary).movedim(level.axis, -1)
     return h.reshape(len(h), -1, level.width)
 

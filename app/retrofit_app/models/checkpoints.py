@@ -1,4 +1,4 @@
-"""The networks that can be fused: facts of checkpoints, read once."""
+"""The networks that can be fused: facts about checkpoints, read once."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,26 +14,26 @@ from .sources import located
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What the form shows of one of the networks to be fused."""
+    """What the form shows about a network."""
 
     name: str
     architecture: str
     widths: str
     parameters: int
     counts: tuple[int, ...]
-    """Training images per class, where the file says so"""
+    """Training images per class, if the file says so"""
     accuracy: float | None
-    """On held-out images, where the file says so"""
+    """On held-out images, if the file says so"""
     weights: str = ""
-    """The key of the weights that are read, where the file has several"""
+    """The key of the weights to read, if the file has several"""
 
 
 def described(name: str, arch: str = "") -> Checkpoint:
-    """Facts of a checkpoint.
+    """Facts about a checkpoint.
 
     Args:
-        arch: its architecture where the user has said it. Nothing of it is built here, and no code of a user's imported: the
-            file alone tells.
+        arch: its architecture if the user named it; then nothing is built and no user code imported, only the file
+            is read.
     Raises:
         ValueError: it is missing or damaged, or its architecture is unknown.
     """
@@ -41,7 +41,7 @@ def described(name: str, arch: str = "") -> Checkpoint:
 
 
 def model(name: str) -> Any:
-    """The network of a checkpoint (shared by all sessions: do not change it).
+    """A checkpoint's network (shared by all sessions: do not modify it).
 
     Raises:
         ValueError: as `described`.
@@ -50,10 +50,10 @@ def model(name: str) -> Any:
 
 
 def of_run(entry: Any, path: Path, images: Any) -> Any:
-    """A network of a run as the run read it, its classes in the order of the run's images.
+    """A run's network as the run read it, with classes in the order of the run's images.
 
     Raises:
-        ValueError: as `described`; or it has other classes.
+        ValueError: as `described`; or its classes differ.
     """
     from retrofit_core.networks.checkpoints import classes_of, load_model
 
@@ -64,7 +64,7 @@ def of_run(entry: Any, path: Path, images: Any) -> Any:
 
 
 def stamped(name: str) -> tuple[str, str]:
-    """A checkpoint's path and the digest of its content: the key of caches."""
+    """A checkpoint's path and digest: a key for caches."""
     path = located(name)
     try:
         return path, files.digest(path)
@@ -109,13 +109,13 @@ def _described(path: str, content: str, arch: str) -> Checkpoint:
 
 
 def _widths(spec: dict[str, Any]) -> str:
-    """The numbers of a spec that say how wide a network is."""
+    """The widths in a network's spec."""
     widths = next((spec[name] for name in ("widths", "sizes", "plan", "layers", "hidden") if name in spec), None)
     return ", ".join(str(entry) for entry in widths if entry != "M") if isinstance(widths, list) else str(widths or "")
 
 
 def form_words(text: str) -> str:
-    """An error of the library in words for the form, which has no command line's options and calls networks by letters."""
+    """A library error reworded for the form, which has no command-line options and names networks by letters."""
     problem, advice, _ = lettered(text).partition(": name it with --arch")
     if advice:
         return f"{problem}. This form takes only what it recognises; on the command line `--arch` can name it."

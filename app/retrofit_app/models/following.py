@@ -1,5 +1,5 @@
-"""One image followed through the networks of a run: what each says, what the fusion says if it stops after each level, and
-which neurons answer most strongly. Computed when somebody looks at it, and kept for all sessions."""
+"""One image followed through a run's networks: each one's answer, the answer if the fusion stops after each level, and the
+neurons that respond most. Computed on demand and kept for all sessions."""
 
 import base64
 import io
@@ -15,42 +15,42 @@ from retrofit_app.runs import methods
 from . import activity, predictions
 from .predictions import Network
 
-LISTED = 400  # images that can be chosen from, at most
-RANGED = 300  # images on which the range of every neuron is measured, at most
-STRONGEST = 3  # groups of a level that are named
-NAMED = 2  # members of such a group that are named
-FINE = 16  # points across a pixel while a drawing is made into an image
-PEN = 0.11  # width of a pen's line, in heights of the digit
-EMPTY = 1 / 7  # of an image's height stays empty around a digit; of 8 x 8 images nothing does
+LISTED = 400  # most images to choose from
+RANGED = 300  # most images for measuring neurons' ranges
+STRONGEST = 3  # groups shown per level
+NAMED = 2  # members shown per group
+FINE = 16  # points per pixel while rendering a drawing
+PEN = 0.11  # width of the pen, as a share of the digit's size
+EMPTY = 1 / 7  # margin around a digit, as a share of the image's height; 8 x 8 images have none
 DIGITS = tuple("0123456789")
 
 Strokes = Sequence[Sequence[tuple[float, float]]]
-"""Lines of a pen, point by point, in any unit"""
+"""A pen's lines, point by point, in any unit"""
 
 
 def is_possible(entry: runs.Entry) -> bool:
-    """Whether a run has networks that name classes, and one that is fused of them."""
+    """Whether a run has networks that name classes, and a fused one."""
     has_answers = bool(entry.metrics.get("networks") and entry.metrics.get("classes"))
     return has_answers and (entry.folder / "fused.safetensors").is_file() and not methods.keeps_parents(entry)
 
 
 def names(entry: runs.Entry) -> list[str]:
-    """The networks that are asked: parents, average, fused, ensemble, as far as the run has them."""
+    """The networks to ask: parents, average, fused, ensemble, as far as the run has them."""
     parents = [f"parent {index}" for index in range(len(entry.config["models"]))]
     return [name for name in (*parents, "average", "fused", "ensemble") if name in entry.metrics["networks"]]
 
 
 def images_of(entry: runs.Entry) -> Any:
-    """The test images of a run (an `Images`, shared by all sessions: do not change it).
+    """A run's test images (an `Images`, shared by all sessions: do not modify it).
 
     Raises:
-        ValueError: the data set is not there, or damaged.
+        ValueError: the data set is missing or damaged.
     """
     return predictions.test_images(entry)
 
 
 def are_digits(entry: runs.Entry) -> bool:
-    """Whether its images are grey digits, which can be drawn by hand.
+    """Whether its images are grey digits, which users can draw.
 
     Raises:
         ValueError: as `images_of`.
@@ -60,7 +60,7 @@ def are_digits(entry: runs.Entry) -> bool:
 
 
 def listed(entry: runs.Entry) -> list[int]:
-    """The test images that can be chosen from: all, or as many of each class.
+    """The test images to choose from: all, or equally many of each class.
 
     Raises:
         ValueError: as `images_of`.
@@ -72,10 +72,10 @@ def listed(entry: runs.Entry) -> list[int]:
 
 
 def right(entry: runs.Entry) -> dict[str, Any]:
-    """For each network (n,) bool, which test images it knows, where asking takes a moment or was done; else {}.
+    """Network -> (n,) bool, which test images it gets right; {} if that is unknown and slow to compute.
 
     Raises:
-        ValueError: a file is missing, damaged or another one than the record's.
+        ValueError: a file is missing, damaged or not the record's.
     """
     networks = [_network(entry, name) for name in names(entry)]
     if len(images_of(entry)) > predictions.IMAGES or not predictions.is_quick(networks):
@@ -84,7 +84,7 @@ def right(entry: runs.Entry) -> dict[str, Any]:
 
 
 def answers(entry: runs.Entry, pixels: bytes) -> list[Answer]:
-    """What each network says of an image.
+    """Each network's answer to an image.
 
     Args:
         pixels: C x H x W bytes.
@@ -95,7 +95,7 @@ def answers(entry: runs.Entry, pixels: bytes) -> list[Answer]:
 
 
 def steps(entry: runs.Entry, pixels: bytes, reports: Sequence[Any]) -> list[Step]:
-    """What becomes of an image level by level; [] for a method without levels.
+    """An image's course, level by level; [] for a method without levels.
 
     Args:
         pixels: as for `answers`.
@@ -118,7 +118,7 @@ def pixels_of(entry: runs.Entry, row: int) -> bytes:
 
 
 def picture(entry: runs.Entry, pixels: bytes) -> str:
-    """An image as a data address."""
+    """An image as a data URL."""
     from PIL import Image
 
     image = _tensor(entry, pixels)[0].permute(1, 2, 0).numpy()
@@ -128,8 +128,8 @@ def picture(entry: runs.Entry, pixels: bytes) -> str:
 
 
 def drawn(strokes: Strokes, side: int) -> bytes:
-    """A digit that was drawn by hand as these data sets have them: as high as there is room for, in the middle, white on
-    black, `side` x `side` bytes."""
+    """A drawn digit in the form of these data sets: centred, as large as fits, white on black, `side` x `side`
+    bytes."""
     from PIL import Image, ImageDraw
 
     points = [point for stroke in strokes for point in stroke]
@@ -190,7 +190,7 @@ def _answers(
 
 @cached(64 * MEBI, "Looking at images…")
 def _ranges(folder: str, updated: float, data: tuple[str, float], *, _entry: runs.Entry) -> list[list[Any]]:
-    """For each network and level (2, width): the least and the most active that each neuron is on test images."""
+    """(2, width) for each network and level: each neuron's least and greatest activity on test images."""
     import torch
 
     from retrofit_core.data.sampling import balanced
@@ -240,7 +240,7 @@ def _steps(
 
 
 def _strongest(report: Any, shares: Sequence[Any]) -> tuple[Strong, ...]:
-    """The groups of a level whose fused neurons answer most strongly, each with its most important members."""
+    """A level's groups whose fused neurons respond most strongly, with their most important members."""
     import torch
 
     *of_parents, of_fused = shares

@@ -1,4 +1,4 @@
-"""What networks say of each test image: computed from stored checkpoints when it is wanted, and kept for all sessions."""
+"""Networks' answers to each test image: computed from stored checkpoints on demand and kept for all sessions."""
 
 import json
 from collections.abc import Sequence
@@ -14,58 +14,58 @@ from retrofit_core.system import files
 
 from . import checkpoints, sources
 
-#: Test images that are asked about, at most.
+#: Most test images to ask about.
 IMAGES = 10_000
-#: Operations (of training steps, as estimates count them) up to which networks are asked without a click: a second or two,
-#: whatever else the machine does now.
+#: Most operations (of training steps, as estimates count them) for which networks are asked without a click: a second or
+#: two, whatever the machine's load.
 QUICK = 2e11
-#: Networks whose answers are kept.
+#: Most networks whose answers are kept.
 MOST = 400
-#: Points by which a network may miss its recorded accuracy: another machine rounds otherwise, and two images tip over.
+#: Points by which a network may miss its recorded accuracy: other machines round differently, and two images flip.
 SLACK = 0.75
 
 
 @dataclass(frozen=True)
 class Network:
-    """A network to be asked."""
+    """A network to ask."""
 
     entry: Entry
-    """The run whose data set decides, and whose parents are meant"""
+    """The run whose data set and parents are meant"""
     which: str
-    """"parent 0", ..., "ensemble", "average", or "fused" for what `file` holds"""
+    """"parent 0", ..., "ensemble", "average", or "fused" for the one in `file`"""
     file: Path
-    """Of a fused network"""
+    """A fused network's checkpoint"""
     recorded: float
     """The accuracy in its run's record"""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """The classes that a network names, image by image, and how far it is from being sure of the right ones."""
+    """A network's predicted classes, image by image, and its losses."""
 
     named: np.ndarray
     """(n,) int16"""
     labels: np.ndarray
-    """(n,) int16, the true ones"""
+    """(n,) int16, the true classes"""
     losses: np.ndarray
-    """(n,) float32, the cross entropy of each image"""
+    """(n,) float32, each image's cross entropy"""
 
     @property
     def right(self) -> np.ndarray:
-        """(n,) bool, which images it knows."""
+        """(n,) bool, which images it gets right."""
         return self.named == self.labels
 
 
 def known(network: Network) -> Answers | None:
-    """The answers that are kept; None where the network was not asked yet."""
+    """The kept answers; None if the network was not asked yet."""
     return _kept().get(_key(network))
 
 
 def seconds(networks: Sequence[Network]) -> float:
-    """About how long it takes to ask those that were not asked yet.
+    """The approximate time to ask those not asked yet.
 
     Raises:
-        ValueError: a checkpoint or the data set is missing, damaged or another one than the record's.
+        ValueError: a checkpoint or the data set is missing, damaged or not the record's.
     """
     from retrofit_core.runs.estimate import forward_seconds
 
@@ -79,7 +79,7 @@ def seconds(networks: Sequence[Network]) -> float:
 
 
 def is_quick(networks: Sequence[Network]) -> bool:
-    """Whether asking those that were not asked yet is little enough work to be done unasked.
+    """Whether asking those not asked yet is quick enough to do without a click.
 
     Raises:
         ValueError: as `seconds`.
@@ -94,15 +94,15 @@ def is_quick(networks: Sequence[Network]) -> bool:
 
 
 def is_at_hand(entry: Entry) -> bool:
-    """Whether a run's data set lies where the workbench may look without being asked."""
+    """Whether a run's data set is where the workbench may look unasked."""
     return sources.is_known(entry.config.get("data", ""))
 
 
 def ask(network: Network) -> Answers:
-    """The answers of a network, computed once.
+    """A network's answers, computed once.
 
     Raises:
-        ValueError: a file is missing, damaged or another one than the record's.
+        ValueError: a file is missing, damaged or not the record's.
     """
     cache = _kept()
     key = _key(network)
@@ -142,7 +142,7 @@ def _computed(network: Network) -> Answers:
 
 
 def model(network: Network) -> Any:
-    """The network itself.
+    """The network as a module.
 
     Raises:
         ValueError: as `ask`.
@@ -157,10 +157,10 @@ def model(network: Network) -> Any:
 
 
 def _paths(network: Network) -> list[Path]:
-    """The checkpoints that a network is made of.
+    """A network's checkpoints.
 
     Raises:
-        ValueError: one is missing, or is another one than that of the run.
+        ValueError: one is missing, or is not the run's.
     """
     entry = network.entry
     if network.which == "fused":
@@ -182,14 +182,14 @@ def _there(path: Path) -> Path:
 
 
 def test_images(entry: Entry) -> Any:
-    """The test images of a run's data set (shared by all sessions: do not change it).
+    """The test images of a run's data set (shared by all sessions: do not modify them).
 
     Raises:
         ValueError: as `sources.images`.
     """
 
     class Picks:
-        """As `sources.images` asks for them."""
+        """What `sources.images` needs."""
 
         data = entry.config.get("data", "")
         mean = tuple(entry.config.get("mean") or ())
@@ -216,7 +216,7 @@ def _kept() -> dict[tuple[Any, ...], Answers]:
 
 
 def _key(network: Network) -> tuple[Any, ...]:
-    """A network by what it is made of, and the images."""
+    """A key of the network's content and the images."""
     entry, config = network.entry, network.entry.config
     data = config.get("data", "")
     pixels = str([config.get(name) for name in ("mean", "std", "size")])

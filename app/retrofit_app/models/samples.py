@@ -1,4 +1,4 @@
-"""Sample images of what each network of a run was trained on, read from the run's data set."""
+"""Sample training images of each network of a run, read from the run's data set."""
 
 import base64
 import io
@@ -15,7 +15,7 @@ from retrofit_app.figures.sheets import Sheet, columns_of, rows_of
 
 from . import sources
 
-SIDE = 48  # pixels of an image in a sheet, at most
+SIDE = 48  # most pixels of an image in a sheet
 KEPT = "16 MB"  # of sheets
 
 
@@ -23,7 +23,7 @@ def blank(entry: runs.Entry, counts: Sequence[Sequence[int]]) -> list[Sheet]:
     """The sheets of a run's networks without their images.
 
     Args:
-        counts: training images per class of each network.
+        counts: each network's training images per class.
     """
     columns = columns_of(counts)
     classes = tuple(entry.metrics["classes"][column] for column in columns)
@@ -36,10 +36,10 @@ def blank(entry: runs.Entry, counts: Sequence[Sequence[int]]) -> list[Sheet]:
 
 
 def filled(entry: runs.Entry, counts: Sequence[Sequence[int]]) -> list[Sheet]:
-    """The same with images, read once for a run's data and split.
+    """The sheets with images, read once for a run's data and split.
 
     Raises:
-        ValueError: the data set or the splits file is not there, damaged, or not that of the run.
+        ValueError: the data set or the splits file is missing, damaged or not the run's.
     """
     path = entry.base / entry.config["splits"]
     names = tuple(Path(model).name for model in entry.config["models"])
@@ -72,7 +72,7 @@ def _filled(
 
 
 def _drawn(sheet: Sheet, images: Any, part: dict[str, Any]) -> str:
-    """The picture of one sheet: the first images of each class in a fixed random order, on a transparent ground."""
+    """One sheet's picture: the first images of each class in a fixed random order, on a transparent background."""
     import torch
     from PIL import Image
 
@@ -89,7 +89,7 @@ def _drawn(sheet: Sheet, images: Any, part: dict[str, Any]) -> str:
     ]
     pixels = iter(images.pixels(torch.cat(chosen_rows)))
     side = min(max(images.shape[1:]), SIDE)
-    step = side + max(2, side // 10 // 2 * 2)  # the gap is even: half of it stands on either side
+    step = side + max(2, side // 10 // 2 * 2)  # an even gap, half of it on either side
     whole = Image.new("RGBA", (step * len(chosen_rows), step * max(*sheet.rows, 1)), (0, 0, 0, 0))
     for column, column_rows in enumerate(chosen_rows):
         for row in range(len(column_rows)):

@@ -9,13 +9,13 @@ from retrofit_app import runs
 from retrofit_app.memory import MEBI, cached
 from retrofit_core.system.files import is_hidden
 
-#: Folders with data sets, besides `data` beside the runs folder; separated as in PATH.
+#: Further folders with data sets, besides `data` next to the runs folder; separated as in PATH.
 VARIABLE = "RETROFIT_DATA"
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the form shows of a data set."""
+    """What the form shows about a data set."""
 
     name: str
     classes: tuple[str, ...]
@@ -31,52 +31,52 @@ class Facts:
 
 
 def data_folders() -> list[Path]:
-    """Where data sets are looked for: `data` beside the runs folder, and what RETROFIT_DATA names."""
+    """Folders with data sets: `data` next to the runs folder, and those in RETROFIT_DATA."""
     named = [Path(word) for word in os.environ.get(VARIABLE, "").split(os.pathsep) if word]
     return list(dict.fromkeys([runs.runs_folder().parent / "data", *named]))
 
 
 def data_sets() -> list[str]:
-    """ "digits", and every folder in the data folders, written as configs name them."""
+    """ "digits" and every folder in the data folders, as configs name them."""
     paths = [path for folder in data_folders() if folder.is_dir() for path in sorted(folder.iterdir())]
     return ["digits", *[named(path) for path in paths if path.is_dir() and not is_hidden(path.name)]]
 
 
 def named(path: str | Path) -> str:
-    """A path as a config names it: relative to the runs folder, where workers start, if it lies beside that."""
+    """A path as a config names it: relative to the runs folder, where workers start, if that has the same parent."""
     path = Path(os.path.abspath(Path(path).expanduser()))
     beside = runs.runs_folder().parent
     return os.path.relpath(path, runs.runs_folder()) if path.is_relative_to(beside) else str(path)
 
 
 def located(name: str) -> str:
-    """The inverse of `named`, for this process; "digits" is no path."""
+    """The inverse of `named`, for this process; "digits" is not a path."""
     return name if name == "digits" else os.path.normpath(runs.runs_folder() / Path(name).expanduser())
 
 
 def is_known(name: str) -> bool:
-    """Whether a config's name lies in the runs folder, in a data folder or among the shipped files; nothing is opened."""
+    """Whether a config's name is in the runs folder, a data folder or the shipped files; opens nothing."""
     path = Path(located(name)).absolute()
     folders = (runs.runs_folder(), runs.BUNDLED, *data_folders())
     return name == "digits" or any(path.is_relative_to(folder.absolute()) for folder in folders)
 
 
 def title(path: str) -> str:
-    """A data set or a file by its last name, without the folders it lies in."""
+    """A data set's or file's name without folders."""
     return PurePath(path).name or path
 
 
 def changed(name: str) -> float:
-    """When a data set's folder or an entry of it last changed: the key of caches.
+    """When a data set's folder or one of its entries last changed: a key for caches.
 
-    A folder of a million images is not walked for every click.
+    It does not walk deeper: folders can have a million images.
     """
     if name == "digits":
         return 0.0
     folder = located(name)
     try:
         return max(os.stat(folder).st_mtime, *(entry.stat().st_mtime for entry in os.scandir(folder)))
-    except (OSError, TypeError):  # TypeError: nothing is in it
+    except (OSError, TypeError):  # TypeError: it is empty
         return 0.0
 
 
@@ -89,17 +89,17 @@ def _loaded(name: str, mean: tuple[float, ...], std: tuple[float, ...], size: in
 
 
 def images(picks: Any, split: str = "train") -> Any:
-    """A split ("train" or "test") of the picks' data set (shared by all sessions: do not change it).
+    """A split ("train" or "test") of the picks' data set (shared by all sessions: do not modify it).
 
     Raises:
-        ValueError: it is not there, or something in it is missing or damaged.
+        ValueError: it is missing, incomplete or damaged.
     """
     both = _loaded(picks.data, picks.mean, picks.std, picks.size, changed(picks.data))
     return both[split == "test"]
 
 
 def facts(picks: Any) -> Facts:
-    """Numbers of a data set.
+    """Facts about a data set.
 
     Raises:
         ValueError: as `images`.

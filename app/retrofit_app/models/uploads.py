@@ -1,4 +1,4 @@
-"""Checkpoints that come from the browser: checked, and kept in the runs folder, each in a folder named after its content."""
+"""Checkpoints uploaded in the browser: checked and kept in the runs folder, each in a folder named after its content."""
 
 import hashlib
 import json
@@ -13,18 +13,18 @@ from retrofit_core.system import files
 
 UPLOADS = "uploads"
 LARGEST_UPLOAD = 256 * 2**20  # bytes, as maxUploadSize in .streamlit/config.toml
-LARGEST_HEADER = 2**20  # of an uploaded checkpoint: that of a VGG16 has 4 kB
+LARGEST_HEADER = 2**20  # bytes; a VGG16's has 4 kB
 LONGEST_NAME = 100
 ENDING = ".safetensors"
 
 
 def keep(file_name: str, content: bytes) -> str:
-    """Store an uploaded checkpoint under its own name, in a folder named after its content; returns its name for configs.
+    """Store an uploaded checkpoint under its own name, in a folder named after its content; return its name for configs.
 
     Nothing in it is executed: safetensors are a JSON header and numbers.
 
     Raises:
-        ValueError: too large, not safetensors by its header, or the runs folder cannot be written to.
+        ValueError: it is too large or not safetensors, or the runs folder is not writable.
     """
     check(content)
     name = f"{UPLOADS}/{hashlib.sha256(content).hexdigest()[:16]}/{_plain(file_name)}"
@@ -39,22 +39,22 @@ def keep(file_name: str, content: bytes) -> str:
 
 
 def is_upload(name: str) -> bool:
-    """Whether a config's name is one that `keep` gave."""
+    """Whether `keep` gave a config's name."""
     return re.fullmatch(rf"{UPLOADS}/[0-9a-f]{{16}}/[\w(+-][\w .()+-]*{re.escape(ENDING)}", name) is not None
 
 
 def title(name: str) -> str:
-    """The user's own name of an upload."""
+    """The user's name of an upload."""
     return PurePath(name).name
 
 
 def forget(name: str) -> runs.Entry | None:
-    """Delete an upload, unless a run that goes on, or can be gone on with, reads it: that run is returned.
+    """Delete an upload, unless a running or resumable run reads it: then return that run.
 
-    Other names than those of uploads are left alone.
+    Names that are not uploads are left alone.
 
     Raises:
-        ValueError: another session is starting something, or the runs folder cannot be written to.
+        ValueError: another session is starting something, or the runs folder is not writable.
     """
     if not is_upload(name):
         return None
@@ -63,22 +63,22 @@ def forget(name: str) -> runs.Entry | None:
         if reader := runs.reader_of(path):
             return reader
         path.unlink(missing_ok=True)
-        with suppress(OSError):  # the same content under another name is in it
+        with suppress(OSError):  # it holds the same content under another name
             path.parent.rmdir()
     return None
 
 
 def _plain(file_name: str) -> str:
-    """A file's name without folders and without what paths, addresses and lines give a meaning."""
+    """A file's name without folders and special characters."""
     stem = PurePath(file_name.replace("\\", "/")).name.removesuffix(ENDING)
     return (re.sub(r"[^\w .()+-]", "_", stem).lstrip(" .")[:LONGEST_NAME] or "network") + ENDING
 
 
 def check(content: bytes) -> None:
-    """Check size and header of an upload: whoever sends the bytes can leave out the browser's checks.
+    """Check an upload's size and header: a sender can bypass the browser's checks.
 
     Raises:
-        ValueError: naming what is wrong.
+        ValueError: it says what is wrong.
     """
     if len(content) > LARGEST_UPLOAD:
         raise ValueError(f"it has {len(content) / 2**20:.0f} MiB; the limit is {LARGEST_UPLOAD // 2**20} MiB.")
