@@ -1,1 +1,1 @@
-"""What stands around every page: navigation, the run picker, the panel for what goes wrong, the style sheet."""
+"""The frame of every page: navigation, run picker, error panel, style sheet."""

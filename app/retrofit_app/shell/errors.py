@@ -1,4 +1,4 @@
-"""What is shown where a page or a part of it breaks."""
+"""What users see if a page or a part of it fails."""
 
 import sys
 import traceback
@@ -13,9 +13,9 @@ from retrofit_app.figures import escaped
 
 
 def guarded(body: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a page or a fragment (which also runs without its page): an error is shown where the part would stand.
+    """Wrap a page or a fragment (which also runs without its page): show an error in place of the part.
 
-    Streamlit's own signals to stop or to run again are no `Exception`s and pass through.
+    Streamlit's signals to stop or rerun are not `Exception`s and pass through.
     """
 
     @wraps(body)
@@ -29,7 +29,7 @@ def guarded(body: Callable[..., None]) -> Callable[..., None]:
 
 
 def panel(error: Exception) -> None:
-    """What went wrong, for the user to read and to pass on, without this machine's folders."""
+    """Show what went wrong, for the user to read and report, without this machine's folders."""
     traceback.print_exc(file=sys.stderr)
     text = str(error) or type(error).__name__
     st.error(f"This part of the page could not be shown. {escaped(text.replace(str(Path.home()), '~'))}")

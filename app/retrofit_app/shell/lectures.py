@@ -1,8 +1,8 @@
-"""Lecture mode, the same on every page that has it: a projector's page without controls, answers that wait until they are
-revealed, and the presenter's notes.
+"""Lecture mode, the same on every page that has it: a page for projectors without controls, with hidden answers to
+reveal and presenter's notes.
 
-The address holds all of it. A page that is made of slides gives them to `show`; one with steps of its own draws itself, and
-calls `begin` and `ends`.
+The address holds its state. A page made of slides passes them to `show`; a page with its own steps draws itself and calls
+`begin` and `ends`.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from .errors import guarded
 from .style import stylesheet
 
 LECTURE = Scope("lecture")
-#: In a lecture these reveal the next answer, then turn the page, and back. Presenters' remote controls send the first two.
+#: In a lecture these reveal the next answer or turn the page, forwards and back. Presentation remotes send the first two.
 PAGES = {"PageDown": 1, "PageUp": -1, "Right": 1, "Left": -1}
 HIDDEN = "?"
 MOST = 99
@@ -30,13 +30,13 @@ MOST = 99
 
 @dataclass(frozen=True)
 class Lecture:
-    """What the address says of a lecture."""
+    """A lecture's state in the address."""
 
     lecture: bool = switch("lecture mode")
     slide: int = declared(1, number(1, MOST, 0))
-    """Counted from 1, of pages that are made of slides"""
+    """Counted from 1, on pages made of slides"""
     shown: int = declared(0, number(0, MOST, 0))
-    """Answers that are revealed"""
+    """Revealed answers"""
     notes: bool = switch("choice of presenter notes")
 
 
@@ -46,29 +46,29 @@ class Slide:
 
     name: str
     question: str
-    """For the audience, in Markdown; it stands above until all answers are revealed"""
+    """For the audience, in Markdown; the heading until all answers are revealed"""
     finding: str
-    """What then stands in its place"""
+    """The heading after that"""
     note: str
     """For the presenter"""
     answers: int
-    """How many can be revealed, one after the other"""
+    """How many can be revealed, one by one"""
     draw: Callable[[int, float], None]
-    """Draws it with so many of them, so much larger than on a page of 1280 x 720"""
+    """Draws it with so many answers, scaled relative to a page of 1280 x 720"""
 
 
 def read() -> Lecture:
-    """Whether a lecture is shown, and how far it is; on every page that has one, whether it is shown or not."""
+    """The lecture's state; call it on every page that has a lecture, shown or not."""
     return LECTURE.read(Lecture)
 
 
 def way_in(shows: str, turns: str, keys: str = "") -> None:
-    """Draw the button that leads in and out, and the switch for keys; not from a fragment, which cannot write into the sidebar.
+    """Draw the button to enter and leave, and the switch for keys; not in a fragment, which cannot write to the sidebar.
 
     Args:
-        shows: what a lecture shows, and
-        turns: what PAGES go through.
-        keys: which further keys there are.
+        shows: what a lecture shows.
+        turns: what PAGES turn.
+        keys: further keys.
     """
     are_on = session.first_time("shortcuts", True)
     with st.sidebar:
@@ -92,22 +92,22 @@ def way_in(shows: str, turns: str, keys: str = "") -> None:
 
 
 def toggle() -> None:
-    """Into the lecture mode, or out of it; for callbacks."""
+    """Enter or leave lecture mode; for callbacks."""
     LECTURE.change(lecture=not LECTURE.current("lecture"), slide=1, shown=0, notes=False)
 
 
 def begin() -> float:
-    """Make the page that of a projector; how much larger than 1280 x 720 it is, or 0 until that is known: draw nothing then."""
+    """Style the page for a projector; return its scale relative to 1280 x 720, or 0 until known: then draw nothing."""
     st.html(stylesheet("lecture"))
     return widgets.enlarged()
 
 
 def ends(turn: Callable[[int], None], note: str, answers: int = 0) -> None:
-    """The end of a lecture's bar: reveal, notes, and the way out, with their keys; and the notes, where they are on.
+    """Draw the end of a lecture's bar: reveal, notes and leave, with their keys; and the notes, if they are on.
 
     Args:
-        turn: goes so many pages on; a callback.
-        answers: how many the page has. Keys turn it once all are revealed.
+        turn: a callback that turns so many pages.
+        answers: how many the page has. Keys turn the page once all are revealed.
     """
     keys, shown = session.first_time("shortcuts", True), min(LECTURE.current("shown"), answers)
 
@@ -149,7 +149,7 @@ def ends(turn: Callable[[int], None], note: str, answers: int = 0) -> None:
         named("Leave", "L"), key="go-page", icon=":material/close:", on_click=toggle, help="Back to the whole page."
     )
     if keys:
-        with st.container(key="lecture-keys"):  # not to be seen: what only keys do
+        with st.container(key="lecture-keys"):  # invisible buttons for keys
             for key, by in PAGES.items():
                 st.button(f"Turn, {key}", key=f"go-{key}", on_click=go, args=(by,), shortcut=key, help="Another page.")
             st.button("All answers", key="go-all", on_click=reveal_all, shortcut="H", help="Shows or hides them.")
@@ -162,19 +162,19 @@ def ends(turn: Callable[[int], None], note: str, answers: int = 0) -> None:
 @st.fragment
 @guarded
 def show(title: str, slides: Sequence[Slide]) -> None:
-    """A lecture that is made of slides.
+    """Show a lecture made of slides.
 
     Args:
-        title: of what is shown, such as the run.
+        title: what it is about, such as the run.
     """
     look = read()
     if not look.lecture:
-        st.rerun()  # it was left from here
+        st.rerun()  # the lecture was just left
     index = min(look.slide, len(slides)) - 1
     slide = slides[index]
 
     def turn(by: int) -> None:
-        if 0 <= index + by < len(slides):  # back to a page as it was left
+        if 0 <= index + by < len(slides):  # going back, keep all answers revealed
             LECTURE.change(slide=index + 1 + by, shown=slides[index + by].answers if by < 0 else 0)
 
     shown = min(look.shown, slide.answers)

@@ -1,6 +1,6 @@
-"""The workbench's entry: the chosen page, and what stands around every one of them.
+"""The workbench's entry: the chosen page and the frame of every page.
 
-It lies here, and not beside `pages`, because Streamlit takes a folder of that name beside its script for pages of its own.
+It is here, not beside `pages`, because Streamlit treats a folder of that name beside its script as its own pages.
 """
 
 from pathlib import Path
@@ -15,14 +15,14 @@ from retrofit_app.shell.mark import mark
 from retrofit_app.shell.style import stylesheet
 from retrofit_core.networks import user_code
 
-#: Whoever sends a link decides what it names: no module of a user's is imported here before somebody presses a button.
+#: Anyone can send a link that names a module: import no user's module before somebody presses a button.
 user_code.ask_first()
 ICON = Path(__file__).parents[1] / "static" / "favicon.png"
 
 
 @guarded
 def whole() -> None:
-    """The picker and the chosen page."""
+    """Draw the picker and the chosen page."""
     mark()
     session.begin()
     choice = picker.pick_run()

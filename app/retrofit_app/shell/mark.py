@@ -1,4 +1,4 @@
-"""The product's name and mark above the menu: two circles, and what they share."""
+"""The product's name and mark above the menu: two overlapping circles."""
 
 from functools import cache
 from pathlib import Path
@@ -15,13 +15,13 @@ NAME = (
 
 
 def mark() -> None:
-    """Mark and name at the head of the sidebar, the mark alone where that is folded away."""
+    """Draw mark and name at the top of the sidebar; only the mark if that is folded."""
     st.logo(_drawn(palette().ink), icon_image=_drawn(""), size="large")
 
 
 @cache
 def _drawn(ink: str) -> str:
-    """The mark as SVG, with the name beside it in a colour; without a colour, alone."""
+    """The mark as SVG, with the name beside it in a given colour; without a colour, alone."""
     drawing = (STATIC / "mark.svg").read_text().strip()
     if not ink:
         return drawing

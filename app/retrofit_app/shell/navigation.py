@@ -1,4 +1,4 @@
-"""Which page is shown, and links to the others that carry the run."""
+"""The shown page, and links to the others that carry the run."""
 
 from functools import partial
 from importlib import import_module
@@ -12,12 +12,12 @@ from retrofit_app.pages import PAGES
 
 
 def chosen() -> Any:
-    """The page that the address names, to be run once; its module is not loaded before."""
+    """The page that the address names, to run once; its module is not loaded before."""
     return st.navigation([_page(listed.name) for listed in PAGES], position="hidden")
 
 
 def menu() -> None:
-    """Links to the pages that carry the run, and what was chosen there before. Streamlit's own menu would drop both."""
+    """Draw links to the pages with the run and earlier choices there. Streamlit's own menu would drop both."""
     for listed in PAGES:
         choices = {word: text for name in listed.kept for word, text in Scope(name).address().items()}
         choices |= {word: st.query_params[word] for word in listed.carried if word in st.query_params}
@@ -30,7 +30,7 @@ def menu() -> None:
 
 
 def link(name: str, label: str, help: str, **parameters: str) -> None:
-    """A link from one page to another, with the run and parameters of that page."""
+    """Draw a link to another page, with the run and that page's parameters."""
     listed = next(listed for listed in PAGES if listed.name == name)
     st.page_link(
         _page(name),
@@ -42,8 +42,8 @@ def link(name: str, label: str, help: str, **parameters: str) -> None:
 
 
 def _page(name: str) -> Any:
-    # A new object each time: that which is run is marked as such, and sessions would disturb each other. The icons stand
-    # beside the links only: as icons of the pages themselves the browser would fetch them from another host.
+    # A new object each time: Streamlit marks the one it runs, so sessions would disturb each other. Only links have icons:
+    # browsers would fetch icons of pages from another host.
     listed = next(listed for listed in PAGES if listed.name == name)
     return st.Page(partial(_run, name), title=listed.title, url_path=name, default=listed is PAGES[0])
 

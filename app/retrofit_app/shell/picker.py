@@ -1,4 +1,4 @@
-"""The run that all pages show."""
+"""The picker of the run that all pages show."""
 
 from dataclasses import dataclass
 
@@ -15,23 +15,23 @@ from . import navigation
 
 @dataclass(frozen=True)
 class Choice:
-    """What the picker has found."""
+    """The picker's result."""
 
     entry: runs.Entry
-    """The run that is shown"""
+    """The shown run"""
     entries: list[runs.Entry]
-    """All of them"""
+    """All runs"""
     first: str
-    """The run that is shown where the address names none"""
+    """The run shown if the address names none"""
 
 
 def choice() -> Choice:
-    """The run that is shown, among all of them."""
+    """The shown run, among all."""
     return st.session_state["shown"]
 
 
 def pick_run() -> Choice:
-    """The run that all pages show, from the address or the picker."""
+    """Draw the picker and choose the run that all pages show, from the address or the picker."""
     entries, problems = runs.entries()
     if not entries:
         raise ValueError("the shipped example is missing. Make it again: python -m retrofit_app.bundle")
@@ -62,7 +62,7 @@ def pick_run() -> Choice:
 
 
 def _changed(by_name: dict[str, runs.Entry], before: runs.Entry) -> None:
-    """The picker's callback. It also comes when a run has ended and its line has changed: then the browser sends the old
+    """The picker's callback. It also runs when a run has ended and its line has changed: then the browser sends the old
     line."""
     chosen = by_name.get(st.session_state.run)
     if chosen is None:
@@ -75,12 +75,12 @@ def _changed(by_name: dict[str, runs.Entry], before: runs.Entry) -> None:
 
 
 def to_run(name: str) -> None:
-    """Put a run into the address; the run that is shown first is left out."""
+    """Put a run into the address, which omits the first run."""
     session.open_run(name)
 
 
 def leave_run(name: str) -> None:
-    """Show the first run if this one is shown."""
+    """Show the first run in place of this one."""
     if choice().entry.name == name:
         ALL.move(run=choice().first)
 

@@ -1,4 +1,4 @@
-"""The style sheet, by parts."""
+"""The style sheet's parts."""
 
 import re
 from functools import cache
@@ -9,7 +9,7 @@ SHEET = Path(__file__).with_name("style.css")
 
 @cache
 def stylesheet(part: str = "everywhere") -> str:
-    """A part of style.css as an HTML element.
+    """A part of style.css as a style element.
 
     Raises:
         KeyError: there is no such part.
