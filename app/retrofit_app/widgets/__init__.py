@@ -1,4 +1,4 @@
-"""What pages are made of: pictures with their menu, tables, files, texts to copy, and what is read from a record for them."""
+"""Building blocks of pages: pictures with menus, tables, files, texts to copy, and what they read from records."""
 
 from .charts import chart, palette, split, why
 from .downloads import Several, csv, html, origin

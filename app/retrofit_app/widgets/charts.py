@@ -1,4 +1,4 @@
-"""Pictures on a page with their words and their menu, and the small things that stand beside them."""
+"""Pictures on a page with texts and menu, and small elements beside them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,21 +16,21 @@ from .menu import menu
 
 
 def palette() -> Palette:
-    """The colours of the theme in which the page is seen."""
+    """The colours of the page's current theme."""
     return DARK if st.context.theme.type == "dark" else LIGHT
 
 
 def why(sentences: Sequence[str] | str, icon: str = ":material/info:") -> None:
-    """Why a panel is empty."""
+    """Say why a panel is empty."""
     text = sentences if isinstance(sentences, str) else " ".join(sentences)
     st.info(escaped(text), icon=icon)
 
 
 def split(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> str:
-    """Draw the strip; its finding in words is returned, for the caption.
+    """Draw the split's strip; return its finding, for the caption.
 
     Args:
-        counts: images of each class, a row for each network.
+        counts: images of each class, one row per network.
     """
     names = [f"network {letter(index)}" for index in range(len(counts))]
     st.html(split_strip(counts, classes, names, palette()))
@@ -50,14 +50,14 @@ def chart(
     level: str = "",
     **selection: Any,
 ) -> None:
-    """A heading with the picture's menu beside it, the picture, and its finding below.
+    """Draw a heading with the picture's menu, the picture, and its finding below.
 
     Args:
-        draw: makes the picture in given colours; files as HTML are always in the light ones.
-        table: the numbers behind it, made when asked for.
+        draw: makes the picture in given colours; HTML files always use the light ones.
+        table: the numbers behind it, made on demand.
         heading, below: Markdown, the latter in place of the picture's caption; "" for none.
-        bare: for a projector: no menu, and no words but those of `heading` and `below`.
-        level: of the run, whose picture it is; files carry its name.
+        bare: for a projector: no menu, and no text except `heading` and `below`.
+        level: the name of the picture's level, for file names.
         selection: on_select and selection_mode of st.plotly_chart.
     """
     picture = draw(palette) if bare else signed(draw(palette), palette, entry)
@@ -77,6 +77,6 @@ def chart(
 
 
 def signed(picture: Picture, palette: Palette, entry: Origin) -> Picture:
-    """The picture with its origin at its foot, which the page hides and the camera saves. The given one, which all sessions
-    share, stays as it is."""
+    """The picture with its origin at its foot, which the page hides and the camera saves. The given picture, which all
+    sessions share, stays unchanged."""
     return replace(picture, figure=figures.sign(picture.figure, [f"{source(entry)}.", LICENCE], palette))

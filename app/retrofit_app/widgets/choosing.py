@@ -1,4 +1,4 @@
-"""A drawing of ours in HTML, some parts of which can be chosen: its buttons say what they are called."""
+"""An HTML drawing with clickable parts: its buttons report their names."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from streamlit.components.v2 import component
 from retrofit_app.address import session
 
 NAME = "retrofit-choosing"
-#: A click beside a button, in the same cell of a table or in its row, counts as one on it.
+#: A click beside a button, in its table cell or to its left in the row, counts as a click on it.
 SCRIPT = """
 export default function ({ parentElement, data, setTriggerValue }) {
     const place = parentElement.querySelector('.choosing')
@@ -26,16 +26,16 @@ export default function ({ parentElement, data, setTriggerValue }) {
 
 @st.cache_resource
 def _component() -> Any:
-    # Not in a shadow tree: the app's style sheet is to reach it.
+    # Not in a shadow tree, so that the app's style sheet applies.
     return component(NAME, html="<div class='choosing'></div>", js=SCRIPT, isolate_styles=False)
 
 
 def choosing(key: str, html: str, on_choice: Callable[[str], None]) -> None:
-    """The drawing.
+    """Draw it.
 
     Args:
         html: buttons with an attribute `data-cell`; every text in it is escaped.
-        on_choice: what to do with the name of the button that was pressed; a callback.
+        on_choice: a callback that gets the pressed button's name.
     """
 
     def told() -> None:

@@ -1,4 +1,4 @@
-"""The controls of forms, drawn as their fields declare them."""
+"""Controls of forms, drawn as their fields declare."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,11 +11,11 @@ from retrofit_app.address.session import Scope
 
 
 def ask(scope: Scope, help: Mapping[str, str], *names: str, read: Callable[[Any], Any] = lambda value: value) -> None:
-    """The controls of parameters that a form has read, as their fields declare them.
+    """Draw the controls of parameters that a form has read, as their fields declare.
 
     Args:
-        help: what the form says of each, by name.
-        read: makes a parameter's value of the control's.
+        help: name -> the form's help text.
+        read: turns the control's value into the parameter's.
     """
     for name in names:
         draw(scope, name, scope.parameter(name).control, help[name], read)
@@ -24,7 +24,7 @@ def ask(scope: Scope, help: Mapping[str, str], *names: str, read: Callable[[Any]
 def draw(
     scope: Scope, name: str, control: Control, help: str, read: Callable[[Any], Any] = lambda value: value
 ) -> None:
-    """A control for a parameter; see `ask`."""
+    """Draw a parameter's control; see `ask`."""
     look = {"help": help, "width": control.width, **control.settings}
     if control.options:
         look |= scope.control(name, read)
@@ -32,7 +32,7 @@ def draw(
     elif control.limits and "placeholder" in control.settings:
         _optional(scope, name, control, look)
     elif control.limits:
-        # The browser does not get the limits: it would not send a number outside, and Start would use the old one.
+        # Keep the limits from the browser: it would not send a number outside, and Start would use the old one.
         look |= scope.control(name, lambda value: read(_within(control, value)))
         st.number_input(control.label, None, None, **look)
     else:
@@ -40,10 +40,10 @@ def draw(
 
 
 def views(scope: Scope, names: Mapping[str, str], help: str) -> None:
-    """The switch between the views of a page, which its parameter "view" holds.
+    """Draw the switch between a page's views, which its parameter "view" holds.
 
     Args:
-        names: what each view is called, by the parameter's value.
+        names: the parameter's value -> the view's title.
     """
     st.segmented_control(
         "View",
@@ -57,7 +57,7 @@ def views(scope: Scope, names: Mapping[str, str], help: str) -> None:
 
 
 def _optional(scope: Scope, name: str, control: Control, look: dict[str, Any]) -> None:
-    """A number that may be left out: an empty field stands for 0, which has no meaning of its own."""
+    """An optional number: an empty field means 0, which has no other meaning."""
     key = scope.key(f"{name}-number")
     session.remember(key, scope.current(name) or None)
 
@@ -70,11 +70,11 @@ def _optional(scope: Scope, name: str, control: Control, look: dict[str, Any]) -
 def text(
     scope: Scope, name: str, label: str, written: str, read: Callable[[str], Any], kind: Callable[..., Any], **look: Any
 ) -> None:
-    """A text that stands for a value of another kind; what cannot be read leaves the value as it was.
+    """Draw a text field for a value of another kind; a text that cannot be read leaves the value unchanged.
 
     Args:
         written: the value as a text.
-        read: gives the value; raises ValueError where there is none.
+        read: turns the text into the value; raises ValueError if it cannot.
         kind: st.text_input or st.text_area.
     """
     key = scope.key(f"{name}-text")
@@ -91,7 +91,7 @@ def text(
 
 
 def _within(control: Control, value: Any) -> Any:
-    """The nearest number within the limits; a word says so."""
+    """The nearest number within the limits; a toast says so if it differs."""
     least, most = control.limits or (value, value)
     nearest = type(value)(min(max(value, least), most))
     if nearest != value:

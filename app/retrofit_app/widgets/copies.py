@@ -1,4 +1,4 @@
-"""A run as a command, as Python and as a notebook cell, for all pages."""
+"""A run as command, Python and notebook cell, for all pages."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from .downloads import Origin, Several
 
 
 def show(config: Any, training: Any, what: str = "this new run") -> None:
-    """The three texts, made from the run's configs when the box is opened."""
+    """Draw the three texts, made from the run's configs when the box is opened."""
     box = st.expander(
         f"Copy {what} as command, Python or notebook cell",
         icon=":material/content_copy:",
@@ -24,7 +24,7 @@ def show(config: Any, training: Any, what: str = "this new run") -> None:
 
 
 def tabs(in_shell: str, in_python: str, in_cell: str) -> None:
-    """The three texts beside each other."""
+    """Draw the three texts in tabs."""
     st.caption("Each of them gives the numbers of this run. Start them in the runs folder.")
     command, python, cell = st.tabs(["Command", "Python", "Notebook cell"])
     command.code(in_shell, language="bash", wrap_lines=True)
@@ -33,14 +33,14 @@ def tabs(in_shell: str, in_python: str, in_cell: str) -> None:
 
 
 def of_run(entry: runs.Entry) -> None:
-    """The texts of a recorded run."""
+    """Draw a recorded run's texts."""
     from retrofit_core.runs import RunConfig
 
     show(RunConfig.from_json(entry.config), training_of(entry), "the shown run")
 
 
 def texts(entry: Origin) -> tuple[str, str, str]:
-    """A recorded run, or several, as a command, as Python and as a notebook cell."""
+    """A recorded run, or several, as command, Python and notebook cell."""
     if isinstance(entry, Several):
         return entry.texts()
     from retrofit_core.runs import RunConfig
@@ -57,7 +57,7 @@ def _texts(config: Any, training: Any) -> tuple[str, str, str]:
 
 
 def training_of(entry: runs.Entry) -> Any:
-    """The `TrainConfig` of a run's parents, where the app or `retrofit train` made them; else None."""
+    """The `TrainConfig` of a run's parents if the app or `retrofit train` made them; else None."""
     from retrofit_core.training.parents import TrainConfig
 
     try:

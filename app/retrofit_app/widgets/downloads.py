@@ -1,4 +1,4 @@
-"""Where a picture or table comes from, and files to take away, each of which says so."""
+"""A picture's or table's origin, and files to download, which state it."""
 
 import io
 import re
@@ -17,14 +17,14 @@ from retrofit_app.figures import CONFIG, Picture
 
 @dataclass(frozen=True)
 class Several:
-    """Runs side by side, in place of one."""
+    """Runs side by side, as the origin in place of a single run."""
 
     name: str
-    """For files"""
+    """For file names"""
     source: str
-    """A sentence without its stop: which runs, and the library's version"""
+    """A sentence without its full stop: which runs, and the library's version"""
     texts: Callable[[], tuple[str, str, str]]
-    """The comparison as a command, as Python and as a notebook cell"""
+    """The comparison as command, Python and notebook cell"""
     what: str = "Makes these runs again and ranks them, in the runs folder."
 
 
@@ -32,20 +32,20 @@ Origin = runs.Entry | Several
 
 
 LICENCE = "The data set's own licence holds for what is derived from it."
-#: One button, the camera, which the page hides and a picture's menu presses.
+#: One button, the camera, hidden by the page and pressed by a picture's menu.
 CAMERA: dict[str, Any] = {**CONFIG, "displayModeBar": "hover", "modeBarButtons": [["toImage"]]}
 
 
 def csv(table: pd.DataFrame, entry: Origin) -> bytes:
-    """A table with its origin in a last line, which begins with # (pandas: comment="#")."""
+    """A table with its origin in a last line that starts with # (pandas: comment="#")."""
     text = io.StringIO()
     table.to_csv(text, index=False)
     return f"{text.getvalue()}# {origin(entry)}\n".encode()
 
 
 def html(picture: Picture, heading: str, entry: Origin) -> bytes:
-    """A picture as one HTML page with its words, its key and its origin; Plotly's script is inside."""
-    unsigned = go.Figure(picture.figure).update_layout(title_text="")  # it stands below as text
+    """A picture as one HTML page with texts, key, origin and Plotly's script."""
+    unsigned = go.Figure(picture.figure).update_layout(title_text="")  # the page has it as text
     figure = unsigned.to_html(full_html=False, include_plotlyjs="inline", config=CAMERA)
     return (
         f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{escape(heading)}</title>"
@@ -57,18 +57,18 @@ def html(picture: Picture, heading: str, entry: Origin) -> bytes:
 
 
 def file_stem(run: str, level: str, picture: str) -> str:
-    """What the files of a picture are called: run, level (none for pictures of all levels) and picture."""
+    """The name of a picture's files: run, level (none for pictures of all levels) and picture."""
     words = [run, level, picture] if level else [run, picture]
     return "-".join(re.sub(r"[^\w.-]+", "_", word) for word in words)
 
 
 def origin(entry: Origin) -> str:
-    """Run, date, the library's version, licence of the data."""
+    """Run, date, library version and the data's licence."""
     return f"{source(entry)}. {LICENCE}"
 
 
 def source(entry: Origin) -> str:
-    """Run, date, and the library's version (this one's, where the record has none)."""
+    """Run, date and library version (this one's if the record has none)."""
     if isinstance(entry, Several):
         return entry.source
     library = entry.status.get("version") or runs.library()

@@ -1,4 +1,4 @@
-"""Follow one example: a test image, or a digit drawn by hand, through all networks of a run and level by level."""
+"""Follow one example, a test image or a drawn digit, through all networks of a run and level by level."""
 
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
@@ -26,11 +26,11 @@ BOX, PAD, MOVED = "example-box", "example-pad", "example-moved"
 
 
 def follow(entry: runs.Entry, palette: Palette, may_open: Callable[[], bool], level: str = "") -> None:
-    """A box that is closed until somebody opens it, or the address names an example.
+    """Draw a box that stays closed until somebody opens it or the address names an example.
 
     Args:
-        may_open: whether the run's data set may be read; else it draws a button that allows it.
-        level: that stands out among the levels; "" for none.
+        may_open: whether the run's data set may be read; if not, it draws a button to allow it.
+        level: the level to highlight; "" for none.
     """
     if not following.is_possible(entry):
         return
@@ -51,7 +51,7 @@ def follow(entry: runs.Entry, palette: Palette, may_open: Callable[[], bool], le
 
 
 def relink() -> None:
-    """Draw the whole page again where another example was chosen, for the sidebar's links carry it; for the start of a
+    """Rerun the page if another example was chosen, because the sidebar's links carry it; call it at the start of a
     fragment."""
     if session.forget(MOVED):
         st.rerun()
@@ -73,7 +73,7 @@ def _parameter(entry: runs.Entry) -> Parameter:
 
 
 def _first(entry: runs.Entry) -> str:
-    """The example with which the box opens: one that a single network knows, the average does not, and the fused one does."""
+    """The example the box opens with: one that just one parent and the fused network get right, but not the average."""
     if not session.recall(BOX):
         return ""
     if not sources.is_known(entry.config["data"]):
@@ -126,7 +126,7 @@ def _followed(entry: runs.Entry, palette: Palette, example: str, level: str) -> 
 
 
 def _choose(entry: runs.Entry, images: Any, right: dict[str, Any], example: str) -> None:
-    """Which image, and a way to the next one of which the same networks are right."""
+    """Draw the choice of the image, and a button for the next one that the same networks get right."""
     numbers = [str(row) for row in following.listed(entry)]
     numbers += [] if example in (*numbers, DRAWN) else [example]
 

@@ -1,4 +1,4 @@
-"""One menu for each picture or table: its numbers, its files, a link to the view, the run as a command."""
+"""The menu of a picture or table: numbers, files, a link to the view, the run as a command."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ from .saver import saver
 
 @dataclass(frozen=True)
 class Item:
-    """What a menu is of: a picture, or (without `draw`) a table; nothing is made before it is opened."""
+    """A menu's subject: a picture, or (without `draw`) a table; nothing is made before it opens."""
 
     key: str
-    """Its files are called so"""
+    """The name of its files"""
     table: Callable[[], pd.DataFrame]
     """The numbers behind it"""
     draw: Callable[[Palette], Picture] | None = None
     heading: str = ""
-    """As plain text, for the HTML file and for the choice among several"""
+    """Plain text, for the HTML file and the choice among several"""
 
 
 def menu(
@@ -35,22 +35,22 @@ def menu(
     heading: str = "",
     level: str = "",
 ) -> None:
-    """The menu of one picture or table; see `Item`.
+    """Draw the menu of one picture or table; see `Item`.
 
     Args:
-        key: of the picture.
-        level: of the run, whose picture it is; files carry its name.
+        key: the picture's key.
+        level: the name of the picture's level, for file names.
     """
     menu_of(key, [Item(key, table, draw, heading)], entry, level)
 
 
 def menu_of(key: str, items: Sequence[Item], entry: Origin, level: str = "", canvas: bool = False) -> None:
-    """The menu of a picture or table, or of several pictures of which one is chosen in it.
+    """Draw the menu of a picture or table, or of several pictures with a choice among them.
 
     Args:
-        key: of the chart.
-        level: of the run, whose pictures they are; files carry its name.
-        canvas: whether the chart is that of `neurons.pictures`.
+        key: the chart's key.
+        level: the name of the pictures' level, for file names.
+        canvas: whether `neurons.pictures` draws the chart.
     """
     box = st.popover(
         "Table and files",

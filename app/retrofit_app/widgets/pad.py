@@ -1,4 +1,4 @@
-"""A pad to draw on with mouse, pen or finger; the server hears of a line when it has ended."""
+"""A pad to draw on with mouse, pen or finger; the server gets each line when it ends."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from retrofit_app.address import session
 
 NAME = "retrofit-pad"
 SIDE = 144  # px
-MOST = 5_000  # points that are kept
+MOST = 5_000  # most points that are kept
 HTML = f"""<div class='pad'><canvas width='{2 * SIDE}' height='{2 * SIDE}' role='img'></canvas><button>Clear</button></div>"""
 CSS = f"""
 .pad{{display:flex;flex-direction:column;gap:.4rem;width:{SIDE}px}}
@@ -68,10 +68,10 @@ def _component() -> Any:
 
 
 def pad(key: str, label: str, on_change: Callable[[], None]) -> list[list[tuple[float, float]]]:
-    """The lines that were drawn, each as its points from the upper left corner; the session keeps them under the key.
+    """Draw the pad and return its lines, as points from the upper left corner; the session keeps them under the key.
 
     Args:
-        label: what it is for, for screen readers.
+        label: its purpose, for screen readers.
     """
 
     def told() -> None:
@@ -84,6 +84,6 @@ def pad(key: str, label: str, on_change: Callable[[], None]) -> list[list[tuple[
 
 
 def _lines(told: Any) -> list[list[tuple[float, float]]]:
-    """What a browser has told, as far as it is lines of points."""
+    """The browser's lines, read as points; [] if there are too many."""
     lines = [[(float(x), float(y)) for x, y in line] for line in told or () if line]
     return lines if sum(map(len, lines)) <= MOST else []

@@ -1,4 +1,4 @@
-"""Pictures of a run's levels, drawn once for a run, level, score and theme."""
+"""Pictures of a run's levels, drawn once per run, level, score and theme."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from .readings import analysis, grouping, overview, record, version
 
 
 def picture(entry: runs.Entry, kind: str, palette: Palette, level: int = 0, **options: Any) -> Picture:
-    """A picture, drawn once for a run, level, score and theme. It is shared: do not change it.
+    """A picture, drawn once per run, level, score and theme. It is shared: do not modify it.
 
     Args:
-        options: what this kind of picture takes; for all of them `large`, the height of one for a projector and how
-            much larger than on a page of 720 px everything is.
+        options: arguments of this kind of picture; all take `large`, the height for a projector and how much larger
+            everything is than on a page of 720 px.
     """
     return _picture(*version(entry), kind, level, palette is figures.DARK, tuple(sorted(options.items())), _entry=entry)
 

@@ -1,4 +1,4 @@
-"""What pages read from a record, cached until it changes."""
+"""What pages read from records, cached until they change."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from retrofit_app.figures import Neurons
 from retrofit_app.memory import MEBI, cached
 from retrofit_app.runs import methods
 
-MEMBERS = 30  # of a cluster that are named one by one
+MEMBERS = 30  # most members of a cluster to name one by one
 
 
 @cached(512 * MEBI, "Reading the run's levels…")
@@ -26,7 +26,7 @@ def _record(folder: str, updated: float) -> Any:
 
 
 def record(entry: runs.Entry) -> Any:
-    """The whole record (a `runs.Run`), checked and read once. It is shared by all sessions: do not change it.
+    """The whole record (a `runs.Run`), checked and read once. All sessions share it: do not modify it.
 
     Raises:
         ValueError: it is damaged.
@@ -39,9 +39,9 @@ class Overview:
     """All levels at a glance, read without torch."""
 
     table: pd.DataFrame
-    """As `results.frame` makes it; `form` is AVERAGED where the fit was switched off"""
+    """From `results.frame`; `form` is AVERAGED if the fit was switched off"""
     accuracy: list[float]
-    """Ensemble, then after each level; empty where it was not measured"""
+    """Ensemble, then after each level; empty if unmeasured"""
     samples: int
     analysed: bool
     missing: dict[str, str]
@@ -53,7 +53,7 @@ class Overview:
 
     @property
     def worst(self) -> int:
-        """The level that the headline names and that is opened first."""
+        """The level that the headline names and that opens first."""
         return figures.worst_level(self.table, self.accuracy, self.samples)
 
 
@@ -72,9 +72,9 @@ def _overview(folder: str, updated: float, sealed: str, is_fitted: bool) -> Over
     try:
         table = pd.read_parquet(path / "levels.parquet").drop(columns="report", errors="ignore")
         facts = json.loads((path / "analysis.json").read_text()) if sealed else {}
-    except Exception as error:  # pyarrow, zip and json each have their own
+    except Exception as error:  # pyarrow and json raise several
         raise ValueError(f"the levels of run {path.name} cannot be read ({type(error).__name__}).") from error
-    # Methods that only align have no targets to miss.
+    # Methods that only align neurons have no targets.
     errors = ["approximation error", "approximation share"]
     table[errors] = table[errors].astype(float).fillna(0.0)
     if not is_fitted:
@@ -83,7 +83,7 @@ def _overview(folder: str, updated: float, sealed: str, is_fitted: bool) -> Over
 
 
 def accuracy_words(entry: runs.Entry, overview: Overview) -> str:
-    """On which images the accuracy after each level was measured, beside that of the run; empty where it was not measured."""
+    """Which images the accuracy after each level was measured on, compared with the run's; empty if unmeasured."""
     fused = entry.metrics.get("networks", {}).get("fused")
     if not overview.measured or not fused:
         return ""
@@ -101,12 +101,12 @@ def _with_interval(accuracy: float, images: int) -> str:
 
 
 def report(overview: Overview) -> pd.DataFrame:
-    """The table of levels for download, with the accuracy after each where it was measured."""
+    """The table of levels for download, with the accuracy after each if it was measured."""
     return overview.table.assign(**({"accuracy after %": overview.accuracy[1:]} if overview.measured else {}))
 
 
 def version(entry: runs.Entry) -> tuple[str, float, str]:
-    """The key of this run's caches; an analysis that is added later changes it, too."""
+    """The key of this run's caches; an analysis added later also changes it."""
     return *entry.version, entry.status.get("checksums", {}).get("analysis.json", "")
 
 
@@ -118,7 +118,7 @@ def _analysis(folder: str, updated: float, sealed: str) -> Any:
 
 
 def analysis(entry: runs.Entry) -> Any:
-    """The run's `Analysis`, or None. It is shared by all sessions: do not change it.
+    """The run's `Analysis`, or None. All sessions share it: do not modify it.
 
     Raises:
         ValueError: it is damaged.
@@ -127,7 +127,7 @@ def analysis(entry: runs.Entry) -> Any:
 
 
 def grouping(entry: runs.Entry, level: int, score: str | None = None, seed: int = 0) -> Neurons:
-    """The neurons of a level as a score groups them; without a score, as the run did."""
+    """A level's neurons as a score groups them; without a score, as the run did."""
     return _grouping(*version(entry), level, score, seed, _entry=entry)
 
 
@@ -148,7 +148,7 @@ def _grouping(
 
 
 def index(entry: runs.Entry, level: int, first: tuple[str | None, int], second: tuple[str | None, int]) -> float:
-    """Adjusted Rand index of two groupings of a level, (score, seed) each, by the library's own code."""
+    """Adjusted Rand index of two groupings, each (score, seed), of a level."""
     return _index(*version(entry), level, first, second, _entry=entry)
 
 
@@ -172,7 +172,7 @@ def _index(
 
 
 def neuron_table(entry: runs.Entry, level: int, score: str | None = None, seed: int = 0) -> pd.DataFrame:
-    """One row per neuron of the parents; the index is its number among all of them."""
+    """One row per neuron of the parents; the index is its number among all."""
     grouped, analysed = grouping(entry, level, score, seed), analysis(entry)
     table = {
         "neuron": grouped.names,
@@ -188,7 +188,7 @@ def neuron_table(entry: runs.Entry, level: int, score: str | None = None, seed: 
 
 
 def rows_of(grouped: Neurons, picked: list[tuple[int, int]]) -> list[int]:
-    """Numbers among all neurons of a level; those that a narrower level does not have are left out."""
+    """Picked neurons' numbers among all neurons of a level; leaves out those that a narrower level lacks."""
     first = np.cumsum([0, *grouped.widths])
     return [
         int(first[parent]) + neuron
@@ -198,10 +198,10 @@ def rows_of(grouped: Neurons, picked: list[tuple[int, int]]) -> list[int]:
 
 
 def prepare(entry: runs.Entry, draw: Callable[[runs.Entry, int], None]) -> None:
-    """Do the work of all levels' pictures in the background, so that the first visit to each is as quick as the second.
+    """Prepare all levels' pictures in the background, so that the first visit to each is fast.
 
     Args:
-        draw: the work of one level of the run.
+        draw: prepares one level of the run.
     """
     _prepare(*version(entry), _entry=entry, _draw=draw)
 

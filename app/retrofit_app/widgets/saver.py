@@ -1,4 +1,4 @@
-"""Buttons that save a picture from the browser, as it is seen: nothing is drawn again on the server."""
+"""Buttons that save a picture as seen in the browser, without redrawing it on the server."""
 
 from typing import Any
 
@@ -13,8 +13,8 @@ button{font:inherit;font-size:.875rem;color:var(--st-text-color);background:var(
 border:1px solid var(--st-border-color);border-radius:var(--st-button-radius);padding:.25rem .75rem}
 button:hover,button:focus-visible{color:var(--st-primary-color);border-color:var(--st-primary-color)}
 """
-#: Plotly's own camera makes the file: its button stands hidden in the picture, and its settings with the picture. Pictures on
-#: a canvas of our own make theirs themselves.
+#: Plotly's camera makes the file: the picture holds its hidden button and its settings. Pictures on our own canvas make
+#: theirs themselves.
 SCRIPT = """
 export default function ({ parentElement, data }) {
     parentElement.querySelectorAll('button').forEach(button => {
@@ -40,11 +40,11 @@ def _component() -> Any:
 
 
 def saver(chart: str, stem: str, key: str, picture: str = "") -> None:
-    """Buttons for SVG (sharp at any size) and PNG (goes anywhere).
+    """Draw buttons for SVG (sharp at any size) and PNG (usable anywhere).
 
     Args:
         chart: the key of a `st.plotly_chart` on the page, or of `neurons.pictures`.
-        stem: the file's name without its ending.
-        picture: which one of `neurons.pictures`.
+        stem: the file's name without extension.
+        picture: which of `neurons.pictures`.
     """
     _component()(key=key, data={"chart": chart, "stem": stem, "picture": picture}, width="content")

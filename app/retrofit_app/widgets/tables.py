@@ -1,4 +1,4 @@
-"""The paper's tables as the results say them, kept in memory until a result is new."""
+"""The paper's tables with all results, cached until a result changes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What unfolds below its button: unlike a popover, it covers nothing of what it is about."""
+"""Parts that unfold below their button: unlike popovers, they do not cover their subject."""
 
 import streamlit as st
 
@@ -6,10 +6,10 @@ from retrofit_app.address import session
 
 
 def unfolds(label: str, key: str, help: str, quiet: bool = False) -> bool:
-    """A button that opens and closes what its page then draws below; whether that is open.
+    """Draw a button that opens and closes what the page draws below; return whether it is open.
 
     Args:
-        quiet: without a frame around it.
+        quiet: without a frame.
     """
     name = f"unfolded-{key}"
     is_open = session.recall(name, False)

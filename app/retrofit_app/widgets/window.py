@@ -1,4 +1,4 @@
-"""How large the window is: only the browser knows, and tells."""
+"""The window's size, which only the browser knows and reports."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ from streamlit.components.v2 import component
 from retrofit_app.address import session
 
 NAME, KNOWN = "retrofit-window", "enlarged"
-PAGE = (1280, 720)  # px of the page that has to fit
-NARROW = 700  # px, below which a lecture is a page to be scrolled, with pictures of their usual size
-STEP = 0.05  # smaller changes are not told
+PAGE = (1280, 720)  # px, the page that has to fit
+NARROW = 700  # px, below which a lecture scrolls, with pictures of their usual size
+STEP = 0.05  # smaller changes are not reported
 SCRIPT = f"""
 export default function ({{ parentElement, data, setStateValue }}) {{
     let told = data.shown
@@ -33,9 +33,9 @@ def _component() -> Any:
 
 
 def enlarged() -> float:
-    """How often a page of 1280 x 720 fits into the window, in steps of 0.05; the page runs again where that changes.
+    """The window's size relative to a page of 1280 x 720, in steps of 0.05; the page reruns when it changes.
 
-    It is 0 until the browser has told. Draw nothing then: what is drawn at another size would jump.
+    It is 0 until the browser has reported. Draw nothing then: anything drawn at another size would jump.
     """
     known = session.recall(KNOWN, 0.0)
     state = _component()(

@@ -1,5 +1,5 @@
-"""Work on a finished run that is kept, fine-tunings and landscapes: which piece is shown, why it stopped, what starts it, and
-deleting it with a way back. What goes on is watched in the same words everywhere."""
+"""Kept work on finished runs, fine-tunings and landscapes: choose the shown piece, say why it stopped, start it, delete it and
+undo that. Work in progress looks the same everywhere."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ from .downloads import CAMERA
 
 
 def stop(folder: Path, key: str, help: str) -> None:
-    """Cancel the work in a folder; once asked for, the button says so."""
+    """Draw the button that cancels the work in a folder; once pressed, it says so."""
     stopping = runs.was_asked(folder)
     st.button(
         "Cancelling…" if stopping else "Cancel",
@@ -34,7 +34,7 @@ def stop(folder: Path, key: str, help: str) -> None:
     )
 
 
-POLL = 0.7  # seconds between two looks at work that goes on
+POLL = 0.7  # seconds between two looks at running work
 
 
 @dataclass(frozen=True)
@@ -46,20 +46,20 @@ class Shelf:
     """In words: "fine-tuning" """
     scope: Scope
     parameter: str
-    """Names the one that is shown"""
+    """Holds the key of the shown piece"""
     config: Callable[[Mapping[str, Any]], Any]
-    """What is asked for, of a work's settings"""
+    """Turns a work's settings into its config"""
     until_run: bool = False
-    """Whether opening another run ends what is shown"""
+    """Whether opening another run resets the choice"""
     elsewhere: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters with a meaning on one piece of work only, and what they are on another"""
+    """Parameters that concern one piece of work, with their values for another"""
 
     def of(self, entry: runs.Entry) -> list[Work]:
-        """All of a run, the one that was begun last first."""
+        """All of a run's work, last started first."""
         return followups.works_of(entry, self.kind)
 
     def named(self, entry: runs.Entry, every: Sequence[Work]) -> Parameter:
-        """The parameter: the key of one of these, by default of the first, or of one that has just been started."""
+        """The parameter: the key of one of these, by default the first, or of a work that has just started."""
         keys = [work.name for work in every]
 
         def read(text: str) -> str:
@@ -71,18 +71,18 @@ class Shelf:
         return Parameter(self.parameter, keys[0] if keys else "", read, of_run=True, until_run=self.until_run)
 
     def chosen(self, entry: runs.Entry, every: Sequence[Work], key: str) -> Work | None:
-        """The one of this key; None for ""."""
+        """The work with this key; None for ""."""
         found = next((work for work in every if work.name == key), None)
-        # Else its worker has not written down yet what it does.
+        # If it is missing, its worker has not written its settings yet.
         return found or (followups.work_at(entry, self.kind, key) if key else None)
 
     def key_of(self, name: str) -> dict[str, Any]:
-        """The parameters that show the work of this key."""
+        """The parameters that show the work with this key."""
         return {self.parameter: name, **self.elsewhere}
 
 
 def chooser(shelf: Shelf, every: Sequence[Work], title: Callable[[Work], str], help: str) -> None:
-    """The list of the run's work, where there is more than one piece."""
+    """Draw the list of the run's work if there are several pieces."""
     if len(every) < 2:
         return
     by_key = {work.name: work for work in every}
@@ -96,11 +96,11 @@ def chooser(shelf: Shelf, every: Sequence[Work], title: Callable[[Work], str], h
 
 
 def stopped(shelf: Shelf, entry: runs.Entry, work: Work, every: Sequence[Work], *, part: str, resumes: str) -> None:
-    """Why a piece of work is not whole, and the way to the rest of it.
+    """Say why a piece of work is unfinished, and offer to resume or delete it.
 
     Args:
-        part: what there is, in words: "the finished epochs are kept".
-        resumes: what going on does.
+        part: what exists, in words: "the finished epochs are kept".
+        resumes: what resuming does.
     """
     sentence = {
         "cancelled": f"Cancelled: {part}.",
@@ -117,7 +117,7 @@ def stopped(shelf: Shelf, entry: runs.Entry, work: Work, every: Sequence[Work], 
 
 
 def last_lines(folder: Path, about: str = "") -> None:
-    """The end of what a worker wrote, folded away; nothing where it wrote nothing."""
+    """Draw the end of a worker's output, folded; nothing if it wrote nothing."""
     if log := runs.log_tail(folder):
         with st.expander("The worker's last lines"):
             if about:
@@ -128,11 +128,11 @@ def last_lines(folder: Path, about: str = "") -> None:
 def start_or_show(
     shelf: Shelf, entry: runs.Entry, config: Any, busy: bool, done: str, look: Literal["primary", "secondary"]
 ) -> None:
-    """The button that starts what is asked for, or shows it where it is done.
+    """Draw the button that starts the requested work, or shows it if it is done.
 
     Args:
-        done: what is said of what is done.
-        look: of the button that starts: a page has one primary button.
+        done: help text for finished work.
+        look: the start button's type: a page has one primary button.
     """
     work = followups.work_at(entry, config.kind, config.key(entry.folder))
     if config.is_done(work):
@@ -156,7 +156,7 @@ def start_or_show(
 
 
 def start(shelf: Shelf, entry: runs.Entry, config: Any) -> None:
-    """Start the worker, or go on, and show what it does; or say why not."""
+    """Start or resume the work and show it; or say why not."""
     try:
         work = followups.begin(entry, config)
     except ValueError as error:
@@ -167,22 +167,22 @@ def start(shelf: Shelf, entry: runs.Entry, config: Any) -> None:
 
 
 def record_of(entry: runs.Entry) -> str:
-    """What the record is called that the run's own command writes."""
+    """The name of the record that the run's command writes."""
     from retrofit_core.runs import RunConfig
 
     return RunConfig.from_json(entry.config).key() if entry.shipped else entry.name
 
 
-# --- work that goes on ----------------------------------------------------------------------------
+# --- work in progress -----------------------------------------------------------------------------
 
 
 def progress(folder: Path, share: float, words: str, stops: str, key: str, what: str = "work") -> None:
-    """The bar of work that goes on, and the button that stops it.
+    """Draw the progress bar of running work, and the button that stops it.
 
     Args:
-        stops: what that does.
-        key: of the button.
-        what: it is, for the line that says that the page may be closed.
+        stops: what stopping does.
+        key: the button's key.
+        what: the kind of work, for the line that says that the page may be closed.
     """
     st.progress(share, text=escaped(words))
     stop(folder, key, stops)
@@ -190,7 +190,7 @@ def progress(folder: Path, share: float, words: str, stops: str, key: str, what:
 
 
 def growing(key: str, picture: Picture, heading: str, caption: bool = True) -> None:
-    """A picture of work that goes on: without a menu, for its files would be of that moment."""
+    """Draw a picture of running work, without a menu, because its files would be outdated at once."""
     st.markdown(heading)
     config = {**CAMERA, "displayModeBar": False}
     st.plotly_chart(picture.figure, key=f"growing-{key}", theme=None, alt=picture.alt, config=config, width="stretch")
@@ -202,7 +202,7 @@ def growing(key: str, picture: Picture, heading: str, caption: bool = True) -> N
 
 
 def delete(shelf: Shelf, entry: runs.Entry, work: Work, every: Sequence[Work]) -> None:
-    """A button that moves a piece of work to the trash, which holds what was deleted last; none for shipped work."""
+    """Draw a button that moves work to the trash, which holds what was deleted last; none for shipped work."""
     if not followups.is_shipped(work, entry):
         st.button(
             "Delete",
@@ -215,7 +215,7 @@ def delete(shelf: Shelf, entry: runs.Entry, work: Work, every: Sequence[Work]) -
 
 
 def undo(shelf: Shelf, entry: runs.Entry) -> None:
-    """Why something could not be deleted or brought back, and the way back from what was deleted of this run."""
+    """Say why deleting or restoring failed, and offer to restore this run's deleted work."""
     if problem := session.forget(f"{shelf.what}-problem"):
         st.error(escaped(problem))
     deleted = followups.deleted(entry, shelf.kind)
@@ -239,7 +239,7 @@ def _delete(shelf: Shelf, entry: runs.Entry, work: Work, every: Sequence[Work]) 
     except ValueError as error:
         session.remember(f"{shelf.what}-problem", f"Not deleted: {error}")
         return
-    # The first is what is shown by default, so the address then names none: if it is the one that goes, the next is shown.
+    # The address then names none and shows the first: if that is the deleted one, the next.
     shelf.scope.change(**shelf.key_of(every[0].name))
 
 

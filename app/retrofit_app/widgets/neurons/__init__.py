@@ -1,5 +1,5 @@
-"""The pictures of a level's neurons, one for each grouping, on a canvas of our own (neurons.js): hovering, drawing around
-and picking are linked across them in the browser, and the server hears only what is picked in the end."""
+"""Pictures of a level's neurons, one per grouping, on our own canvas (neurons.js): hovering, encircling and picking are
+linked across them in the browser, and the server only gets the final picks."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -24,39 +24,39 @@ from .. import readings
 from ..downloads import LICENCE, source
 
 NAME = "retrofit-neurons"
-#: What a press that moves does: draw around neurons, or nothing, so that a finger scrolls the page.
+#: What dragging does: encircle neurons, or nothing, so that a finger scrolls the page.
 MODES = ("lasso", "box", "click")
 
 
 @dataclass(frozen=True)
 class Grouped:
-    """One of the pictures: the neurons as a score and a seed group them."""
+    """One picture: the neurons as a score and a seed group them."""
 
     key: str
-    """Its files are called so"""
+    """The name of its files"""
     score: str | None
     """None: as the run grouped them"""
     seed: int
     name: str
-    """Its heading begins with it; "" for none"""
+    """The start of its heading; "" for none"""
     note: str
-    """How the heading goes on"""
+    """The rest of the heading"""
     bold: bool
     """Whether tables follow this one"""
     selects: bool
     """Whether a click on its heading makes the tables follow it"""
     words: str
-    """Below the picture"""
+    """The text below the picture"""
 
 
 @dataclass(frozen=True)
 class Looks:
-    """How the neurons are looked at; they are numbers among all neurons of the level."""
+    """Which neurons stand out, as numbers among all of the level's neurons."""
 
     picked: Sequence[int] = ()
-    """With thin rings, while the others are dimmed"""
+    """With thin rings; the others are dimmed"""
     marked: Sequence[int] = ()
-    """With thick rings and their names"""
+    """With thick rings and names"""
     followed: Sequence[int] = ()
     """Joined by lines"""
     whole: bool = False
@@ -76,14 +76,14 @@ def pictures(
     on_pick: Callable[[list[int]], None],
     on_score: Callable[[str], None],
 ) -> None:
-    """The pictures beside each other, or below each other where they do not fit.
+    """Draw the pictures side by side, or one below the other if they do not fit.
 
     Args:
         mode: one of MODES.
-        height: of a picture, in pixels of a page.
-        scale: how much larger lettering, marks and lines are than on a page.
-        on_pick: what to do with the neurons that are picked now.
-        on_score: what to do with the score whose heading was clicked.
+        height: of a picture, in px.
+        scale: how much larger text, marks and lines are than on a page.
+        on_pick: gets the picked neurons.
+        on_score: gets the score whose heading was clicked.
     """
     plane, turn = readings.grouping(entry, level), f"{key}-turn"
 
@@ -126,7 +126,7 @@ def pictures(
 
 
 def prepare(entry: runs.Entry, level: int) -> None:
-    """Make what the pictures of a level are drawn from, before anybody looks at it."""
+    """Compute the data of a level's pictures in advance."""
     version, analysis = readings.version(entry), readings.analysis(entry)
     _plane(*version, level, False, _entry=entry)
     _off_scale(*version, level, False, _entry=entry)
@@ -140,12 +140,12 @@ def prepare(entry: runs.Entry, level: int) -> None:
 def _component() -> Any:
     folder = Path(__file__).parent
     script, sheet = ((folder / f"neurons.{ending}").read_text() for ending in ("js", "css"))
-    # Not in a shadow tree: what stands for a picture is to be found like that of any other one.
+    # Not in a shadow tree, so that its elements are found like any other picture's.
     return component(NAME, js=script, css=sheet, html="<span></span>", isolate_styles=False)
 
 
 def _object(**parts: Any) -> bytes:
-    """A JSON object of values, and of bytes that are JSON already: those of a level are made once."""
+    """A JSON object of values and of bytes that are already JSON, which a level makes once."""
     return (
         b"{"
         + b",".join(
@@ -158,7 +158,7 @@ def _object(**parts: Any) -> bytes:
 
 @cache
 def _colours() -> bytes:
-    """Of both themes: the browser knows which one is seen."""
+    """Both themes' colours: the browser knows which is on."""
     return _object(light=_of(LIGHT), dark=_of(DARK))
 
 
@@ -169,7 +169,7 @@ def _of(palette: Palette) -> dict[str, Any]:
 
 @cached(64 * MEBI)
 def _plane(folder: str, updated: float, sealed: str, level: int, whole: bool, *, _entry: Any) -> bytes:
-    """What all groupings of a level share: where the neurons stand."""
+    """What all groupings of a level share: the neurons' places."""
     grouped = readings.grouping(_entry, level)
     drawn = figures.marks(grouped, whole=whole)
     x, y = drawn.points.round(digits(float(np.ptp(drawn.points)))).T.tolist()
@@ -194,7 +194,7 @@ def _plane(folder: str, updated: float, sealed: str, level: int, whole: bool, *,
 def _marks(
     folder: str, updated: float, sealed: str, level: int, score: str | None, seed: int, whole: bool, *, _entry: Any
 ) -> bytes:
-    """What one grouping makes of them, with the words of tips as everywhere: three digits."""
+    """One grouping's data, with the numbers of tooltips in the usual three digits."""
     grouped = readings.grouping(_entry, level, score, seed)
     drawn = figures.marks(grouped, readings.grouping(_entry, level), whole)
     return _object(
@@ -212,7 +212,7 @@ def _digits(values: np.ndarray) -> list[str]:
 
 
 def off_scale(entry: runs.Entry, level: int, whole: bool) -> int:
-    """Neurons that stand on the border."""
+    """The number of neurons on the border."""
     return _off_scale(*readings.version(entry), level, whole, _entry=entry)
 
 

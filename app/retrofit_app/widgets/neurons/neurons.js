@@ -1,19 +1,19 @@
-// The neurons of a level, drawn once for each grouping, in one element. A neuron is a row, 0 to m - 1, the same one in every
-// picture: what is hovered over, drawn around or picked in one shows in all of them at once, and the server hears of it when
-// the gesture has ended. What is drawn, and where, comes from the server; how, is here: on a canvas, and in an SVG file.
+// A level's neurons in one element, drawn once per grouping. A neuron is a row, 0 to m - 1, the same in every picture: what
+// is hovered over, encircled or picked in one shows in all at once, and the server gets it when the gesture has ended. The
+// server says what to draw and where; this file draws it on a canvas or into an SVG file.
 
 const SPACE = { left: 28, right: 8, top: 6, bottom: 24 } // px around the frame, for the axes
-const PADDED = 1.06 // the frame, in multiples of what it has to hold
-const FOOT = { height: 28, line: 13, text: 10 } // px of the lines at a file's foot
-const HEAD = 26 // px of the heading in a file
-const SHARP = 3 // pixels of a saved PNG for each of the page
-const NAMED = 12 // ringed neurons up to which each has its name
-const NEAR = { mouse: 10, touch: 24 } // px between a pointer and a neuron that is meant
-const MOVED = 5 // px from which a press is no click
-const WAIT = 160 // ms after a gesture before the server hears of it: a second one may follow
-const OTHER = 6, ALONE = 7 // kinds of neurons; 0 is the densest cluster, 1 to 5 are those with a hue
+const PADDED = 1.06 // the frame's size as a multiple of its content's
+const FOOT = { height: 28, line: 13, text: 10 } // px, the lines at a file's foot
+const HEAD = 26 // px, a file's heading
+const SHARP = 3 // pixels of a saved PNG per pixel of the page
+const NAMED = 12 // most ringed neurons with names
+const NEAR = { mouse: 10, touch: 24 } // most px between a pointer and the neuron it means
+const MOVED = 5 // px of movement that make a press more than a click
+const WAIT = 160 // ms from a gesture to telling the server: a second one may follow
+const OTHER = 6, ALONE = 7 // kinds of neurons; 0 is the densest cluster, 1 to 5 have a hue
 
-const figures = new WeakMap() // the component's element -> what is drawn in it
+const figures = new WeakMap() // the component's element -> its figure
 
 export default function ({ parentElement, data, setTriggerValue }) {
     let figure = figures.get(parentElement)
@@ -27,7 +27,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
 
 // --- shapes ---------------------------------------------------------------------------------------
 
-/** Corners of a mark around (x, y), as Plotly draws them; null for a circle. */
+/** Corners of a mark around (x, y), as Plotly draws it; null for a circle. */
 function corners(shape, x, y, size) {
     const r = size / 2
     const around = (pairs) => pairs.map(([across, down]) => [x + across * r, y + down * r])
@@ -65,7 +65,7 @@ class CanvasPen {
         c.stroke()
         c.setLineDash([])
     }
-    /** Hairlines from a middle to several ends, as one path. */
+    /** Hairlines from a centre to several ends, as one path. */
     spokes(middle, ends, colour, width) {
         const c = this.context
         c.beginPath()
@@ -77,7 +77,7 @@ class CanvasPen {
         c.lineWidth = width
         c.stroke()
     }
-    /** A mark; without a fill it is open. */
+    /** A mark; without a fill it is hollow. */
     mark(shape, x, y, size, fill, edge, width, opacity = 1) {
         const c = this.context, points = corners(shape, x, y, size)
         c.globalAlpha = opacity
@@ -157,7 +157,7 @@ const escaped = text => text.replace(/[&<>"]/g, sign => ({ '&': '&amp;', '<': '&
 
 // --- one picture ----------------------------------------------------------------------------------
 
-/** One grouping of the neurons: where each stands, how large and in which order it is drawn. */
+/** One grouping of the neurons: their places, sizes and drawing order. */
 class Picture {
     constructor(shared, own) {
         Object.assign(this, own, own.marks)
@@ -167,13 +167,13 @@ class Picture {
         this.labels.forEach((label, row) => this.members.get(label).push(row))
         this.sizes = weights.map(weight => Math.min(Math.max(shared.unit * Math.sqrt(weight), 4), 26))
         const layer = this.kinds.map(kind => (kind === ALONE ? 0 : kind === OTHER ? 1 : kind ? 2 : 3))
-        // Large marks below, small above; the densest cluster on top.
+        // Small marks on top of large ones; the densest cluster on top of all.
         this.order = [...Array(count).keys()].sort((a, b) => layer[a] - layer[b] || this.sizes[b] - this.sizes[a] || a - b)
         this.middles = new Map()
         this.weights = weights
     }
 
-    /** The importance-weighted mean of a cluster, kept inside the frame; without importance all count alike. */
+    /** A cluster's importance-weighted mean, kept inside the frame; without importance all count alike. */
     middle(label) {
         if (!this.middles.has(label)) {
             const rows = this.members.get(label), { x, y, low, high } = this.shared
@@ -186,7 +186,7 @@ class Picture {
         return this.middles.get(label)
     }
 
-    /** What is said of a neuron, in lines. */
+    /** A neuron's tooltip, in lines. */
     tip(row) {
         const { off, names } = this.shared, label = this.labels[row], count = this.members.get(label).length
         return [
@@ -198,7 +198,7 @@ class Picture {
     }
 }
 
-/** Where the frame lies in a picture of this size, and how points go into it. */
+/** The frame in a picture of this size, and how points map into it. */
 function geometry(shared, width, height, scale, top = 0) {
     const [left, right, above, below] = [SPACE.left, SPACE.right, SPACE.top, SPACE.bottom].map(room => room * scale)
     const side = Math.max(Math.min(width - left - right, height - above - below), 20)
@@ -208,7 +208,7 @@ function geometry(shared, width, height, scale, top = 0) {
     return { x0, y0, side, scale, at, place: row => at(shared.x[row], shared.y[row]) }
 }
 
-/** A picture with its axes, lines, marks and rings. */
+/** Draw a picture with axes, lines, marks and rings. */
 function draw(pen, picture, box, colours, looks) {
     const { shared } = picture, { scale, x0, y0, side } = box
     const text = shared.text * scale
@@ -236,7 +236,7 @@ function draw(pen, picture, box, colours, looks) {
     }
 }
 
-/** One neuron; off the scale it stands open on the border. */
+/** Draw one neuron; one outside the frame is hollow on the border. */
 function mark(pen, picture, box, colours, row, opacity = 1) {
     const { shared } = picture, kind = picture.kinds[row], off = shared.off.has(row)
     const fill = colours.fills[kind], [x, y] = box.place(row)
@@ -252,7 +252,7 @@ function ring(pen, picture, box, colours, row, wider, width) {
     pen.mark('circle', x, y, (picture.sizes[row] + wider) * box.scale, '', colours.accent, width * box.scale)
 }
 
-/** The name of a ringed neuron, above it where there is room. */
+/** Draw a ringed neuron's name, above it if there is room. */
 function name(pen, picture, box, colours, row) {
     const [x, y] = box.place(row), size = picture.shared.text * box.scale
     const away = (picture.sizes[row] / 2 + 8) * box.scale, above = y - away - size > box.y0
@@ -260,7 +260,7 @@ function name(pen, picture, box, colours, row) {
     pen.text(words, x, above ? y - away : y + away + 0.7 * size, size, colours.accent, { halo: colours.paper, bold: true })
 }
 
-/** In the pictures beside the one with the tip: whose cluster the same neuron is in there. */
+/** In the pictures other than the one with the tooltip: the cluster of the same neuron. */
 function note(pen, picture, box, colours, row) {
     const [x, y] = box.place(row), size = picture.shared.text * box.scale, label = picture.labels[row]
     const count = picture.members.get(label).length, c = pen.context
@@ -287,8 +287,8 @@ class Figure {
         this.root.append(this.tip, this.said)
         parent.append(this.root)
         this.panes = []
-        this.turn = 0 // of the gestures that were told, the last
-        this.own = null // rows that are picked here, and not yet known to the server
+        this.turn = 0 // number of the last gesture told to the server
+        this.own = null // rows picked here that the server does not know yet
         this.hovered = -1
         this.tip.hidden = true
         this.observer = new ResizeObserver(() => this.root.clientWidth !== this.width && this.paint())
@@ -311,7 +311,7 @@ class Figure {
         return this.own ?? this.data.picked
     }
 
-    /** New data from the server. A selection that is on its way there stays until the server has taken it up. */
+    /** Take new data from the server. A selection on its way there stays until the server has it. */
     show(data, tell) {
         const other = !this.data || data.level !== this.data.level
         const focus = this.panes.findIndex(pane => pane.frame === document.activeElement)
@@ -334,7 +334,7 @@ class Figure {
         if (focus >= 0 && this.panes[focus]) this.panes[focus].frame.focus({ preventScroll: true })
     }
 
-    /** An element for every picture, and its words. */
+    /** Make an element with texts for every picture. */
     frames() {
         while (this.panes.length > this.pictures.length) this.panes.pop().whole.remove()
         while (this.panes.length < this.pictures.length) this.panes.push(this.pane(this.panes.length))
@@ -353,7 +353,7 @@ class Figure {
         })
     }
 
-    /** A heading's first words; a button where a click on them makes the tables follow this picture. */
+    /** The start of a heading; a button if a click on it makes the tables follow this picture. */
     title(picture) {
         if (!picture.score) return element(picture.bold ? 'b' : 'span', '', picture.name)
         const button = element('button', 'score', picture.name)
@@ -385,7 +385,7 @@ class Figure {
 
     // --- drawing
 
-    /** The theme's colours; the page's background says which. */
+    /** The theme's colours, chosen by the page's background. */
     colours() {
         const style = getComputedStyle(this.root), probe = document.createElement('canvas').getContext('2d')
         probe.fillStyle = style.getPropertyValue('--st-background-color').trim() || '#fff'
@@ -398,7 +398,7 @@ class Figure {
         return { picked: this.picked, marked: this.data.marked, followed: this.data.followed }
     }
 
-    /** Draw every picture in the size that its column has, as sharp as the screen is. */
+    /** Draw every picture in its column's size, at the screen's resolution. */
     paint() {
         if (!this.data) return
         this.width = this.root.clientWidth
@@ -412,7 +412,7 @@ class Figure {
         this.watch()
     }
 
-    /** Draw again when the window goes to a screen of another sharpness. */
+    /** Redraw when the window moves to a screen of another resolution. */
     watch() {
         if (this.sharpest === devicePixelRatio) return
         this.sharpest = devicePixelRatio
@@ -422,7 +422,7 @@ class Figure {
         this.sharpness.addEventListener('change', this.repaint)
     }
 
-    /** What follows the pointer: the neuron in every picture with its cluster's lines, and what is drawn around. */
+    /** Draw what follows the pointer: the neuron with its cluster's lines in every picture, and the lasso. */
     paintOver() {
         const rows = this.drag?.rows ?? []
         this.panes.forEach((pane, index) => {
@@ -440,7 +440,7 @@ class Figure {
         })
     }
 
-    /** Show a neuron in all pictures, and its words in one. */
+    /** Show a neuron in all pictures, and its tooltip in one. */
     hover(row, index = this.over ?? 0, spoken = false) {
         if (row === this.hovered && (row < 0 || index === this.over)) return
         this.hovered = row
@@ -465,7 +465,7 @@ class Figure {
         return [event.clientX - box.left, event.clientY - box.top]
     }
 
-    /** The neuron that is meant by a point of a picture; the upper one of two, and -1 for none. */
+    /** The neuron that a point of a picture means; the upper of two, -1 for none. */
     nearest([x, y], index, reach) {
         const { box } = this.panes[index], picture = this.pictures[index]
         let best = -1, least = Infinity
@@ -524,7 +524,7 @@ class Figure {
         this.paintOver()
     }
 
-    /** What is drawn around, as a polygon. */
+    /** The lasso or box as a polygon. */
     outline() {
         const { path, start } = this.drag
         if (this.data.mode !== 'box') return path
@@ -537,9 +537,9 @@ class Figure {
         return this.data.plane.names.map((_, row) => row).filter(row => inside(box.place(row), polygon))
     }
 
-    // --- what is picked
+    // --- picks
 
-    /** Pick these rows, or with Shift add them; one that is picked already then goes. */
+    /** Pick these rows, or with Shift add them; a single one already picked is then removed. */
     pick(rows, adds = false) {
         let chosen = rows
         if (adds) {
@@ -558,7 +558,7 @@ class Figure {
 
     // --- keys
 
-    /** The neuron at which the arrows begin: where they were, or the first one that is picked, or the most important. */
+    /** The neuron where the arrows start: their last one, the first picked one, or the most important. */
     cursor() {
         if (this.hovered >= 0) return this.hovered
         if (this.last >= 0 && this.last < this.data.plane.names.length) return this.last
@@ -601,7 +601,7 @@ class Figure {
 
     // --- files
 
-    /** Save one picture as it is seen, with its heading, and where it comes from at its foot. */
+    /** Save one picture as seen, with its heading, and its origin at the foot. */
     file({ picture: key, format, stem }) {
         const index = Math.max(this.pictures.findIndex(picture => picture.key === key), 0)
         const picture = this.pictures[index], { scale } = this.data, { frame } = this.panes[index]
@@ -643,7 +643,7 @@ function element(kind, name, words = '') {
     return made
 }
 
-/** A clean canvas of a size in px, and a pen for it. */
+/** A pen for a canvas, cleared and sized in px. */
 function sized(canvas, width, height, font, ratio = window.devicePixelRatio || 1) {
     const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)]
     const context = canvas.getContext('2d')
@@ -658,7 +658,7 @@ function sized(canvas, width, height, font, ratio = window.devicePixelRatio || 1
     return new CanvasPen(context, font)
 }
 
-/** Whether a point lies in a polygon: a line from it crosses the border an odd number of times. */
+/** Whether a point is in a polygon: a ray from it crosses the border an odd number of times. */
 function inside([x, y], polygon) {
     let odd = false
     polygon.forEach(([ax, ay], index) => {
