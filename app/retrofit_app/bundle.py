@@ -1,8 +1,8 @@
-"""Make the shipped example again: `python -m retrofit_app.bundle` (under a minute, no download).
+"""Rebuild the shipped example: `python -m retrofit_app.bundle` (under a minute, no download).
 
-Two small networks are trained on digits as `retrofit train` does, each on five classes that the other never sees, and
-fused with the four methods. Before that the same is done with a few seeds and one method, so that the page can say how
-typical the shipped one is.
+`retrofit train` trains two small networks on digits, each on five classes that the other never sees, and the four
+methods fuse them. One method fuses networks of a few other seeds, so that the page can say how typical the shipped
+seed is.
 """
 
 import contextlib
@@ -24,15 +24,15 @@ from retrofit_core.runs.landscapes import LandscapeConfig, material_of
 from retrofit_core.runs.store import COMPARISON
 
 HERE = Path(__file__).parent / "bundled"
-#: Seeds of split and training that are tried; SEED is shipped. It was picked because its parents are even (five classes
-#: each, within a point of each other) and its fusion is an ordinary one: neither the best nor the worst of the four.
+#: Seeds of split and training to try; SEED is shipped. It was picked because its parents are even (five classes each,
+#: within a point of each other) and its fusion is ordinary: neither the best nor the worst of the four.
 SEEDS, SEED = (0, 1, 2, 3), 1
 TYPICAL = "KF-Linear"
 PARENTS = ("parent-0.safetensors", "parent-1.safetensors")
 
 
 def config(method: str, *, importance: str = "conductance", samples: int = 400, seed: int = 0) -> RunConfig:
-    """A fusion of the shipped parents; files are named from within the bundle's folder, where workers start.
+    """A fusion of the shipped parents; file names are relative to the bundle's folder, where workers start.
 
     On the CPU everywhere: the networks are tiny, and a shipped run and a new one with the same settings are one run.
     """
@@ -51,7 +51,7 @@ def config(method: str, *, importance: str = "conductance", samples: int = 400, 
 
 
 def train(seed: int, folder: Path) -> None:
-    """The parents and their splits file, by the command line."""
+    """Train the parents and write their splits file, through the command line."""
     words = ["train", "--data", "digits", "--arch", "cnn", "--split", "sharded", "--parts", "2", "--seed", str(seed)]
     subprocess.run(
         [sys.executable, "-m", "retrofit_core", *words, "--device", "cpu", "--out", ".", "--json"],
@@ -62,7 +62,7 @@ def train(seed: int, folder: Path) -> None:
 
 
 def survey(record: Path) -> None:
-    """The landscape at the defaults, of the plane through the parents and the fused network, into the record."""
+    """Add the default landscape, on the plane through parents and fused network, to the record."""
     wanted = LandscapeConfig(("parent 0", "parent 1", "fused"))
     material = material_of(record)
     plan = wanted.landscape.plan(material.networks, wanted.through, material.images(), device="cpu")
@@ -72,7 +72,7 @@ def survey(record: Path) -> None:
 
 
 def take_apart(record: Path) -> None:
-    """What each ingredient of a run brings, as the workbench measures it for other runs, into the record."""
+    """Add what each ingredient of a run contributes to the record, as the workbench measures it."""
     run = config({method.lower(): method for method in RETROFITTING}[record.name])
     configs = configurations(ingredients.base_of(run), ingredients.methods_of(run), run.importance)
     folder = record / COMPARISON.folder / ingredients.NAME
@@ -81,8 +81,8 @@ def take_apart(record: Path) -> None:
 
 
 def build(folder: Path) -> dict[str, Any]:
-    """Write parents, splits, for each method a record with its landscape and ingredients, and bundle.json, whose content is
-    returned."""
+    """Write parents, splits, each method's record with landscape and ingredients, and bundle.json; return the latter's
+    content."""
     folder.mkdir(parents=True, exist_ok=True)
     tried = {}
     for seed in SEEDS:
@@ -100,7 +100,7 @@ def build(folder: Path) -> dict[str, Any]:
         for method in RETROFITTING:
             names.append(method.lower())
             execute(config(method), names[-1])
-            # Times and loss of single steps: of use while a run goes on, noise in a repository.
+            # Times and losses of single steps: useful during a run, noise in a repository.
             (Path(names[-1]) / "events.jsonl").unlink()
             survey(Path(names[-1]))
             take_apart(Path(names[-1]))
@@ -116,7 +116,7 @@ def _accuracies(folder: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    """Build aside, then replace the shipped folder as a whole."""
+    """Build in a temporary folder, then replace the shipped one."""
     with tempfile.TemporaryDirectory() as workshop:
         new = Path(workshop) / "bundled"
         facts = build(new)

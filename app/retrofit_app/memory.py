@@ -1,6 +1,6 @@
-"""What is kept in memory for all sessions: values by key, up to a number of bytes, the least recently used ones going first.
+"""A cache for all sessions: values by key, up to a number of bytes; the least recently used are dropped first.
 
-Streamlit bounds by bytes only caches that hand out copies; records, networks and pictures are shared.
+Streamlit limits bytes only for caches that return copies; records, networks and pictures are shared.
 """
 
 import sys
@@ -15,20 +15,20 @@ from typing import Any, ParamSpec, TypeVar
 import streamlit as st
 
 MEBI = 2**20
-NUMBER = 32  # bytes of a number in a list, its place in the list included
-MOST_PARTS = 200_000  # of a value that are looked at: then it is as large as what was seen
+NUMBER = 32  # bytes of a number in a list, with its place
+MOST_PARTS = 200_000  # parts of a value to measure; the rest counts as nothing
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
-SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType)  # parts that no value has for itself
+SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType)  # parts that no value owns
 Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")
 
 
 def cached(most: int, spinner: str = "") -> Callable[[Callable[Arguments, Value]], Callable[Arguments, Value]]:
-    """Keep what a function returns, by its positional arguments; named ones do not count. Values are shared: do not change them.
+    """Cache a function's results by its positional arguments, not by named ones. Values are shared: do not modify them.
 
     Args:
-        most: bytes of all values together; the newest stays however large it is.
-        spinner: words for the wait.
+        most: bytes of all values together; the newest stays however large.
+        spinner: text shown while it computes.
     """
 
     def decorate(make: Callable[Arguments, Value]) -> Callable[Arguments, Value]:
@@ -48,7 +48,7 @@ def cached(most: int, spinner: str = "") -> Callable[[Callable[Arguments, Value]
 
 
 def weight(value: Any) -> int:
-    """About how many bytes a value takes: arrays, tables and texts exactly, everything else roughly."""
+    """A value's approximate bytes: arrays, tables and texts exactly, everything else roughly."""
     total, seen, parts = 0, set(), [value]
     while parts and len(seen) < MOST_PARTS:
         part = parts.pop()
@@ -82,7 +82,7 @@ def _hashable(value: Any) -> Hashable:
 
 
 class _Cache:
-    """Values by key, the one that was used last at the end. What several sessions ask for at once is made once."""
+    """Values by key, the last used at the end. If several sessions ask for a value at once, it is made once."""
 
     def __init__(self, most: int) -> None:
         self.most, self.bytes = most, 0
