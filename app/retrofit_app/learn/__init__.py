@@ -1,4 +1,4 @@
-"""The explanation of the method, live in a browser: one file, without a server. It imports none of the app's other rooms."""
+"""The live explanation of the method as one HTML file without a server. It imports none of the app's other rooms."""
 
 import html
 import re
@@ -9,7 +9,7 @@ from retrofit_core.system import files
 
 FOLDER = Path(__file__).parent
 INCLUDE = re.compile(r"^[ \t]*<!-- include ([\w./-]+) -->[ \t]*$", re.MULTILINE)
-#: What stands around an included file, by the end of its name.
+#: Suffix of an included file -> what surrounds it.
 AROUND = {
     ".js": ("<script>", "</script>"),
     ".css": ("<style>", "</style>"),
@@ -18,11 +18,11 @@ AROUND = {
 
 
 def page(theme: str = "", state: str = "") -> str:
-    """The whole page, with everything that it needs.
+    """The whole page with everything it needs.
 
     Args:
-        theme: "light" or "dark"; empty: the browser's. The page finds it in `data-theme` of its `html` element.
-        state: what the page shows first, as its address says it after the `#`; it finds it in `data-state`.
+        theme: "light" or "dark"; empty for the browser's. The page reads it from `data-theme` of its `html` element.
+        state: what the page shows first, as in its address after the `#`; it reads it from `data-state`.
     """
     told = [f'{name}="{html.escape(text)}"' for name, text in (("data-theme", theme), ("data-state", state)) if text]
     return _assembled().replace("<html", " ".join(["<html", *told]), 1)
@@ -35,7 +35,7 @@ def save(path: str | Path) -> None:
 
 @cache
 def _assembled() -> str:
-    """page.html, its lines `<!-- include NAME -->` replaced by the files beside it."""
+    """page.html with its lines `<!-- include NAME -->` replaced by these files."""
     return INCLUDE.sub(lambda found: _included(FOLDER / found[1]), (FOLDER / "page.html").read_text(encoding="utf-8"))
 
 

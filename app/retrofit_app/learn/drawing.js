@@ -18,7 +18,7 @@ function svg(tag, attributes = {}, ...children) {
 const Draw = (() => {
   const NAMES = ["A", "B", "C", "D"];
   const CLASSES = ["orange", "green", "blue", "pink"];
-  const RANGE = 2.4;   // the plane is drawn from -RANGE to RANGE
+  const RANGE = 2.4;   // pictures show the plane from -RANGE to RANGE
 
   /** A colour of the style sheet, as [r, g, b]. */
   const cache = new Map();
@@ -49,7 +49,7 @@ const Draw = (() => {
   }
   const mix = (a, b, share) => [0, 1, 2].map((i) => a[i] + (b[i] - a[i]) * share);
 
-  /** Decision regions: the colour of the likeliest class, stronger where the network (or the ensemble of several) is surer. */
+  /** Decision regions: the most probable class's colour, stronger where the network (or the ensemble of several) is surer. */
   function regions(canvas, networks, n = 64) {
     const paper = rgb("paper");
     const colours = CLASSES.map((_, index) => rgb(`class-${index}`));
@@ -57,7 +57,7 @@ const Draw = (() => {
     paint(canvas, n, (index) => mix(paper, colours[classes[index]], 0.18 + 0.5 * Math.max(0, (confidence[index] - 0.25) / 0.75)));
   }
 
-  /** A neuron over the plane: paper where it is silent (below 0, what ReLU cuts off), its network's colour where it fires. */
+  /** A neuron over the plane: grey where it is silent (below 0, where ReLU cuts it off), its network's colour where it fires. */
   function neuron(canvas, values, colour, { n = 40, scale } = {}) {
     const paper = rgb("silent");
     const ink = rgb(colour);
@@ -66,7 +66,7 @@ const Draw = (() => {
   }
 
   const answers = new WeakMap();
-  /** Each neuron's answers over the plane, maps(network)[level][neuron]; computed once for a network. */
+  /** Each neuron's outputs over the plane, maps(network)[level][neuron]; computed once per network. */
   function maps(network, n = 40) {
     if (!answers.has(network)) {
       answers.set(network, Engine.evaluate(network, grid(n)).map((flat, level) => {
@@ -95,7 +95,7 @@ const Draw = (() => {
       cover(isHidden) { node.classList.toggle("covered", isHidden); },
       value(text) { value.textContent = text; },
       note(text) { note.textContent = text; },
-      /** Drawn again only for other networks, or in another theme. */
+      /** Redraws only for other networks or another theme. */
       regions(networks) {
         const list = [networks].flat();
         const theme = document.documentElement.dataset.theme;
@@ -117,7 +117,7 @@ const Draw = (() => {
     };
   }
 
-  /** A neuron as a small tile: its map, its name, a bar for its importance. */
+  /** A neuron as a small tile: map, name, a bar for its importance. */
   function tile(name, colour) {
     const canvas = el("canvas", { "aria-hidden": "true" });
     const bar = el("i", { class: "importance" });
@@ -139,7 +139,7 @@ const Draw = (() => {
 
   /** A line chart: lines [{points: [[x, y], ...], colour, label, dashed}], in a frame of fixed size. */
   function chart({ width = 360, height = 150, xs, ys, xLabel, yLabel, formatX = String, formatY = String, xTicks, yTicks }) {
-    if (innerWidth <= 800) width = Math.min(width, 400); // a phone shows it smaller, letters stay readable
+    if (innerWidth <= 800) width = Math.min(width, 400); // smaller on a phone, so that text stays readable
     const pad = { left: 62, right: 14, top: 12, bottom: 42 };
     const sx = (value) => pad.left + ((value - xs[0]) / (xs[1] - xs[0])) * (width - pad.left - pad.right);
     const sy = (value) => height - pad.bottom - ((value - ys[0]) / (ys[1] - ys[0])) * (height - pad.top - pad.bottom);
@@ -168,7 +168,7 @@ const Draw = (() => {
     };
   }
 
-  /** Answers as an image: a row for each sample (a strip at the left says its class), a column for each neuron. */
+  /** Outputs as an image: a row per sample (a strip on the left shows its class), a column per neuron. */
   function matrix(canvas, columns, labels, colours, picked) {
     const [across, down, strip, ratio] = [columns.length * 20, labels.length, 8, 2];
     canvas.width = (strip + 4 + across) * ratio;
@@ -193,7 +193,7 @@ const Draw = (() => {
     for (const c of picked) context.strokeRect(strip + 4 + 20 * c + 0.8, 0.8, 18.4, canvas.height / ratio - 1.6);
   }
 
-  /** Two neurons' answers against each other, a dot for each sample. */
+  /** Two neurons' outputs against each other, a dot per sample. */
   function scatter() {
     const marks = svg("g");
     const [across, up] = [svg("text", { x: 160, y: 252, "text-anchor": "middle" }), svg("text", { x: 10, y: 118, "text-anchor": "middle", transform: "rotate(-90 10 118)" })];
@@ -215,7 +215,7 @@ const Draw = (() => {
 
   const SHAPES = [(r) => `M${-r} 0a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0`, (r) => `M0 ${-1.25 * r}L${1.25 * r} 0L0 ${1.25 * r}L${-1.25 * r} 0Z`,
     (r) => `M0 ${-1.25 * r}L${1.2 * r} ${0.9 * r}L${-1.2 * r} ${0.9 * r}Z`];
-  /** Neurons as points, lines to the target of their group. assign(neuron, group) where they can be dragged; pick(neuron). */
+  /** Neurons as points with lines to their group's target. Give assign(neuron, group) to let users drag them, or pick(neuron). */
   function groups({ assign, pick, xLabel, yLabel, width = 560, height = 430 }) {
     const pad = 44;
     const lines = svg("g"), centres = svg("g"), points = svg("g");
@@ -241,7 +241,7 @@ const Draw = (() => {
         aims = targets.map((target) => (target ? [sx(target[0]), sy(target[1])] : null));
         // an empty group's target waits in the corner, where neurons can be dropped
         aims.forEach((aim, k) => { if (!aim && assign) aims[k] = [width - 120 + 28 * k, 24]; });
-        // a neuron alone would cover its target
+        // a single neuron would cover its target
         const isAlone = (k) => labels.filter((label) => label === k).length === 1;
         const shownAims = aims.map((aim, k) => aim && (isAlone(k) ? [aim[0] + 20, aim[1] - 18] : aim));
         lines.replaceChildren(...list.map((_, j) => svg("line", { x1: places[j][0], y1: places[j][1], x2: aims[labels[j]][0], y2: aims[labels[j]][1], class: "member" })));
@@ -279,7 +279,7 @@ const Draw = (() => {
     };
   }
 
-  /** Tiles that can be dragged onto one another, or picked by click and key. drop(from, to) and pick(index) get places in `nodes`. */
+  /** Tiles to drag onto one another, or to pick by click or key. drop(from, to) and pick(index) get indices of `nodes`. */
   function draggable(nodes, { drop, pick }) {
     for (const [from, node] of nodes.entries()) {
       node.addEventListener("pointerdown", (down) => {

@@ -1,8 +1,8 @@
-/* The method on small networks, live in the browser: what retrofit_core computes, in plain JavaScript and float64.
- * docs/method.md says what exactly is computed; tests/learn compares every number here with retrofit_core.
+/* The method on small networks, live in the browser: retrofit_core's computations in plain JavaScript and float64.
+ * docs/method.md defines them exactly; tests/learn compares every number here with retrofit_core.
  *
- * A network is {weights: [W1, W2, ...], biases: [b1, b2, ...]}; W is an array of rows (outputs x inputs). ReLU stands between
- * the levels and none behind the last. A level is "ReLU of what came before (nothing at the first), then one linear layer", so
+ * A network is {weights: [W1, W2, ...], biases: [b1, b2, ...]}; W is an array of rows (outputs x inputs). ReLU follows every
+ * level but the last. A level is "ReLU of its input (not at the first level), then one linear layer", so
  * its outputs Z are pre-activations and its inputs X are activations. Matrices are arrays of rows; points are [x, y]; labels
  * are whole numbers.
  *
@@ -56,7 +56,7 @@ const Engine = (() => {
     return total;
   }
 
-  /** Draws from [0, 1), the same for the same seed in every language (mulberry32). */
+  /** Draws from [0, 1); a seed gives the same draws in every language (mulberry32). */
   function random(seed) {
     let state = seed >>> 0;
     return () => {
@@ -68,10 +68,10 @@ const Engine = (() => {
     };
   }
 
-  const PLACES = [0, 2, 1, 3]; // quarters of a turn: 0 and 1 face each other, 2 and 3 lie between them
+  const PLACES = [0, 2, 1, 3]; // quarters of a turn: 0 and 1 face each other, 2 and 3 are between them
 
-  /** The task, as train.py makes it: eight bent arms, two of each of four classes.
-   * @param seen classes in turn, again and again
+  /** The task, as in train.py: eight bent arms, two of each of four classes.
+   * @param seen classes, cycled
    * @returns {points, labels} */
   function data(seed, count, seen = [0, 1, 2, 3]) {
     const draw = random(seed), points = [], labels = [];
@@ -93,7 +93,7 @@ const Engine = (() => {
 
   /** Pre-activations of every level for many points at once.
    * @param flat [x0, y0, x1, y1, ...]
-   * @returns one Float64Array per level: neuron j of point n stands at n * width + j */
+   * @returns one Float64Array per level: neuron j of point n is at n * width + j */
   function evaluate(network, flat) {
     let before = flat, size = network.weights[0][0].length;
     const count = flat.length / size;
@@ -129,7 +129,7 @@ const Engine = (() => {
     return flat;
   }
 
-  /** {levels: [Z1, Z2, ...]} of the points; Z (N x width) holds pre-activations, the last one the logits. */
+  /** {levels: [Z1, Z2, ...]} for the points; Z (N x width) holds pre-activations, the last the logits. */
   function forward(network, points) {
     const widths = widthsOf(network);
     return { levels: evaluate(network, flatOf(points)).map((flat, level) => rowsOf(flat, widths[level])) };
@@ -162,8 +162,8 @@ const Engine = (() => {
     return sum(predicted.map((label, n) => (label === labels[n] ? 1 : 0))) / labels.length;
   }
 
-  /** The mean of all weights, neurons as they lie.
-   * @param shares of the networks, scaled to sum one; default: equal */
+  /** The mean of all weights, neurons in their order.
+   * @param shares of the networks, scaled to sum to one; default: equal */
   function average(networks, shares = networks.map(() => 1)) {
     const total = sum(shares), mean = (values) => sum(values.map((value, k) => value * shares[k])) / total;
     return {
@@ -175,7 +175,7 @@ const Engine = (() => {
   /** (1 - t) a + t b in weight space. */
   const interpolate = (a, b, t) => average([a, b], [1 - t, t]);
 
-  /** The same function with the neurons of a hidden level in another order: place k gets neuron order[k]. */
+  /** The same function with a hidden level's neurons in another order: place k gets neuron order[k]. */
   function permute(network, level, order) {
     const other = copyOf(network);
     other.weights[level] = order.map((j) => [...network.weights[level][j]]);
@@ -184,7 +184,7 @@ const Engine = (() => {
     return other;
   }
 
-  /** The middles of a square's pixels as flat points, row by row from the top left: x and y from -extent to extent. */
+  /** The centres of a square's pixels as flat points, row by row from the top left: x and y from -extent to extent. */
   function grid(size, extent) {
     const flat = new Float64Array(2 * size * size);
     for (let row = 0; row < size; row++) {
@@ -225,7 +225,7 @@ const Engine = (() => {
   const EPSILON = 1e-8;
   const STEPS = 10;
 
-  /** The middles of the path from zero to a sample: the roots of the Legendre polynomial, from 0 to 1. */
+  /** Points on the path from zero to a sample: the roots of the Legendre polynomial, scaled to 0..1. */
   function gaussLegendre(count) {
     const points = range(count).map((i) => {
       let x = -Math.cos((Math.PI * (i + 0.75)) / (count + 0.5));
@@ -239,8 +239,8 @@ const Engine = (() => {
     return points.map((x) => (x + 1) / 2);
   }
 
-  /** Gradients of the true class's logit at every level's pre-activations.
-   * @param slope (z, level, n, j) -> what a ReLU passes on of the gradient */
+  /** Gradients of the true class's logit by every level's pre-activations.
+   * @param slope (z, level, n, j) -> the share of the gradient that a ReLU passes on */
   function gradients(network, levels, labels, slope) {
     const depth = levels.length, out = new Array(depth);
     out[depth - 1] = levels[depth - 1].map((row, n) => row.map((_, c) => (c === labels[n] ? 1 : 0)));
@@ -297,7 +297,7 @@ const Engine = (() => {
 
   // ---- groups -------------------------------------------------------------------------------------------------------
 
-  /** The weight of each neuron in its group's mean: s_j / S_k, or equal ones in a group whose scores are all zero. */
+  /** Each neuron's weight in its group's mean: s_j / S_k, or equal weights in a group with only zero scores. */
   function shares(labels, scores, width) {
     const totals = new Array(width).fill(0), counts = new Array(width).fill(0);
     labels.forEach((k, j) => { totals[k] += scores[j]; counts[k] += 1; });
@@ -323,7 +323,7 @@ const Engine = (() => {
     return sum(vectors.map((vector, j) => scores[j] * squaredDistance(vector, centroids[labels[j]])));
   }
 
-  /** Moves the worst-served neurons of groups with company into empty groups, in place. */
+  /** Moves the worst-fitting neurons of groups with several members into empty groups, in place. */
   function refill(labels, badness, width) {
     const counts = new Array(width).fill(0);
     labels.forEach((k) => { counts[k] += 1; });
@@ -336,7 +336,7 @@ const Engine = (() => {
     }
   }
 
-  /** Neurons chosen as first centres by greedy k-means++: at each step the best of 2 + log k draws. */
+  /** Neurons chosen as initial centres by greedy k-means++: at each step the best of 2 + log k draws. */
   function seedCentres(vectors, scores, width, draw) {
     const weights = sum(scores) > 0 ? scores : scores.map(() => 1), trials = 2 + Math.floor(Math.log(width)), centres = [];
     let nearest = vectors.map(() => 1);
@@ -359,7 +359,7 @@ const Engine = (() => {
     return centres;
   }
 
-  /** Weighted Lloyd iterations from neurons that start as centres. */
+  /** Weighted Lloyd iterations from neurons as initial centres. */
   function lloyd(vectors, scores, width, centres, iterations = 300) {
     let labels = vectors.map((vector) => argmax(centres.map((c) => -squaredDistance(vector, vectors[c]))));
     centres.forEach((c, k) => { labels[c] = k; });
@@ -380,7 +380,7 @@ const Engine = (() => {
   }
 
   /** Weighted k-means: greedy k-means++ with restarts and Lloyd; the lowest cost wins.
-   * @param starts further starts: lists of `width` vectors that are the first centres
+   * @param starts further starts: lists of `width` indices of initial centres
    * @returns {labels, cost, centroids} */
   function kmeans(vectors, weights, width, { restarts = 10, seed = 0, starts = [] } = {}) {
     if (width > vectors.length) throw new Error(`${width} groups for ${vectors.length} neurons: some would stay empty.`);
@@ -390,8 +390,8 @@ const Engine = (() => {
     return { ...best, centroids: centroidsOf(vectors, weights, best.labels, width) };
   }
 
-  /** Which column goes with which row at the least cost together (Kuhn 1955; shortest augmenting paths, Jonker and Volgenant).
-   * @returns for each row its column; -1 where there are more rows than columns and the row has none */
+  /** The assignment of rows to columns with the least total cost (Kuhn 1955; shortest augmenting paths, Jonker and Volgenant).
+   * @returns each row's column; -1 if there are more rows than columns and the row has none */
   function hungarian(costs) {
     if (costs.length > costs[0].length) {
       const rows = hungarian(transposed(costs)), out = new Array(costs.length).fill(-1);
@@ -425,7 +425,7 @@ const Engine = (() => {
     return out;
   }
 
-  /** The exact cost of joining neuron i of A with neuron j of B: by how much the grouping error grows. */
+  /** The exact cost of joining neuron i of A with neuron j of B: the increase of the grouping error. */
   const pairCosts = (vectors, scores, first) => vectors.slice(0, first).map((left, i) => vectors.slice(first).map((right, j) => {
     const s = scores[i], t = scores[first + j];
     return ((s * t) / Math.max(s + t, 1e-300)) * squaredDistance(left, right);
@@ -441,7 +441,7 @@ const Engine = (() => {
 
   /** Groups of all parents' neurons side by side.
    * @param method "KF" (k-means), "HF" (Hungarian), "random" or "same-index"
-   * @param vectors (m) what neurons are compared by: projected neurons, or columns of answers
+   * @param vectors (m) what neurons are compared by: projected neurons, or columns of outputs
    * @param widths neurons of each parent
    * @returns {labels, cost} */
   function groups(method, vectors, scores, widths, width, { restarts = 10, seed = 0 } = {}) {
@@ -468,14 +468,14 @@ const Engine = (() => {
     return { labels, cost: groupedCost(vectors, scores, labels, width) };
   }
 
-  /** The same groups, numbered so that group k's mean lies as near as possible to parent 0's neuron k.
+  /** The same groups, numbered so that group k's mean is as near as possible to parent 0's neuron k.
    * @param columns (m) the neurons' raw outputs */
   function numbered(labels, columns, scores, width, first) {
     const centroids = centroidsOf(columns, scores, labels, width);
     const slots = hungarian(centroids.map((centroid) => range(first).map((j) => squaredDistance(centroid, columns[j]))));
     const free = range(Math.max(width, first)).filter((slot) => !slots.includes(slot));
     const all = slots.map((slot) => (slot < 0 ? free.shift() : slot)), order = [...all].sort((a, b) => a - b);
-    return labels.map((k) => order.indexOf(all[k])); // with more neurons than groups the numbers had gaps
+    return labels.map((k) => order.indexOf(all[k])); // closes gaps if there are more neurons than groups
   }
 
   /** Adjusted Rand index of two groupings: 1 for equal ones, 0 on average for independent ones. */
@@ -489,7 +489,7 @@ const Engine = (() => {
 
   // ---- least squares ------------------------------------------------------------------------------------------------
 
-  /** Lower factor of a symmetric matrix, or null where it is not positive definite. */
+  /** Lower factor of a symmetric matrix, or null if it is not positive definite. */
   function cholesky(matrix) {
     const L = zeros(matrix.length, matrix.length);
     for (let i = 0; i < matrix.length; i++) {
@@ -589,8 +589,8 @@ const Engine = (() => {
 
   // ---- the fusion ---------------------------------------------------------------------------------------------------
 
-  /** The parents' own weights on the fused inputs, W0 (p + 1 x m): each input is replaced by the fused neuron that stands for it.
-   * @param before labels and width of the level before, or null at the first */
+  /** The parents' own weights on the fused inputs, W0 (p + 1 x m): its fused neuron replaces each input.
+   * @param before labels and width of the previous level, or null at the first */
   function mappedWeights(parents, level, before) {
     let first = 0;
     const columns = parents.flatMap((network) => {
@@ -606,8 +606,8 @@ const Engine = (() => {
     return transposed(columns);
   }
 
-  /** What a level costs with these targets and outputs (Theorem 1): J = grouping + approximation.
-   * @param F (N x d) what the fused level puts out */
+  /** A level's cost with these targets and outputs (Theorem 1): J = grouping + approximation.
+   * @param F (N x d) the fused level's outputs */
   function errors(Z, scores, labels, T, F) {
     const width = T[0].length, totals = new Array(width).fill(0);
     labels.forEach((k, j) => { totals[k] += scores[j]; });
@@ -624,7 +624,7 @@ const Engine = (() => {
     return { J, grouping, approximation, energy, totals };
   }
 
-  /** The part of the cost that no weights of this level could avoid, whatever the groups. */
+  /** The part of the cost that no weights of this level can avoid, whatever the groups. */
   function unavoidable(X, Z, scores) {
     const inputs = X.map(withOne), { factor } = ridgedFactor(crossProduct(inputs, inputs), VANISHING * meanEnergy(X), true);
     const explained = solveLower(factor, crossProduct(inputs, Z));
@@ -635,20 +635,20 @@ const Engine = (() => {
    *
    * options, all but the first two with defaults:
    *   method    "KF", "HF", "random" or "same-index"
-   *   score     "uniform", "conductance" or "deeplift", of each parent on its own points, `own`: [{points, labels}, ...], or on
-   *             the samples with `labels` where there are none; or `scores`, given: per parent, per level, per neuron
+   *   score     "uniform", "conductance" or "deeplift", of each parent on its own points, `own`: [{points, labels}, ...], or by
+   *             default on the samples with `labels`; or give `scores`: per parent, per level, per neuron
    *   width, widths   neurons of the hidden levels, all or each; default: the first parent's
    *   groups    given labels per hidden level (null: found); they keep their names
    *   ridge     "auto", "0.1x" or lambda on sums; toward: "zero" or "parents"
-   *   fit       false: each group's mean of the parents' own weights, without any fit
-   *   inputs    "fused": each level is fitted on what the fused network really puts in, so it repairs what went wrong before it.
-   *             "parents": on the groups' weighted means of the parents' activations, relu(Z) A: nothing is repaired
+   *   fit       false: each group's mean of the parents' own weights, without a fit
+   *   inputs    "fused": fit each level on its real inputs in the fused network, so that it repairs earlier errors.
+   *             "parents": on the groups' weighted means of the parents' activations, relu(Z) A, which repairs nothing
    *   seed, restarts   of k-means
    *
-   * Returns {network, levels}; of each level labels, sizes, width, widths, scores (m), J, grouping, approximation, unavoidable,
+   * Returns {network, levels}; a level has labels, sizes, width, widths, scores (m), J, grouping, approximation, unavoidable,
    * energy, totals (S_k), cost (of the grouping, in projected neurons), lambda; and matrices: Z (N x m) the parents' outputs,
-   * targets T, inputs X (what the level was fitted on), outputs F (what it puts out in the fused network), projected (m
-   * vectors, what neurons were grouped by), A (m x d). */
+   * targets T, inputs X (which it was fitted on), outputs F (in the fused network), projected (m vectors that neurons were
+   * grouped by), A (m x d). */
   function fuse(parents, samples, options = {}) {
     const { method = "KF", score = "uniform", own, labels, ridge: ridgeOption = "auto", toward = "zero", fit = true, inputs = "fused", seed = 0, restarts = 10 } = options;
     const depth = parents[0].weights.length, answers = parents.map((network) => forward(network, samples).levels);
@@ -657,7 +657,7 @@ const Engine = (() => {
       return importance(network, data.points, data.labels, score);
     });
     const network = { weights: [], biases: [] }, levels = [];
-    let X = samples, real = samples, before = null; // what a level is fitted on, and what really comes in
+    let X = samples, real = samples, before = null; // what a level is fitted on, and its real inputs
     for (let level = 0; level < depth; level++) {
       const widths = parents.map((parent) => parent.biases[level].length), head = level === depth - 1;
       const width = head ? widths[0] : (options.widths ? options.widths[level] : options.width) || widths[0];

@@ -1,4 +1,4 @@
-"""The measured accuracies that the tour's cheat sheet shows, taken from the records: `python -m retrofit_app.learn.measured`."""
+"""The accuracies in the tour's cheat sheet, from the records: `python -m retrofit_app.learn.measured`."""
 
 import json
 from pathlib import Path
@@ -27,9 +27,9 @@ ROWS = {
 
 
 def measured(records: Path = RECORDS) -> dict[str, dict[str, float]]:
-    """Networks -> name -> accuracy in %, the mean over fusion seeds, rounded to a tenth; also `best`, the best parent's.
+    """Networks -> name -> accuracy in %, the mean over fusion seeds, rounded to a tenth; `best` is the best parent's.
 
-    Rows that the records lack are missing.
+    Rows missing from the records are left out.
     """
     from retrofit_core.experiments.bundles import results_in
     from retrofit_core.experiments.report import report

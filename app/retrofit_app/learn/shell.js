@@ -1,14 +1,14 @@
-// The tour: steps, their state in the address, the controls and questions that steps are made of, keys, lecture mode, handout.
+// The tour: steps, their state in the address, controls and questions, keys, lecture mode, handout.
 const Tour = (() => {
   const steps = [];
   const root = document.documentElement;
   const byId = (id) => document.getElementById(id);
-  let number = 0;       // the step on screen, from 0
-  let page = null;      // what is mounted
+  let number = 0;       // the shown step, from 0
+  let page = null;      // the mounted step
   let isRefreshing = false;
-  let theme = "";       // that of the screen, while a handout is printed
+  let theme = "";       // the screen's, while a handout is printed
 
-  // What each symbol of the formulas means. A symbol has one colour in formulas, pictures and text.
+  // The meaning of each symbol in formulas. A symbol has one colour in formulas, pictures and text.
   const SYMBOLS = {
     z: ["z", "a neuron's answers: one number for each sample, before the activation function"],
     s: ["s", "importance: how much a neuron matters to its own network's decisions"],
@@ -18,7 +18,7 @@ const Tour = (() => {
     J: ["J", "the cost of a level: how far the parents' neurons are from the fused neuron of their group"],
   };
   const symbol = (name) => `<span class="symbol ${name}" tabindex="0" data-symbol="${name}">${SYMBOLS[name][0]}</span>`;
-  /** Text with {z}, {s}, {R}, {T}, {f}, {J} as coloured symbols that explain themselves. */
+  /** Text with {z}, {s}, {R}, {T}, {f}, {J} as coloured symbols with tooltips. */
   const rich = (text) => text.replace(/\{([zsRTfJ])\}/g, (_, name) => symbol(name));
 
   // ---- state and address ----------------------------------------------------------------------------------------------
@@ -28,13 +28,13 @@ const Tour = (() => {
     if (typeof example === "boolean") return text === "true";
     return text;
   }
-  /** The step's state: its defaults, changed by what the address says. Values that the step does not know are ignored. */
+  /** The step's state: its defaults, changed by the address. Unknown values are ignored. */
   function stateFrom(step, parameters) {
     const state = { ...step.state };
     for (const [key, value] of parameters) if (key in state) state[key] = parse(value, state[key]);
     return step.check ? step.check(state) : state;
   }
-  /** What the address says, or what the page around this one says (`data-state`). */
+  /** The address's parameters, or those of the surrounding page (`data-state`). */
   const readAddress = () => new URLSearchParams(location.hash.slice(1) || root.dataset.state || "");
   function writeAddress() {
     const changed = Object.entries(page.state).filter(([key, value]) => value !== steps[number].state[key]);
@@ -43,8 +43,8 @@ const Tour = (() => {
     if (hash !== location.hash && location.protocol !== "about:") history.replaceState(null, "", hash);
   }
 
-  // ---- what a step is built from --------------------------------------------------------------------------------------
-  /** A step's place on screen. `live` is false in the handout, where nothing changes and questions show their answers. */
+  // ---- parts of a step ------------------------------------------------------------------------------------------------
+  /** A step's elements. `live` is false in the handout, where nothing changes and questions show their answers. */
   function build(step, state, live) {
     const words = el("section", { class: "words" });
     const figure = el("section", { class: "figure" });
@@ -53,14 +53,14 @@ const Tour = (() => {
       state, figure, live,
       set(changes) { Object.assign(state, changes); if (live) requestRefresh(); },
       onUpdate(update) { updates.push(update); },
-      /** A paragraph; text may be a function of the state, then it is kept up to date. */
+      /** A paragraph; text may be a function of the state, which keeps it up to date. */
       say(text, className = "") {
         const paragraph = el("p", { class: className });
         words.append(paragraph);
         fill(paragraph, text);
         return paragraph;
       },
-      /** What is easily misunderstood here: words that explain themselves on hover and focus. [[words, explanation], ...] */
+      /** Easily misunderstood points, explained on hover and focus: [[words, explanation], ...] */
       traps(...list) {
         const row = el("p", { class: "row" }, ...list.map(([name, explanation]) => el("span", { class: "trap", tabindex: 0, "data-tip": explanation }, name)));
         words.append(row);
@@ -76,7 +76,7 @@ const Tour = (() => {
         into.append(line);
         return line;
       },
-      /** Mutually exclusive options: [[value, label, reason why it cannot be chosen now (state => text or "")], ...]. */
+      /** Mutually exclusive options: [[value, label, state => why it cannot be chosen now, or ""], ...]. */
       choice({ key, label, options, into = words }) {
         const group = el("fieldset", { class: "choice" }, el("legend", {}, label));
         const row = el("div");
@@ -109,7 +109,7 @@ const Tour = (() => {
         for (const [label, action] of pairs) self.button(label, action, row);
         return row;
       },
-      /** Commit first, then see. `options(state)` -> [[label, reason, is it right], ...]; the answer is kept in state[key] (0: none). */
+      /** Answer first, then see. `options(state)` -> [[label, reason, is it right], ...]; state[key] holds the answer (0: none). */
       ask({ key, question, options, into = words, shownWhen = () => true, then = () => ({}) }) {
         const box = el("div", { class: "question" });
         const ask = el("p", {});
@@ -145,7 +145,7 @@ const Tour = (() => {
         });
         return box;
       },
-      /** The points of a curve, one computed at each frame until all are there: a slow machine stays responsive. */
+      /** The points of a curve, computed one per frame, so that slow machines stay responsive. */
       curve(name, places, compute) {
         const missing = places.filter((place) => !World.has(`${name} ${place}`));
         for (const place of live ? missing.slice(0, 1) : missing) World.once(`${name} ${place}`, () => compute(place));
@@ -174,7 +174,7 @@ const Tour = (() => {
     requestAnimationFrame(() => { isRefreshing = false; page.refresh(); writeAddress(); });
   }
 
-  // ---- moving about ---------------------------------------------------------------------------------------------------
+  // ---- navigation -----------------------------------------------------------------------------------------------------
   function show(next, parameters = new URLSearchParams()) {
     number = Math.min(Math.max(Math.floor(next) || 0, 0), steps.length - 1);
     const step = steps[number];
@@ -217,7 +217,7 @@ const Tour = (() => {
     print: () => window.print(),
   };
 
-  /** All steps under each other, questions answered, for paper. */
+  /** All steps, one below the other, with answered questions, for paper. */
   function fillHandout() {
     theme = root.dataset.theme;
     root.dataset.theme = "light"; // paper is white
@@ -257,7 +257,7 @@ const Tour = (() => {
   }
 
   function start() {
-    if (parent !== window) root.classList.add("embedded"); // the workbench has a name and a theme of its own
+    if (parent !== window) root.classList.add("embedded"); // the workbench has its own name and theme
     byId("rail").append(...steps.map((step, index) => {
       const link = el("a", { href: `#step=${index + 1}`, title: step.title }, el("b", {}, String(index + 1)), el("span", {}, step.short));
       link.addEventListener("click", (event) => { event.preventDefault(); show(index); });

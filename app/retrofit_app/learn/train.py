@@ -1,11 +1,11 @@
-"""Makes the parents of the page: `python -m retrofit_app.learn.train` writes parents.json beside this file.
+"""Makes the page's parents: `python -m retrofit_app.learn.train` writes parents.json beside this file.
 
-The task: eight bent arms in the plane, two of each of four classes. A network that saw two classes draws its boundary where the
-arms of the other two lie, so it is unsure there, and the other network is not. Weights are rounded to five digits, and everything
-that is said of them is said of the rounded ones.
+The task: eight bent arms in the plane, two of each of four classes. A network that saw two classes puts its boundary on the
+arms of the other two, so it is unsure there, and the other network is not. Weights are rounded to five digits; all facts
+are about the rounded weights.
 
-Of five starts of each network (seeds k, k + 4, ... of the kth) the one with the fewest silent neurons is kept, the first of
-equals. Nothing was chosen by what the tour shows.
+Of five starts of each network (seeds k, k + 4, ... of the kth), the one with the fewest silent neurons is kept, the first
+among equals. Nothing was chosen by what the tour shows.
 """
 
 import json
@@ -19,10 +19,10 @@ from torch import Tensor, nn
 
 PARENTS = Path(__file__).with_name("parents.json")
 CLASSES, ARMS = 4, 2
-#: Quarter of a turn between arms at which each class stands: 0 and 1 face each other, 2 and 3 lie between them.
+#: Each class's place between arms, in quarters of a turn: 0 and 1 face each other, 2 and 3 are between them.
 PLACES = (0, 2, 1, 3)
 TURN, NOISE, INNER, RADIUS = 0.12, 0.06, 0.3, 2.0
-#: What each network of a regime saw: classes in turn, again and again.
+#: What each network of a regime saw: classes, cycled.
 SEEN = {
     "classes": [[0, 1], [2, 3], [1, 2], [3, 0]],
     "skewed": [[0, 1] * 24 + [2, 3], [2, 3] * 24 + [0, 1], [1, 2] * 24 + [3, 0], [3, 0] * 24 + [1, 2]],
@@ -37,7 +37,7 @@ STEPS, RATE, DECAY = 2000, 0.02, 1e-3
 
 
 def random(seed: int) -> Callable[[], float]:
-    """Draws from [0, 1): mulberry32, as `Engine.random` of engine.js."""
+    """Draws from [0, 1): mulberry32, as `Engine.random` in engine.js."""
     state, mask = seed, 0xFFFFFFFF
 
     def draw() -> float:
@@ -51,7 +51,7 @@ def random(seed: int) -> Callable[[], float]:
 
 
 def points(seed: int, count: int, seen: Sequence[int] = tuple(range(CLASSES))) -> tuple[Tensor, Tensor]:
-    """(count, 2) float64 points and (count,) int64 labels, the classes of `seen` in turn; as `Engine.data` of engine.js."""
+    """(count, 2) float64 points and (count,) int64 labels, which cycle through `seen`; as `Engine.data` in engine.js."""
     draw, rows, labels = random(seed), [], []
     for n in range(count):
         label, arm = seen[n % len(seen)], n // len(seen) % ARMS
@@ -66,7 +66,7 @@ def points(seed: int, count: int, seen: Sequence[int] = tuple(range(CLASSES))) -
 
 
 def own_points(regime: str, index: int, width: int) -> dict[str, Any]:
-    """What a network was trained on, as arguments of `points`."""
+    """A network's training data, as arguments of `points`."""
     return {
         "seed": 1000 * width + 100 * list(SEEN).index(regime) + index,
         "count": POINTS,
@@ -75,12 +75,12 @@ def own_points(regime: str, index: int, width: int) -> dict[str, Any]:
 
 
 def trained(inputs: Tensor, labels: Tensor, width: int, seeds: Sequence[int]) -> Iterator[nn.Sequential]:
-    """Networks 2-width-width-4, trained side by side by AdamW on cross entropy with a penalty on squared weights.
+    """Networks 2-width-width-4, trained side by side by Adam on cross entropy with a penalty on squared weights.
 
     Args:
         inputs: (networks, points, 2).
         labels: (networks, points).
-        seeds: of the first weights of each network.
+        seeds: of each network's initial weights.
     """
     sizes, draws = (2, width, width, CLASSES), [torch.Generator().manual_seed(seed) for seed in seeds]
     weights, biases = [], []
@@ -107,7 +107,7 @@ def trained(inputs: Tensor, labels: Tensor, width: int, seeds: Sequence[int]) ->
 
 
 def network(weights: Sequence[Any], biases: Sequence[Any]) -> nn.Sequential:
-    """The network of these numbers, float64, each rounded to five digits."""
+    """The float64 network with these numbers, rounded to five digits."""
     layers: list[nn.Module] = []
     for W, b in zip(weights, biases, strict=True):
         layer = nn.Linear(len(W[0]), len(W), dtype=torch.float64)
@@ -128,12 +128,12 @@ def accuracy(model: nn.Module, inputs: Tensor, labels: Tensor) -> float:
 
 
 def silent(model: nn.Sequential, inputs: Tensor) -> int:
-    """How many hidden neurons fire at no input."""
+    """How many hidden neurons fire for no input."""
     return sum(int((model[:depth](inputs) <= 0).all(0).sum()) for depth in range(2, len(model), 2))
 
 
 def facts() -> dict[str, Any]:
-    """Everything that parents.json holds."""
+    """The content of parents.json."""
     test_inputs, test_labels = points(**TEST)
     parents: dict[str, Any] = {regime: {str(width): [] for width in WIDTHS} for regime in SEEN}
     for width in WIDTHS:

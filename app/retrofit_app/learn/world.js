@@ -1,4 +1,4 @@
-// The networks and points of the tour, and fusions of them, each computed once.
+// The tour's networks and points, and fusions of them, each computed once.
 const embedded = (name) => JSON.parse(document.getElementById(name).textContent);
 const PARENTS = embedded("parents");
 const MEASURED = embedded("measured");
@@ -12,10 +12,10 @@ const World = (() => {
     for (const [width, networks] of Object.entries(widths)) for (const network of networks) network.id = `${regime} ${width} ${network.name}`;
   }
 
-  /** The first `count` networks that were trained in this way: "classes", "skewed" or "all". */
+  /** The first `count` networks trained in one way: "classes", "skewed" or "all". */
   const parents = (regime = "classes", count = 2, width = 8) => PARENTS.parents[regime][width].slice(0, count);
   const pair = parents();
-  /** The classes that a network saw most of. */
+  /** The classes that a network saw most. */
   const classesOf = (network) => {
     const counts = [0, 1, 2, 3].map((label) => network.saw.seen.filter((seen) => seen === label).length);
     return counts.map((count, label) => [count, label]).filter(([count]) => count === Math.max(...counts)).map(([, label]) => label);
@@ -24,12 +24,12 @@ const World = (() => {
   /** Fusion samples: `count` points of some classes. */
   const samples = (classes = [0, 1, 2, 3], count = 320) => once(`samples ${classes} ${count}`, () => Engine.data(PARENTS.samples.seed, count, classes));
 
-  /** What a network's importance is measured on: points of the kind that it was trained on. */
+  /** The points for measuring a network's importance: its training data. */
   const ownPoints = (network) => once(`own ${network.id}`, () => Engine.data(network.saw.seed, network.saw.count, network.saw.seen));
 
   const flat = Float64Array.from(test.points.flat());
   const share = (classes) => classes.reduce((right, label, n) => right + (label === test.labels[n]), 0) / test.labels.length;
-  /** Of one network, or of several as an ensemble, on the test points. */
+  /** Test accuracy of one network, or of several as an ensemble. */
   const accuracy = (networks) => share(Engine.regions(networks, flat).classes);
 
   const scores = (network, score) => once(`scores ${network.id} ${score}`, () => {
@@ -37,7 +37,7 @@ const World = (() => {
     return Engine.importance(network, points, labels, score);
   });
 
-  /** A fusion with its accuracy; `options` as Engine.fuse takes them, and the name of a score. */
+  /** A fusion with its accuracy; takes a score's name and the `options` of Engine.fuse. */
   function fuse(networks, { score = "uniform", ...options } = {}, data = samples()) {
     const names = networks.map((network) => network.id).join(" ");
     return once(`fuse ${names} ${score} ${data.points.length} ${data.labels.slice(0, 9)} ${JSON.stringify(options)}`, () => {
@@ -46,8 +46,8 @@ const World = (() => {
     });
   }
 
-  /** Accuracies on the way: the ensemble's, then with the levels so far fused, each parent going on from the fused neurons that
-   * stand for its own, as an ensemble; the last is the fused network's. */
+  /** Accuracies on the way: the ensemble's; after each level that of the parents' remaining layers as an ensemble, fed with the
+   * fused neurons of their groups; last the fused network's. */
   function accuracies(networks, fusion) {
     const outputs = Engine.forward(fusion.network, test.points).levels;
     const between = fusion.levels.slice(0, -1).map(({ labels }, level) => {

@@ -1,4 +1,4 @@
-// Steps 1 and 2: two networks with half the knowledge each, and why the average of their weights knows nothing.
+// Steps 1 and 2: two networks with half the knowledge each, and why averaging their weights fails.
 {
   const [A, B] = World.pair;
   const path = (a, b, count = 41) => Array.from({ length: count }, (_, i) => {
@@ -71,7 +71,7 @@
 
   const SHUFFLED = "43507612";
   const digits = (text) => [...text].map(Number);
-  /** Another order, in which no neuron is in its place. */
+  /** A random order in which no neuron is in its own place. */
   function shuffled() {
     const order = digits("01234567");
     do {
@@ -163,7 +163,7 @@
     },
   });
 
-  /** The orders of B's two hidden layers that suit A best by the samples, layer by layer, and B in these orders. */
+  /** The orders of B's two hidden layers that match A best on the samples, layer by layer, and B in these orders. */
   function bestOrder() {
     const { points } = World.samples();
     const found = [];

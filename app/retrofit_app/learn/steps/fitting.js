@@ -1,4 +1,4 @@
-// Steps 6 to 8: targets and the two errors, the fit on the fused network's own inputs, the choice of samples.
+// Steps 6 to 8: targets and the two errors, the fit on the fused network's own inputs, which samples.
 {
   const [A, B] = World.pair;
   const PAIR = World.pair;
@@ -66,7 +66,7 @@
         chart.show([{ points: lines.J, colour: "J" }, { points: lines.grouping, colour: "grouping", dashed: true }], [
           { at: [page.state.width, 100 * J / energy], colour: "J", label: `J ${(100 * J / energy).toFixed(1)}`, shift: page.state.width > 9 ? [0, -24] : [10, -9], anchor: page.state.width > 9 ? "end" : "start" },
           { at: [page.state.width, 100 * grouping / energy], colour: "grouping", label: `of it grouping ${(100 * grouping / energy).toFixed(1)}`, shift: page.state.width > 9 ? [0, -9] : [10, 9], anchor: page.state.width > 9 ? "end" : "start" }]);
-        // first the largest group that has neurons of both networks, on request the next ones
+        // start with the largest group that has neurons of both networks
         const width = level().width;
         const count = (k) => (labels.some((label, j) => label === k && j < widths[0]) && labels.some((label, j) => label === k && j >= widths[0])
           ? labels.filter((label) => label === k).length : 0);
@@ -98,7 +98,7 @@
     check: (state) => ({ ...state, groups: state.groups === "KF" ? "KF" : "random", ridge: Math.min(1, Math.max(-6, state.ridge)), neuron: Math.abs(Math.round(state.neuron)) % 8 }),
     mount(page) {
       const fused = (inputs, method = page.state.groups, ridge = page.state.ridge) => World.fuse(PAIR, { score: "conductance", inputs, method, ridge: `${10 ** ridge}x` });
-      const asked = (inputs) => fused(inputs, "random", -2).accuracy; // the question is about one setting, wherever the sliders are
+      const asked = (inputs) => fused(inputs, "random", -2).accuracy; // the question has one setting, wherever the sliders are
       page.say(`Each fused layer is fitted to its targets, <b>on the fused network's own inputs</b>, earlier errors included. So a layer
         sees what went wrong before it, and repairs what it can. For a linear layer this is least squares, solved in one step:`);
       page.formula("minimise Σ<sub>samples</sub> ({f} − {T})² + λ ‖weights‖²  <span class='numbers'>the ridge λ keeps weights small</span>");
@@ -181,7 +181,7 @@
       page.say("<b>When it fails:</b> where A's samples never go, nothing is known. Neurons of B that give the same answers to all of these samples cannot be told apart, whatever they do elsewhere.");
       page.say("Conductance needs labelled points of each network's own data, once, where it was trained.", "small");
       const row = page.figure.appendChild(el("div", { class: "planes three" }));
-      const planes = SETS.map(([name], index) => Draw.plane(name, { className: ["parent-0", "parent-1", "fused"][index] })); // and so the lines
+      const planes = SETS.map(([name], index) => Draw.plane(name, { className: ["parent-0", "parent-1", "fused"][index] })); // so are lines
       row.append(...planes.map((plane) => plane.node));
       const chart = Draw.chart({ width: 720, height: 170, xs: [0, 400], ys: [0.6, 1.02], xLabel: "samples", yLabel: "accuracy", xTicks: [8, 100, 200, 300, 400], yTicks: [0.6, 0.8, 1],
         formatY: (share) => Draw.percent(share) });

@@ -1,4 +1,4 @@
-// Steps 3 to 5: what is compared at a level, grouping neurons by hand and by machine, importance.
+// Steps 3 to 5: what levels compare, grouping neurons by hand and by machine, importance.
 {
   const [A, B] = World.pair;
   const LEVELS = [["1", "first layer"], ["2", "second layer"], ["3", "outputs"]];
@@ -23,7 +23,7 @@
       page.say(`Cut both networks into <b>levels</b>, and fuse them one after the other. A level is a layer here; in a large network it can be a whole block of layers.
         Show both networks the same ${samples.points.length} points, the <b>fusion samples</b>. Each neuron answers each sample with a number {z} (before ReLU): a neuron is a <b>column of answers</b>.`);
       page.choice({ key: "level", label: "Level", options: LEVELS });
-      // the neuron of A with the clearest look-alike in B, and two neurons of B that are none
+      // the neuron of A with the clearest look-alike in B, and two other neurons of B
       const own = columnsOf(A, 0, samples.points), other = columnsOf(B, 0, samples.points);
       const ranked = own.map((column, i) => ({ i, by: other.map((z, j) => [distance(column, z), j]).sort((a, b) => a[0] - b[0]) }));
       const clear = ranked.reduce((best, one) => (one.by[0][0] / one.by[1][0] < best.by[0][0] / best.by[1][0] ? one : best));
@@ -76,9 +76,9 @@
     },
   });
 
-  // Steps 4 and 5: four neurons of each network, and their answers to two samples: so a neuron is a point, exactly.
+  // Steps 4 and 5: four neurons per network and their outputs for two samples, so that a neuron is exactly a point.
   const C = World.parents("classes", 3)[2];
-  // Chosen so that marks do not cover each other, and that k-means has something to win.
+  // Chosen so that marks do not overlap and k-means has something to gain.
   const FOUR = { networks: [A, B, C], level: 0, neurons: [[0, 3, 5, 7], [1, 2, 5, 6], [2, 3, 5, 7]], samples: [19, 150] };
   const twoSamples = FOUR.samples.map((n) => World.samples().points[n]);
   const neurons = FOUR.networks.flatMap((network, k) => {
@@ -87,7 +87,7 @@
   });
   const digits = (text) => [...text].map(Number);
   const cost = (list, scores, labels) => Engine.groupedCost(list.map((neuron) => neuron.at), scores, labels, 4);
-  /** Targets of groups, null where a group is empty. */
+  /** The groups' targets, null for an empty group. */
   function targets(list, scores, labels) {
     return [0, 1, 2, 3].map((k) => {
       const members = list.map((_, j) => j).filter((j) => labels[j] === k);
@@ -159,7 +159,7 @@
       const list = neurons.slice(0, 8);
       const raw = () => digits(page.state.s);
       const scores = () => raw().map((value) => value / 4);
-      // one network's data as samples, as in the paper, and all data; pairs and k-means
+      // samples of one network's data, as in the paper, or of all
       const [OF_A, ONE, ALL] = [World.samples([0, 1]), World.samples([2, 3]), World.samples()];
       const fused = (score, method = "KF", samples = ONE) => World.fuse(World.pair, { score, method }, samples);
       const [uniform, conductance] = [fused("uniform"), fused("conductance")];
