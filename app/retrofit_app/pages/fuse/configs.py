@@ -1,4 +1,4 @@
-"""The configs that the picks of the form make. No Streamlit, and no torch before they are made."""
+"""The configs that the form's picks make. No Streamlit, and no torch until then."""
 
 import json
 from collections.abc import Mapping
@@ -10,15 +10,15 @@ from retrofit_core.system.refusals import Refusal
 
 from .parameters import Picks
 
-#: What a scale multiplies; the suffixes are those of the library's presets.
+#: What a scale multiplies, and the suffixes of the library's presets.
 CNN_WIDTHS, MLP_WIDTH = (16, 32, 32), 256
 SUFFIXES = {"0.5": "-half", "1": "", "2": "-double"}
-#: Options with a control of their own.
+#: Options with their own control.
 PICKED = {"grouping", "preset"}
 
 
 def architecture(arch: str, scale: str, inputs: int, classes: int) -> str:
-    """What `retrofit train --arch` takes for an architecture at a scale of its widths.
+    """The value of `retrofit train --arch` for an architecture with scaled widths.
 
     Args:
         inputs: values in an image.
@@ -37,7 +37,7 @@ def architecture(arch: str, scale: str, inputs: int, classes: int) -> str:
 
 
 def training(picks: Picks, inputs: int, classes: int) -> Any:
-    """The `TrainConfig` of the parents, or None where none are trained.
+    """The parents' `TrainConfig`, or None if none are trained.
 
     Raises:
         ValueError: these picks cannot be trained.
@@ -68,7 +68,7 @@ def training(picks: Picks, inputs: int, classes: int) -> Any:
 
 
 def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
-    """The `RunConfig` of the fusion, with everything that the pictures need.
+    """The fusion's `RunConfig`, including everything that pictures need.
 
     Args:
         parents: what `training` returned.
@@ -106,17 +106,17 @@ def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
 
 
 def options(picks: Picks) -> Mapping[str, Any]:
-    """The options of the picked method, grouping and score: name -> `Setting`."""
+    """Options of the picked method, grouping and score: name -> `Setting`."""
     from retrofit_core.runs.options import options_of
 
     return options_of(picks.method, grouping=picks.grouping_used, importance=picks.importance_used)
 
 
 def checked_options(picks: Picks, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as the address holds them: those that differ from their defaults, without those that other controls pick.
+    """Options as in the address: those that differ from their defaults, without those that other controls set.
 
     Raises:
-        ValueError: a name that is no option of what is picked, or a value that it does not take.
+        ValueError: a name is not an option of the picks, or a value is not allowed.
     """
     if elsewhere := given.keys() & PICKED:
         raise ValueError(f"{min(elsewhere)} has a control of its own.")
@@ -124,7 +124,7 @@ def checked_options(picks: Picks, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _told(picks: Picks, given: Mapping[str, Any]) -> dict[str, Any]:
-    """All that the method is told, as a config holds it."""
+    """All options given to the method, as in a config."""
     from retrofit_core.runs.options import checked
 
     preset = picks.settings if "preset" in methods.table()[picks.method].keywords() else "default"
@@ -134,7 +134,7 @@ def _told(picks: Picks, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pixels(picks: Picks) -> dict[str, Any]:
-    """Normalisation and size of the images, where they were picked."""
+    """Normalisation and size of the images, if picked."""
     return {"mean": picks.mean or None, "std": picks.std or None, "size": picks.size or None}
 
 
@@ -143,7 +143,7 @@ def _fusion_of_files(picks: Picks, chosen: dict[str, Any]) -> Any:
 
     if not picks.files:
         raise ValueError("name or upload at least one checkpoint: two or more to fuse, one to compress.")
-    # Without a splits file nobody knows whose images are whose.
+    # Without a splits file, it is unknown which network saw which images.
     rows = {"splits": picks.rows} if picks.rows else {"fusion_from": "iid"}
     score = picks.importance_used
     if not picks.rows and score is not None and methods.importances()[score].needs_data:

@@ -1,4 +1,4 @@
-"""The cures of a refusal as buttons: each makes the picks of the form such that it works."""
+"""A refusal's cures as buttons: each changes the form's picks so that the fusion works."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +15,7 @@ from .presets import FORM
 
 MOST = 3  # buttons
 
-#: Cure -> what its button says of the value, and the picks with it; every other one is an option.
+#: Cure -> its button's label for a value, and the picks with it; all other cures are options.
 CURES: dict[str, tuple[Callable[[Any], str], Callable[[Picks, Any], Picks]]] = {
     "method": (lambda value: f"Use {value}", lambda picks, value: replace(picks, method=value)),
     "grouping": (lambda value: f"Use grouping {value}", lambda picks, value: replace(picks, grouping=value)),
@@ -30,7 +30,7 @@ CURES: dict[str, tuple[Callable[[Any], str], Callable[[Picks, Any], Picks]]] = {
 
 
 def buttons(cures: tuple[Cure, ...], picks: Picks) -> None:
-    """A button for each of the first cures."""
+    """Draw a button for each of the first cures."""
     for index, (name, value) in enumerate(cures[:MOST]):
         st.button(
             escaped(words(name, value, picks)),
@@ -44,14 +44,14 @@ def buttons(cures: tuple[Cure, ...], picks: Picks) -> None:
 
 
 def words(name: str, value: Any, picks: Picks) -> str:
-    """What a cure's button says."""
+    """The label of a cure's button."""
     if name in CURES:
         return CURES[name][0](value)
     return f"Set “{options.title(configs.options(picks)[name])}” to {value}"
 
 
 def cured(picks: Picks, name: str, value: Any) -> Picks:
-    """The picks with a cure; options that another method or score does not know are left out."""
+    """The picks with a cure, without options that the new method or score does not know."""
     from retrofit_core.system.texts import read_options, written_options
 
     if name in CURES:

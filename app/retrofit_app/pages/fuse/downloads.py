@@ -1,4 +1,4 @@
-"""What a finished run leaves to take away: the network, its levels, the record, and the run as a command or Python."""
+"""Downloads of a finished run: the network, its levels, the record, and the run as a command or Python."""
 
 import io
 import zipfile
@@ -12,7 +12,7 @@ from retrofit_app.widgets import copies, readings
 
 
 def downloads(entry: runs.Entry) -> None:
-    """The fused network, the levels, the whole record, and the run as a command or Python."""
+    """Draw the downloads."""
     st.header("Take it with you", anchor=False)
     name = f"{entry.name}-{entry.config['method'].lower()}"
     files = (
@@ -54,12 +54,12 @@ def downloads(entry: runs.Entry) -> None:
 
 
 def levels_csv(entry: runs.Entry) -> bytes:
-    """The table of levels, as the page Levels has it, too."""
+    """The table of levels, as on the page Levels."""
     return widgets.csv(readings.report(readings.overview(entry)), entry)
 
 
 def record_zip(folder: Path) -> bytes:
-    """The record's files; the worker's own notes name this machine and stay here."""
+    """The record's files, without the worker's notes, which name this machine."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(folder.iterdir()):

@@ -1,4 +1,4 @@
-"""What the training of a fused network makes of others, and why a loss can rise while accuracy does."""
+"""What the fused network's training does for other networks, and why a loss can rise with the accuracy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,12 +37,12 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Trained:
-    """A network that got the training."""
+    """A network after the training."""
 
     name: str
     """One of NAMES"""
     before: dict[str, Any] | None
-    """What `evaluate` says of it on the test images; None for a new network"""
+    """Its result of `evaluate` on the test images; None for a new network"""
     after: dict[str, Any]
     history: Sequence[dict[str, Any]]
     file: Path
@@ -50,12 +50,12 @@ class Trained:
 
     @property
     def words(self) -> str:
-        """In a sentence."""
+        """Its name in a sentence."""
         return NAMES[self.name]
 
 
 def panel(entry: runs.Entry, work: Work, palette: Palette) -> None:
-    """The controls beside the fused network, as far as they are finished, and what is strange about losses.
+    """Draw the finished controls beside the fused network, and explain strange losses.
 
     Raises:
         ValueError: a file is damaged.
@@ -87,7 +87,7 @@ def history_of(work: Work) -> list[dict[str, Any]]:
 
 
 def trained(entry: runs.Entry, work: Work) -> list[Trained]:
-    """The fused network and its controls, those that are finished and measured."""
+    """The fused network and its controls, as far as finished and measured."""
     each = [(FUSED, work), *((control.name, control.work) for control in followups.controls(work))]
     before = entry.metrics.get("networks", {})
     return [
@@ -98,7 +98,7 @@ def trained(entry: runs.Entry, work: Work) -> list[Trained]:
 
 
 def finding(rows: Sequence[Trained]) -> str:
-    """Where the same training leads the others, and whether the fused network is ahead of them."""
+    """What the same training achieves with the others, and whether the fused network is ahead."""
     fused, others = rows[0].after, rows[1:]
     gaps = [(row, difference(fused["accuracy"], row.after["accuracy"], fused["samples"])) for row in others]
     reached = listing([f"{row.words} to {percent(row.after['accuracy'])}" for row in others])
@@ -115,7 +115,7 @@ def finding(rows: Sequence[Trained]) -> str:
 
 
 def table(rows: Sequence[Trained]) -> Table:
-    """The networks before and after, with what they gain."""
+    """The networks before and after, with their gains."""
     best = ranked([row.after["accuracy"] for row in rows])
     lines = [
         Line(
@@ -146,7 +146,7 @@ def curves_table(rows: Sequence[Trained]) -> pd.DataFrame:
 
 
 def rising_loss(entry: runs.Entry, row: Trained) -> str:
-    """Why the loss of a network rose on the test images though its accuracy did, if so; image by image where that is quick."""
+    """Why a network's test loss rose with its accuracy, if it did; image by image if that is quick."""
     before, after = row.before, row.after
     if before is None or after["accuracy"] <= before["accuracy"] or after["loss"] <= before["loss"]:
         return ""
@@ -163,6 +163,6 @@ def rising_loss(entry: runs.Entry, row: Trained) -> str:
         if not predictions.is_at_hand(entry) or not predictions.is_quick(asked):
             return sentence
         first, second = map(predictions.ask, asked)
-    except ValueError:  # a file has gone or changed; Compare says which
+    except ValueError:  # a file is missing or has changed; Compare says which
         return sentence
     return f"{sentence} {loss_of_images(first.right, first.losses, second.right, second.losses)}"

@@ -1,4 +1,4 @@
-"""The form of a new fusion: presets, networks, a preview of who gets what, the fusion, and Start."""
+"""The form of a new fusion: presets, networks, a preview of the split, the fusion, and Start."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,14 +21,14 @@ from . import configs, cures, options, own_files, parameters, permission, plan, 
 from .parameters import HELP, Picks
 from .presets import FORM, PRESETS
 
-MOST_WIDTHS = 4  # that stand among the networks, and not below Advanced
+MOST_WIDTHS = 4  # with more networks, widths are under Advanced
 SCALED = ("cnn", "mlp", "vgg11", "vgg13", "vgg16")
 
 
 @st.fragment
 @guarded
 def form() -> None:
-    """Start, and everything that decides what it does. The address holds the picks; a change draws only this part again."""
+    """Draw Start, and everything it depends on. The address holds the picks; a change redraws only this part."""
     starting.follow()
     st.title("New fusion", anchor=False)
     preset, picks = presets.read()
@@ -36,7 +36,7 @@ def form() -> None:
     for sentence in ignored:
         st.warning(escaped(sentence))
     _pick_preset(preset)
-    # Filled last: what Start would do depends on everything below.
+    # Filled last: Start depends on everything below.
     action = st.container(horizontal=True, vertical_alignment="center", key="fuse-action")
     st.markdown("**Networks**")
     networks(picks)
@@ -75,7 +75,7 @@ def _write_preset() -> None:
     chosen = session.recall(FORM.key("preset"))
     if chosen:
         FORM.start_from(preset=chosen)
-    else:  # a click on the chosen one takes it back: nothing changes
+    else:  # a click on the chosen preset deselects it: restore it
         session.remember(FORM.key("preset"), FORM.current("preset"))
 
 
@@ -83,7 +83,7 @@ def _write_preset() -> None:
 
 
 def networks(picks: Picks) -> None:
-    """Where the networks come from, and the controls that this needs."""
+    """Draw the choice of the networks' source, and its controls."""
     st.segmented_control(
         "Networks",
         list(parameters.NETWORKS),
@@ -108,12 +108,12 @@ def networks(picks: Picks) -> None:
 
 
 def grid(name: str) -> Any:
-    """Room for controls, whose columns are those of every other group of the form (see style.css)."""
+    """A container for controls, with the same columns as every group of the form (see style.css)."""
     return st.container(key=FORM.key(f"grid-{name}"))
 
 
 def data(picks: Picks) -> None:
-    """The data set."""
+    """Draw the choice of the data set."""
     data_sets = sources.data_sets()
     options = data_sets if picks.data in data_sets else [*data_sets, picks.data]
 
@@ -134,7 +134,7 @@ def data(picks: Picks) -> None:
 
 
 def widths(picks: Picks) -> None:
-    """A width for each network, where the architecture comes in several."""
+    """Draw a width for each network, if the architecture has several."""
     for index in range(picks.parents if picks.arch in SCALED else 0):
         _width(index, picks)
 
@@ -159,7 +159,7 @@ def _width(index: int, picks: Picks) -> None:
 
 
 def preview(planned: plan.Plan, picks: Picks) -> None:
-    """Who gets which classes, as the split function draws them from the seed, and a line about each network."""
+    """Draw which network gets which classes, as the seed determines, and a line about each network."""
     notes = planned.notes
     if planned.counts and planned.classes:
         notes = (widgets.split(planned.counts, planned.classes), *notes)
@@ -170,7 +170,7 @@ def preview(planned: plan.Plan, picks: Picks) -> None:
 
 
 def measure(names: tuple[str, ...], picks: Picks) -> None:
-    """A button that measures networks of unknown accuracy."""
+    """Draw a button that measures networks of unknown accuracy."""
     wait = sum(accuracies.seconds(picks, name) for name in names)
     st.button(
         f"Measure how good they are (about {duration(wait)})",
@@ -186,7 +186,7 @@ def measure(names: tuple[str, ...], picks: Picks) -> None:
 
 
 def fusion(picks: Picks) -> None:
-    """Method, importance, samples, and the shape of the result."""
+    """Draw the choice of method, importance, samples and the result's shape."""
     chosen = methods.table()[picks.method]
     takes = chosen.takes
     with grid("fusion"):
@@ -204,7 +204,7 @@ def fusion(picks: Picks) -> None:
 
 
 def level_preview(planned: plan.Plan) -> None:
-    """Parents and result side by side, level by level."""
+    """Draw parents and result side by side, level by level."""
     levels = plan.levels(planned.config, planned.training)
     if levels:
         words = planned_words(levels, bool(planned.refusal))
@@ -213,7 +213,7 @@ def level_preview(planned: plan.Plan) -> None:
 
 
 def advanced(picks: Picks) -> None:
-    """What has good defaults, folded away; a line below names the options that were changed."""
+    """Draw what has good defaults, folded; a line below names changed options."""
     chosen = methods.table()[picks.method]
     with st.expander("Advanced", icon=":material/tune:", key=FORM.key("advanced")):
         if picks.networks == "train":
@@ -244,7 +244,7 @@ def advanced(picks: Picks) -> None:
 
 
 def pixels(picks: Picks) -> None:
-    """Normalisation and size of the images."""
+    """Draw normalisation and size of the images."""
     for name, label in (("mean", "Mean of the pixels"), ("std", "Their standard deviation")):
         values = ",".join(f"{value:g}" for value in getattr(picks, name))
         look = {"help": HELP[name], "placeholder": "known"}
@@ -253,7 +253,7 @@ def pixels(picks: Picks) -> None:
 
 
 def method() -> None:
-    """The list of methods; a newly chosen one begins with its defaults."""
+    """Draw the list of methods; a new choice starts with its defaults."""
 
     def write() -> None:
         FORM.change(method=session.recall(FORM.key("method")), grouping="", options=())
@@ -269,18 +269,18 @@ def method() -> None:
 
 
 def grouping(picks: Picks) -> None:
-    """The grouping: the method's unless another one is chosen."""
+    """Draw the choice of the grouping, by default the method's."""
     default = methods.table()[picks.method].fixed.get("grouping", "")
     _part("grouping", ["", *methods.groupings()], lambda name: name or f"as the method ({default})")
 
 
 def importance() -> None:
-    """The score of the neurons."""
+    """Draw the choice of the neurons' score."""
     _part("importance", list(methods.importances()), str)
 
 
 def _part(name: str, names: list[str], words: Callable[[str], str]) -> None:
-    """The list of a part that has options; a newly chosen part keeps the options that it shares with the old one."""
+    """Draw the choice of a part with options; a new choice keeps the options that both have."""
 
     def write() -> None:
         picks, _ = options.settle(replace(presets.last(), **{name: session.recall(FORM.key(name))}))
@@ -290,7 +290,7 @@ def _part(name: str, names: list[str], words: Callable[[str], str]) -> None:
 
 
 def start(planned: plan.Plan, picks: Picks) -> None:
-    """The estimate, or the refusal with its cures, and the button."""
+    """Draw the estimate, or the refusal with its cures, and the button."""
     entries = picker.choice().entries
     same = runs.same_work(planned.config, entries) if planned.config else None
     busy = next((entry for entry in entries if not entry.shipped and entry.active), None)

@@ -1,4 +1,4 @@
-"""A run that goes on: how far it is, and a notice of it wherever else its user looks."""
+"""A running run: its progress, and a notice about it on other views."""
 
 import time
 from pathlib import Path
@@ -13,11 +13,11 @@ from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import works
 
-NOTICED = "noticed"  # the run whose end is still to be told
+NOTICED = "noticed"  # the run whose end the user has not seen
 
 
 def standing(entry: runs.Entry) -> tuple[progress.Progress, float, str]:
-    """What a run has told of itself, the share that is done, and both in words."""
+    """A run's progress, the share done, and both in words."""
     followed = session.first_time(f"progress:{entry.folder}", progress.Progress())
     started = entry.status.get("started") if entry.state == "running" else None
     if started:
@@ -28,10 +28,10 @@ def standing(entry: runs.Entry) -> tuple[progress.Progress, float, str]:
 
 
 def notice(entries: list[runs.Entry], watched: str = "") -> None:
-    """A line about the run that goes on, or about its end.
+    """Draw a line about the running run, or about its end.
 
     Args:
-        watched: the run whose own page is shown, which needs no notice.
+        watched: the run on screen, which needs no notice.
     """
     going = next((entry for entry in entries if not entry.shipped and entry.active), None)
     if going is not None:
@@ -51,7 +51,7 @@ def notice(entries: list[runs.Entry], watched: str = "") -> None:
 @st.fragment(run_every=works.POLL)
 @guarded
 def _running(folder: str) -> None:
-    """Poll the record until the run ends; then the whole page is drawn once, which tells its end."""
+    """Poll the record until the run ends; then rerun the whole page, which reports the end."""
     entry = runs.read_entry(Path(folder))
     if not entry.active:
         session.forget(f"progress:{folder}")

@@ -1,4 +1,4 @@
-"""The finding of a finished run: a title, the networks as tiles, what is more than chance, and what its samples lack."""
+"""A finished run's finding: title, the networks as tiles, what exceeds chance, and what its samples lack."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,16 +11,16 @@ from retrofit_app.figures import Tile, difference, escaped, letter, listing, num
 from retrofit_app.runs import followups, methods
 from retrofit_core.runs.store import Work
 
-SEEN = 50.0  # per cent of every class right, above which a fused network sees it all
-MOST_TILES = 6  # parents that have a tile each
-BESIDE = 2  # parents that stand in one row with what is made of them
+SEEN = 50.0  # the accuracy on every class, in per cent, from which a fused network "sees it all"
+MOST_TILES = 6  # most parents with their own tiles
+BESIDE = 2  # most parents in one row with the networks made of them
 
 
 def headline(entry: runs.Entry, palette: figures.Palette, tuned: Work | None = None) -> None:
-    """Title, tiles, and the finding in a sentence.
+    """Draw title, tiles, and the finding in a sentence.
 
     Args:
-        tuned: the fine-tuning whose network has a tile, too, once it is there.
+        tuned: the fine-tuning whose network also gets a tile, once it exists.
     """
     networks, classes = entry.metrics.get("networks"), entry.metrics.get("classes")
     parents = len(entry.config["models"])
@@ -46,11 +46,11 @@ def headline(entry: runs.Entry, palette: figures.Palette, tuned: Work | None = N
 
 
 def rows(entry: runs.Entry, counts: Sequence[Sequence[int]] | None, tuned: Work | None = None) -> list[list[Tile]]:
-    """The tiles of a run: its parents, the average, the fused network and the ensemble, as far as they differ, and the
+    """A run's tiles: its parents, the average, the fused network and the ensemble, as far as they differ, and the
     fine-tuned network.
 
     Args:
-        counts: training images per class of each parent, where they are known.
+        counts: each parent's training images per class, if known.
     """
     networks, parents = entry.metrics["networks"], len(entry.config["models"])
     first = (
@@ -77,7 +77,7 @@ def _all_parents(accuracies: Sequence[float]) -> Tile:
 
 
 def _made_of_them(entry: runs.Entry, networks: dict[str, Any], parents: int) -> list[Tile]:
-    """Average, result and ensemble; the result alone where it is one of the others, or where there is one network."""
+    """Average, result and ensemble; only the result if it keeps all networks or there is one parent."""
     fused, average = networks["fused"], networks.get("average")
     cost = "at twice the cost" if parents == 2 else f"at {parents} times the cost"
     if methods.keeps_parents(entry):
@@ -88,13 +88,13 @@ def _made_of_them(entry: runs.Entry, networks: dict[str, Any], parents: int) -> 
         return row
     if average is None:
         row.insert(0, Tile("Plain average", "–", "", "not possible: other shapes", "reference"))
-    elif average["per_class"] != fused["per_class"]:  # else the run is the average itself
+    elif average["per_class"] != fused["per_class"]:  # otherwise the run is the average
         row.insert(0, _tile("Plain average", average, "of the weights", "reference"))
     return [*row, _tile("Ensemble", networks["ensemble"], cost, "reference")]
 
 
 def _tuned(tuned: Work | None) -> list[Tile]:
-    """The fine-tuned network, where it is there and was measured."""
+    """The fine-tuned network, if it exists and was measured."""
     if tuned is None or not followups.has_network(tuned):
         return []
     with suppress(ValueError):  # the panel below says what is damaged
@@ -113,7 +113,7 @@ def _tile(name: str, table: dict[str, Any], note: str, role: str = "parent", see
 
 
 def finding(entry: runs.Entry) -> str:
-    """What the method did, and how the result compares with the best network alone and with the ensemble."""
+    """What the method did, and how the result compares with the best parent and the ensemble."""
     networks, n = entry.metrics["networks"], len(entry.config["models"])
     fused, best = networks["fused"], best_parent(networks, n)
     compared = [_compared(fused, networks[f"parent {best}"], f"{letter(best)} alone" if n > 1 else "network A")]
@@ -123,7 +123,7 @@ def finding(entry: runs.Entry) -> str:
 
 
 def best_parent(networks: dict[str, Any], parents: int) -> int:
-    """The most accurate network alone."""
+    """The index of the most accurate parent."""
     return max(range(parents), key=lambda index: networks[f"parent {index}"]["accuracy"])
 
 
@@ -135,7 +135,7 @@ def _compared(fused: dict[str, Any], other: dict[str, Any], name: str) -> str:
 
 
 def _made(entry: runs.Entry) -> str:
-    """What the method did, from what, in which time."""
+    """What the method did, from which samples, in what time."""
     config, method, n = entry.config, escaped(entry.config["method"]), len(entry.config["models"])
     if methods.keeps_parents(entry):
         return f"**{method}** runs all networks side by side and fuses nothing"
@@ -169,7 +169,7 @@ def _provenance(entry: runs.Entry, guesses: bool) -> str:
 
 
 def _halves(counts: Sequence[Sequence[int]] | None, parents: int) -> bool:
-    """Whether two networks saw every class, each the classes that the other one did not."""
+    """Whether two networks together saw every class, and none both."""
     return parents == 2 and counts is not None and all((a > 0) != (b > 0) for a, b in zip(*counts, strict=True))
 
 
@@ -184,7 +184,7 @@ def _title(parents: int, together: bool = False) -> str:
     return "One network, made into another" if parents == 1 else f"{count} networks, fused into one"
 
 
-KNOWN_WELL = 0.8  # of the whole accuracy, below which a class counts as one where the network is weak
+KNOWN_WELL = 0.8  # the network is weak on classes below this share of its accuracy
 
 
 def of_first(entry: runs.Entry) -> bool:
@@ -193,10 +193,10 @@ def of_first(entry: runs.Entry) -> bool:
 
 
 def shortfall(entry: runs.Entry, counts: Sequence[Sequence[int]] | None) -> str:
-    """What the samples lack, if one network alone is clearly better than the fused one; else empty.
+    """What the samples lack, if a parent is clearly better than the fused network; else empty.
 
     Args:
-        counts: training images per class of each parent, where they are known.
+        counts: each parent's training images per class, if known.
     """
     networks, n = entry.metrics["networks"], len(entry.config["models"])
     alone = [networks[f"parent {index}"]["accuracy"] for index in range(n)]

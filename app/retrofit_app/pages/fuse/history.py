@@ -1,4 +1,4 @@
-"""Your runs: one table with a filter, pins and ticks, what can be done with the ticked ones, and how they differ."""
+"""Your runs: one table with filter, pins and ticks, actions for ticked runs, and how these differ."""
 
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -18,10 +18,10 @@ from . import ticked, trash, unfinished
 from .views import MOST_TICKS, VIEW, Listing
 
 TABLE, OPEN, MADE = "runs-table", "runs-open", "runs-made"  # keys
-ROW, HEAD, MOST_HIGH = 35, 38, 500  # pixels of the table
+ROW, HEAD, MOST_HIGH = 35, 38, 500  # px of the table
 STATES = {"created": "at work", "running": "at work", "done": "finished"}
 INDENT = "\N{EN SPACE}"
-#: Columns that are said once below the table where all rows agree, and how.
+#: Columns that move below the table if all rows agree -> their words there.
 SHARED = {
     "importance": "{} importance",
     "networks": "{} networks",
@@ -33,9 +33,9 @@ Row = runs.Entry | KeptBoard
 
 
 def history() -> None:
-    """The runs of the user, the pinned ones first and then the newest, and the shipped ones below them.
+    """Draw the user's runs, pinned ones first, then newest first, and the shipped ones below.
 
-    The runs that a leaderboard has made are one row, below which they stand where it is opened.
+    A leaderboard's runs are one row, which opens to list them below.
     """
     st.title("Your runs", anchor=False)
     trash.undo()
@@ -45,7 +45,7 @@ def history() -> None:
             "You have no runs of your own yet. *New fusion* starts one, and `retrofit fuse … --record FOLDER` records one. These "
             "runs came with the workbench:"
         )
-    boards = leaderboards.kept([entry for entry in every if entry.name not in pinned])  # those stand for themselves
+    boards = leaderboards.kept([entry for entry in every if entry.name not in pinned])  # pinned runs stay rows
     listed = [
         row
         for whole in ordered(grouped(every, boards), pinned)
@@ -73,30 +73,30 @@ def history() -> None:
 
 
 def grouped(entries: Sequence[runs.Entry], boards: Sequence[KeptBoard]) -> list[Row]:
-    """Each leaderboard in place of the first of its runs."""
+    """Rows with each leaderboard in place of its first run."""
     board_of = {entry.name: board for board in boards for entry in board.runs}
     rows = {(row := board_of.get(entry.name, entry)).name: row for entry in entries}
     return list(rows.values())
 
 
 def unfolded(row: Row, opened: Sequence[str]) -> list[Row]:
-    """A row, with the runs of a leaderboard that is open."""
+    """A row, followed by its runs if it is an open leaderboard."""
     return [row, *row.runs] if isinstance(row, KeptBoard) and row.name in opened else [row]
 
 
 def all_runs(rows: Sequence[Row]) -> list[runs.Entry]:
-    """The runs of these rows, each once."""
+    """These rows' runs, each once."""
     every = [entry for row in rows for entry in (row.runs if isinstance(row, KeptBoard) else [row])]
     return list({entry.name: entry for entry in every}.values())
 
 
 def ordered(rows: Sequence[Row], pinned: frozenset[str]) -> list[Row]:
-    """Pinned rows first, shipped ones last, and otherwise as they were."""
+    """Pinned rows first, shipped ones last, otherwise in order."""
     return sorted(rows, key=lambda row: (row.name not in pinned, isinstance(row, runs.Entry) and row.shipped))
 
 
 def fits(row: Row, words: str, pinned: frozenset[str]) -> bool:
-    """Whether a row's line, or that of a run in it, has all of these words."""
+    """Whether a row's line, or that of one of its runs, has all of these words."""
     board = f" leaderboard {state(row)} {row.name}{' pinned' if row.name in pinned else ''}"
     lines = [
         f"{runs.details(entry)} {state(entry)} {entry.name}{' pinned' if entry.name in pinned else ''}"
@@ -107,7 +107,7 @@ def fits(row: Row, words: str, pinned: frozenset[str]) -> bool:
 
 
 def state(row: Row) -> str:
-    """Where a run or a leaderboard stands, in a word."""
+    """A run's or leaderboard's state in a word."""
     return STATES.get(row.state, row.state)
 
 
@@ -115,7 +115,7 @@ def state(row: Row) -> str:
 
 
 def rows(listed: Sequence[Row], pinned: frozenset[str], shown: str, opened: Sequence[str]) -> pd.DataFrame:
-    """A line for each row; runs of an open leaderboard are set in.
+    """A line for each row; an open leaderboard's runs are indented.
 
     Args:
         shown: name of the run that all pages show.
@@ -159,7 +159,7 @@ def _line(entry: runs.Entry) -> dict[str, Any]:
 
 
 def table(listed: list[Row], ticks: list[str], pinned: frozenset[str], opened: tuple[str, ...]) -> None:
-    """The table; its ticks are in the address."""
+    """Draw the table, whose ticks are in the address."""
     names = [row.name for row in listed]
     key = _key(names, ticks)
 
@@ -216,7 +216,7 @@ def table(listed: list[Row], ticks: list[str], pinned: frozenset[str], opened: t
 
 
 def _key(names: list[str], ticks: list[str]) -> str:
-    """Of the table's widget. It is another one where rows or ticks are others than it knows, for it takes ticks only once."""
+    """The key of the table's widget. It changes when rows or ticks change elsewhere, because a widget takes ticks only once."""
     known_names, known_ticks, count = session.recall(MADE, (None, None, 0))
     if (names, ticks) != (known_names, known_ticks):
         count += 1
@@ -224,11 +224,11 @@ def _key(names: list[str], ticks: list[str]) -> str:
     return f"{TABLE}-{count}"
 
 
-# --- what can be done with ticked runs ------------------------------------------------------------
+# --- actions for ticked runs ----------------------------------------------------------------------
 
 
 def actions(ticks: list[Row], pinned: frozenset[str]) -> None:
-    """Buttons for the ticked rows."""
+    """Draw buttons for the ticked rows."""
     if not ticks:
         st.caption("Tick runs to pin, delete or compare them.")
         return

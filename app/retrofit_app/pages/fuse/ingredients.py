@@ -1,4 +1,4 @@
-"""What brought it: a waterfall from the plain average over groups and fit, with controls beside it; measured on request."""
+"""What each ingredient contributes: a waterfall from plain average over groups to fit, with controls; measured on request."""
 
 from pathlib import Path
 
@@ -23,14 +23,14 @@ NAMES = {
     UNWEIGHTED: "uniform importance",
 }
 GROUPS = "+ groups, no fit"
-#: Fusions that are made for it: three without the fit, two with it, beside the run's own; and one without importance.
+#: Fusions that it needs: three without the fit, and two with it besides the run's own; one more without importance.
 FITS = 5
 
 
 @st.fragment
 @guarded
 def brought(entry: runs.Entry, palette: Palette) -> None:
-    """The waterfall, its measurement while it goes on, or the button that starts it; nothing where there are no ingredients."""
+    """Draw the waterfall, its measurement in progress, or the button to start that; nothing if there are no ingredients."""
     if not ingredients.has_some(entry):
         return
     st.header("What does each ingredient bring?", anchor=False)
@@ -50,7 +50,7 @@ def brought(entry: runs.Entry, palette: Palette) -> None:
 
 
 def drawn(entry: runs.Entry, work: Work, palette: Palette) -> None:
-    """The picture and what it is of."""
+    """Draw the picture and its caption."""
     try:
         steps = steps_of(ingredients.read(work), entry.config["method"])
     except ValueError as error:
@@ -73,7 +73,7 @@ def drawn(entry: runs.Entry, work: Work, palette: Palette) -> None:
 
 
 def steps_of(known: list[Ingredient], method: str) -> list[Step]:
-    """The rows of the waterfall: average, groups, fit, controls, as far as each applies to the networks."""
+    """The waterfall's rows: average, groups, fit, controls, as far as they apply to the networks."""
     found = {(each.groups, each.fitted): each for each in known}
     path = [
         (name, found[key])
@@ -107,14 +107,14 @@ def steps_of(known: list[Ingredient], method: str) -> list[Step]:
 
 
 def _made_up_for(steps: list[Step]) -> str:
-    """Where the fit gives the controls' groups more than they lack with it: steps in this order say little of groups alone."""
+    """A remark if the fit gives the controls' groups more than they lack with it: then the steps' order misleads about groups."""
     poor = [step for step in steps if step.control and step.brings and step.unfitted is not None]
     made_up = poor and all(step.accuracy - (step.unfitted or 0) > -step.brings[0] for step in poor if step.brings)
     return ": the fit makes up for most of what poor groups lose" if made_up else ""
 
 
 def finding(steps: list[Step]) -> str:
-    """What groups and fit bring, and what the fit reaches with the controls' groups."""
+    """What groups and fit contribute, and what the fit achieves with the controls' groups."""
     gains = [
         f"{'groups bring' if step.name == GROUPS else 'the fit brings'} {signed(step.brings[0])} points"
         for step in steps
@@ -157,7 +157,7 @@ def table(steps: list[Step]) -> pd.DataFrame:
 
 
 def ask(entry: runs.Entry, work: Work) -> None:
-    """Why there is nothing yet, and the button that measures it."""
+    """Draw why there is nothing yet, and the button that measures it."""
     if sentence := {
         "cancelled": "Cancelled before everything was measured.",
         "interrupted": "The worker was ended before everything was measured.",
@@ -184,7 +184,7 @@ def ask(entry: runs.Entry, work: Work) -> None:
 @st.fragment(run_every=works.POLL)
 @guarded
 def watch(folder: str, method: str, dark: bool) -> None:
-    """Poll until the worker has ended; only this part of the page is drawn again."""
+    """Poll until the worker has ended; this redraws only this part of the page."""
     work = Work(COMPARISON, Path(folder))
     if not work.going:
         st.rerun()
@@ -201,7 +201,7 @@ def watch(folder: str, method: str, dark: bool) -> None:
     if work.has_content:
         try:
             steps = steps_of(ingredients.read(work), method)
-        except ValueError:  # it is being written
+        except ValueError:  # still being written
             return
         if steps:
             works.growing("ingredients", waterfall(steps, "", DARK if dark else LIGHT), "", caption=False)

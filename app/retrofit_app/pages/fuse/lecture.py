@@ -1,4 +1,4 @@
-"""The slides of a lecture on a finished run: its networks, what each ingredient brings, where something is lost, fine-tuning."""
+"""A lecture's slides on a finished run: its networks, what each ingredient contributes, what is lost where, fine-tuning."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,15 +17,15 @@ from retrofit_core.runs.store import Work
 from . import equal_budget, headline
 from .ingredients import finding, steps_of, table
 
-#: px of the waterfall and of the drawn network on a page of 1280 x 720, which grow with the window.
+#: Heights in px of waterfall and drawn network on a page of 1280 x 720; they grow with the window.
 WATERFALL, STRIP = 520, 480
 
 
 def slides(entry: runs.Entry, palette: Palette, tuned: Work | None) -> list[Slide]:
-    """Those for which the run has numbers; none where nothing was measured.
+    """The slides that the run has numbers for; none if nothing was measured.
 
     Args:
-        tuned: the fine-tuning that is shown.
+        tuned: the shown fine-tuning.
     """
     if not entry.metrics.get("networks") or not entry.metrics.get("classes"):
         return []
@@ -54,7 +54,7 @@ def _networks(entry: runs.Entry, palette: Palette, tuned: Work | None) -> Slide:
 
 
 def _masked(tile: Tile) -> Tile:
-    """A tile that keeps its answer to itself."""
+    """A tile that hides its answer."""
     return replace(tile, value=HIDDEN, interval="", per_class=(), seen=())
 
 

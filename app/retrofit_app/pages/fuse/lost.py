@@ -1,4 +1,4 @@
-"""Where something is lost: the strip over all levels, and the way into the worst one."""
+"""Where something is lost: the strip over all levels, and a link to the worst one."""
 
 import json
 
@@ -16,7 +16,7 @@ from retrofit_app.widgets import pictures, readings
 @st.fragment
 @guarded
 def lost(entry: runs.Entry, palette: figures.Palette) -> None:
-    """The strip over all levels, and a way into the worst one."""
+    """Draw the strip over all levels, and a link to the worst one."""
     st.header("Where is something lost?", anchor=False)
     try:
         overview = readings.overview(entry)
@@ -66,7 +66,7 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
 
 
 def without_levels(entry: runs.Entry, palette: figures.Palette) -> None:
-    """Why there is no strip; for a method that trains a network, its loss curve."""
+    """Say why there is no strip; draw the loss curve of a method that trains a network."""
     st.markdown(f"{escaped(entry.config['method'])} does not work level by level, so there are no levels to look at.")
     try:
         facts = json.loads((entry.folder / "result.json").read_text())["config"]

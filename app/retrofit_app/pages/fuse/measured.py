@@ -1,4 +1,4 @@
-"""How good each network is: bars with their intervals, and a grid of classes."""
+"""Each network's accuracy: bars with intervals, and a grid of classes."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from retrofit_app.shell.errors import guarded
 @st.fragment
 @guarded
 def accuracies(entry: runs.Entry, entries: list[runs.Entry], palette: figures.Palette) -> None:
-    """Parents, ensemble, average and fused networks, over all and class by class."""
+    """Draw the accuracy of parents, ensemble, average and fused networks, in total and class by class."""
     networks = entry.metrics.get("networks")
     if not networks:
         return
@@ -73,13 +73,13 @@ def accuracies(entry: runs.Entry, entries: list[runs.Entry], palette: figures.Pa
 
 
 def measured(entry: runs.Entry, entries: list[runs.Entry]) -> list[tuple[Network, dict[str, Any]]]:
-    """The rows of the accuracy figures: this run's networks, and the shipped fusions of the same parents."""
+    """The accuracy figures' rows: this run's networks, and shipped fusions of the same parents."""
     networks = entry.metrics["networks"]
     rows = [
         (f"network {letter(index)}", "parent", networks[f"parent {index}"], False)
         for index in range(len(entry.config["models"]))
     ]
-    several = len(rows) > 1  # of one network, both would be the network itself
+    several = len(rows) > 1  # for one network, both would be the network itself
     if several:
         rows.append(("ensemble", "reference", networks["ensemble"], False))
     if several and "average" in networks:

@@ -1,4 +1,4 @@
-"""The options of the chosen method, grouping and score: a control for each, named and explained by its setting."""
+"""Controls for the options of the chosen method, grouping and score, named and explained by their settings."""
 
 import math
 from collections.abc import Callable
@@ -14,11 +14,11 @@ from . import configs, presets
 from .parameters import Picks
 from .presets import FORM
 
-EMPTY = ("", "none", "null")  # how a user writes nothing
+EMPTY = ("", "none", "null")  # what users write for nothing
 
 
 def settle(picks: Picks) -> tuple[Picks, list[str]]:
-    """The picks without options that do not apply, and a sentence for each that was left out."""
+    """The picks without options that do not apply, and a sentence for each of these."""
     if not picks.options:
         return picks, []
     from retrofit_core.system.texts import read_options, written_options
@@ -36,7 +36,7 @@ def settle(picks: Picks) -> tuple[Picks, list[str]]:
 
 
 def ask(picks: Picks) -> None:
-    """A control for each option."""
+    """Draw a control for each option."""
     from retrofit_core.system.texts import read_options
 
     changes = read_options(list(picks.options))
@@ -46,12 +46,12 @@ def ask(picks: Picks) -> None:
 
 
 def title(setting: Any) -> str:
-    """How the form names an option."""
+    """An option's title in the form."""
     return setting.title or setting.name.replace("_", " ").capitalize()
 
 
 def _control(method: str, setting: Any, value: Any) -> None:
-    """Toggle, list, number or text, by the kinds of the setting."""
+    """Draw a toggle, list, number or text, by the setting's kinds."""
     key = FORM.key(f"option-{method}-{setting.name}")
     label, help = title(setting), lettered(setting.help)
     help = f"{help[:1].upper()}{help[1:].rstrip('.')}. (`--option {setting.name}=…`)"
@@ -92,7 +92,7 @@ def _text(value: Any) -> str:
 
 
 def _read(setting: Any, value: Any) -> Any:
-    """A control's value as the setting takes it: text becomes a list of names, a number, or stays a word."""
+    """A control's value for the setting: text becomes a list of names or a number, or stays a word."""
     from retrofit_core.system.texts import read_options
 
     if not isinstance(value, str) or setting.words:
@@ -105,7 +105,7 @@ def _read(setting: Any, value: Any) -> Any:
 
 
 def _changed(setting: Any, key: str) -> Callable[[], None]:
-    """A callback that puts an option's new value into the address, or says why it is not valid."""
+    """A callback that puts an option's new value into the address, or says why it is invalid."""
 
     def write() -> None:
         from retrofit_core.system.texts import read_options, written_options

@@ -1,4 +1,4 @@
-"""The user's checkpoints in the form: paths, uploads, and the splits file with the images that each network saw."""
+"""The user's checkpoints in the form: paths, uploads, and the splits file that lists each network's images."""
 
 from contextlib import suppress
 
@@ -19,7 +19,7 @@ UPLOADS, REFUSED, KEPT, STAYING = (FORM.key(name) for name in ("uploads", "refus
 
 
 def ask(picks: Picks) -> None:
-    """Files that are on this machine, or come from the browser; the address holds their names."""
+    """Draw the fields for files on this machine or from the browser; the address holds their names."""
     left, right = st.columns(2)
     with left:
         controls.text(
@@ -39,7 +39,7 @@ def ask(picks: Picks) -> None:
         if user_code.names_in(picks.code):
             permission.ask_import(picks.code)
     with right:
-        if session.recall(UPLOADS) is None:  # a new control, which shows no file
+        if session.recall(UPLOADS) is None:  # a new control, without files
             session.forget(KEPT)
         limit = uploads.LARGEST_UPLOAD // 2**20
         st.file_uploader(
@@ -65,7 +65,7 @@ def ask(picks: Picks) -> None:
 
 
 def refusal() -> str:
-    """Why nothing can be started though the other files would do: an upload was not taken; else empty."""
+    """Why Start is refused although the other files would do: an upload was not accepted; else empty."""
     count = len(session.recall(REFUSED, ()))
     if not count:
         return ""
@@ -76,7 +76,7 @@ def refusal() -> str:
 
 
 def _lines(names: tuple[str, ...]) -> list[tuple[str, str]]:
-    """(what stands for a file, its name in configs): an upload's own name, whatever folder it is kept in."""
+    """(a file's name in the form, its name in configs): an upload has its own name, whatever its folder."""
     lines: list[tuple[str, str]] = []
     for name in names:
         same = sum(uploads.is_upload(other) and uploads.title(other) == uploads.title(name) for _, other in lines)
@@ -86,7 +86,7 @@ def _lines(names: tuple[str, ...]) -> list[tuple[str, str]]:
 
 
 def _paths(text: str) -> tuple[str, ...]:
-    """Names as configs have them, one for each line with something on it."""
+    """Names in configs, one per line that is not empty."""
     known = dict(_lines(presets.last().files))
     lines = [line.strip().strip("'\"") for line in text.splitlines()]
     named = tuple(
@@ -97,14 +97,14 @@ def _paths(text: str) -> tuple[str, ...]:
 
 
 def _rows(path: str) -> str:
-    """The name of a splits file, as configs have it."""
+    """A splits file's name in configs."""
     name = sources.named(path) if path.strip() else ""
     permission.grant([name])
     return name
 
 
 def _code(text: str) -> str:
-    """An architecture as configs have it: the file of a user's own function is named from the runs folder, as others are."""
+    """An architecture as in configs: the file of a user's own function is relative to the runs folder, as others are."""
     arch = text.strip()
     for name in user_code.names_in(arch) if not arch.startswith("{") else []:
         module, _, function = name.rpartition(":")
@@ -117,7 +117,7 @@ def _code(text: str) -> str:
 
 
 def _upload() -> None:
-    """Make the files follow the list of uploads; refusals are shown beside the control."""
+    """Update the files from the list of uploads; refusals appear beside the control."""
     picks = presets.last()
     kept, refused = [], []
     for file in session.recall(UPLOADS) or ():
@@ -133,7 +133,7 @@ def _upload() -> None:
             _drop(name)
             continue
         kept.append(name)
-    gone = set(session.recall(KEPT, ())) - set(kept)  # their ✕ was pressed
+    gone = set(session.recall(KEPT, ())) - set(kept)  # removed with ✕
     for name in gone:
         _drop(name)
     session.remember(REFUSED, refused)
@@ -146,12 +146,12 @@ def _drop(name: str) -> None:
     """Delete an upload, unless a run used it."""
     path = runs.runs_folder() / name
     if not any(entry.base / model == path for entry in runs.entries()[0] for model in entry.config["models"]):
-        with suppress(ValueError):  # something is being started: an upload too many harms nobody
+        with suppress(ValueError):  # something is starting: an extra upload does no harm
             uploads.forget(name)
 
 
 def _forget() -> None:
-    """Delete the uploads among the files; what a run reads stays, with a sentence that says so."""
+    """Delete the uploads among the files; those that a run reads stay, and a sentence says so."""
     picks, kept = presets.last(), {}
     for name in filter(uploads.is_upload, picks.files):
         try:

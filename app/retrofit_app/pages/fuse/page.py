@@ -1,4 +1,4 @@
-"""Which network comes out when trained ones are fused? The first page: a run's result, the form of a new one, the list."""
+"""Which network comes out when trained ones are fused? The first page: a run's result, the form of a new one, all runs."""
 
 from pathlib import PurePath
 
@@ -34,7 +34,7 @@ from .parameters import Picks
 
 
 def page() -> None:
-    """The view that the address names: as by default a finished run, or the progress of one that goes on or stopped."""
+    """Draw the view that the address names; the default is a finished run, or the state of an unfinished one."""
     choice, view = picker.choice(), views.view()
     example.EXAMPLE.declare("example")
     is_result = view == "result" and choice.entry.state == "done"
@@ -51,7 +51,7 @@ def page() -> None:
     if not is_result:
         tuning_form.TUNING.declare("tuned", tuning_form.TuningForm)
     going.notice(choice.entries, watched=choice.entry.name if view == "result" else "")
-    # A place for each view: what the last one showed is gone at once, and not grey between what is new.
+    # A place for each view: the last view's content vanishes at once, instead of turning grey between new parts.
     places = {name: st.container() if name == view else st.empty() for name in views.VIEWS}
     with places[view]:
         if view == "new":
@@ -65,7 +65,7 @@ def page() -> None:
 
 
 def spoken(entry: runs.Entry) -> bool:
-    """A lecture on a run; False where nothing was measured that it could be about."""
+    """Show a lecture on a run; return False if nothing was measured for it."""
     palette = widgets.palette()
     tuned = None if methods.keeps_parents(entry) else tuning_form.chosen(entry)
     slides = lecture.slides(entry, palette, tuned)
@@ -76,12 +76,12 @@ def spoken(entry: runs.Entry) -> bool:
     views.VIEW.declare(views.Listing)
     tuning_form.TUNING.declare("tuned", tuning_form.TuningForm)
     data = PurePath(entry.config.get("data", "")).name
-    lectures.show(f"{runs.networks_words(entry)} on {data}", slides)  # without the accuracy, which is an answer
+    lectures.show(f"{runs.networks_words(entry)} on {data}", slides)  # without accuracy, which is an answer
     return True
 
 
 def finished(entry: runs.Entry, entries: list[runs.Entry]) -> None:
-    """The finding and what brought it, what the networks saw, what was lost where, how good each is, and what to take away."""
+    """Draw the finding, its ingredients, what the networks saw, what was lost where, accuracies, fine-tuning and downloads."""
     palette = widgets.palette()
     tuned = None if methods.keeps_parents(entry) else tuning_form.chosen(entry)
     session.remember(tuning.TILE, tuning.tile_of(tuned))
@@ -103,7 +103,7 @@ def finished(entry: runs.Entry, entries: list[runs.Entry]) -> None:
 @st.fragment
 @guarded
 def followed(entry: runs.Entry, palette: Palette) -> None:
-    """One image through all networks, once somebody asks for it."""
+    """Draw one image's way through all networks, on request."""
     example.relink()
     data = entry.config["data"]
     example.follow(entry, palette, lambda: not permission.ask_data(data, "Show images of", "example-show-data"))

@@ -1,6 +1,6 @@
-"""What the form of a new fusion asks: its parameters, each declared once.
+"""The parameters of the form of a new fusion, each declared once.
 
-No Streamlit; torch only where the address or a pick names a method, a score or a grouping, which the library knows.
+No Streamlit; torch only if the address or a pick names a method, a score or a grouping, which only the library knows.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ SETTINGS = {"default": "ours", "paper": "the paper's"}
 SOURCES = {"first": "network A", "all": "all networks"}
 MOST_PARENTS, MOST_SAMPLES, MOST_EPOCHS, MOST_SEED, MOST_SIZE, MOST_CHANNELS = 12, 100_000, 1000, 9999, 1024, 64
 
-#: What the form says of each field.
+#: Help texts of the form's fields.
 HELP = {
     "preset": "Starting points. Everything below can be changed afterwards.",
     "networks": "Fuse the two networks that come with the workbench, train new ones first, or take your own.",
@@ -73,27 +73,27 @@ def _grouping(text: str) -> str:
 
 
 def _option(text: str) -> str:
-    """An option by its form only; `options.settle` asks whether the method takes it."""
+    """Check only an option's form; `options.settle` checks whether the method takes it."""
     if "=" not in text.strip("="):
         raise ValueError("it is a list of NAME=VALUE, separated by |")
     return path(text)
 
 
-#: A number, or one for each channel.
+#: A number, or one per channel.
 NUMBERS = Series(",", number(), MOST_CHANNELS)
 
 
 @dataclass(frozen=True)
 class Picks:
-    """Everything the form asks. Fields that a choice of networks does not use keep their values and decide nothing."""
+    """Everything the form asks. Fields that a choice of networks does not use keep their values without effect."""
 
     networks: str = declared("train", one_of(NETWORKS))
     data: str = declared("digits", path)
     mean: tuple[float, ...] = declared((), NUMBERS)
-    """Normalisation of a data set that is not known by name, one number or one a channel"""
+    """Normalisation of a data set not known by name, one number or one per channel"""
     std: tuple[float, ...] = declared((), NUMBERS)
     size: int = amount(0, 0, MOST_SIZE, "Pixels per side", placeholder="as they are")
-    """Images are resized to this many pixels a side; 0 keeps their size"""
+    """Resize images to this many pixels per side; 0 keeps their size"""
     arch: str = choice("cnn", ARCHITECTURES, "Architecture")
     parents: int = amount(2, 1, MOST_PARENTS, "Number of networks")
     widths: tuple[str, ...] = declared((), Series(",", one_of(SCALES), MOST_PARENTS))
@@ -107,11 +107,11 @@ class Picks:
     split_seed: int = amount(0, 0, MOST_SEED, "Training seed")
     method: str = declared("KF-Linear", one_of(methods.table))
     grouping: str = declared("", _grouping)
-    """Instead of the method's; "" for the method's"""
+    """Replaces the method's; "" keeps it"""
     importance: str = declared("conductance", one_of(methods.importances))
     samples: int = amount(400, 10, MOST_SAMPLES, "Samples", step=50)
     source: str = choice("first", SOURCES, "Samples from")
-    """Whose training images the samples are"""
+    """Whose training images are the samples"""
     fusion_seed: int = amount(0, 0, MOST_SEED, "Fusion seed")
     settings: str = choice("default", SETTINGS, "Defaults")
     options: tuple[str, ...] = declared((), Series("|", _option))
@@ -120,24 +120,24 @@ class Picks:
     rows: str = text("Splits file (if you have one)", "splits.json")
     """Splits file of the user's checkpoints"""
     code: str = text("Architecture (if the files do not say it)", "/path/to/mynet.py:make")
-    """Architecture of the user's checkpoints, where they do not say it: a factory of his own, or what `--arch` takes else"""
+    """Architecture of the user's checkpoints, if they do not say it: the user's own factory, or another value of `--arch`"""
     target: str = text("Fused architecture", "as network A")
-    """Fused architecture for the user's checkpoints: a preset of the library or a JSON spec"""
+    """Fused architecture for the user's checkpoints: a library preset or a JSON spec"""
     base: str = text("Common ancestor", "a checkpoint")
-    """Checkpoint of the common ancestor of the user's checkpoints"""
+    """Checkpoint of their common ancestor"""
 
     @property
     def importance_used(self) -> str | None:
-        """The importance, for methods that weigh neurons; the others have none."""
+        """The importance, for methods that weigh neurons; None for others."""
         return self.importance if methods.takes(self.method).importance else None
 
     @property
     def grouping_used(self) -> str | None:
-        """The grouping, where it replaces that of a method that goes level by level; else None."""
+        """The grouping if it replaces that of a method that goes level by level; else None."""
         method = methods.table()[self.method]
         fixed = method.fixed.get("grouping")
         return self.grouping if method.takes.levels and self.grouping not in ("", fixed) else None
 
     def scales(self) -> tuple[str, ...]:
-        """One scale for each parent, normal where none was picked."""
+        """One scale per parent, normal if none was picked."""
         return (*self.widths[: self.parents], *["1"] * (self.parents - len(self.widths)))

@@ -1,7 +1,6 @@
-"""Files outside the known folders that an address names, and code of the user's own: nobody opens the one or imports the other
-before the user has asked for it.
+"""Permission to open files outside the known folders that an address names, and to import the user's own code.
 
-Else a link that somebody clicks would make this machine read whatever path it names, and run what is in it.
+Without it, clicking a link could make this machine read any path it names, and run code from there.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,12 +23,12 @@ GRANTED = FORM.key("granted")
 
 
 def grant(names: Iterable[str]) -> None:
-    """Let these be opened for the rest of this session: they were typed here, or the button below was pressed."""
+    """Allow opening these for the rest of this session: they were typed here, or the button below was pressed."""
     session.remember(GRANTED, session.recall(GRANTED, frozenset()) | set(names))
 
 
 def missing(picks: Picks) -> list[str]:
-    """What the picks name outside the known folders, and nobody has asked to open."""
+    """Files outside the known folders that the picks name and nobody has allowed."""
     code = [name.rpartition(":")[0] for name in user_code.names_in(picks.code) if "/" in name]
     named = {"shipped": (), "train": (picks.data,), "own": (picks.data, *picks.files, picks.rows, *code)}[
         picks.networks
@@ -38,12 +37,12 @@ def missing(picks: Picks) -> list[str]:
 
 
 def closed(name: str) -> bool:
-    """Whether a file or folder lies outside the known folders, and nobody has asked to open it."""
+    """Whether a file or folder is outside the known folders and nobody has allowed it."""
     return name not in session.recall(GRANTED, frozenset()) and not sources.is_known(name)
 
 
 def ask(names: list[str]) -> None:
-    """Name these files, and a button that opens them."""
+    """Name these files, and draw a button that opens them."""
     st.info(
         f"This address names files outside your runs and data folders: {escaped(listing(names))}. They stay closed until you "
         "allow it.",
@@ -54,7 +53,7 @@ def ask(names: list[str]) -> None:
 
 
 def ask_data(data: str, verb: str, key: str) -> bool:
-    """A button that opens a run's data set, if it lies outside the known folders; whether it does."""
+    """Draw a button that opens a run's data set if it needs permission; return whether it does."""
     is_closed = closed(data)
     if is_closed:
         help = "This data set is outside your runs and data folders. The app does not read it until you allow it."
@@ -63,7 +62,7 @@ def ask_data(data: str, verb: str, key: str) -> bool:
 
 
 def ask_import(arch: str) -> None:
-    """What importing means, and a button that does it here: then the form can check and estimate."""
+    """Say what importing means, and draw a button that does it here, so that the form can check and estimate."""
     names = not_imported(arch)
     if not names:
         return
@@ -85,7 +84,7 @@ def _button(
     help: str,
     kind: Literal["primary", "secondary"] = "secondary",
 ) -> None:
-    """A button that permits these names."""
+    """Draw a button that permits these names."""
     st.button(label, key=key, icon=f":material/{icon}:", on_click=permit, args=(names,), help=help, type=kind)
 
 
@@ -95,7 +94,7 @@ def _permit(names: list[str]) -> None:
 
 
 def import_words(names: list[str]) -> str:
-    """What Start would do, in place of the estimate."""
+    """What Start would import, in place of the estimate."""
     return (
         f"Start imports {escaped(', '.join(names))}, which **runs that code**, in a process of its own. Whether the networks "
         "fit, and how long the fusion takes, is not known before."

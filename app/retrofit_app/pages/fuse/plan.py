@@ -1,4 +1,4 @@
-"""From the picks of the form to what would be run: configs, who gets what, an estimate, or the reason why not."""
+"""From the form's picks to the run they describe: configs, split, estimate, or the refusal."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ NO_FILES = (
     "No networks yet: name or upload two or more checkpoints to fuse, or one to compress. If you have none, the preset “Sharded "
     "digits” trains two in under a minute."
 )
-BUSY = 2.0  # times as long as on an idle machine, above which that is said
+BUSY = 2.0  # slowdown against an idle machine from which the estimate mentions it
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,14 @@ class Plan:
     """What Start would do."""
 
     config: Any = None
-    """A `RunConfig`, or None where the picks make none"""
+    """A `RunConfig`, or None if the picks make none"""
     training: Any = None
-    """A `TrainConfig`, or None where nothing is trained"""
+    """A `TrainConfig`, or None if nothing is trained"""
     refusal: str = ""
     cures: tuple[Cure, ...] = ()
-    """Settings with values with which nothing would be refused"""
+    """Settings with values that would avoid the refusal"""
     lacking: str = ""
-    """What the user has not said yet, in place of a refusal"""
+    """What the user has yet to give, in place of a refusal"""
     words: str = ""
     """Time and memory, in a sentence"""
     counts: tuple[tuple[int, ...], ...] = ()
@@ -49,10 +49,10 @@ class Plan:
 
 
 def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
-    """What Start would do with these picks; an error that a user can cause becomes the refusal.
+    """What Start would do with these picks; errors that users can cause become the refusal.
 
     Args:
-        entries: all runs: they tell times, and accuracies of networks.
+        entries: all runs, which give times and accuracies.
     """
     so_far = Plan()
     try:
@@ -90,12 +90,12 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
         for name in filter(uploads.is_upload, picks.files):
             text = text.replace(name, uploads.title(name))
         return replace(so_far, refusal=checkpoints.form_words(text), cures=cures_of(error))
-    except OSError as error:  # a path that no file system takes, or that may not be read
+    except OSError as error:  # an impossible path, or one without permission
         return replace(so_far, refusal=f"a file or folder that is named above cannot be read ({error.strerror}).")
 
 
 def _counts(picks: Picks, training: Any) -> tuple[tuple[int, ...], ...]:
-    """Training images of each class for each network; empty where that is unknown."""
+    """Each network's training images per class; empty if unknown."""
     if picks.networks == "shipped":
         return tuple(map(tuple, runs.class_counts(_shipped()) or ()))
     if picks.networks == "own":
@@ -135,7 +135,7 @@ def _counts_of_files(picks: Picks) -> tuple[tuple[int, ...], ...]:
 
 
 def _doubts(picks: Picks) -> list[str]:
-    """What speaks against the rows of the splits file being those that the networks were trained on."""
+    """Reasons to doubt that the networks were trained on the splits file's rows."""
     from retrofit_core.data.splits import read_splits
     from retrofit_core.runs.inputs import changed_rows
 
@@ -159,7 +159,7 @@ def _data_words(facts: sources.Facts) -> str:
 
 
 def _network_words(picks: Picks, training: Any, entries: list[runs.Entry]) -> list[str]:
-    """Accuracy and shape of networks that exist already."""
+    """Accuracy and shape of existing networks."""
     if picks.networks == "shipped":
         networks = _shipped().metrics["networks"]
         each = [f"{letter(index)} gets {percent(networks[f'parent {index}']['accuracy'])}" for index in range(2)]
@@ -179,7 +179,7 @@ def _network_words(picks: Picks, training: Any, entries: list[runs.Entry]) -> li
 
 
 def _files(picks: Picks, training: Any) -> tuple[str, ...]:
-    """Checkpoints of the form's networks that exist, as configs name them; none for the shipped ones."""
+    """Existing checkpoints of the form's networks, as configs name them; none for the shipped pair."""
     if picks.networks == "shipped":
         return ()
     names = picks.files if training is None else training.files()
@@ -205,7 +205,7 @@ def _checkpoint_words(index: int, name: str, picks: Picks, entries: list[runs.En
 
 
 def levels(config: Any, training: Any) -> tuple[Any, ...]:
-    """The levels that belong together (`PlannedLevel`s); none where the networks cannot be read or cut."""
+    """The matched levels (`PlannedLevel`s); none if the networks cannot be read or cut."""
     folder = runs.home(config.to_json())
     return _levels((config.key(), training and training.key(), _stamps(config, folder)), config, training, folder)
 
@@ -226,7 +226,7 @@ def _stamps(config: Any, folder: Path) -> tuple[float, ...]:
 
 
 def _estimate(config: Any, training: Any, entries: list[runs.Entry]) -> Any:
-    """Time, memory and disk that the run takes, corrected by earlier runs."""
+    """The run's time, memory and disk, corrected by earlier runs."""
     folder = runs.home(config.to_json())
     finished = tuple(entry.name for entry in entries if entry.state == "done")
     key = (config.key(), training and training.key(), _stamps(config, folder), finished)
@@ -234,7 +234,7 @@ def _estimate(config: Any, training: Any, entries: list[runs.Entry]) -> Any:
 
 
 def _crowding() -> float:
-    """Of this machine, in half steps: what the estimate is made for again."""
+    """This machine's crowding in half steps; a change renews the estimate."""
     from retrofit_core.runs.estimate import crowding
 
     return round(2 * crowding()) / 2
@@ -268,7 +268,7 @@ def _estimate_words(estimate: Any, config: Any, trains: bool) -> str:
 
 
 def size(count: int) -> str:
-    """A number of bytes as people say it."""
+    """A number of bytes in words."""
     if count >= GIBI:
         return f"{count / GIBI:.1f} GiB"
     return f"{count / MEBI:.0f} MiB" if count >= 10 * MEBI else f"{count / MEBI:.1f} MiB"

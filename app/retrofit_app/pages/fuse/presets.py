@@ -1,4 +1,4 @@
-"""Starting points of the form, and how the form is read from the address: what differs from one of them."""
+"""The form's starting points; the address holds what differs from one of them."""
 
 from dataclasses import dataclass, fields, replace
 
@@ -69,22 +69,22 @@ NAMES = tuple(field.name for field in fields(Picks))
 
 @dataclass(frozen=True)
 class Start:
-    """What the defaults of everything else depend on."""
+    """What all other defaults depend on."""
 
     preset: str
     rows: str
 
 
 def preset_parameter() -> Parameter:
-    """The preset; its values are the defaults of all others."""
+    """The preset, whose values are all other defaults."""
     return option("preset", list(PRESETS), FIRST, "preset")
 
 
 def parameters(preset: str, rows: str = "") -> list[Parameter]:
-    """Everything else that the form asks, with a preset's values as defaults.
+    """All other parameters, with a preset's values as defaults.
 
     Args:
-        rows: the splits file, which tells what each of the user's networks saw: then neurons can be weighed by that.
+        rows: the splits file, which says what each of the user's networks saw, so that neurons can be weighed.
     """
     picks = PRESETS[preset].picks
     if preset == "own" and rows:
@@ -101,7 +101,7 @@ def read() -> tuple[str, Picks]:
 
 
 def last() -> Picks:
-    """The picks as they were last read or written; for callbacks."""
+    """The picks as last read or written; for callbacks."""
     return Picks(**{name: FORM.current(name) for name in NAMES})
 
 

@@ -1,4 +1,4 @@
-"""What each network saw: a contact sheet for each. Reading images needs torch, so they come after everything else."""
+"""What each network saw, as contact sheets. Reading images needs torch, so they come last."""
 
 from collections.abc import Callable
 from pathlib import PurePath
@@ -14,16 +14,16 @@ from . import permission
 
 
 def seen(entry: runs.Entry, palette: figures.Palette) -> Callable[[], None]:
-    """Room for the sheets of a run, or a sentence why there are none.
+    """Draw empty sheets for a run, or say why there are none.
 
     Returns:
-        What fills it, for the end of the page.
+        A function that fills them, for the end of the page.
     """
     counts = runs.class_counts(entry)
     if not counts or not entry.metrics.get("classes"):
         st.caption("It is not recorded which images each network saw.")
         return _nothing
-    if not entry.config.get("splits"):  # the checkpoints say of which classes, but not which images
+    if not entry.config.get("splits"):  # checkpoints know the classes, but not which images
         st.markdown("**What each network saw**")
         words = widgets.split(counts, entry.metrics["classes"])
         st.caption(f"{escaped(words)} So say the checkpoints; they do not name the images.")
@@ -47,4 +47,4 @@ def seen(entry: runs.Entry, palette: figures.Palette) -> Callable[[], None]:
 
 
 def _nothing() -> None:
-    """Where there are no images, there is nothing to fill in."""
+    """Fill nothing, as there are no images."""

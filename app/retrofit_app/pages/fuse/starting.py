@@ -1,4 +1,4 @@
-"""Starting a run, or going on with one, and opening it."""
+"""Start or resume a run, and open it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,17 +15,17 @@ OPENED = "opened"  # what the session remembers
 
 
 def begin(config: Any, training: Any = None) -> None:
-    """Start, go on with, or open the run of a config."""
+    """Start, resume or open the run of a config."""
     _open_started(lambda: runs.start(config, training))
 
 
 def go_on(folder: Path) -> None:
-    """Go on with a run that ended early, from the files with which it began."""
+    """Resume a run that ended early, with its original files."""
     _open_started(lambda: runs.resume(folder))
 
 
 def follow() -> None:
-    """Draw the whole page if another run was opened from within a part of it; a press draws that part alone."""
+    """Rerun the whole page if a part of it opened another run; a press reruns only that part."""
     if session.forget(OPENED):
         st.rerun()
 
@@ -36,7 +36,7 @@ def _show(run: str) -> None:
 
 
 def _open_started(start: Callable[[], Path]) -> None:
-    """Open the run that was started, or say why none was."""
+    """Open the started run, or say why none was started."""
     try:
         folder = start()
     except runs.Busy as busy:

@@ -1,4 +1,4 @@
-"""How ticked runs differ: their accuracies within what chance allows, and only the settings that are not the same."""
+"""How ticked runs differ: their accuracies with intervals, and only the settings that differ."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from retrofit_app.runs.settings import differing
 
 
 def differences(ticks: Sequence[runs.Entry]) -> None:
-    """A row for each ticked run, from two on."""
+    """Draw a row for each ticked run if there are several."""
     if len(ticks) < 2:
         if ticks:
             st.caption("Tick another run to see how they differ.")
@@ -39,7 +39,7 @@ def differences(ticks: Sequence[runs.Entry]) -> None:
 
 
 def differences_of(ticks: Sequence[runs.Entry]) -> pd.DataFrame:
-    """Run, accuracy with its interval, its distance from the best, and every setting that differs."""
+    """Run, accuracy with interval, distance from the best, and every setting that differs."""
     images, best, least = _images(ticks), _best(ticks), _least(ticks)
     return pd.DataFrame(
         {
@@ -59,7 +59,7 @@ def differences_of(ticks: Sequence[runs.Entry]) -> pd.DataFrame:
 
 
 def finding(ticks: Sequence[runs.Entry]) -> str:
-    """Whether one of them is clearly the best."""
+    """Whether one is clearly the best."""
     best, least = _best(ticks), _least(ticks)
     measured = [entry for entry in ticks if entry.accuracy is not None]
     if len({entry.config.get("data") for entry in ticks}) > 1:
@@ -85,7 +85,7 @@ def _distance(entry: runs.Entry, best: runs.Entry, images: int) -> str:
 
 
 def _best(ticks: Sequence[runs.Entry]) -> runs.Entry | None:
-    """The most accurate one of those that were measured, if all were on one data set."""
+    """The most accurate measured run, if all share a data set."""
     measured = [entry for entry in ticks if entry.accuracy is not None]
     if not measured or len({entry.config.get("data") for entry in ticks}) > 1:
         return None
@@ -93,12 +93,12 @@ def _best(ticks: Sequence[runs.Entry]) -> runs.Entry | None:
 
 
 def _images(ticks: Sequence[runs.Entry]) -> list[int]:
-    """On how many images the result of each was measured; 0 where it was not."""
+    """The number of images each result was measured on; 0 if unmeasured."""
     return [entry.metrics.get("networks", {}).get("fused", {}).get("samples", 0) for entry in ticks]
 
 
 def _least(ticks: Sequence[runs.Entry]) -> int:
-    """On how many images two of them were measured at least."""
+    """The least number of images of a measured run."""
     return min(
         (count for count, entry in zip(_images(ticks), ticks, strict=True) if entry.accuracy is not None), default=0
     )

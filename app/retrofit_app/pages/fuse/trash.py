@@ -1,4 +1,4 @@
-"""Deleting runs and leaderboards with a way back: the trash holds what was deleted last."""
+"""Delete runs and leaderboards, and undo that: the trash holds what was deleted last."""
 
 from collections.abc import Sequence
 
@@ -12,15 +12,14 @@ from retrofit_app.runs.leaderboards import KeptBoard
 from retrofit_app.shell import picker
 
 PROBLEMS = "trash-problems"  # what the session remembers
-MOST_NAMES = 4  # in the sentence
+MOST_NAMES = 4  # names in the sentence
 
 
 def delete(rows: Sequence[runs.Entry | KeptBoard]) -> list[str]:
-    """Move runs, and leaderboards with theirs, to the trash; what was there is gone for good. For callbacks.
+    """Move runs, and leaderboards with theirs, to the trash, whose old content is gone for good. For callbacks.
 
     Returns:
-        The names of those that were deleted; why others were not is told by `undo`: they may have been started since the page
-        was drawn.
+        The names of deleted ones. `undo` says why others were not: they may have been started since the page was drawn.
     """
     gone, problems = [], []
     for row in rows:
@@ -42,7 +41,7 @@ def delete(rows: Sequence[runs.Entry | KeptBoard]) -> list[str]:
 
 
 def restore() -> None:
-    """Bring back what was deleted last. For callbacks."""
+    """Restore what was deleted last. For callbacks."""
     problems = []
     for bring_back, what in ((runs.restore, runs.deleted()), (leaderboards.restore, leaderboards.deleted())):
         for name in what:
@@ -54,7 +53,7 @@ def restore() -> None:
 
 
 def undo() -> None:
-    """What could not be done, and the way back from what was."""
+    """Say what failed, and offer to undo the last deletion."""
     for problem in session.forget(PROBLEMS) or []:
         st.error(escaped(problem))
     names, boards = runs.deleted(), len(leaderboards.deleted())

@@ -1,4 +1,4 @@
-"""Fine-tuning of a finished run: those that were done, the one that goes on, and what to do next."""
+"""Fine-tunings of a finished run: finished ones, the running one, and the form for the next."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,14 +20,14 @@ from retrofit_core.runs.store import FINETUNING, Work, notes_of
 from . import equal_budget, tuning_form
 from .tuning_form import TUNING, TUNINGS, TuningForm
 
-#: The session's name for the fine-tuning whose tile stands above.
+#: The session's key for the fine-tuning that has a tile above.
 TILE = "tuned-tile"
 
 
 @st.fragment
 @guarded
 def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
-    """What further training makes of the fused network; nothing for methods that keep all networks."""
+    """Draw the fused network's fine-tunings; nothing for methods that keep all networks."""
     if methods.keeps_parents(entry):
         TUNING.declare("tuned", TuningForm)
         return
@@ -35,7 +35,7 @@ def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
     works.undo(TUNINGS, entry)
     every, chosen = TUNINGS.of(entry), tuning_form.chosen(entry)
     if tile_of(chosen) != session.recall(TILE):
-        st.rerun()  # the tile above shows another one
+        st.rerun()  # the tile above shows another fine-tuning
     if chosen is None:
         st.markdown(
             "Fusion trains nothing, so a few epochs on all training images may improve the network. The paper fine-tunes for 200 "
@@ -47,7 +47,7 @@ def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
 
 
 def one(entry: runs.Entry, palette: figures.Palette, chosen: Work, every: Sequence[Work]) -> None:
-    """A fine-tuning, finished, going on, or stopped."""
+    """Draw a finished, running or stopped fine-tuning."""
     works.chooser(TUNINGS, every, title, "All fine-tunings of this run, the newest first.")
     if chosen.going:
         watch(str(chosen.folder), palette is figures.DARK)
@@ -86,7 +86,7 @@ def one(entry: runs.Entry, palette: figures.Palette, chosen: Work, every: Sequen
 
 
 def title(work: Work) -> str:
-    """A fine-tuning in the list."""
+    """A fine-tuning's title in the list."""
     facts = work.settings
     precision = "" if facts["precision"] == "auto" else f", {facts['precision']}"
     controls = ", with controls" if facts.get("controls") else ""
@@ -94,12 +94,12 @@ def title(work: Work) -> str:
 
 
 def tile_of(work: Work | None) -> str:
-    """What the fine-tuned network's tile is known by; "" where there is none."""
+    """The id of the fine-tuned network's tile; "" if there is none."""
     return work.name if work is not None and followups.has_network(work) else ""
 
 
 def picture(work: Work, palette: figures.Palette) -> figures.Picture:
-    """The curve as far as it goes.
+    """The curve so far.
 
     Raises:
         ValueError: it is damaged.
@@ -112,7 +112,7 @@ def picture(work: Work, palette: figures.Palette) -> figures.Picture:
 
 
 def finding(entry: runs.Entry, work: Work) -> str:
-    """What a finished one brought, on the test images."""
+    """A finished fine-tuning's result on the test images."""
     history, metrics = followups.curve(work)["history"], followups.metrics(work)
     best, epochs = history[-1]["best"], work.settings["epochs"]
     if not best:
@@ -142,7 +142,7 @@ def _compared(metrics: dict, other: dict, name: str) -> str:
 
 
 def images_words(entry: runs.Entry, work: Work) -> str:
-    """On which images which number was measured, and what that means for the lines."""
+    """Which images the numbers were measured on, and what that means for the lines."""
     curve = followups.curve(work)
     seen = "the network" if len(entry.config["models"]) == 1 else "the networks that were fused"
     return (
@@ -162,7 +162,7 @@ def epochs_table(work: Work) -> pd.DataFrame:
 
 
 def table(entry: runs.Entry, every: Sequence[Work]) -> None:
-    """All fine-tunings of the run beside each other."""
+    """Draw a table of all the run's fine-tunings."""
     rows = [row for row in map(_row, every) if row]
     number = st.column_config.NumberColumn
     st.markdown("**All fine-tunings of this run**")
@@ -189,7 +189,7 @@ def table(entry: runs.Entry, every: Sequence[Work]) -> None:
 
 
 def _row(work: Work) -> dict | None:
-    """A line of the table; none for what cannot be read."""
+    """A line of the table; None if it cannot be read."""
     try:
         curve = followups.curve(work)
         metrics = followups.metrics(work) if followups.has_network(work) else {}
@@ -213,7 +213,7 @@ def _row(work: Work) -> dict | None:
 @st.fragment(run_every=works.POLL)
 @guarded
 def watch(folder: str, dark: bool) -> None:
-    """Poll until the worker has ended; only this part of the page is drawn again."""
+    """Poll until the worker has ended; this redraws only this part of the page."""
     work = Work(FINETUNING, Path(folder))
     if not work.going:
         st.rerun()
@@ -227,7 +227,7 @@ def watch(folder: str, dark: bool) -> None:
 
 
 def progress(work: Work) -> tuple[float, str]:
-    """The share that is done, and the line beside the bar."""
+    """The share done, and the line beside the bar."""
     notes = notes_of(work.folder)
     if not work.has_content:
         return 0.0, "Reading the network and its images…"

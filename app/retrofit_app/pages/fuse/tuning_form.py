@@ -1,4 +1,4 @@
-"""What to fine-tune next, and what the address says of it and of the fine-tuning that is looked at; what it takes, and Start."""
+"""The form of the next fine-tuning, its and the shown fine-tuning's parameters in the address, its cost, and Start."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from . import permission
 TUNING = Scope("tuning")
 PRECISIONS = ("auto", "float32", "bfloat16")
 MOST_EPOCHS, MOST_SEED, LEAST_RATE = 1000, 9999, 1e-6
-#: What the form says of each field.
+#: Help texts of the form's fields.
 HELP = {
     "tune_epochs": "Passes over the training images. The learning rate falls to nearly 0 by epoch 10, 30, 70 and 150 and then "
     "restarts, so these are good numbers of epochs. The paper takes 200.",
@@ -35,7 +35,7 @@ HELP = {
 
 @dataclass(frozen=True)
 class TuningForm:
-    """What the form asks for."""
+    """What the form asks."""
 
     tune_epochs: int = amount(30, 1, MOST_EPOCHS, "Epochs")
     tune_rate: float = amount(3e-4, LEAST_RATE, 1.0, "Learning rate", digits=7, step=1e-4, format="%.6f")
@@ -54,13 +54,13 @@ TUNINGS = Shelf(FINETUNING, "fine-tuning", TUNING, "tuned", _config, until_run=T
 
 
 def chosen(entry: runs.Entry) -> Work | None:
-    """The fine-tuning of a run that is shown; None where there is none."""
+    """A run's shown fine-tuning; None if there is none."""
     every = TUNINGS.of(entry)
     return TUNINGS.chosen(entry, every, TUNING.one(TUNINGS.named(entry, every)))
 
 
 def form(entry: runs.Entry, *, busy: bool) -> None:
-    """The controls of the next fine-tuning; network and images are read only where somebody looks at them."""
+    """Draw the controls of the next fine-tuning; read network and images only if the box is open."""
     box = st.expander(
         "Fine-tune this network", icon=":material/tune:", key=f"tuning of {entry.name}", on_change="rerun"
     )
@@ -76,7 +76,7 @@ def form(entry: runs.Entry, *, busy: bool) -> None:
 
 
 def ask() -> None:
-    """Epochs, seed, rate, precision, and whether controls are trained, too."""
+    """Draw epochs, seed, rate, precision, and whether to train controls, too."""
     with st.container(key="fuse-grid-tuning"):  # see style.css
         controls.ask(TUNING, HELP, "tune_epochs", "tune_seed", "tune_rate", "tune_precision")
     st.checkbox(
@@ -87,7 +87,7 @@ def ask() -> None:
 
 
 def config_of(asked: TuningForm) -> Any:
-    """The `FinetuneConfig` of the form."""
+    """The form's `FinetuneConfig`."""
     from retrofit_core.runs.finetunings import FinetuneConfig
 
     return FinetuneConfig(
@@ -100,7 +100,7 @@ def config_of(asked: TuningForm) -> Any:
 
 
 def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
-    """What it takes, or why it cannot be; Start."""
+    """Draw the cost, or why it is impossible; and Start."""
     try:
         words = cost(entry, config)
     except ValueError as error:
@@ -115,7 +115,7 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
 
 
 def cost(entry: runs.Entry, config: Any) -> str:
-    """Which images it takes and how long, in words.
+    """Its images and its time, in words.
 
     Raises:
         ValueError: as `plan_finetuning`.
@@ -142,7 +142,7 @@ def cost(entry: runs.Entry, config: Any) -> str:
 
 @st.cache_resource(max_entries=1, show_spinner="Reading the network and its data…")
 def _material(folder: str, updated: float, *, _entry: runs.Entry) -> Any:
-    """A finished run and its training images. They are shared: do not change them."""
+    """A finished run and its training images. They are shared: do not modify them."""
     from retrofit_core.runs.finetunings import read_run_to_tune
 
     return read_run_to_tune(folder, _entry.base)

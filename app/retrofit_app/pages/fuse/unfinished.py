@@ -1,4 +1,4 @@
-"""A run that is not finished: its progress while it goes on, or why it ended early and what can be done."""
+"""An unfinished run: its progress, or why it ended early and what to do."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from . import going, starting
 
 
 def panel(entry: runs.Entry) -> None:
-    """Everything of such a run; the shipped example is one click away."""
+    """Draw such a run; the shipped example is one click away."""
     active = entry.active
     st.title("Your fusion is in progress" if active else "Your fusion stopped before its end", anchor=False)
     st.markdown(escaped(runs.details(entry)))
@@ -29,7 +29,7 @@ def panel(entry: runs.Entry) -> None:
 
 
 def stopped(entry: runs.Entry) -> None:
-    """Why, and what can be done."""
+    """Draw why it stopped, and what to do."""
     show = st.warning if entry.state == "cancelled" else st.error
     show(escaped(runs.failure(entry)))
     with st.container(horizontal=True):
@@ -57,12 +57,12 @@ def stopped(entry: runs.Entry) -> None:
 
 
 def resume(entry: runs.Entry) -> None:
-    """Start the run of a record again; networks that were being trained are described in their folder."""
+    """Resume a record's run; the networks' folder describes their training."""
     starting.go_on(entry.folder)
 
 
 def who_gets_what(entry: runs.Entry) -> None:
-    """The split's strip, once the splits file is there."""
+    """Draw the split's strip, once the splits file exists."""
     counts = runs.class_counts(entry)
     if not counts:
         return
@@ -74,7 +74,7 @@ def who_gets_what(entry: runs.Entry) -> None:
 @st.fragment(run_every=works.POLL)
 @guarded
 def watch(folder: str) -> None:
-    """Poll the record until the run ends; only this part of the page is drawn again."""
+    """Poll the record until the run ends; this redraws only this part of the page."""
     entry = runs.read_entry(Path(folder))
     if not entry.active:
         session.forget(f"progress:{folder}")
@@ -87,7 +87,7 @@ def watch(folder: str) -> None:
 
 
 def training_table(followed: progress.Progress) -> None:
-    """A line of losses for each network that is being trained."""
+    """Draw the losses of each network in training."""
     if not followed.training:
         return
     rows = [
@@ -112,14 +112,14 @@ def training_table(followed: progress.Progress) -> None:
 
 
 def level_table(folder: Path, followed: progress.Progress) -> None:
-    """The levels so far: errors of finished ones, losses of the one at work."""
+    """Draw the levels so far: errors of finished ones, losses of the current one."""
     rows = progress.finished_levels(folder)
     for index in sorted(followed.names):
         if index >= len(rows):
             rows.append({"level": followed.names[index]})
     if not rows:
         return
-    for index, row in enumerate(rows):  # as text: an empty number would read None
+    for index, row in enumerate(rows):  # as text, because an empty number would show as None
         for name, digits in (("grouping", 2), ("approximation", 2), ("seconds", 1)):
             row[name] = f"{row[name]:.{digits}f}" if name in row else "…"
         row.setdefault("neurons", "…")

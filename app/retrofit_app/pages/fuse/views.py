@@ -1,4 +1,4 @@
-"""The three views of the page, and what stands above them: which one is shown, and its one primary button."""
+"""The page's three views, and the bar above them with the choice of view and the primary button."""
 
 from dataclasses import dataclass
 
@@ -16,10 +16,10 @@ MOST_TICKS = 12
 
 @dataclass(frozen=True)
 class Listing:
-    """What is chosen in the list of runs."""
+    """The choices in the list of runs."""
 
     filter: str = declared("", path)
-    """Words that a run's line has to have"""
+    """Words that a run's line must have"""
     ticks: tuple[str, ...] = declared((), Series("|", most=MOST_TICKS, once=True))
     """Names of runs to compare"""
     opened: tuple[str, ...] = declared((), Series("|", once=True))
@@ -27,12 +27,12 @@ class Listing:
 
 
 def view() -> str:
-    """What is looked at, one of VIEWS, from the address or its control."""
+    """The current view, one of VIEWS, from the address or its control."""
     return VIEW.one(option("view", list(VIEWS), "result", "view of this page", until_run=True))
 
 
 def bar(view: str) -> None:
-    """The views; and the way to a new fusion, but where that is what is shown: there Start is the primary button."""
+    """Draw the views, and the button for a new fusion except on its own view, where Start is the primary button."""
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", key="fuse-bar"):
         controls.views(VIEW, VIEWS, "Shows the open run, the form of a new one, or the list of all runs.")
         if view != "new":
