@@ -1,4 +1,4 @@
-"""A finished run without an analysis: what is missing, and a worker that adds it."""
+"""A finished run without analysis: what is missing, and a worker that adds it."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from retrofit_app.widgets import works
 
 
 def panel(entry: runs.Entry) -> None:
-    """Start the analysis, watch it, or say how it ended."""
+    """Draw a button for the analysis, its progress, or how it ended."""
     if not methods.goes_level_by_level(entry):
         widgets.why(
             f"{entry.config['method']} aligns neurons and fits no level, so it has no analysis. Only HF and KF methods have "
@@ -61,7 +61,7 @@ def begin(entry: runs.Entry) -> None:
 @st.fragment(run_every=works.POLL)
 @guarded
 def watch(folder: str) -> None:
-    """Poll until the worker has ended; only this part of the page is drawn again."""
+    """Poll until the worker has ended; this redraws only this part of the page."""
     path = Path(folder)
     if not runs.read_entry(path).analysing:
         st.rerun()

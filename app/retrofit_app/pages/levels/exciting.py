@@ -1,4 +1,4 @@
-"""What a group and its fused neuron answer to: the images on which they are most active. Computed when it is looked at."""
+"""What a group and its fused neuron respond to: the images on which they are most active. Computed on demand."""
 
 from pathlib import PurePath
 
@@ -16,13 +16,13 @@ from retrofit_app.widgets import readings
 from .parameters import LEVELS
 from .view import View
 
-ACROSS = 8  # images of a neuron
-MOST = 6  # members of a group that have a row each
-OPENED = "levels-opened"  # data sets outside the known folders that may be opened, in this session
+ACROSS = 8  # images per neuron
+MOST = 6  # most members of a group with rows
+OPENED = "levels-opened"  # the session's permitted data sets outside the known folders
 
 
 def panel(view: View) -> None:
-    """One group of the run: its fused neuron and its members, each with the images that excite it most."""
+    """Draw one group of the run: its fused neuron and its members, with the images that excite each most."""
     run = readings.grouping(view.entry, view.index)
     group = int(view.look.neuron)
     one_neuron(run)
@@ -47,7 +47,7 @@ def panel(view: View) -> None:
 
 
 def may_open(view: View, key: str = "levels-open-data") -> bool:
-    """Whether the run's data set may be read; else a button that allows it."""
+    """Return whether the run's data set may be read; if not, draw a button that allows it."""
     data = view.entry.config["data"]
     if sources.is_known(data) or data in session.recall(OPENED, frozenset()):
         return True
@@ -68,7 +68,7 @@ def without_folders(view: View, error: Exception) -> str:
 
 
 def one_neuron(run: Neurons) -> None:
-    """Which group, and so which fused neuron, is looked at."""
+    """Draw the choice of a group, and so of its fused neuron."""
     ranked = np.argsort(-run.counts, kind="stable").tolist()
     st.selectbox(
         "A group of the run",
@@ -85,7 +85,7 @@ def one_neuron(run: Neurons) -> None:
 
 
 def drawn(view: View, run: Neurons, group: int, seen: Activity) -> list[Excited]:
-    """The fused neuron, then the members that were picked, then the most important ones."""
+    """The fused neuron, then picked members, then the most important ones."""
     members = np.flatnonzero(run.labels == group)
     picked = set(view.rows("pick"))
     ranked = sorted(members.tolist(), key=lambda row: (row not in picked, -run.weights[row]))

@@ -1,4 +1,4 @@
-"""Who is merged with whom: a picture for each score, or two groupings beside each other."""
+"""Which neurons are merged: a picture for each score, or two groupings side by side."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -18,12 +18,12 @@ from . import panels
 from .parameters import LEVELS
 from .view import LINE, WITH_KEY, View
 
-KEY = "clusters"  # of the pictures
-SQUARE, LARGE = 260, 400  # px, the height of a cluster picture: of three, and of two beside each other
+KEY = "clusters"  # the pictures' key
+SQUARE, LARGE = 260, 400  # px, the height of three cluster pictures, and of two side by side
 
 
 def grouping(view: View) -> None:
-    """The pictures, what is chosen in them, and a closer look at one thing."""
+    """Draw the pictures, their picked neurons, and a closer look at one thing."""
     report = view.report
     alike = "that represent one class each" if view.joins_classes else "that respond alike"
     view.say(
@@ -31,7 +31,7 @@ def grouping(view: View) -> None:
         f"grouping error. {view.far}"
     )
     if (words := figures.group_words(report)) and not view.lecture:
-        tied = report.grouping.keys() & {"heads", "parts", "kinds"}  # of a stream each score has its own groups
+        tied = report.grouping.keys() & {"heads", "parts", "kinds"}  # in a stream, each score has its own groups
         st.markdown(f"{words} All scores are shown with these groups." if tied else words)
     if report.width == 1:
         widgets.why("This level has one group, with every neuron in it, so there is nothing to colour.")
@@ -51,8 +51,8 @@ def grouping(view: View) -> None:
 
 
 def controls(view: View, groupings: Sequence[Grouped]) -> None:
-    """One toolbar: which groupings are compared, how neurons are picked, what experts ask for; and the pictures' menu."""
-    # With their labels, for what a control does is told beside its label.
+    """Draw one toolbar: compared groupings, how to pick neurons, expert controls, and the pictures' menu."""
+    # With labels, because a control's help is beside its label.
     with st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall", key="toolbar"):
         if view.pairs and (view.look.pair or view.look.panel == "scores"):
             st.selectbox(
@@ -84,7 +84,7 @@ def controls(view: View, groupings: Sequence[Grouped]) -> None:
 
 
 def expert(view: View) -> None:
-    """Another start, the whole frame, whose images excite, and the closer looks at one cluster and at all neurons."""
+    """Draw the choice of seed, frame and images, and the closer looks at one cluster and all neurons."""
     seeds = len(view.analysis.labels[view.look.score]) if view.analysis is not None else 1
     if seeds > 1:
         st.selectbox(
@@ -110,10 +110,10 @@ def expert(view: View) -> None:
 
 
 def squares(view: View) -> list[Grouped]:
-    """One picture per grouping, with its heading and the words below."""
+    """One picture per grouping, with heading and text below."""
     pairs = panels.compared(view)
     run = readings.grouping(view.entry, view.index)
-    twice = len({score for score, _ in pairs}) < len(pairs)  # the same score, from two seeds
+    twice = len({score for score, _ in pairs}) < len(pairs)  # two seeds of one score
     off = neurons.off_scale(view.entry, view.index, view.look.outliers)
     groupings = []
     for position, (score, seed) in enumerate(pairs):
@@ -151,7 +151,7 @@ def squares(view: View) -> list[Grouped]:
 
 
 def draw(view: View, groupings: Sequence[Grouped]) -> None:
-    """The pictures side by side, with a common frame."""
+    """Draw the pictures side by side, with a common frame."""
     height = SQUARE if len(groupings) > 2 else LARGE
     neurons.pictures(
         KEY,
@@ -168,7 +168,7 @@ def draw(view: View, groupings: Sequence[Grouped]) -> None:
 
 
 def looks(view: View) -> neurons.Looks:
-    """What is picked, marked and followed among the level's neurons."""
+    """The level's picked, marked and followed neurons."""
     return neurons.Looks(
         tuple(view.rows("pick")),
         tuple(view.rows("mark")),
@@ -180,7 +180,7 @@ def looks(view: View) -> neurons.Looks:
 def pick(view: View, rows: list[int]) -> None:
     """Pick neurons."""
     run = readings.grouping(view.entry, view.index)
-    # In the looks at one cluster: that of the picked neurons is meant, too.
+    # Looks at one cluster also move to that of the picked neurons.
     looked_at = {"cluster": view.grouping().labels, "images": run.labels}.get(view.look.panel)
     clusters = set() if looked_at is None else set(looked_at[rows].tolist())
     name = {"cluster": "cluster", "images": "neuron"}.get(view.look.panel, "")
@@ -188,7 +188,7 @@ def pick(view: View, rows: list[int]) -> None:
 
 
 def items(view: View, groupings: Sequence[Grouped]) -> list[Item]:
-    """What the pictures' menu is of; that of the score which tables follow comes first."""
+    """The pictures' menu items, starting with the score that tables follow."""
     level_looks = asdict(looks(view))
 
     def item(each: Grouped) -> Item:

@@ -22,7 +22,7 @@ from .view import NETWORK, View
 
 
 def page() -> None:
-    """The drawn network, the stepper, and one level's steps."""
+    """Draw the network, the stepper, and one level's steps."""
     entry, palette = picker.choice().entry, widgets.palette()
     example.EXAMPLE.declare("example")
     with st.container(key="heading"):
@@ -30,7 +30,7 @@ def page() -> None:
     if not (entry.folder / "levels.parquet").exists():
         empty(entry)
         return
-    overview = readings.overview(entry)  # without torch: the network is on the page before it is loaded
+    overview = readings.overview(entry)  # without torch, so that the network appears before that is loaded
     if overview.table.empty:
         empty(entry)
         return
@@ -41,7 +41,7 @@ def page() -> None:
 @st.fragment
 @guarded
 def body(entry: runs.Entry, palette: Palette) -> None:
-    """All but the sidebar: another level or step runs and sends only this."""
+    """Draw all but the sidebar: another level or step reruns only this."""
     example.relink()
     overview = readings.overview(entry)
     names = list(overview.table["level"])
@@ -67,7 +67,7 @@ def body(entry: runs.Entry, palette: Palette) -> None:
             stepper.stepper(names, index)
             level(entry, overview, palette, index, where)
 
-        # A first visit waits for the network, which needs no torch; who goes to another level, for that level's pictures.
+        # First the drawn network, which needs no torch; on later visits first the new level's pictures.
         parts = [draw_network, draw_level]
         for draw in reversed(parts) if session.recall("levels-of") == entry.name else parts:
             draw()
@@ -77,7 +77,7 @@ def body(entry: runs.Entry, palette: Palette) -> None:
 
 
 def empty(entry: runs.Entry) -> None:
-    """A run without levels: not started, going on, stopped before its first level, or a method without levels."""
+    """Say why a run has no levels: it has none yet, stopped before the first, or its method has none."""
     method = entry.config.get("method", "")
     if entry.active:
         why = "This run has not finished its first level yet. Its levels appear here one by one. Reload the page in a moment."
@@ -94,10 +94,10 @@ def empty(entry: runs.Entry) -> None:
 def network(
     entry: runs.Entry, overview: Overview, palette: Palette, index: int, names: Sequence[str], lecture: float = 0.0
 ) -> None:
-    """Where something is lost, in a sentence and as a drawn network; a click on a level goes there.
+    """Draw where something is lost, in a sentence and as a network; a click on a level opens it.
 
     Args:
-        lecture: how much larger than 1280 x 720 the page of a lecture is; 0 for none.
+        lecture: the scale of a lecture's page relative to 1280 x 720; 0 for none.
     """
     heading = "" if lecture else f"**{escaped(pictures.picture(entry, 'strip', palette, index).caption)}**"
     large = {"large": (round(NETWORK * lecture), lecture)} if lecture else {}
@@ -141,7 +141,7 @@ def overview_table(overview: Overview) -> Any:
 def level(
     entry: runs.Entry, overview: Overview, palette: Palette, index: int, where: Where, lecture: float = 0.0
 ) -> None:
-    """The chosen step. Everything from here on needs the whole record, and torch to read it."""
+    """Draw the chosen step. From here on, everything needs the whole record, and torch to read it."""
     try:
         run, analysis = readings.record(entry), readings.analysis(entry)
     except ValueError as error:
@@ -192,11 +192,11 @@ def level(
         example.follow(entry, palette, lambda: exciting.may_open(view, "example-open-data"), report.name)
 
 
-# --- take away ------------------------------------------------------------------------------------
+# --- downloads ------------------------------------------------------------------------------------
 
 
 def everything(entry: runs.Entry, overview: Overview) -> None:
-    """Link, report, and the run as a command, made when the box is opened."""
+    """Draw link, report, and the run as a command, made when the box is opened."""
     box = st.expander("Take it with you", icon=":material/download:", key="levels-take", on_change="rerun")
     if not box.open:
         return

@@ -1,4 +1,4 @@
-"""Below the cluster pictures: the picked neurons, and one closer look: scores, sizes, one cluster, all neurons."""
+"""Below the cluster pictures: picked neurons, and one closer look: scores, sizes, one cluster, all neurons."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from .view import View
 
 
 def panel(view: View) -> None:
-    """The chosen closer look."""
+    """Draw the chosen closer look."""
     st.segmented_control(
         "A closer look",
         [name for name in PANELS if name not in EXPERT or name == view.look.panel],
@@ -49,7 +49,7 @@ def panel(view: View) -> None:
 
 
 def expert() -> None:
-    """The looks that stand under *Expert*."""
+    """Draw the looks under *Expert*."""
     helps = {
         "cluster": "Shows where the members of one group are under the other scores.",
         "neurons": "Shows every neuron as a row, the most important first.",
@@ -66,7 +66,7 @@ def expert() -> None:
 
 
 def pairs(analysis: Any, names: list[str]) -> list[str]:
-    """What can stand side by side: two scores, or two seeds of one where the grouping is random."""
+    """The pairs to show side by side: two scores, or two seeds of one if its grouping is random."""
     if analysis is None:
         return []
     scores = [f"{first}-{second}" for i, first in enumerate(names) for second in names[i + 1 :]]
@@ -79,18 +79,18 @@ def _random(labels: Any) -> bool:
 
 
 def pair_words(view: View, pair: str) -> str:
-    """A pair in the list."""
+    """A pair's label in the list."""
     first, second = _scores_of(view, pair) or ("", "")
     return f"{title(first)}: two seeds" if first == second else f"{title(first)} and {title(second)}"
 
 
 def _scores_of(view: View, pair: str) -> tuple[str, str] | None:
-    """The two scores of a pair; the name of a score may have a dash in it."""
+    """The two scores of a pair; a score's name may contain a dash."""
     return next(((a, b) for a in view.scores for b in view.scores if f"{a}-{b}" == pair), None)
 
 
 def compared(view: View) -> list[tuple[str, int]]:
-    """Score and seed of every picture that is shown."""
+    """Score and seed of every shown picture."""
     seed = int(view.look.seed)
     scores = _scores_of(view, view.look.pair)
     if scores is None:
@@ -100,10 +100,10 @@ def compared(view: View) -> list[tuple[str, int]]:
 
 
 def mean_words(view: View, *scores: str) -> str:
-    """Behind the index of two groupings that are shown: the matrix has the mean over all seeds; empty for one seed.
+    """The matrix's mean over all seeds, to follow the index of two shown groupings; empty for one seed.
 
     Args:
-        scores: theirs.
+        scores: the groupings' scores.
     """
     if view.analysis is None:
         return ""
@@ -114,7 +114,7 @@ def mean_words(view: View, *scores: str) -> str:
 
 
 def agreement(view: View) -> None:
-    """How alike the scores' groupings are, beside how alike seeds are."""
+    """Draw how similar the scores' groupings are, compared with seeds."""
     if view.analysis is None:
         widgets.why("The analysis contains the groupings of other scores. This run has no analysis.")
         return
@@ -145,7 +145,7 @@ def agreement(view: View) -> None:
 
 
 def sizes_table(view: View) -> pd.DataFrame:
-    """How many clusters have how many members."""
+    """The number of clusters of each size."""
     sizes, clusters = np.unique(view.grouping().counts, return_counts=True)
     return pd.DataFrame({"members": sizes, "clusters": clusters})
 
@@ -154,14 +154,14 @@ def sizes_table(view: View) -> pd.DataFrame:
 
 
 def followed(view: View) -> list[int]:
-    """The members of the followed cluster, which get spokes in every picture."""
+    """The followed cluster's members, which get spokes in every picture."""
     if view.look.panel != "cluster":
         return []
     return np.flatnonzero(view.grouping().labels == view.cluster).tolist()
 
 
 def one_cluster(view: View) -> None:
-    """Where the members of one cluster are under the other scores."""
+    """Draw where one cluster's members are under other scores."""
     grouped = view.grouping()
     ranked = np.argsort(-grouped.counts, kind="stable")
     st.selectbox(
@@ -200,7 +200,7 @@ def one_cluster(view: View) -> None:
 
 
 def flow_table(view: View, rows: list[int]) -> pd.DataFrame:
-    """Stayed, left, joined: one row for each other score."""
+    """Stayed, left, joined: a row for each other score."""
     lines = []
     for score in view.scores:
         if score != view.look.score:
@@ -221,7 +221,7 @@ def flow_table(view: View, rows: list[int]) -> pd.DataFrame:
 
 
 def members_table(view: View, rows: list[int]) -> pd.DataFrame:
-    """The members of a cluster, with their cluster under every score."""
+    """A cluster's members, with their clusters under every score."""
     table = view.neurons()[["neuron", "network", "importance × mean"]].iloc[rows].copy()
     for score in view.scores:
         table[f"cluster, {title(score)}"] = view.grouping(score).labels[rows]
@@ -232,12 +232,12 @@ def members_table(view: View, rows: list[int]) -> pd.DataFrame:
 
 
 def text_of(grouped: Neurons, rows: list[int]) -> str:
-    """Neurons as the address names them."""
+    """Neurons as in the address."""
     return neurons.written([(int(grouped.parents[row]), int(grouped.numbers[row])) for row in rows])
 
 
 def show_picked(view: View) -> None:
-    """The picked neurons as a table; a row that is chosen gets a ring in the pictures."""
+    """Draw the picked neurons as a table; ticked rows get rings in the pictures."""
     grouped = view.grouping()
     picked = view.rows("pick")
     if not picked:
@@ -267,7 +267,7 @@ def show_picked(view: View) -> None:
 
 
 def neuron_rows(view: View, shown: pd.DataFrame, what: str) -> None:
-    """Neurons as rows, with their file."""
+    """Draw neurons as rows, with a download."""
     key = f"neurons-{view.index}-{view.look.score}-{view.look.seed}-{what}"
     rows, grouped = shown.index.to_list(), view.grouping()
 

@@ -1,4 +1,4 @@
-"""What the page Levels shows, as its address says it: a level and a step, and how the neurons of that level are looked at."""
+"""The page Levels' parameters in the address: a level, a step, and how to look at the level's neurons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from retrofit_app.address.rule import Parameter, declared, option, switch
 from retrofit_app.address.session import Scope
 
 LEVELS = Scope("levels")
-#: One at a time: what is not shown is neither sent nor drawn when the level changes.
+#: One at a time: hidden ones are neither sent nor drawn when the level changes.
 PANELS = {
     "images": "What excites them?",
     "scores": "Do the scores group differently?",
@@ -17,14 +17,14 @@ PANELS = {
     "cluster": "Follow one cluster",
     "neurons": "All neurons",
 }
-#: Those that are opened under *Expert*.
+#: Panels that open under *Expert*.
 EXPERT = ("cluster", "neurons")
 STEPS = ("activations", "importance", "grouping", "targets", "fit")
 
 
 @dataclass(frozen=True)
 class Where:
-    """What is shown of all levels."""
+    """The shown level and step."""
 
     level: str
     step: str = declared("grouping", one_of(STEPS, "step"))
@@ -32,27 +32,27 @@ class Where:
 
 @dataclass(frozen=True)
 class Look:
-    """How the neurons of a level are looked at."""
+    """How to look at a level's neurons."""
 
     score: str
-    """Whose grouping tables follow"""
+    """Tables follow its grouping"""
     seed: str
     neuron: str
-    """Of the fused level, looked at in detail"""
+    """The fused neuron to look at in detail"""
     pair: str
     """Two groupings side by side; "" for all"""
     pick: str
-    """Neurons of this level that stay bright, as `address.neurons` writes them"""
+    """Neurons that stay bright, in the form of `address.neurons`"""
     mark: str
     """Neurons with a ring"""
     panel: str = declared("images", one_of(PANELS, "closer look"))
     outliers: bool = switch("frame with outliers")
     same_images: bool = switch("choice of images")
-    """Whether all members of a group are shown the images that excite its fused neuron"""
+    """Whether all members of a group get the images that excite its fused neuron"""
 
 
 def where(names: Sequence[str], default: str) -> Where:
-    """The level, of these, and the step."""
+    """The level, one of these, and the step."""
 
     def level(text: str) -> str:
         numbers = {str(number): name for number, name in enumerate(names, 1)}
@@ -64,7 +64,7 @@ def where(names: Sequence[str], default: str) -> Where:
 
 
 def to_level(name: str, **more: str) -> None:
-    """Open a level; the picked neurons are those of the level that is left. For callbacks.
+    """Open a level and clear picked neurons, which belong to the old one. For callbacks.
 
     Args:
         more: parameters that change with it.
@@ -81,11 +81,11 @@ def look(
     pairs: Sequence[str],
     parents: int,
 ) -> Look:
-    """How a level of so many fused neurons and parents is looked at, with these scores, seeds and pairs.
+    """How to look at a level with these scores, seeds, fused neurons (`width`), pairs and number of parents.
 
     Args:
-        first: the score, and
-        densest: the fused neuron, where the address names none.
+        first: the default score.
+        densest: the default fused neuron.
     """
     return LEVELS.read(
         Look,
@@ -101,5 +101,5 @@ def look(
 
 
 def followed(clusters: Sequence[str], largest: str) -> str:
-    """The cluster whose members are followed to other scores, of these."""
+    """The cluster to follow to other scores, one of these."""
     return LEVELS.one(option("cluster", clusters, largest, "cluster of this level"))

@@ -1,4 +1,4 @@
-"""How to read the page: all that a sentence over the pictures leaves out, unfolded by one button."""
+"""How to read the page: what the sentences over the pictures leave out, unfolded by a button."""
 
 import streamlit as st
 
@@ -61,7 +61,7 @@ STEPS = {
 
 
 def how_to_read(view: View, overview: Overview, step: str) -> None:
-    """What the drawn network and the step's pictures mean, between the two."""
+    """Explain the drawn network and the step's pictures, between the two."""
     hidden = max(0.0, 100 * (1 - float(view.report.explained[:2].sum())))
     with st.container(key="reading"):
         navigation.link("learn", f"Learn: {step} on small networks", "Your browser fuses them live.", at=LEARNED[step])

@@ -1,4 +1,4 @@
-"""Going through the levels and steps: two buttons around the level's name, the steps, keys, and the way into a lecture."""
+"""Navigation through levels and steps: two buttons around the level's name, the steps, keys, and the lecture mode."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from retrofit_app.widgets.readings import Overview
 from .parameters import LEVELS, STEPS, to_level
 
 KEYS = {"first": "Home", "previous": "K", "next": "J", "last": "End"}
-#: For the presenter of a lecture, at each step.
+#: A lecture's presenter notes for each step.
 NOTES = {
     "activations": (
         "Ask: are two networks that learned different things alike inside? Point at marks of different shapes that "
@@ -33,7 +33,7 @@ ICONS = {"previous": ":material/chevron_left:", "next": ":material/chevron_right
 
 
 def shortcuts() -> None:
-    """The switch for keys, and the way into a lecture, in the sidebar."""
+    """Draw the switch for keys and the button for lecture mode, in the sidebar."""
     lectures.way_in(
         "the drawn network and the pictures of one step",
         "steps and levels",
@@ -42,7 +42,7 @@ def shortcuts() -> None:
 
 
 def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
-    """‹ the level's name ›, and the steps inside it."""
+    """Draw ‹ the level's name ›, and the steps inside it."""
     keys = session.first_time("shortcuts", True)
 
     def target(to: str, start: int) -> int:
@@ -50,11 +50,11 @@ def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
         return {"first": 0, "previous": max(start - 1, 0), "next": min(start + 1, last), "last": last}[to]
 
     def move(to: str) -> None:
-        # From the address, not from the list: the second of two quick presses starts where the first one went.
+        # From the address, not the list: the second of two quick presses starts where the first ended.
         to_level(names[target(to, names.index(LEVELS.current("level")))])
 
     def turn(by: int) -> None:
-        """A page on: the next step, of the next level after the last one."""
+        """Turn a page: to the next step, or from the last one to the next level."""
         start = names.index(LEVELS.current("level"))
         page = start * len(STEPS) + STEPS.index(LEVELS.current("step")) + by
         if 0 <= page < len(names) * len(STEPS):
@@ -97,13 +97,13 @@ def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
         )
         if lecture:
             lectures.ends(turn, NOTES[LEVELS.current("step")])
-        with st.container(key="keys"):  # not to be seen: what only keys do
+        with st.container(key="keys"):  # invisible buttons for keys
             button("first")
             button("last")
 
 
 def facts(entry: runs.Entry, overview: Overview, index: int, lecture: bool = False) -> str:
-    """What a level is and what it loses, in a line of Markdown; in a lecture, where the picker is hidden, with the run."""
+    """A level's facts and losses in a line of Markdown; in a lecture, which hides the picker, with the run."""
     row = overview.table.iloc[index]
     words = [
         f"{escaped(row['kind'])}, {row['widths'].replace(' ', chr(160))} → **{row['fused']}** neurons",

@@ -1,4 +1,4 @@
-"""The five steps inside a level: before, in and after its grouping, which has a file of its own."""
+"""The five steps inside a level; grouping has its own file."""
 
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ from .view import HEIGHT, View
 
 
 def activations(view: View) -> None:
-    """How the neurons respond, before anything is done with them."""
+    """Draw how the neurons respond."""
     view.say(
         "Neurons that are close together respond alike to the same samples, whichever network they come from. These are worth "
         "merging."
@@ -33,7 +33,7 @@ def activations(view: View) -> None:
 
 
 def importance(view: View) -> None:
-    """How much each neuron counts."""
+    """Draw how much each neuron counts."""
     view.say(
         "Importance says how much of a network's decisions pass through a neuron. It weighs the neuron in its group and in every "
         "error."
@@ -57,13 +57,13 @@ def importance(view: View) -> None:
 
 
 def scores_table(view: View, score: str) -> pd.DataFrame:
-    """A score, neuron by neuron."""
+    """Each neuron's score."""
     grouped = view.grouping(score)
     return pd.DataFrame({"neuron": grouped.names, "importance × mean": grouped.weights})
 
 
 def targets(view: View) -> None:
-    """What each group's fused neuron is asked to do."""
+    """Draw a fused neuron's target."""
     aligned = view.report.form == "aligned"
     view.say(
         "Each fused neuron has the mean of its group's weights. This method fits nothing, so there are no targets."
@@ -108,7 +108,7 @@ def targets(view: View) -> None:
 
 
 def detail(view: View) -> None:
-    """One fused neuron: its members, and its output against its target."""
+    """Draw one fused neuron: its members, and its output against its target."""
     grouped, neuron = readings.grouping(view.entry, view.index), int(view.look.neuron)
     rows_table = pd.DataFrame({"target": view.analysis.targets[:, neuron], "output": view.analysis.outputs[:, neuron]})
     heading = "**Does it reach its target?**"
@@ -125,7 +125,7 @@ def detail(view: View) -> None:
 
 
 def fit(view: View) -> None:
-    """How the weights were found, and what is lost."""
+    """Draw how the weights were found, and what is lost."""
     report = view.report
     if report.form == "aligned":
         st.markdown(
@@ -162,7 +162,7 @@ def fit(view: View) -> None:
 
 
 def course(view: View) -> None:
-    """How the fit went, or in closed form what is left."""
+    """Draw the fit's curve, or a closed form's residual."""
     report = view.report
     if not report.curve:
         view.chart("residual", "**What does this level lose?**", lambda: residual_table(report))
@@ -183,7 +183,7 @@ def course(view: View) -> None:
 
 
 def residual_table(report: Any) -> pd.DataFrame:
-    """Errors of a level as shares of its energy."""
+    """A level's errors as shares of its energy."""
     names = ["grouping_error", "approximation_error", "unavoidable_error"]
     names += [] if np.isnan(report.missing_error) else ["missing_error"]
     shares = [100 * getattr(report, name) / (report.energy or 1) for name in names]
@@ -191,7 +191,7 @@ def residual_table(report: Any) -> pd.DataFrame:
 
 
 def plane(view: View) -> None:
-    """The level's loss around its weights."""
+    """Draw the level's loss around its weights."""
     heading = "**The level's own loss around its weights**"
     if view.analysis is None or "quadratic" not in view.analysis.plane:
         st.markdown(heading)

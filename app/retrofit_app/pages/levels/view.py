@@ -1,4 +1,4 @@
-"""What a step draws from, and how it asks for a picture."""
+"""The data of a step, and how it draws pictures."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,14 +14,14 @@ from retrofit_app.widgets import pictures, readings
 
 from .parameters import Look
 
-#: px of a lecture's page of 1280 x 720, which grows with the window: the heights of the drawn network, of a picture, of one
-#: with a key below, of what the presenter's notes cover, and of a line.
+#: Heights in px on a lecture's page of 1280 x 720, which grows with the window: the drawn network, a picture, a picture with
+#: a key below, what the presenter's notes cover, and a line.
 NETWORK, HEIGHT, WITH_KEY, NOTES, LINE = 206, 348, 306, 78, 30
 
 
 @dataclass(frozen=True)
 class View:
-    """What the steps draw from."""
+    """The data that steps draw."""
 
     entry: runs.Entry
     palette: Palette
@@ -32,25 +32,25 @@ class View:
     """`LevelAnalysis`, or None"""
     scores: list[str]
     pairs: list[str]
-    """What can stand side by side"""
+    """Groupings to show side by side"""
     without: dict[str, str]
     """Scores that could not be computed, with the reason"""
     look: Look
     cluster: int = 0
-    """The cluster that is followed"""
+    """The followed cluster"""
     last: bool = False
-    """The level whose neurons are the classes"""
+    """Whether the level's neurons are the classes"""
     lecture: float = 0.0
-    """On a projector, whose page is so much larger than 1280 x 720: only the pictures of the step; 0 for none"""
+    """A projector page's scale relative to 1280 x 720, with only the step's pictures; 0 for none"""
 
     @property
     def joins_classes(self) -> bool:
-        """Whether the neurons are the classes, each in a group with the same class of the other networks."""
+        """Whether the neurons are the classes, each grouped with the same class of other networks."""
         return self.last and same_numbers(readings.grouping(self.entry, self.index))
 
     @property
     def far(self) -> str:
-        """At the classes: why a member far from its group may cost nothing; empty elsewhere."""
+        """At the classes, why a member far from its group may cost nothing; empty elsewhere."""
         if not self.joins_classes:
             return ""
         return (
@@ -59,21 +59,21 @@ class View:
         )
 
     def say(self, text: str) -> None:
-        """What a step is about, in one sentence."""
+        """Draw what a step is about."""
         st.markdown(text)
 
     def note(self, text: str, **options: Any) -> None:
-        """Small print; left out in a lecture."""
+        """Draw small print, except in a lecture."""
         if not self.lecture:
             st.caption(text, **options)
 
     def tall(self, height: int) -> int:
-        """px of a lecture's picture that has a height on a page of 1280 x 720; less while the presenter's notes are below it."""
+        """px of a lecture's picture from its height on a page of 1280 x 720; less while presenter's notes are on."""
         return round((height - NOTES * lectures.LECTURE.current("notes")) * self.lecture)
 
     @property
     def parents(self) -> list[str]:
-        """Names of the parents."""
+        """The parents' names."""
         return [f"network {letter(parent)}" for parent in range(len(self.report.widths))]
 
     def chart(
@@ -87,7 +87,7 @@ class View:
         across: int = 2,
         **options: Any,
     ) -> None:
-        """One of the level's pictures."""
+        """Draw one of the level's pictures."""
         selection = {name: options.pop(name) for name in ("on_select", "selection_mode") if name in options}
         if self.lecture:
             options["large"] = (self.tall(HEIGHT), self.lecture)
@@ -109,26 +109,26 @@ class View:
         )
 
     def grouping(self, score: str | None = None, seed: int | None = None) -> Neurons:
-        """The neurons as a score groups them; by default the chosen one."""
+        """The neurons as a score groups them; by default the chosen score."""
         return readings.grouping(self.entry, self.index, *self.chosen(score, seed))
 
     def neurons(self, score: str | None = None, seed: int | None = None) -> pd.DataFrame:
-        """One row per neuron, as a score groups them; by default the chosen one."""
+        """One row per neuron, as a score groups them; by default the chosen score."""
         return readings.neuron_table(self.entry, self.index, *self.chosen(score, seed))
 
     def chosen(self, score: str | None = None, seed: int | None = None) -> tuple[str | None, int]:
-        """A score and a seed; by default those of the controls. Without an analysis there is only the run's."""
+        """A score and a seed; by default the controls'. Without an analysis, only the run's grouping."""
         if self.analysis is None:
             return None, 0
         return score or self.look.score, int(self.look.seed) if seed is None else seed
 
     def rows(self, name: str) -> list[int]:
-        """The neurons of "pick" or "mark" that this level has, as numbers among all of its neurons."""
+        """This level's neurons in "pick" or "mark", as numbers among all of its neurons."""
         named = neurons.read(getattr(self.look, name), len(self.report.widths))
         return readings.rows_of(readings.grouping(self.entry, self.index), named)
 
     def missing(self) -> None:
-        """Scores that could not be computed, with the reason."""
+        """Draw which scores are missing, and why."""
         for score, reason in self.without.items():
             if score != "accuracy":
                 self.note(escaped(f"{title(score)} is missing: {reason}"))
