@@ -1,4 +1,4 @@
-"""A measured landscape: both planes, one line between two networks; folded away, how flat they lie and the recipe."""
+"""A measured landscape: both planes, one line between two networks and, folded, flatness and recipe."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -37,7 +37,7 @@ def landscape(
     likes: Mapping[str, Work],
     chooser: Callable[[], None],
 ) -> None:
-    """The pictures of one landscape.
+    """Draw one landscape's pictures.
 
     Raises:
         ValueError: it is damaged.
@@ -82,7 +82,7 @@ def landscape(
 
 
 def other_images(entry: runs.Entry, survey: Any) -> str:
-    """What Fuse says of the average, where the landscape was measured on other images."""
+    """The average's accuracy on Fuse, if the landscape was measured on other images."""
     known = entry.metrics.get("networks", {}).get("average")
     facts = survey.facts
     if known is None or (facts["split"] == "test" and facts["images"] >= known["samples"]):
@@ -94,7 +94,7 @@ def other_images(entry: runs.Entry, survey: Any) -> str:
 
 
 def point_of(survey: Any, text: str) -> tuple[int, int] | None:
-    """Row and column of the point that was clicked; None where it is not on the grid, or not measured."""
+    """Row and column of the clicked point; None if it is not on the grid or unmeasured."""
     if not text:
         return None
     row, column = map(int, text.split("-"))
@@ -105,7 +105,7 @@ def point_of(survey: Any, text: str) -> tuple[int, int] | None:
 def controls(
     paths: list[tuple[str, str]], likes: Mapping[str, Work], look: Drawing, chooser: Callable[[], None]
 ) -> None:
-    """Which landscape, which line, which colours."""
+    """Draw the choice of landscape, line and colours."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chooser()
         st.segmented_control(
@@ -152,7 +152,7 @@ def plane(
     path: tuple[str, str],
     point: tuple[int, int] | None,
 ) -> None:
-    """One of the two pictures; a click picks a point and the line next to it."""
+    """Draw one of the two pictures; a click picks a point and the nearest line."""
     key = f"landscape-{kind}"
 
     def pick() -> None:
@@ -174,7 +174,7 @@ def plane(
 
 
 def relief(entry: runs.Entry, palette: Palette, survey: Any, kind: str, scale: Scale, path: tuple[str, str]) -> None:
-    """One of the two pictures in space."""
+    """Draw one of the two pictures in space."""
     widgets.chart(
         f"landscape-{kind}-relief",
         lambda colours: landscape_surface(survey, kind, colours, scale, path=path),
@@ -186,7 +186,7 @@ def relief(entry: runs.Entry, palette: Palette, survey: Any, kind: str, scale: S
 
 
 def clicked(survey: Any, point: tuple[int, int]) -> None:
-    """The point that was clicked, in numbers."""
+    """Draw the clicked point in numbers."""
     row, column = point
     where = place_words(survey, survey.xs[column].item(), survey.ys[row].item())
     loss, accuracy = survey.loss[row, column].item(), survey.accuracy[row, column].item()
@@ -206,7 +206,7 @@ def clicked(survey: Any, point: tuple[int, int]) -> None:
 
 
 def line(entry: runs.Entry, palette: Palette, survey: Any, index: int) -> None:
-    """Loss and accuracy along the chosen line."""
+    """Draw loss and accuracy along the chosen line."""
     first, last = paths_of(survey)[index]
     path = next((each for each in survey.paths if (each.first, each.last) == (first, last)), None)
     heading = f"**From {escaped(short(first))} to {escaped(short(last))} in a straight line**"
@@ -225,7 +225,7 @@ def line(entry: runs.Entry, palette: Palette, survey: Any, index: int) -> None:
 
 
 def flatness(entry: runs.Entry, survey: Any) -> None:
-    """Each network's own numbers, and how much the loss rises around it."""
+    """Draw each network's own numbers, and how much the loss rises around it."""
     from retrofit_core.inspection.landscape.survey import SCALING
 
     table = readings.network_table(survey)

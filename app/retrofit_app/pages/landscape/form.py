@@ -1,4 +1,4 @@
-"""What to measure next: which plane, how finely, on which images; what that takes, and Start."""
+"""The form of the next landscape: plane, resolution, images; its cost, and Start."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ from .parameters import HELP, LANDSCAPE, LANDSCAPES, Among, LandscapeForm
 
 
 def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
-    """The controls of the next landscape; networks are read only where somebody looks at them."""
+    """Draw the controls of the next landscape; read networks only if the box is open."""
     box = st.expander(
         "Measure a landscape of this run" if is_open else "Measure another landscape of this run",
         expanded=is_open,
@@ -48,10 +48,10 @@ def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
 
 
 def ask(names: list[str], tunings: Mapping[str, Work]) -> None:
-    """Three networks, then how they are measured.
+    """Draw the choice of three networks, then of the measurement.
 
     Args:
-        tunings: fine-tunings of the run that are done, by key.
+        tunings: key -> the run's finished fine-tuning.
     """
     labels = {"first": "From", "second": "to", "third": "and through"}
     asked = {name: Control(label, options=names, words=lettered) for name, label in labels.items()}
@@ -69,12 +69,12 @@ def ask(names: list[str], tunings: Mapping[str, Work]) -> None:
 
 
 def tuning_words(work: Work) -> str:
-    """A fine-tuning in the list."""
+    """A fine-tuning's label in the list."""
     return f"{work.settings['epochs']} epochs, seed {work.settings['seed']}, rate {work.settings['learning_rate']:g}"
 
 
 def config_of(asked: LandscapeForm, align: str | None, tuned: str | None) -> Any:
-    """The `LandscapeConfig` of the form."""
+    """The form's `LandscapeConfig`."""
     from retrofit_core.inspection.landscape import Landscape
     from retrofit_core.runs.landscapes import LandscapeConfig
 
@@ -88,7 +88,7 @@ def config_of(asked: LandscapeForm, align: str | None, tuned: str | None) -> Any
 
 
 def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
-    """What it takes, or why it cannot be; Start."""
+    """Draw the cost, or why it is impossible; and Start."""
     try:
         if len(set(config.through)) < 3:
             raise ValueError("a plane needs three different networks. Choose another one.")

@@ -1,4 +1,4 @@
-"""The landscape on a projector: both planes as large as the window, the run's name, and the finding in a sentence."""
+"""The landscape on a projector: both planes as large as fits, the run's name, and the finding in a sentence."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ from retrofit_core.runs.store import Work
 from . import parameters, readings
 from .parameters import LANDSCAPE, Drawing
 
-#: px of the pictures on a page of 1280 x 720, which grows with the window.
+#: px, the pictures' height on a page of 1280 x 720, which grows with the window.
 HEIGHT = 572
 HALF_WAY, BARRIER = "What is half way between the networks?", "Is there a barrier between the networks?"
 NOTE = (
@@ -25,7 +25,7 @@ NOTE = (
 
 
 def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing, likes: Mapping[str, Work]) -> None:
-    """The planes, and above them what they are of and what they show.
+    """Draw the planes under their subject and finding.
 
     Raises:
         ValueError: the landscape is damaged.
@@ -75,7 +75,7 @@ def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing, like
 
 
 def bar(entry: runs.Entry, paths: list[tuple[str, str]], answers: int) -> None:
-    """The run, the line that is drawn, how many answers are left, and the way out."""
+    """Draw the run, the choice of the line, the number of hidden answers, and Leave."""
 
     def turn(by: int) -> None:
         index = int(LANDSCAPE.current("path")) + by

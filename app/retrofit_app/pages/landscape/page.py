@@ -1,4 +1,4 @@
-"""What lies between the networks of a run, and around them: loss and accuracy on a plane, on lines, on circles."""
+"""What is between a run's networks, and around them: loss and accuracy on a plane, on lines, on circles."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ from .parameters import LANDSCAPE, LANDSCAPES, Among, Drawing, LandscapeForm
 
 
 def page() -> None:
-    """The landscape that is shown, or that is being measured, and the form of another one."""
+    """Draw the shown landscape, or the one being measured, and the form of another."""
     entry, palette = picker.choice().entry, widgets.palette()
     with st.container(key="heading"):
         st.title("What is between the networks?", anchor=False)
@@ -34,7 +34,7 @@ def page() -> None:
 @st.fragment
 @guarded
 def body(entry: runs.Entry, palette: Palette) -> None:
-    """All but the sidebar: another line or scale runs and sends only this."""
+    """Draw all but the sidebar: another line or scale reruns only this."""
     works.undo(LANDSCAPES, entry)
     every, likes = LANDSCAPES.of(entry), readings.comparable(entry)
     look = parameters.drawing(LANDSCAPES.named(entry, every), list(likes))
@@ -69,7 +69,7 @@ def finished(
     look: Drawing,
     likes: dict[str, Work],
 ) -> None:
-    """A landscape at which nobody works: its pictures, or why there are none."""
+    """Draw a landscape that is not being measured: its pictures, or why there are none."""
     if chosen.state != "done":
         part = "the measured points are kept and shown"
         resumes = "Measures the missing points only."
@@ -83,12 +83,12 @@ def finished(
 
 
 def chooser(every: Sequence[Work]) -> None:
-    """The list of the run's landscapes, where there are several."""
+    """Draw the list of the run's landscapes if there are several."""
     works.chooser(LANDSCAPES, every, title, "All landscapes of this run, the newest first.")
 
 
 def title(work: Work) -> str:
-    """A landscape in the list."""
+    """A landscape's title in the list."""
     settings = work.settings
     facts = settings["landscape"]
     spanning = ", ".join(short(name) for name in settings["through"])
@@ -99,7 +99,7 @@ def title(work: Work) -> str:
 @st.fragment(run_every=works.POLL)
 @guarded
 def watch(folder: str, dark: bool) -> None:
-    """Poll until the worker has ended; only this part of the page is drawn again."""
+    """Poll until the worker has ended; this redraws only this part of the page."""
     work = Work(LANDSCAPES.kind, Path(folder))
     if not work.going:
         st.rerun()
@@ -112,7 +112,7 @@ def watch(folder: str, dark: bool) -> None:
 
 
 def progress(survey: Any) -> tuple[float, str]:
-    """The share that is done, and the line beside the bar."""
+    """The share done, and the line beside the bar."""
     if survey is None:
         return 0.0, "Reading the networks and images…"
     done, total, seconds = survey.done, survey.total, survey.seconds
@@ -122,7 +122,7 @@ def progress(survey: Any) -> tuple[float, str]:
 
 
 def pictures(survey: Any, palette: Palette) -> None:
-    """Both planes: coarse first, cells that are not measured yet hatched crosswise."""
+    """Draw both planes: coarse first, unmeasured cells hatched crosswise."""
     for column, kind in zip(st.columns(2, gap="small"), KINDS, strict=True):
         with column:
             heading = f"**{kind.capitalize()}** as far as it is measured"

@@ -1,4 +1,4 @@
-"""What the page Landscape shows, as its address says it: a landscape and how it is drawn, and the form of the next one."""
+"""The page Landscape's parameters in the address: a landscape, how to draw it, and the form of the next one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from retrofit_app.widgets.works import Shelf
 from retrofit_core.runs import store
 
 LANDSCAPE = Scope("landscape")
-#: Points a side and images that the form offers: odd numbers of points have their coarse picture in the middle.
+#: The form's choices of points per side and images: odd numbers of points centre the coarse picture.
 RESOLUTIONS = {points: f"{points} × {points}" for points in ("5", "7", "11", "15", "21", "31", "51")}
 IMAGES = ("32", "64", "128", "256", "512", "1024")
 NONE = "none"
 ALIGNMENTS = (NONE, "Git-Re-Basin", "OTFusion")
 NORMS = ("estimated", "interpolated")
-#: The colours of the paper's figure, and those of one landscape alone; all others are those of a run, LIKE and its name.
+#: The colours of the paper's figure, those of one landscape, and LIKE with a run's name for that run's.
 PAPER, OWN, LIKE = "paper", "own", "as "
 PATHS = ("0", "1", "2")
-#: What the form says of each field.
+#: Help texts of the form's fields.
 HELP = {
     "first": "The origin of the plane.",
     "second": "It is on the horizontal axis.",
@@ -41,22 +41,22 @@ HELP = {
 
 @dataclass(frozen=True)
 class Drawing:
-    """Which landscape is shown, and how."""
+    """The shown landscape, and how to draw it."""
 
     map: str
-    """Its key; "" where there is none"""
+    """Its key; "" if there is none"""
     scale: str
     path: str = declared("0", one_of(PATHS, "line between two networks"))
-    """The line that is looked at: the first two networks, the first and the third, the last two"""
+    """The shown line: between the first two networks, the first and the third, or the last two"""
     point: str = declared("", matching(r"\d{1,3}-\d{1,3}", "it is a row and a column, such as 3-7"), of_run=True)
-    """Row and column of a point that was clicked; "" for none"""
+    """Row and column of the clicked point; "" for none"""
     relief: bool = switch("relief")
-    """Whether the planes are drawn in space"""
+    """Whether to draw the planes in space"""
 
 
 @dataclass(frozen=True)
 class LandscapeForm:
-    """What the form asks for."""
+    """What the form asks."""
 
     first: str
     second: str
@@ -69,26 +69,26 @@ class LandscapeForm:
 
 @dataclass(frozen=True)
 class Among:
-    """Which networks are there beside parents, average and fused network."""
+    """Further networks besides parents, average and fused network."""
 
     align: str
-    """Whose alignment to the first parent aligned parents have"""
+    """The method that aligns parents to the first one"""
     tuned: str
-    """The key of a fine-tuning of the run"""
+    """The key of one of the run's fine-tunings"""
 
 
 def drawing(key: Parameter, likes: Sequence[str]) -> Drawing:
-    """The landscape of this parameter, and its colours.
+    """The landscape that this parameter names, and its colours.
 
     Args:
-        likes: names of runs whose landscapes lend their colours.
+        likes: names of runs whose colours can be used.
     """
     scales = [PAPER, OWN, *(LIKE + name for name in likes)]
     return LANDSCAPE.read(Drawing, [key, option("scale", scales, PAPER, "scale of colours")])
 
 
 def among(tuned: Sequence[str]) -> tuple[str | None, str | None]:
-    """The chosen alignment, and the chosen fine-tuning of these keys."""
+    """The chosen alignment, and the chosen one of these fine-tunings."""
     align = option("align", ALIGNMENTS, NONE, "alignment")
     tuning = option("tuned", [NONE, *tuned], NONE, "fine-tuning of this run", of_run=True)
     chosen = LANDSCAPE.read(Among, [align, tuning])
@@ -96,7 +96,7 @@ def among(tuned: Sequence[str]) -> tuple[str | None, str | None]:
 
 
 def asked(names: Sequence[str]) -> LandscapeForm:
-    """What is to be measured next, of the networks of these names; at least three of them."""
+    """What to measure next, with at least three networks of these names."""
     usual = [name for name in ("parent 0", "parent 1", "fused", *names) if name in names]
     defaults = zip(("first", "second", "third"), dict.fromkeys(usual), strict=False)
     through = [option(name, names, default, "network of this run", of_run=True) for name, default in defaults]

@@ -1,4 +1,4 @@
-"""What the page reads: surveys from their folders, colours that they share, the networks of a run, the time that one takes."""
+"""What the page reads: surveys, shared colours, a run's networks, the time a landscape takes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from . import parameters
 
 
 def comparable(entry: runs.Entry) -> dict[str, Work]:
-    """The newest whole landscape of each other run, by the run's name."""
+    """Name of each other run -> its newest complete landscape."""
     newest = {}
     for other in picker.choice().entries:
         if other.state == "done" and other.name != entry.name:
@@ -29,7 +29,7 @@ def comparable(entry: runs.Entry) -> dict[str, Work]:
 
 
 def scale(survey: Any, chosen: str, likes: Mapping[str, Work]) -> Scale:
-    """The chosen one.
+    """The chosen scale.
 
     Raises:
         ValueError: the other landscape is damaged.
@@ -43,14 +43,14 @@ def scale(survey: Any, chosen: str, likes: Mapping[str, Work]) -> Scale:
 
 
 def scale_words(chosen: str) -> str:
-    """A scale in the list."""
+    """A scale's label in the list."""
     if chosen.startswith(parameters.LIKE):
         return f"as in run {chosen.removeprefix(parameters.LIKE)}"
     return {parameters.PAPER: f"loss 0 to {PAPER:g}, as in the paper", parameters.OWN: "its own"}[chosen]
 
 
 def survey_of(work: Work) -> Any:
-    """A landscape as far as it is known, a `landscape.Survey`. It is shared by all sessions: do not change it.
+    """A landscape so far, a `landscape.Survey`. All sessions share it: do not modify it.
 
     Raises:
         ValueError: it is damaged.
@@ -69,10 +69,10 @@ def _survey(folder: str, changed: int) -> Any:
 
 
 def material(entry: runs.Entry, tuned: str | None = None) -> Any:
-    """The networks of a run and its images, a `runs.finished.Finished`. It is shared: do not change it.
+    """A run's networks and images, a `runs.finished.Finished`. It is shared: do not modify it.
 
     Args:
-        tuned: the key of the fine-tuning whose network is among them.
+        tuned: the key of a fine-tuning whose network to include.
     Raises:
         ValueError: they have no common plane, or a file is missing or has changed.
     """
@@ -94,7 +94,7 @@ def _material(folder: str, updated: float, tuned: str | None, *, _entry: Any) ->
 
 
 def names(entry: runs.Entry, align: str | None, tuned: str | None) -> list[str]:
-    """The networks of a run that a plane can go through.
+    """A run's networks that can span a plane.
 
     Raises:
         ValueError: as `material`.
@@ -106,23 +106,23 @@ def names(entry: runs.Entry, align: str | None, tuned: str | None) -> list[str]:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a landscape would take on this machine."""
+    """A landscape's cost on this machine."""
 
     evaluations: dict[str, int]
-    """Points of weight space, by what they are for"""
+    """Purpose -> number of points in weight space"""
     seconds: float
 
     @property
     def total(self) -> int:
-        """All points."""
+        """The number of all points."""
         return sum(self.evaluations.values())
 
 
 def estimate(entry: runs.Entry, config: Any) -> Estimate:
-    """Evaluations and seconds of a `LandscapeConfig`; its plane is checked where no network has to be aligned first.
+    """Evaluations and seconds of a `LandscapeConfig`; checks its plane unless a network has to be aligned first.
 
     Raises:
-        ValueError: three networks on a line, too few images, networks that do not take these images.
+        ValueError: three networks on a line, too few images, or networks that cannot take these images.
     """
     of_run = list(material(entry, config.tuned).networks)
     spanning = config.through
@@ -146,7 +146,7 @@ def estimate(entry: runs.Entry, config: Any) -> Estimate:
 def _seconds(
     folder: str, updated: float, through: tuple[str, ...], images: int, norms: Any, tuned: str | None, *, _entry: Any
 ) -> tuple[float, float]:
-    """Of a network, and of a point of the grid."""
+    """Seconds of a network, and of a grid point."""
     from retrofit_core.inspection.landscape import Landscape
 
     shared = material(_entry, tuned)
@@ -161,7 +161,7 @@ def _seconds(
 
 
 def grid_table(survey: Any) -> pd.DataFrame:
-    """A row for each point that is measured, after the networks themselves."""
+    """A row for each network, then for each measured point."""
     at = [
         {"what": lettered(m.name), "x": m.x, "y": m.y, "loss": m.loss, "accuracy %": m.accuracy} for m in survey.markers
     ]
@@ -191,7 +191,7 @@ def path_table(path: Any) -> pd.DataFrame:
 
 
 def network_table(survey: Any) -> pd.DataFrame:
-    """Loss, accuracy, distance off the plane and flatness of each network."""
+    """Each network's loss, accuracy, distance off the plane and flatness."""
     rises = {rise.name: rise for rise in survey.rises}
     nothing = float("nan")
     return pd.DataFrame(

@@ -1,4 +1,4 @@
-"""Everything to take away: link, files, the command and the Python that measure it again, and the paper's own figure."""
+"""Link, files, the command and Python that measure it again, and the paper's own figure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ TUNED = "from retrofit_core.runs.finetunings import read_tuned\n"
 
 
 def everything(entry: runs.Entry, work: Work) -> None:
-    """What to take away of this landscape, and the paper's, folded away."""
+    """Draw this landscape's downloads and the paper's figure, folded."""
     with st.expander("Take it with you", icon=":material/download:"):
         st.markdown("A link to exactly this view:")
         st.code(session.link(), language=None, wrap_lines=True)
@@ -58,14 +58,14 @@ def everything(entry: runs.Entry, work: Work) -> None:
 
 
 def where(entry: runs.Entry) -> str:
-    """What has to be done first for a shipped run, whose record lies with the program."""
+    """What a shipped run needs first, because its record is inside the program's folder."""
     if not entry.shipped:
         return ""
     return " First make the record: its command is on Fuse, under Copy the shown run."
 
 
 def command_of(entry: runs.Entry, settings: Mapping[str, Any]) -> str:
-    """The command line that measures a landscape of these settings again."""
+    """The command that measures a landscape with these settings again."""
     from retrofit_core.runs.landscapes import LandscapeConfig
 
     return f"{LandscapeConfig.from_json(settings).command(works.record_of(entry))} --clip 4.6 --out landscape"
