@@ -1,4 +1,4 @@
-"""All methods on one set of parents: what is asked for, what it takes, and the leaderboard as it fills."""
+"""All methods on one set of parents: the form, the cost, and the leaderboard as it fills."""
 
 from pathlib import PurePath
 from typing import Any
@@ -24,7 +24,7 @@ from .parameters import COMPARE, Board
 @st.fragment
 @guarded
 def board(choice: Choice, palette: Palette) -> None:
-    """The form, the plan, and the leaderboard as far as it is known."""
+    """Draw the form, the plan, and the leaderboard so far."""
     finished = {entry.name: entry for entry in choice.entries if entry.state == "done"}
     if not finished:
         widgets.why("A leaderboard takes the networks and settings of a finished run, and there is none yet.")
@@ -56,7 +56,7 @@ def board(choice: Choice, palette: Palette) -> None:
 
 
 def _pairs(entries: list[runs.Entry]) -> dict[str, runs.Entry]:
-    """The first run of each set of parents and each of their settings."""
+    """The first run of each set of parents and settings."""
     firsts: dict[Any, runs.Entry] = {}
     for entry in entries:
         config = entry.config
@@ -118,7 +118,7 @@ def _pair_words(entry: runs.Entry) -> str:
 
 
 def _settings_words(entry: runs.Entry) -> None:
-    """What of the run's own options a leaderboard leaves at its default."""
+    """Name the run's options that a leaderboard leaves at their defaults."""
     from retrofit_core.runs.config import SHARED_OPTIONS
 
     if left := [name for name in entry.config.get("options") or {} if name not in SHARED_OPTIONS]:
@@ -155,7 +155,7 @@ def _start(leaderboard: Leaderboard, plan: cost.BoardPlan) -> None:
 
 
 def _ended(leaderboard: Leaderboard) -> None:
-    """Why a leaderboard is not whole."""
+    """Say why a leaderboard is incomplete."""
     sentence = {
         "cancelled": "Cancelled: finished runs are kept.",
         "interrupted": "The worker was ended before it had finished: finished runs are kept.",
@@ -168,7 +168,7 @@ def _ended(leaderboard: Leaderboard) -> None:
 @st.fragment(run_every=works.POLL)
 @guarded
 def watch(folder: str, asked: Board, dark: bool) -> None:
-    """Poll until the worker has ended; only this part of the page is drawn again."""
+    """Poll until the worker has ended; this redraws only this part of the page."""
     entries, _ = runs.entries()
     entry = next(entry for entry in entries if entry.name == asked.of)
     leaderboard = leaderboards.leaderboard(entry, asked.methods, asked.scores, entries)
@@ -188,7 +188,7 @@ def watch(folder: str, asked: Board, dark: bool) -> None:
 
 
 def results(leaderboard: Leaderboard, entry: runs.Entry, palette: Palette, refusals: dict[str, str]) -> None:
-    """The table and the picture."""
+    """Draw the table and the picture."""
     rows = ranking.rows(leaderboard, entry, refusals)
     table = ranking.table(leaderboard, entry, rows)
     if sentence := ranking.finding(leaderboard, rows):
@@ -206,7 +206,7 @@ def results(leaderboard: Leaderboard, entry: runs.Entry, palette: Palette, refus
 
 
 def _picture(leaderboard: Leaderboard, rows: list[ranking.BoardRow], palette: Palette, origin: widgets.Several) -> None:
-    """Accuracy against seconds; without a menu as long as it grows, for its files would be of that moment."""
+    """Draw accuracy against seconds; without a menu while it grows, because its files would be outdated at once."""
     points = [
         Point(
             row.rank,

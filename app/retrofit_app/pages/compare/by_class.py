@@ -1,4 +1,4 @@
-"""Class by class: which parent's knowledge came through, and which classes are mistaken for which."""
+"""Class by class: which parent's knowledge survived, and which classes are confused."""
 
 from collections.abc import Sequence
 
@@ -16,13 +16,13 @@ from retrofit_app.runs.compared import FUSED, Group, Row
 from . import paired, parameters
 from .parameters import COMPARE
 
-MOST = 20  # networks in one picture
-MOST_TOLD = 3  # networks that have a sentence each
+MOST = 20  # most networks in one picture
+MOST_TOLD = 3  # most networks with their own sentences
 FORGOTTEN = "has forgotten"
 
 
 def by_class(groups: Sequence[Group], palette: Palette, origin: widgets.Several) -> None:
-    """A picture for each set of parents whose networks were measured."""
+    """Draw a picture for each set of parents with measured networks."""
     measured = [group for group in groups if group.parents and any(row.n for row in group.rows)]
     if not measured:
         return
@@ -55,7 +55,7 @@ def _picture(group: Group, palette: Palette, origin: widgets.Several, number: st
 
 
 def _kept(fused: Sequence[Network], parents: Sequence[Network], classes: Sequence[str]) -> list[str]:
-    """What each network kept; of many only what they have forgotten."""
+    """What each network kept; for many, only what they have forgotten."""
     each = [forgotten(network, parents, classes) for network in fused]
     if len(fused) <= MOST_TOLD:
         return each
@@ -70,7 +70,7 @@ def _network(row: Row) -> Network:
 
 
 def mistakes(groups: Sequence[Group], palette: Palette, origin: widgets.Several) -> None:
-    """Two confusion matrices beside each other, once somebody asks for them."""
+    """Draw two confusion matrices side by side, on request."""
     rows = {
         f"{row.id}{f' of {group.title}' if row.role != FUSED and len(groups) > 1 else ''}": (group, row)
         for group in groups

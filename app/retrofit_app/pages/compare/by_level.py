@@ -1,4 +1,4 @@
-"""Level by level: two runs above each other, their levels matched by name."""
+"""Level by level: two runs, one above the other, with levels matched by name."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from .parameters import COMPARE
 
 
 def by_level(entries: Sequence[runs.Entry], palette: Palette, origin: widgets.Several) -> None:
-    """The levels of two of the compared runs."""
+    """Draw the levels of two compared runs."""
     if len(entries) < 2:
         COMPARE.declare("upper", "lower")
         return
@@ -80,7 +80,7 @@ def _names(first: Strip, second: Strip) -> list[str]:
 
 
 def _table(first: Strip, second: Strip) -> pd.DataFrame:
-    """A row for each level; empty where a run does not have it."""
+    """A row for each level; empty if a run lacks it."""
     columns = {}
     for strip in (first, second):
         table = strip.table.set_index("level")

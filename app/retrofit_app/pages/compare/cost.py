@@ -1,4 +1,4 @@
-"""What a leaderboard takes: how many runs, which are there, which cannot be, and about how long the rest will be at work."""
+"""A leaderboard's cost: how many runs exist, which are impossible, and the approximate time of the rest."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ class BoardPlan:
     words: str
     """In Markdown"""
     missing: int
-    """Runs that would be made"""
+    """Runs to make"""
     refusals: dict[str, str]
-    """Why a method does not apply, by the name of its row"""
+    """Name of a row -> why its method does not apply"""
 
 
 def plan(leaderboard: Leaderboard, entries: Sequence[runs.Entry]) -> BoardPlan:
-    """Count and estimate; nothing is done."""
+    """Count and estimate without doing anything."""
     from retrofit_core.runs.estimate.predict import START
 
     wanted = [run for run in leaderboard.runs if run.entry is None and run.name not in _refused(leaderboard)]
@@ -42,7 +42,7 @@ def plan(leaderboard: Leaderboard, entries: Sequence[runs.Entry]) -> BoardPlan:
     refusals |= {name: lettered(why) for name, why in _refused(leaderboard).items()}
     missing = [estimate for estimate in estimates if not estimate.refusal]
     there = sum(run.entry is not None for run in leaderboard.runs)
-    # One process makes them all: Python and torch are loaded once.
+    # One process makes them all and loads Python and torch once.
     starts = START[0], START[1] * (_crowding() if _on_cpu(leaderboard) else 1.0)
     least, most = (
         start + sum(max(estimate.seconds[end] - start, 0.0) for estimate in missing) for end, start in enumerate(starts)
@@ -67,7 +67,7 @@ def plan(leaderboard: Leaderboard, entries: Sequence[runs.Entry]) -> BoardPlan:
 
 
 def _unknown(leaderboard: Leaderboard, names: list[str], wanted: int) -> BoardPlan:
-    """The plan of networks of a user's own code that this server has not imported."""
+    """The plan for networks from a user's own code that this server has not imported."""
     there = sum(run.entry is not None for run in leaderboard.runs)
     words = (
         f"**{len(leaderboard.runs)} run{'s' if len(leaderboard.runs) > 1 else ''}**: {there} {_are(there)} done already. "
@@ -78,7 +78,7 @@ def _unknown(leaderboard: Leaderboard, names: list[str], wanted: int) -> BoardPl
 
 
 def _refused(leaderboard: Leaderboard) -> dict[str, str]:
-    """Reasons that the worker has found."""
+    """Name -> the worker's reason to refuse it."""
     return {
         run.name: row["reason"]
         for run in leaderboard.runs
@@ -108,7 +108,7 @@ def _estimate(key: tuple[Any, ...], crowding: float, _config: Any, _past: list[d
 
 
 def _crowding() -> float:
-    """Of this machine, in half steps: what estimates are made for again."""
+    """This machine's crowding in half steps; a change renews estimates."""
     from retrofit_core.runs.estimate import crowding
 
     return round(2 * crowding()) / 2

@@ -1,4 +1,4 @@
-"""The slides of a lecture on a comparison: runs side by side, or a leaderboard, whose rows are revealed one after the other."""
+"""A lecture's slides on a comparison: runs side by side, or a leaderboard, whose rows are revealed one by one."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,12 +13,12 @@ from retrofit_app.shell.lectures import HIDDEN, Slide
 
 from . import ranking, table
 
-#: Columns of the tables that a projector has room for.
+#: Table columns that fit on a projector.
 OF_RUNS, OF_BOARD = (0, 1, 2, 3), (0, 1, 2, 5)
 
 
 def of_runs(groups: Sequence[Group], order: str, palette: Palette) -> list[Slide]:
-    """The compared runs below what they are measured against."""
+    """The compared runs and their references."""
     whole = table.side_by_side(groups, order)
     places = [index for index, line in enumerate(whole.lines) if line.cells and not line.is_reference]
     return [
@@ -35,7 +35,7 @@ def of_runs(groups: Sequence[Group], order: str, palette: Palette) -> list[Slide
 
 
 def of_board(leaderboard: Leaderboard, entry: runs.Entry, refusals: dict[str, str], palette: Palette) -> list[Slide]:
-    """The leaderboard, from the last place to the first; no slide where nothing is ranked yet."""
+    """The leaderboard, from last place to first; no slide until two networks are ranked."""
     rows = ranking.rows(leaderboard, entry, refusals)
     ranked = [row for row in rows if row.rank]
     if len(ranked) < 2:
@@ -59,11 +59,11 @@ def of_board(leaderboard: Leaderboard, entry: runs.Entry, refusals: dict[str, st
 def _rows(
     whole: Table, places: Sequence[int], columns: Sequence[int], palette: Palette, names_too: bool = False
 ) -> Callable[[int, float], None]:
-    """Draws some columns of a table.
+    """A function that draws some columns of a table.
 
     Args:
-        places: lines in the order in which they are revealed.
-        names_too: a hidden line does not tell its network.
+        places: lines in the order of revealing.
+        names_too: hide the names of hidden lines' networks, too.
     """
 
     def draw(shown: int, _: float) -> None:
@@ -83,7 +83,7 @@ def _rows(
 
 
 def _part(line: Line, columns: Sequence[int]) -> Line:
-    """Some cells of a line."""
+    """A line with some of its cells."""
     if not line.cells:
         return line
     best = frozenset(index for index, column in enumerate(columns) if column in line.best)

@@ -11,7 +11,7 @@ from .parameters import COMPARE, VIEWS
 
 
 def page() -> None:
-    """The view that the address names."""
+    """Draw the view that the address names."""
     palette = widgets.palette()
     lectures.way_in("the table, whose rows are revealed one after the other", "slides")
     with st.container(key="heading"):

@@ -1,4 +1,4 @@
-"""How many points lie between two rows, and what chance allows, image by image where each network's answers are known."""
+"""The difference between two rows in points, and its interval, image by image if each network's answers are known."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -16,17 +16,17 @@ from retrofit_core.runs.answers import difference
 
 @dataclass(frozen=True)
 class Gap:
-    """What one row has more than another, in points."""
+    """One row's lead over another, in points."""
 
     points: float
     interval: tuple[float, float] | None
-    """Of 95 %, paired over the same images, and over seeds; None where their answers are not known"""
+    """95 %, paired over the same images, and over seeds; None if answers are unknown"""
     margin: float
-    """Half the 95 % interval as if both were measured on images of their own"""
+    """Half the 95 % interval as if both were measured on different images"""
 
     @property
     def clear(self) -> bool:
-        """Whether it is larger than chance explains."""
+        """Whether chance cannot explain it."""
         if self.interval is None:
             return abs(self.points) > self.margin
         low, high = self.interval
@@ -39,7 +39,7 @@ class Gap:
 
     @property
     def within(self) -> str:
-        """ " (0.4 to 5.1)"; empty where it is not known."""
+        """ " (0.4 to 5.1)"; empty if unknown."""
         if self.interval is None:
             return ""
         low, high = (figures.number(end) for end in self.interval)
@@ -52,29 +52,29 @@ def signed(points: float) -> str:
 
 
 def gap(group: Group, row: Row, other: Row) -> Gap:
-    """How many points a row has more than another one of its group."""
+    """A row's lead over another of its group."""
     first, second = row.accuracy or 0.0, other.accuracy or 0.0
     images = min(row.samples, other.samples)
     return Gap(first - second, _interval(group, row, other), figures.margin(first, second, images=images))
 
 
 def networks(group: Group, rows: Iterable[Row]) -> list[predictions.Network]:
-    """What has to be asked for these rows."""
+    """The networks to ask for these rows."""
     return [network for row in rows for network in _networks(group, row)]
 
 
 def learn(groups: Sequence[Group]) -> tuple[list[str], float]:
-    """Ask all networks, where that takes a moment.
+    """Ask all networks if that is quick.
 
     Returns:
-        Sentences about what cannot be asked; the seconds that it would take otherwise (0: it is done).
+        Sentences about networks that cannot be asked; the seconds it would take if it is not done, else 0.
     """
     if not all(predictions.is_at_hand(group.entry) for group in groups):
-        return [], 1.0  # what lies elsewhere is opened after a click only
+        return [], 1.0  # data elsewhere is opened only after a click
     there: list[predictions.Network] = []
     for group in groups:
         for row in group.every:
-            with suppress(ValueError):  # told when they are asked
+            with suppress(ValueError):  # reported when they are asked
                 each = _networks(group, row)
                 predictions.is_quick(each)
                 there += each
@@ -84,7 +84,7 @@ def learn(groups: Sequence[Group]) -> tuple[list[str], float]:
 
 
 def ask(groups: Sequence[Group]) -> list[str]:
-    """Ask all networks of these groups; a sentence for each reason why some do not answer."""
+    """Ask all networks of these groups; return a sentence for each reason why some do not answer."""
     reasons: dict[str, list[str]] = {}
     with st.spinner("Running each network on the test images…"):
         for group in groups:
@@ -98,12 +98,12 @@ def ask(groups: Sequence[Group]) -> list[str]:
 
 
 def _without_folders(text: str) -> str:
-    """An error of the library without this machine's folders."""
+    """A library error without this machine's folders."""
     return text.replace(str(runs.runs_folder()), "RUNS").replace(str(Path.home()), "~")
 
 
 def slow(network: predictions.Network) -> bool:
-    """Whether a network is asked only after a click.
+    """Whether to ask a network only after a click.
 
     Raises:
         ValueError: it cannot be asked.
@@ -112,7 +112,7 @@ def slow(network: predictions.Network) -> bool:
 
 
 def duration(seconds: float) -> str:
-    """About how long, in words."""
+    """An approximate time in words."""
     return f"about {max(1, round(seconds))} s" if seconds < 90 else f"about {round(seconds / 60)} min"
 
 
@@ -128,7 +128,7 @@ def _networks(group: Group, row: Row) -> list[predictions.Network]:
 
 
 def _interval(group: Group, row: Row, other: Row) -> tuple[float, float] | None:
-    """Over the images, and over the seeds where a row has several."""
+    """The interval over images, and over seeds if a row has several."""
     both = [[predictions.known(network) for network in _networks(group, each)] for each in (row, other)]
     right = [[answers.right for answers in each if answers is not None] for each in both]
     if any(None in each or not each for each in both) or len({len(one) for each in right for one in each}) != 1:

@@ -1,4 +1,4 @@
-"""What the page Compare shows, as its address says it: the compared runs, how they are laid out, and the leaderboard."""
+"""The page Compare's parameters in the address: the compared runs, their layout, and the leaderboard."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ ORDERS = {
     "calibration": "calibration error",
     "seconds": "seconds",
 }
-#: Runs that are compared at a time, at most: an address has room for them.
+#: Most runs to compare at a time, so that an address has room for them.
 MOST_RUNS = 150
 
 
@@ -27,14 +27,14 @@ class RunTable:
     runs: tuple[str, ...]
     order: str = declared("chosen", one_of(ORDERS, "order of the table"))
     apart: bool = switch("layout of the table")
-    """Each seed is a row of its own"""
+    """Give each seed its own row"""
     every: bool = switch("layout of the settings")
-    """All settings are listed, and not only those that differ"""
+    """List all settings, not only those that differ"""
 
 
 @dataclass(frozen=True)
 class Board:
-    """What a leaderboard is made of."""
+    """A leaderboard's settings."""
 
     of: str
     """The run whose parents and settings it takes"""
@@ -43,7 +43,7 @@ class Board:
 
 
 def view() -> str:
-    """What is looked at, one of VIEWS, from the address or its control."""
+    """The current view, one of VIEWS, from the address or its control."""
     return COMPARE.one(option("view", list(VIEWS), "runs", "view of this page"))
 
 
@@ -51,30 +51,30 @@ def run_table(names: Collection[str], default: tuple[str, ...]) -> RunTable:
     """Runs and layout, from the address or their controls.
 
     Args:
-        names: of all runs that can be compared.
-        default: those that are compared where nothing was chosen.
+        names: all runs that can be compared.
+        default: the runs to compare if none were chosen.
     """
     runs = Series("|", one_of(names, "finished run"), MOST_RUNS, once=True, otherwise=default)
     return COMPARE.read(RunTable, [Parameter("runs", default, runs)])
 
 
 def pair(first: str, second: str, names: Sequence[str], default: tuple[str, str], what: str) -> tuple[str, str]:
-    """Two of several, by name: what these two parameters hold.
+    """Two of several names, from these two parameters.
 
     Args:
-        what: they are, for the line that says why another one was ignored.
+        what: what the names are, for the message about an unknown one.
     """
     values = COMPARE.read(dict, [option(first, names, default[0], what), option(second, names, default[1], what)])
     return values[first], values[second]
 
 
 def board(runs: Sequence[str], methods: Sequence[str], scores: Sequence[str], usual: Board) -> Board:
-    """What the leaderboard is made of.
+    """The leaderboard's settings.
 
     Args:
         runs: finished ones.
         methods, scores: the library's.
-        usual: what is taken where nothing was chosen.
+        usual: the defaults.
     """
     return COMPARE.read(
         Board,

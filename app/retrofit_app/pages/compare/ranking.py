@@ -1,4 +1,4 @@
-"""The rows of a leaderboard, from what its worker has written and from the records that are there."""
+"""A leaderboard's rows, from its worker's results and existing records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ COLUMNS = (
 )
 MILLION = 1e6
 NOT_RUN = "not run yet"
-MOST_NAMES = 3  # that a sentence lists
+MOST_NAMES = 3  # names in a sentence
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class BoardRow:
     method: str | None
     """None for a parent"""
     facts: dict[str, Any]
-    """What it was measured at; empty where it was not"""
+    """Its measurements; empty if there are none"""
     difference: float | None = None
     interval: tuple[float, float] | None = None
     seconds: float | None = None
     operations: float | None = None
     run: str = ""
     note: str = ""
-    """Why there is no network, or what is done about it"""
+    """Why there is no network, or its progress"""
     rank: int = 0
     """0 without a network"""
 
@@ -57,7 +57,7 @@ class BoardRow:
 
 
 def rows(leaderboard: Leaderboard, entry: runs.Entry, refusals: dict[str, str]) -> list[BoardRow]:
-    """The best first, then what is waited for, then what does not apply."""
+    """The best first, then pending rows, then methods that do not apply."""
     parents = [_parent(leaderboard, entry, index) for index in range(len(entry.config["models"]))]
     each = [*parents, *(_row(leaderboard, entry, run, refusals) for run in leaderboard.runs)]
     measured = sorted((row for row in each if row.accuracy is not None), key=lambda row: -(row.accuracy or 0.0))
@@ -65,7 +65,7 @@ def rows(leaderboard: Leaderboard, entry: runs.Entry, refusals: dict[str, str]) 
     refused = [row for row in each if row.accuracy is None and row.name in refusals]
     best = measured[0].accuracy if measured else None
     accuracies = [row.accuracy for row in measured]
-    places = [  # equal accuracies have one place
+    places = [  # equal accuracies share a rank
         BoardRow(
             **{
                 **vars(row),
@@ -175,7 +175,7 @@ def _distance(row: BoardRow, is_tied: bool) -> str:
 
 
 def finding(leaderboard: Leaderboard, every: Sequence[BoardRow]) -> str:
-    """Who is first, and who is not clearly behind."""
+    """Which network is first, and which are not clearly behind."""
     ranked_rows = [row for row in every if row.rank]
     if len(ranked_rows) < 2:
         return ""

@@ -1,4 +1,4 @@
-"""Any runs side by side: which ones, their table, and what makes the difference between them."""
+"""Any runs side by side: the choice, their table, and their differences."""
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -18,7 +18,7 @@ from .parameters import COMPARE, ORDERS, RunTable
 @st.fragment
 @guarded
 def side(choice: Choice, palette: Palette) -> None:
-    """All but the sidebar: another order or pair runs and sends only this."""
+    """Draw all but the sidebar: another order or pair reruns only this."""
     finished = [entry for entry in choice.entries if entry.state == "done"]
     by_name = {entry.name: entry for entry in finished}
     default = compared.default(choice.entries, choice.entry)
@@ -36,7 +36,7 @@ def side(choice: Choice, palette: Palette) -> None:
 
 
 def controls(by_name: dict[str, runs.Entry], default: tuple[str, ...]) -> None:
-    """Which runs."""
+    """Draw the choice of runs."""
     st.multiselect(
         "Runs",
         list(by_name),
@@ -48,7 +48,7 @@ def controls(by_name: dict[str, runs.Entry], default: tuple[str, ...]) -> None:
 
 
 def layout(groups: list[Group], chosen: RunTable) -> None:
-    """The order of the rows, and whether seeds stand together, where there is a choice."""
+    """Draw the choice of the rows' order and of joining seeds, if there is one."""
     rows = [row for group in groups for row in group.rows]
     if len(rows) < 2:
         COMPARE.declare("order", "apart")
@@ -71,7 +71,7 @@ def layout(groups: list[Group], chosen: RunTable) -> None:
 
 
 def results(groups: list[Group], chosen: RunTable, palette: Palette) -> None:
-    """The finding and the table, which stand before anything is computed for them, and what makes the difference."""
+    """Draw finding and table, first without what takes computing, and the runs' differences."""
     finding, side = st.empty(), st.empty()
     _show(finding, side, groups, chosen, palette)
     problems, seconds = paired.learn(groups)
@@ -95,7 +95,7 @@ def results(groups: list[Group], chosen: RunTable, palette: Palette) -> None:
 
 
 def settings(groups: list[Group], chosen: RunTable, palette: Palette) -> None:
-    """The settings of the compared runs, as by default those that differ."""
+    """Draw the compared runs' settings, by default only those that differ."""
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.header("How do they differ?", anchor=False, width="stretch")
         st.toggle(
@@ -125,7 +125,7 @@ def _show(
 
 
 def _is_asked(seconds: float) -> bool:
-    """Whether somebody wants the intervals, though they take a while."""
+    """Draw a button for the slow intervals; return whether it was pressed."""
     return st.button(
         f"Compare them image by image ({paired.duration(seconds)})",
         key="compare-asked",
@@ -136,7 +136,7 @@ def _is_asked(seconds: float) -> bool:
 
 
 def _to_baselines(group: Group) -> None:
-    """The way to runs of baselines."""
+    """Draw a link to the leaderboard for runs of baselines."""
     st.button(
         "Run baselines on these networks",
         key="go-baselines",

@@ -1,4 +1,4 @@
-"""The table of the compared runs, with what they are measured against, and their settings."""
+"""The table of the compared runs and their references, and their settings."""
 
 from collections.abc import Sequence
 
@@ -34,12 +34,12 @@ COLUMNS = (
     Column("run", "Its name in the list of runs.", is_number=False),
 )
 ACCURACY, LOSS, CALIBRATION, SECONDS = 1, 6, 7, 8  # columns with a best
-MOST_NAMES = 3  # of runs that a cell lists
+MOST_NAMES = 3  # run names in a cell
 ONE_SEED = "† A single seed: how much another seed changes the result is unknown."
 
 
 def side_by_side(groups: Sequence[Group], order: str) -> Table:
-    """All compared runs, each group with its references below."""
+    """All compared runs, with each group's references below it."""
     lines = []
     for group in groups:
         lines.append(Line((), heading=heading(group)))
@@ -62,13 +62,13 @@ def ordered(rows: Sequence[Row], order: str) -> list[Row]:
 
 
 def heading(group: Group) -> str:
-    """The networks and the images of a group."""
+    """A group's networks and number of images."""
     images = max((row.samples for row in group.every), default=0)
     return f"{group.title}{f', {images:,} test images' if images else ''}"
 
 
 def notes(groups: Sequence[Group]) -> list[str]:
-    """What has to be known to read the table."""
+    """What readers of the table have to know."""
     rows = [row for group in groups for row in group.rows]
     sentences = [ONE_SEED] if any(row.n == 1 for row in rows) else []
     if any(row.n == 0 for row in rows):
@@ -79,7 +79,7 @@ def notes(groups: Sequence[Group]) -> list[str]:
 
 
 def findings(groups: Sequence[Group]) -> list[str]:
-    """A sentence about each group, with what chance allows."""
+    """A sentence about each group, with intervals."""
     sentences = []
     for group in groups:
         measured = sorted((row for row in group.rows if row.n), key=lambda row: -(row.accuracy or 0.0))
@@ -168,12 +168,12 @@ def settings(groups: Sequence[Group], every: bool) -> Table:
     """A line for each setting, a column for each row of the table above.
 
     Args:
-        every: those that are the same in all of them, too.
+        every: include settings that are the same in all rows.
     """
     rows = [row for group in groups for row in group.rows]
     each = [row.networks[0].settings | _seeds(row) for row in rows]
     names = dict.fromkeys(name for values in each for name in values)
-    # A setting that a run does not have at all, such as the epochs of a closed form, makes no difference.
+    # A setting that a run lacks, such as the epochs of a closed form, makes no difference.
     rows_shown = [name for name in names if every or len({values[name] for values in each if name in values}) > 1]
     columns = tuple(Column(name, is_number=False) for name in ("setting", *_titles(rows)))
     lines = tuple(Line((name, *(values.get(name, NONE) for values in each))) for name in rows_shown)
@@ -181,7 +181,7 @@ def settings(groups: Sequence[Group], every: bool) -> Table:
 
 
 def _titles(rows: Sequence[Row]) -> list[str]:
-    """Names of rows, with a run's name where two are called alike."""
+    """Names of rows, with a run's name if two are equal."""
     names = [row.name for row in rows]
     return [name if names.count(name) == 1 else f"{name} ({row.id})" for name, row in zip(names, rows, strict=True)]
 

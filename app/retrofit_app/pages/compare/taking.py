@@ -1,4 +1,4 @@
-"""Everything to take away: the table in three notations, a link, and the comparison as command, Python and notebook cell."""
+"""Downloads and copies: the table in three notations, a link, and the comparison as command, Python and notebook cell."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from retrofit_app.figures.booktable import Table
 from retrofit_app.runs.compared import FusedNetwork, Group
 from retrofit_app.widgets import copies, downloads
 
-MOST_NAMES = 4  # of runs in the name of a file
+MOST_NAMES = 4  # run names in a file's name
 
 
 def several(groups: Sequence[Group]) -> widgets.Several:
@@ -27,7 +27,7 @@ def several(groups: Sequence[Group]) -> widgets.Several:
 
 
 def texts(networks: Sequence[FusedNetwork]) -> tuple[str, str, str]:
-    """The comparison as a command, as Python and as a notebook cell; fine-tunings are lines of the command."""
+    """The comparison as command, Python and notebook cell; fine-tunings are lines of the command."""
     from retrofit_core.runs import RunConfig, snippets
 
     entries = {network.entry.name: network.entry for network in networks}
@@ -40,7 +40,7 @@ def texts(networks: Sequence[FusedNetwork]) -> tuple[str, str, str]:
 
 
 def _tuning(network: FusedNetwork) -> str:
-    """The line that fine-tunes a network of a comparison again."""
+    """The command that fine-tunes a compared network again."""
     from retrofit_core.runs import RunConfig
     from retrofit_core.runs.finetunings import FinetuneConfig
 
@@ -48,7 +48,7 @@ def _tuning(network: FusedNetwork) -> str:
 
 
 def notations(table: Table, origin: widgets.Several, key: str) -> None:
-    """Buttons for the table as CSV, Markdown and LaTeX, with the digits of the page."""
+    """Draw buttons for the table as CSV, Markdown and LaTeX, with the page's digits."""
     signed = downloads.origin(origin)
     files = (
         ("CSV", "csv", "text/csv", f"{table.csv()}# {signed}\n"),
@@ -73,7 +73,7 @@ def notations(table: Table, origin: widgets.Several, key: str) -> None:
 
 
 def copy(origin: widgets.Several, what: str, key: str) -> None:
-    """A link to the view, and the comparison as text; made when the box is opened."""
+    """Draw a link to the view, and the comparison as text, made when the box is opened."""
     box = st.expander(
         f"Copy {what} as link, command, Python or notebook cell",
         icon=":material/content_copy:",
