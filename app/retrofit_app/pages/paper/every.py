@@ -25,7 +25,7 @@ PAPERS = "in the paper's settings (given parents have a size and a training of t
 
 
 def every(stamp: Stamp, palette: Palette) -> None:
-    """The report's summary, in which each table can be opened."""
+    """Draw the report's summary, whose tables can be opened."""
     from retrofit_core.experiments.summary import summarised
 
     names, reports = paper.names(), known(stamp)
@@ -38,14 +38,14 @@ def every(stamp: Stamp, palette: Palette) -> None:
 
 
 def known(stamp: Stamp) -> dict[str, Any]:
-    """The report of each table; the parameters of a single one are kept for when it is opened."""
+    """Each table's report; keeps a single table's parameters for later."""
     PAPER.declare(Rows, Place, "column", "picture")
     parameters.table(names := paper.names())
     return {name: tables.table(stamp, name).report for name in names}
 
 
 def spoken(stamp: Stamp, palette: Palette) -> bool:
-    """Show the summary as a lecture; whether there is anything to show."""
+    """Show the summary as a lecture; return whether there is anything to show."""
     from retrofit_core.experiments.summary import summarised
 
     slides = lecture.of_all(summarised(list(known(stamp).values())), palette)
@@ -68,7 +68,7 @@ def finding(summary: Any) -> list[str]:
 
 
 def scales(summary: Any) -> str:
-    """How much is measured at which scale, and what that is."""
+    """How much is measured at each scale, and what the scale is."""
     from retrofit_core.experiments.scales import SCALES
     from retrofit_core.experiments.summary import SAYING
 

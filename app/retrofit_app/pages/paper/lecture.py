@@ -1,4 +1,4 @@
-"""The slides of a lecture on the paper: how many of its claims hold, and the differences of a table's columns, one by one."""
+"""A lecture's slides on the paper: how many of its claims hold, and the differences in a table's columns, one by one."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,13 +11,13 @@ from retrofit_app.figures.paper.totals import bars, count, groups
 from retrofit_app.runs import paper
 from retrofit_app.shell.lectures import HIDDEN, Slide
 
-#: What the paper's methods are compared with on a slide: opponents that do not lose everywhere.
+#: Opponents of the paper's methods on slides: those that do not lose everywhere.
 OPPONENTS = ("best parent", "Ensemble", "LP")
 COLUMNS = (Column("difference", is_number=False), Column("paper"), Column("ours"), Column("95 %"), Column("verdict"))
 
 
 def of_all(summary: Any, palette: Palette) -> list[Slide]:
-    """The report's summary: each group of opponents is revealed; no slide where nothing can be compared."""
+    """The report's summary, which reveals one group of opponents at a time; no slide if nothing can be compared."""
     known = groups(summary)
     if not summary.decided():
         return []
@@ -43,7 +43,7 @@ def of_all(summary: Any, palette: Palette) -> list[Slide]:
 
 
 def of_table(columns: Sequence[Any], palette: Palette) -> list[Slide]:
-    """A slide for each column in which the paper's methods can be compared with OPPONENTS, at a scale that says something."""
+    """A slide for each column that compares the paper's methods with OPPONENTS, at a meaningful scale."""
     from retrofit_core.experiments.claims import OURS
 
     slides = []
@@ -73,7 +73,7 @@ def _slide(column: Any, claims: Sequence[Any], palette: Palette) -> Slide:
 
 
 def _rows(claims: Sequence[Any], palette: Palette) -> Callable[[int, float], None]:
-    """Draws the differences, so many of them with ours."""
+    """A function that draws the differences, the first `shown` with ours."""
     from retrofit_core.experiments.report_words import claim_words
 
     def draw(shown: int, _: float) -> None:

@@ -1,4 +1,4 @@
-"""One table of the paper: its cells beside ours, which rows, the recipe of a cell, pictures, files."""
+"""One of the paper's tables: its cells beside ours, the choice of rows, a cell's recipe, pictures, files."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -32,7 +32,7 @@ NO_NUMBERS = "The paper prints no numbers here, so ours have no counterpart. Cli
 
 
 def one(stamp: Stamp, palette: Palette) -> None:
-    """The table that the address names."""
+    """Draw the table that the address names."""
     names = paper.names()
     name, shown, place = asked(stamp)
     controls(names, shown)
@@ -56,7 +56,7 @@ def one(stamp: Stamp, palette: Palette) -> None:
 
 
 def asked(stamp: Stamp) -> tuple[str, Shown, Place]:
-    """The table's name, the table, and what is looked at in it."""
+    """The table's name, the table, and the place in it."""
     name = parameters.table(paper.names())
     shown = tables.table(stamp, name)
     every = [cell_name(line.row, column.name) for column in shown.every for line in column.block.lines]
@@ -64,7 +64,7 @@ def asked(stamp: Stamp) -> tuple[str, Shown, Place]:
 
 
 def spoken(stamp: Stamp, palette: Palette) -> bool:
-    """Show the table's columns as a lecture; whether there is anything to show."""
+    """Show the table's columns as a lecture; return whether there is anything to show."""
     name, shown, place = asked(stamp)
     slides = lecture.of_table(shown.at(place.scale), palette)
     if slides:
@@ -74,7 +74,7 @@ def spoken(stamp: Stamp, palette: Palette) -> bool:
 
 
 def controls(names: Mapping[str, str], shown: Shown) -> None:
-    """Which table, and at which scale."""
+    """Draw the choice of table and scale."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="paper-controls"):
         st.selectbox(
             "Table or figure of the paper",
@@ -96,7 +96,7 @@ def controls(names: Mapping[str, str], shown: Shown) -> None:
 
 
 def filters(shown: Shown, chosen: Rows) -> None:
-    """Which rows, as far as there is a choice."""
+    """Draw the choice of rows, if there is one."""
     lines = [line for column in shown.every for line in column.block.lines]
     printed = {line.row for line in lines if line.paper is not None}
     offered = {line.row for line in lines} if chosen.more or not printed else printed
@@ -128,7 +128,7 @@ def filters(shown: Shown, chosen: Rows) -> None:
 
 
 def rows_of(columns: Sequence[Any], chosen: Rows, disagreeing: set[str]) -> list[str]:
-    """The rows to show: the paper's in its order, then those that it lacks."""
+    """The rows to show: the paper's in its order, then those it lacks."""
     table = columns[0].setting.table
     here = {line.row for column in columns for line in column.block.lines}
     printed = {line.row for column in columns for line in column.block.lines if line.paper is not None}
@@ -143,14 +143,14 @@ def rows_of(columns: Sequence[Any], chosen: Rows, disagreeing: set[str]) -> list
 
 
 def scale_words(columns: Sequence[Any]) -> dict[str, str]:
-    """What differs from the paper in each column, by its name; "" where it is the same in all of them."""
+    """Column -> how it differs from the paper; "" if all differ in the same way."""
     words = {column.name: paper.differences(column) if column.lines else "not measured yet" for column in columns}
     return words if len(set(words.values())) > 1 else dict.fromkeys(words, "")
 
 
 def finding(columns: Sequence[Any]) -> list[str]:
-    """What differs from the paper where that is the same in all columns; how many of its numbers are measured, and how many of
-    its claims hold."""
+    """How ours differs from the paper, if equally in all columns; how many of its numbers are measured, and how many of its
+    claims hold."""
     from retrofit_core.experiments.summary import verdicts
 
     sentences = []

@@ -1,4 +1,4 @@
-"""Do the paper's numbers hold? Each of its tables beside what is measured here, and how every number came about."""
+"""Do the paper's numbers hold? Its tables beside our measurements, and how each number was made."""
 
 import streamlit as st
 
@@ -13,7 +13,7 @@ from .parameters import PAPER, VIEWS
 
 
 def page() -> None:
-    """The view that the address names."""
+    """Draw the view that the address names."""
     palette = widgets.palette()
     with st.container(key="heading"):
         st.title("Do the paper's numbers hold?", anchor=False)
@@ -31,7 +31,7 @@ def page() -> None:
 
 
 def sources(stamp: paper.Stamp) -> None:
-    """Which results cannot be read, and where they are where there are none."""
+    """Say which results cannot be read or, if there are none, where to get them."""
     bundle, problems = tables.results(stamp)
     for problem in problems:
         st.warning(escaped(problem))

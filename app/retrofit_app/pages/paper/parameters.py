@@ -1,4 +1,4 @@
-"""What the page Paper shows, as its address says it: the table, its scale, which rows, and the cell whose recipe is open."""
+"""The page Paper's parameters in the address: the table, its scale, its rows, and the cell whose recipe is open."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from retrofit_app.runs.leaderboards import FAMILIES
 from retrofit_app.runs.paper import FULLEST, OTHERS, PARENTS
 
 PAPER = Scope("paper")
-#: Families by which rows are chosen.
+#: Families to choose rows by.
 KINDS = (PARENTS, *FAMILIES, OTHERS)
 
 VIEWS = {"table": "Table by table", "all": "All tables"}
@@ -18,41 +18,41 @@ VIEWS = {"table": "Table by table", "all": "All tables"}
 
 @dataclass(frozen=True)
 class Rows:
-    """Which rows are shown."""
+    """The choice of rows."""
 
     families: tuple[str, ...] = declared((), Series(",", one_of(KINDS, "family of methods"), once=True))
     """() for all"""
     disagreeing: bool = switch("choice of rows")
     """Only those that contradict the paper"""
     more: bool = switch("choice of rows")
-    """Rows that the paper lacks, too"""
+    """Include rows that the paper lacks"""
 
 
 @dataclass(frozen=True)
 class Place:
-    """What is looked at in a table."""
+    """The place in a table."""
 
     scale: str
     cell: str
-    """Whose recipe is open; "" for none"""
+    """The cell whose recipe is open; "" for none"""
 
 
 def table(names: Collection[str]) -> str:
-    """Which table, from the address or its control."""
+    """The table's name, from the address or its control."""
     names = list(names)
     return PAPER.one(option("table", names, names[0], "table of the paper"))
 
 
 def rows() -> Rows:
-    """Which rows, from the address or their controls."""
+    """The choice of rows, from the address or its controls."""
     return PAPER.read(Rows)
 
 
 def place(scales: Sequence[str], cells: Collection[str]) -> Place:
-    """What is looked at in this table.
+    """The place in this table.
 
     Args:
-        scales: at which something is measured.
+        scales: those with measurements.
         cells: names of all cells.
     """
     return PAPER.read(
@@ -65,17 +65,17 @@ def place(scales: Sequence[str], cells: Collection[str]) -> Place:
 
 
 def view() -> str:
-    """What is looked at, one of VIEWS, from the address or its control."""
+    """The current view, one of VIEWS, from the address or its control."""
     return PAPER.one(option("view", list(VIEWS), "table", "view of this page"))
 
 
 def column(names: Sequence[str]) -> str:
-    """Of which column a picture is: the first one where the address names none."""
+    """The picture's column, by default the first."""
     return PAPER.one(option("column", names, names[0], "column with numbers of ours"))
 
 
 def picture(names: Sequence[str]) -> str:
-    """Which picture of a column."""
+    """The chosen picture of a column."""
     return PAPER.one(option("picture", names, names[0], "picture of this column"))
 
 

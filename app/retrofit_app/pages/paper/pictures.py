@@ -1,4 +1,4 @@
-"""The pictures of a column, as the notebooks draw them."""
+"""A column's pictures, as in the notebooks."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ Draw = Callable[[Palette], Picture]
 
 
 def pictures(shown: Shown, columns: Sequence[Any], rows: Sequence[str], scale: str, palette: Palette) -> None:
-    """One picture of one column, and what to choose it by."""
+    """Draw one picture of one column, and its controls."""
     measured = {column.name: column for column in columns if any(line.row in rows for line in column.lines)}
     if not measured:
         PAPER.declare("column", "picture")
@@ -62,12 +62,12 @@ def pictures(shown: Shown, columns: Sequence[Any], rows: Sequence[str], scale: s
 
 
 def narrow(column: Any, rows: Sequence[str]) -> Any:
-    """A column with these rows alone, the differences between them, and the order of their methods."""
+    """A column with only these rows, the differences between them, and their methods' order."""
     from retrofit_core.experiments.report import ranked as ranked_lines
 
     lines = [line for line in column.block.lines if line.row in rows]
     names = {line.row for line in lines}
-    # The best of several is that of a row, which stands beside it only where the paper prints both.
+    # A "best" row repeats another row's number; both are listed only if the paper prints both.
     known = names | {line.stands_for for line in lines} | ({"best parent"} if any(map(_is_parent, names)) else set())
     others = [line for line in column.block.lines if line.row in known - names]
     claims = tuple(claim for claim in column.block.claims if known >= {*claim.rows})
@@ -80,7 +80,7 @@ def _is_parent(row: str) -> bool:
 
 
 def drawings(column: Any) -> dict[str, tuple[str, Draw]]:
-    """What can be drawn of a column: each with its name."""
+    """A column's possible pictures, with their names."""
     drawn: dict[str, tuple[str, Draw]] = {"numbers": ("Numbers", lambda palette: beside_the_paper(column, palette))}
     if column.block.ranked is not None:
         drawn["order"] = ("Order of the methods", lambda palette: rank_against_rank(column, palette))

@@ -1,4 +1,4 @@
-"""How a number came about: command, seeds, machine, time and date from its record; or what would measure it."""
+"""How a number was made: command, seeds, machine, time and date from its record; or what would measure it."""
 
 import time
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from retrofit_app.shell.errors import guarded
 
 from . import parameters
 
-#: Why a row has no number, where its line does not say.
+#: Why a row has no number, if its line does not say.
 WHY = {
     "N/A": "This method does not apply to these networks.",
     "refused": "The method refused these networks.",
@@ -29,10 +29,10 @@ WHY = {
 
 
 def dialog(shown: Shown, columns: Sequence[Any], cell: str, entries: list[runs.Entry]) -> None:
-    """The recipe of a cell, in front of the page; closing it changes the address.
+    """Show a cell's recipe in a dialog; closing it changes the address.
 
     Args:
-        columns: those of the table that are shown, one of each name.
+        columns: the table's shown columns, one per name.
         entries: all runs.
     """
     row, _, name = cell.rpartition(BETWEEN)
@@ -54,7 +54,7 @@ def _recipe(shown: Shown, column: Any, row: str, entries: list[runs.Entry]) -> N
 
 
 def _numbers(column: Any, line: Any) -> None:
-    """The paper's number, ours, and the difference."""
+    """Draw the paper's number, ours, and the difference."""
     from retrofit_core.experiments.report_words import METRICS, ours_words, paper_words
 
     kind = quantity(column.block.metric)
@@ -73,7 +73,7 @@ def _seeds(count: int | None) -> str | None:
 
 
 def _elsewhere(shown: Shown, column: Any, row: str) -> None:
-    """What the row has at other scales."""
+    """Say what the row has at other scales."""
     kind = quantity(column.block.metric)
     same = [other for other in shown.every if other.name == column.name and other is not column]
     lines = [(other, line) for other in same for line in other.lines if line.row == row]
@@ -83,7 +83,7 @@ def _elsewhere(shown: Shown, column: Any, row: str) -> None:
 
 
 def _unmeasured(column: Any, line: Any) -> None:
-    """Why there is no number, and what measures it."""
+    """Say why there is no number, and what measures it."""
     if line.state != "not measured":
         widgets.why(line.note or WHY[line.state])
         return
@@ -95,7 +95,7 @@ def _unmeasured(column: Any, line: Any) -> None:
 
 
 def _measured(column: Any, line: Any, entries: list[runs.Entry]) -> None:
-    """Each fusion behind a number, its command, and what went in."""
+    """Draw each fusion behind a number, its command, and its inputs."""
     from retrofit_core.experiments.report import machine_words
 
     results = column.results(line.row)
@@ -132,13 +132,13 @@ def _fusions(results: Sequence[Any], column: Any) -> pd.DataFrame:
 
 
 def _seed(unit: dict[str, Any]) -> int:
-    """Of the fusion, or of the training of a parent."""
+    """The seed of the fusion, or of a parent's training."""
     start = unit.get("start", unit)
     return start.get("fusion", start.get("training", {})).get("seed", 0)
 
 
 def _levels(result: Any, entries: list[runs.Entry]) -> None:
-    """The way to this fusion's levels, where its run is there, or how to get there."""
+    """Draw a link to this fusion's levels if its run exists, or say how to get them."""
     entry = paper.run_of(result, entries)
     if entry is not None:
         navigation.link("levels", f"Levels of run {entry.name}", "Where this fusion loses what.", run=entry.name)

@@ -1,4 +1,4 @@
-"""What to take away: the table as `retrofit report` writes it, a picture's origin, the command and Python behind them."""
+"""Downloads: the table as `retrofit report` writes it, a picture's origin, and the command and Python behind it."""
 
 import shlex
 from collections.abc import Callable
@@ -11,12 +11,12 @@ from retrofit_app.runs.paper import FULLEST, GIVEN, Stamp
 from retrofit_app.widgets import tables
 from retrofit_app.widgets.downloads import file_stem
 
-#: Scales at which the report has everything.
+#: Scales that need no option of the report.
 EVERY = (FULLEST, GIVEN)
 
 
 def origin(table: str, column: str, scale: str) -> widgets.Several:
-    """Where a picture of a column comes from."""
+    """The origin of a column's picture."""
 
     def texts() -> tuple[str, str, str]:
         words = ["retrofit", "report", table, *([] if scale in EVERY else ["--scale", scale]), "--columns", column]
@@ -39,7 +39,7 @@ def origin(table: str, column: str, scale: str) -> widgets.Several:
 
 
 def files(stamp: Stamp, names: list[str], scale: str, stem: str) -> None:
-    """Buttons for the report of some tables; it is written when one of them is pressed."""
+    """Draw buttons for the report of some tables, written when pressed."""
     from retrofit_core.experiments.report_csv import spreadsheet
     from retrofit_core.experiments.report_formats import LATEX, MARKDOWN
 
