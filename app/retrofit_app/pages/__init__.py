@@ -1,6 +1,6 @@
-"""The pages, a folder each. A new one is a folder whose `page.py` has a function `page`, and a line here.
+"""The pages, one folder each. A new page is a folder whose `page.py` has a function `page`, and a line here.
 
-Pages import the shared rooms and never each other: a link to another page asks the shell, by name.
+Pages import shared rooms, never each other: links to other pages go through the shell, by name.
 """
 
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Listed:
-    """A page as the menu needs it."""
+    """What the menu needs of a page."""
 
     name: str
-    """Of its folder, and of the page in the address (but the first, which has none)"""
+    """Its folder's name, also in the address (the first page has none there)"""
     title: str
     icon: str
     kept: tuple[str, ...] = ()
-    """Scopes of its parameters that its link in the menu carries, so that one comes back to what was chosen before"""
+    """Scopes whose parameters its menu link carries, so that users return to their earlier choices"""
     carried: tuple[str, ...] = ()
-    """Words of the address that this link takes along from any page"""
+    """Words of the address that this link keeps from any page"""
 
 
 PAGES = (

@@ -1,4 +1,4 @@
-"""How does retrofitting work? The explanation that runs live in the browser, the same file that `retrofit learn` writes."""
+"""How does retrofitting work? The explanation, live in the browser, is the file that `retrofit learn` writes."""
 
 import re
 
@@ -10,17 +10,17 @@ from retrofit_app.address.session import Scope
 from retrofit_app.shell import navigation
 
 LEARN = Scope("learn")
-#: Of the frame, in pixels: a step never needs scrolling within it.
+#: px, the frame's height, which fits every step without scrolling.
 HEIGHT = 740
 #: The steps of the page Levels.
 STEPS = ("activations", "importance", "grouping", "targets", "fit")
 
 
 def page() -> None:
-    """The explanation in the theme of the workbench, at the step that the address names; links to the same steps of the run."""
+    """Draw the explanation in the workbench's theme, at the address's step, and links to the run's steps."""
     state = LEARN.one(Parameter("at", "", _state))
     theme = "dark" if st.context.theme.type == "dark" else "light"
-    with st.container(key="learn"):  # style.css makes it as high as the window
+    with st.container(key="learn"):  # style.css gives it the window's height
         st.iframe(learn.page(theme, state), height=HEIGHT, alt="How retrofitting works, step by step")
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="learn-links"):
         st.markdown("**Show this on my run**", width="content")
@@ -29,7 +29,7 @@ def page() -> None:
 
 
 def _state(text: str) -> str:
-    """What stands behind the `#` in an address of the explanation itself."""
+    """The part after `#` in the explanation's own address."""
     if not re.fullmatch(r"[\w=&.,|:+-]{0,400}", text):
         raise ValueError("it is the state of the explanation, as its own address has it")
     return text
