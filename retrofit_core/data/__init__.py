@@ -1,4 +1,4 @@
-"""Data sets: `load` gives a split as `Images`; DATASETS describes the data sets that have a name."""
+"""Data sets: `load` returns a split as `Images`; DATASETS describes the known data sets."""
 
 import json
 import os
@@ -19,9 +19,9 @@ from .splitnames import NAMES, split_of
 
 __all__ = ["DATASETS", "DataSet", "Images", "check_images", "data_folders", "digest", "has_split", "load"]
 
-#: Folders with data sets, besides ./data; separated as in PATH.
+#: Environment variable with folders of data sets, besides ./data; separated as in PATH.
 VARIABLE = "RETROFIT_DATA"
-#: Splits that stand for another one, in the order in which they are looked for.
+#: Splits that may replace another one, in order of preference.
 STAND_INS = {"test": ("test", "val")}
 #: Functions that look for a split in a folder: (folder, split) -> its files, or None.
 FORMATS: dict[str, Callable[[Path, str], SplitFiles | None]] = {
@@ -43,21 +43,21 @@ def load(
     *,
     stored: Callable[[], Constants | None] | None = None,
 ) -> Images:
-    """A split of a data set: "digits" (embedded), or a folder in one of the FORMATS or with a folder of images a class.
+    """Load a split of a data set: "digits" (embedded), or a folder in one of the FORMATS or with one folder of images per class.
 
-    The bare name of a known data set also stands for NAME in one of `data_folders`. Normalisation constants come from `mean` and
+    The bare name of a known data set also means NAME in one of `data_folders`. Normalisation constants come from `mean` and
     `std`, else from "mean" and "std" in the folder's `classes.json`, else from the folder's name (a key of DATASETS;
-    case, "-" and "_" do not matter), else from `stored`, else they are measured on the training images (`normalisation`).
-    Class names come from the folder likewise; where nothing tells them they are the numbers of the training labels,
-    whatever classes another split lacks. Images are RGB unless DATASETS says that they are grey.
-    Where a data set has no test files, its validation files are the test split.
+    case, "-" and "_" do not matter), else from `stored`, else from the training images (`normalisation`). Class names come
+    from the folder likewise, else they are the numbers of the training labels, even if another split lacks some. Images are
+    RGB unless DATASETS or `classes.json` say that they are grey. If a data set has no test files, its validation files are
+    the test split.
 
     Args:
-        split: "train", "val" or "test"; other usual names of these, in any case, are taken as well.
-        size: the shorter side of each image is resized to so many pixels and the central square kept (ImageNet: resized
-            to 8/7 of it). Default: the data set's own (ImageNet 224, Tiny-ImageNet 64), else images as they are,
-            which must then have one size.
-        stored: gives mean and std that a network was trained with; asked for a data set that tells none.
+        split: "train", "val" or "test", or another common name of these, in any case.
+        size: resize the shorter side of each image to this and keep the central square (ImageNet: resize to 8/7 of it).
+            Default: the data set's own (ImageNet 224, Tiny-ImageNet 64), else keep images as they are, which must then
+            have one size.
+        stored: returns the mean and std that a network was trained with; called if the data set has none.
 
     Examples:
         >>> images = load("digits", "test")
@@ -84,10 +84,10 @@ def load(
 
 
 def has_split(source: str | Path, split: str) -> bool:
-    """Whether `load` finds such a split; nothing but names and lists is read.
+    """Whether `load` finds this split; reads only names and lists.
 
     Raises:
-        ValueError: no such data set, or one that cannot be read.
+        ValueError: no such data set, or it cannot be read.
     """
     split = _known(split)
     if str(source) == "digits":
@@ -96,9 +96,9 @@ def has_split(source: str | Path, split: str) -> bool:
 
 
 def digest(source: str | Path, split: str = "train") -> str:
-    """Identifies the content of a split: the digest of its files, classes.json included (see `files.digest_of`).
+    """Digest of the content of a split: its files, including classes.json (see `files.digest_of`).
 
-    The folder's name is part of it, for class names and normalisation may come from it.
+    It contains the folder's name, which may set class names and normalisation.
 
     Raises:
         ValueError: as `load`.
@@ -113,7 +113,7 @@ def digest(source: str | Path, split: str = "train") -> str:
 
 
 def _known(split: str) -> str:
-    """Raises ValueError: no usual name of a split."""
+    """Raises ValueError: not a common name of a split."""
     known = split_of(split)
     if known is None:
         raise ValueError(f"unknown split {split!r}. Known: {', '.join(NAMES)}.")
@@ -122,7 +122,7 @@ def _known(split: str) -> str:
 
 @dataclass(frozen=True)
 class Notes:
-    """What a folder's classes.json says of a data set; nothing where there is none."""
+    """The content of a folder's classes.json; empty if there is none."""
 
     classes: tuple[str, ...] = ()
     """In label order"""
@@ -133,10 +133,10 @@ class Notes:
 
 
 def _find(source: str, split: str) -> tuple[str, Notes, SplitFiles]:
-    """A source's name, its notes, and the split's files, classes.json among them; none for built-in data.
+    """A source's name, its notes, and the split's files, including classes.json; none for built-in data.
 
     Raises:
-        ValueError: no such data set or split; or as those who look for it.
+        ValueError: no such data set or split; or as the finders in FORMATS.
     """
     if source == "digits":
         return "digits", Notes(), SplitFiles(lambda channels, fit: digits.read(split))
@@ -161,10 +161,10 @@ def _find(source: str, split: str) -> tuple[str, Notes, SplitFiles]:
 
 
 def _files_of(folder: Path, *splits: str) -> SplitFiles | None:
-    """The files of the first of these splits that a folder has, or one that it wraps."""
+    """The files of the first of these splits found in a folder or one that it wraps."""
     places = folders.wrapped(folder)
     for split in splits:
-        # Folders of images come last, because such a folder may be anything.
+        # Folders of images come last, because they could be anything.
         if files := _in_format(folder, split) or folders.find(places, split):
             return files
         for place in places[1:]:
@@ -183,13 +183,13 @@ def _in_format(folder: Path, split: str) -> SplitFiles | None:
 
 
 def data_folders() -> list[Path]:
-    """Folders in which data sets lie under their names: ./data, and those that RETROFIT_DATA lists."""
+    """Folders that contain data sets by name: ./data, and those in RETROFIT_DATA."""
     listed = os.environ.get(VARIABLE, "").split(os.pathsep)
     return [Path("data"), *(Path(folder).expanduser() for folder in listed if folder)]
 
 
 def _folder(source: str) -> Path:
-    """The folder meant: the path itself, else NAME in one of `data_folders` for a data set's bare name."""
+    """The folder of a source: the path itself, else NAME in one of `data_folders` for a data set's bare name."""
     folder = Path(os.path.abspath(Path(source).expanduser()))
     if folder.is_dir():
         return folder
@@ -222,12 +222,12 @@ def _notes(path: Path) -> Notes:
 
 
 def _channels(dataset: DataSet | None, notes: Notes) -> int:
-    """Of the images: a known data set's, else those its classes.json states, else three, as torchvision's ImageFolder has."""
+    """Number of channels: a known data set's, else that in classes.json, else three, as in torchvision's ImageFolder."""
     return len(dataset.mean) if dataset else notes.channels
 
 
 def channel_advice(images: Images) -> str:
-    """What to do where a network takes one channel and images have three; a sentence, or "" where it is no help."""
+    """Advice if a network takes one channel and images have three; "" if it would not help."""
     if images.shape[0] == 1 or images.name in DATASETS:
         return ""
     return ' To read grey images with one channel, write {"channels": 1} into classes.json in their folder.'
@@ -240,7 +240,7 @@ def _constants(
     std: float | Sequence[float] | None,
     stored: Callable[[], Constants | None] | None,
 ) -> Constants | None:
-    """Mean and standard deviation, from the first source that has them; None where they are to be measured."""
+    """Mean and standard deviation from the first source that has them; None if they must be measured."""
     if (mean is None) != (std is None):
         raise ValueError(f"--mean and --std belong together, only {'--std' if mean is None else '--mean'} was given.")
     if (notes.mean is None) != (notes.std is None) and mean is None:
@@ -252,7 +252,7 @@ def _constants(
 
 
 def _measured(name: str, source: str, size: int | None) -> Constants:
-    """The constants of the training images of a data set that tells none; a damaged image among them is named as such."""
+    """Measure the constants on the training images; the error names a damaged one."""
     try:
         content = digest(source, "train")
     except ValueError as error:
@@ -281,10 +281,10 @@ def _floats(values: object, what: str) -> tuple[float, ...]:
 
 
 def _class_names(name: str, dataset: DataSet | None, notes: Notes, in_files: tuple[str, ...]) -> tuple[str, ...]:
-    """Names in label order: from classes.json, the files or DATASETS; () where none tells them."""
+    """Names in label order, from classes.json, the files or DATASETS; () if none has them."""
     known = dataset.classes if dataset else ()
     if in_files and [*map(plain, in_files)] == [*map(plain, known)]:
-        in_files = known  # files of one data set differ in blanks and case ("T - shirt / top")
+        in_files = known  # files differ in spaces and case ("T - shirt / top")
     names = notes.classes or in_files or known
     if in_files and len(names) != len(in_files):
         raise ValueError(f"{notes.path} names {len(names)} classes, but the data set has {len(in_files)}.")
@@ -292,7 +292,7 @@ def _class_names(name: str, dataset: DataSet | None, notes: Notes, in_files: tup
 
 
 def _classes_trained(source: str, split: str, labels: Tensor, fit: Fit | None) -> int:
-    """How many classes the training split has, by its labels; without a training split those of the split itself."""
+    """Number of classes by the labels of the training split, or of this split if there is none."""
     if split != "train" and source != "digits":
         training = _files_of(_folder(source), "train")
         labels = training.read(3, fit)[1] if training else labels

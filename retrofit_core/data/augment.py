@@ -1,7 +1,7 @@
-"""Random crops, mirror images and AutoAugment for batches of uint8 pixels (n, C, H, W), on any device.
+"""Random crops, flips and AutoAugment for batches of uint8 pixels (n, C, H, W), on any device.
 
-Each image gets its own draw; all draws come from the generator, so equal seeds give equal pixels. A generator on the
-CPU serves pixels anywhere.
+Each image gets its own draw from the generator, so equal seeds give equal pixels. A CPU generator works with pixels on any
+device.
 """
 
 from typing import cast
@@ -19,13 +19,13 @@ FILL = 128  # grey outside the image, as in the paper's code for AutoAugment
 
 
 def crop(pixels: Tensor, padding: int, generator: torch.Generator, mode: str = "constant") -> Tensor:
-    """Each image moved by its own offset of up to `padding` pixels, black where nothing was.
+    """Shift each image by its own offset of up to `padding` pixels, filling with black.
 
-    Equals torchvision's RandomCrop(size, padding) drawn for each image.
+    Equals torchvision's RandomCrop(size, padding) drawn per image.
 
     Args:
-        mode: of `torch.nn.functional.pad`: "constant" (0), or "replicate", which goes on with the edge and so fits
-            normalised images too, of which nobody says what black is.
+        mode: for `torch.nn.functional.pad`: "constant" (0), or "replicate", which repeats the edge and so also suits
+            normalised images, where 0 is not black.
     """
     if not padding:
         return pixels
@@ -33,34 +33,33 @@ def crop(pixels: Tensor, padding: int, generator: torch.Generator, mode: str = "
     draw = torch.randint(2 * padding + 1, (2, n), generator=generator, device=generator.device)
     down, right = draw.to(pixels.device)  # (n,) each
     padded = pad(pixels, (padding,) * 4, mode=mode)  # (n, C, H + 2 padding, W + 2 padding)
-    # All windows as a view (n, C, 2 padding + 1, 2 padding + 1, H, W); only the chosen ones are copied.
+    # A view of all windows (n, C, 2 padding + 1, 2 padding + 1, H, W); only the chosen ones are copied.
     windows = padded.unfold(2, height, 1).unfold(3, width, 1)
     return windows[torch.arange(n, device=pixels.device), :, down, right]
 
 
 def flip(pixels: Tensor, generator: torch.Generator) -> Tensor:
-    """Each image mirrored left to right with probability 1/2."""
+    """Flip each image horizontally with probability 1/2."""
     mirrored = torch.rand(len(pixels), 1, 1, 1, generator=generator, device=generator.device) < 0.5
     return torch.where(mirrored.to(pixels.device), pixels.flip(-1), pixels)
 
 
 def auto_augment(pixels: Tensor, policy: str, generator: torch.Generator, fill: int | None = FILL) -> Tensor:
-    """torchvision's AutoAugment (Cubuk et al. 2019) with its own sub-policy, chances and signs for each image.
+    """torchvision's AutoAugment (Cubuk et al. 2019) with a separate sub-policy, probabilities and signs per image.
 
-    Images that drew the same operation are transformed together, so large batches (thousands of images) cost far less
-    an image than small ones.
+    Images that drew the same operation are transformed together, so large batches (thousands) cost far less per image.
 
     Args:
         policy: "cifar10", "imagenet" or "svhn".
-        fill: grey value where a moved image leaves nothing; None: black.
+        fill: grey value outside a moved image; None: black.
     Raises:
         ValueError: unknown policy, or images with neither 1 nor 3 channels.
     """
     name = find(POLICIES, policy, "AutoAugment policy")
     if pixels.shape[1] not in (1, 3):
         raise ValueError(f"AutoAugment takes grey or RGB images, these have {pixels.shape[1]} channels: switch it off.")
-    # Imported here, because it takes a second. torchvision draws once a call, whatever the size of the batch; its
-    # tables and operations are used below, with draws of our own.
+    # Imported here, because it takes a second. torchvision draws once per call for a whole batch; below are its
+    # tables and operations with our own draws.
     require("torchvision", "data")
     from torchvision.transforms import AutoAugmentPolicy, v2
 
@@ -91,7 +90,7 @@ def auto_augment(pixels: Tensor, policy: str, generator: torch.Generator, fill: 
 
 
 def augmented(pixels: Tensor, padding: int, mirror: bool, policy: str | None, generator: torch.Generator) -> Tensor:
-    """Random crop, mirror image if asked for, AutoAugment if a policy is given: (n, C, H, W) uint8, same shape."""
+    """Random crop, optional flip, AutoAugment if a policy is given: (n, C, H, W) uint8, same shape."""
     pixels = crop(pixels, padding, generator)
     if mirror:
         pixels = flip(pixels, generator)
@@ -103,10 +102,10 @@ def copies(
 ) -> tuple[Tensor, Tensor]:
     """Images followed by `count` augmented copies of each: pixels (n + n count, C, H, W) uint8 and labels.
 
-    Random crop, mirror image (where the data set allows it) and AutoAugment where a policy is named, as in training.
+    Random crop, flip (if the data set allows it) and AutoAugment if a policy is given, as in training.
 
     Raises:
-        ValueError: a negative count, or what `auto_augment` refuses.
+        ValueError: a negative count; or as `auto_augment`.
     """
     if count < 0:
         raise ValueError(f"augmented copies of each image: 0 or more. Found {count}.")
@@ -117,5 +116,5 @@ def copies(
 
 
 def usual_padding(shape: tuple[int, int, int]) -> int:
-    """4 pixels, as the paper's recipe for 32 x 32 and 64 x 64 pixels; an eighth of smaller images."""
+    """4 pixels, as in the paper's recipe for 32 x 32 and 64 x 64 pixels; an eighth of smaller images."""
     return min(4, min(shape[1:]) // 8)

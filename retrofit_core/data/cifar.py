@@ -1,7 +1,7 @@
 """CIFAR-10 and CIFAR-100 in the layout of their authors and torchvision: pickles of arrays and lists.
 
-A pickle is a program that may call anything. Here it may call nothing: a pure Python interpreter (the C one can be made
-to fill the memory) meets stand-ins where the files name numpy's array and dtype, and they only keep their bytes.
+A pickle is a program that may call anything. Here it may call nothing: the pure Python unpickler (the C one can be made to
+exhaust memory) replaces numpy's array and dtype by classes that only keep their bytes.
 """
 
 import io
@@ -21,7 +21,7 @@ from .sizes import Fit
 from .splitfiles import SplitFiles
 
 SHAPE = (3, 32, 32)
-LARGEST_FILE = 1 << 30  # bytes; the largest real one has 155 MB
+LARGEST_FILE = 1 << 30  # bytes; the largest original has 155 MB
 TRAIN_10 = tuple(f"data_batch_{number}" for number in range(1, 6))
 
 
@@ -40,7 +40,7 @@ def _find(folder: Path, inner: str, files: Sequence[str], labels: str, name: str
     for candidate in (folder, folder / inner):
         paths = [candidate / file for file in files]
         is_named = candidate.name == inner or (candidate / "meta").is_file()
-        # All files: data sets of strangers may have a file `train`.
+        # Require all files: other data sets may have a file `train`.
         if paths and is_named and all(path.is_file() for path in paths):
             return SplitFiles(partial(read, paths, labels), names=(name,), files=tuple(paths))
     return None
@@ -50,7 +50,7 @@ def read(files: Sequence[Path], labels: str, channels: int = 3, fit: Fit | None 
     """Reader of pixels (N, 3, 32, 32) uint8, labels (N,) int64 and the shape.
 
     Raises:
-        ValueError: a file that is damaged, holds other Python objects, or whose arrays have other types or sizes.
+        ValueError: a file is damaged, or has other Python objects or arrays of other types or sizes.
     """
     parts = [_batch(path, labels) for path in files]
     pixels = torch.from_numpy(np.concatenate([part for part, _ in parts])).view(-1, *SHAPE)
@@ -70,13 +70,13 @@ def _batch(path: Path, labels_key: str) -> tuple[np.ndarray, Tensor]:
     if len(labels) != len(pixels):
         raise ValueError(f"{path} holds {len(pixels)} images but {len(labels)} labels: download it again.")
     for row, label in enumerate(labels):
-        if type(label) is not int or not 0 <= label < 100:  # the data set's own number of classes is checked later
+        if type(label) is not int or not 0 <= label < 100:  # the actual number of classes is checked later
             raise ValueError(f"row {row} of {path} has the label {label!r:.40}: labels count from 0.")
     return pixels, torch.tensor(labels, dtype=torch.int64)
 
 
 class Array:
-    """Stands in for numpy's array, its type and its constructor: keeps what the pickle says of it."""
+    """Replaces numpy's array type and constructor; keeps the pickled state."""
 
     def __init__(self, *arguments: Any) -> None:
         self.state: Any = None
@@ -85,7 +85,7 @@ class Array:
         self.state = state
 
     def pixels(self, path: Path) -> np.ndarray:
-        """(n, 3072) uint8, as numpy would make it of (version, shape, dtype, Fortran order, bytes).
+        """(n, 3072) uint8, as numpy would build it from (version, shape, dtype, Fortran order, bytes).
 
         Raises:
             ValueError: anything else.
@@ -103,23 +103,23 @@ class Array:
 
 
 class DType:
-    """Stands in for numpy's dtype."""
+    """Replaces numpy's dtype."""
 
     def __init__(self, *names: Any) -> None:
         self.names = tuple(name.decode("latin1") if isinstance(name, bytes) else name for name in names)
 
     def __setstate__(self, state: Any) -> None:
-        """Byte order and fields: of no meaning for single bytes."""
+        """Ignore byte order and fields, irrelevant for single bytes."""
 
 
 class Bytes:
-    """Stands in for `_codecs.encode`, by which Python 3 writes bytes into old pickles."""
+    """Replaces `_codecs.encode`, which Python 3 uses to write bytes in old pickle protocols."""
 
     def __new__(cls, text: str, encoding: str = "latin1") -> bytes:  # type: ignore[misc]
         return text.encode("latin1")
 
     def __setstate__(self, state: Any) -> None:
-        """Here only so that a pickle cannot set attributes of the class."""
+        """Prevent a pickle from setting attributes of the class."""
 
 
 STAND_INS = {
@@ -143,7 +143,7 @@ def _unpickled(path: Path) -> Any:
         if path.stat().st_size > LARGEST_FILE:
             raise ValueError(f"it has more than {LARGEST_FILE} bytes")
         return _Reader(io.BytesIO(path.read_bytes()), encoding="bytes").load()
-    # Damaged pickles raise almost anything; nothing in the file is run in any case.
+    # Damaged pickles raise almost anything; no code of the file runs in any case.
     except Exception as error:
         detail = first_line(error)
         raise ValueError(

@@ -1,6 +1,6 @@
-"""DATASETS: class names, normalisation and source of the data sets that have a name.
+"""DATASETS: class names, normalisation and source of known data sets.
 
-Constants are means and standard deviations of the training pixels scaled to 0..1, one a channel.
+Constants are per-channel means and standard deviations of the training pixels, scaled to 0..1.
 """
 
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set that can be named.
+    """A known data set.
 
     Attributes:
         advice: completes "data set 'x' is not here: "; what to download and where to put it.
-        size: default side of the images in pixels; None: as they are stored.
-        margin: the shorter side is resized to `margin` times that before the centre is cut out.
-        mirrors: a mirror image belongs to the same class.
+        size: default side of the images in pixels; None: as stored.
+        margin: resize the shorter side to `margin` times the size before the centre crop.
+        mirrors: a flipped image belongs to the same class.
     """
 
     classes: tuple[str, ...]
@@ -32,7 +32,7 @@ _PARQUET = "train.parquet and test.parquet (columns image, label)"
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """Class names in label order, from a list with commas."""
+    """Class names in label order, from a comma-separated list."""
     return tuple(name.strip() for name in text.split(","))
 
 
@@ -81,7 +81,7 @@ DATASETS = {
         "download bloodmnist_64.npz from https://zenodo.org/records/10519652 into data/bloodmnist, or put "
         f"{_PARQUET} into a folder named bloodmnist, and give the folder's path",
     ),
-    # Class names come from the folder's words.txt or classes.json: subsets differ.
+    # Class names come from the folder's words.txt or classes.json, because subsets differ.
     "tiny-imagenet": DataSet(
         (),
         (0.480, 0.448, 0.398),
@@ -92,7 +92,7 @@ DATASETS = {
     ),
     "imagenet": DataSet(
         (),
-        (0.485, 0.456, 0.406),  # torchvision's, of all its ImageNet weights
+        (0.485, 0.456, 0.406),  # as for torchvision's ImageNet weights
         (0.229, 0.224, 0.225),
         "download ILSVRC2012 from https://image-net.org (with an account), sort the images into "
         "imagenet/train/<class id> and imagenet/val/<class id> as torchvision does, and give the path of 'imagenet'",
@@ -110,11 +110,11 @@ ALIASES = {
 
 
 def plain(name: str) -> str:
-    """A data set's name as it is compared: 'CIFAR-10' and 'cifar_10' are 'cifar10'."""
+    """Normalise a name for comparison: 'CIFAR-10' and 'cifar_10' become 'cifar10'."""
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
 def recognise(*names: str) -> str | None:
-    """The key in DATASETS of the first name that it knows, else None."""
+    """The key in DATASETS of the first known name, else None."""
     by_plain_name = {plain(key): key for key in DATASETS} | ALIASES
     return next((by_plain_name[plain(name)] for name in names if plain(name) in by_plain_name), None)

@@ -1,4 +1,4 @@
-"""Encoded images: opened with care, decoded when their rows are asked for, and kept."""
+"""Encoded images: open safely, decode on demand, and cache."""
 
 import io
 import os
@@ -20,9 +20,9 @@ from .sizes import LARGEST_IMAGE, Fit, fitted
 if TYPE_CHECKING:
     from PIL import Image
 
-FORMATS = ("PNG", "JPEG", "WEBP", "BMP")  # Pillow's other decoders see no bytes from outside
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP")  # never run Pillow's other decoders on untrusted bytes
 LARGEST_FILE = 1 << 28  # bytes of one encoded image
-KEPT = 1 << 30  # bytes of decoded pixels kept for the next request
+KEPT = 1 << 30  # bytes of decoded pixels to cache
 CHUNK = 256  # rows whose encoded bytes are in memory at once
 THREADS = min(4, os.cpu_count() or 1)
 
@@ -32,14 +32,14 @@ Encoded = tuple[bytes | str, str]  # an image or its file, and its name in error
 def lazily(
     count: int, shape: tuple[int, int, int], fit: Fit | None, encoded: Callable[[np.ndarray], Sequence[Encoded]]
 ) -> Read:
-    """Rows -> pixels (n, C, H, W), decoded by a few threads; decoded images are kept if they fit into KEPT bytes.
+    """Rows -> pixels (n, C, H, W), decoded by a few threads and cached if all fit into KEPT bytes.
 
     Args:
         count: number of rows.
         encoded: row numbers (n,) -> their encoded images.
     """
     fits_cache = count * int(np.prod(shape)) <= KEPT
-    cache = np.empty((count if fits_cache else 0, *shape), dtype=np.uint8)  # pages of an untouched array cost no memory
+    cache = np.empty((count if fits_cache else 0, *shape), dtype=np.uint8)  # untouched pages cost no memory
     in_cache = np.zeros(len(cache), dtype=bool)
 
     def decode(rows: np.ndarray, pixels: np.ndarray, positions: np.ndarray) -> None:
@@ -64,20 +64,20 @@ def lazily(
 
 
 def shape_of(first: Encoded, channels: int, fit: Fit | None) -> tuple[int, int, int]:
-    """(C, H, W) of all images: the size they are resized to, else that of the first one.
+    """(C, H, W) of all images: the target size, else that of the first one.
 
     Raises:
         ValueError: the first image is damaged or far too large.
     """
-    image = opened(*first)  # even if the size is given: a damaged first image is refused at once
+    image = opened(*first)  # even with a given size: refuses a damaged first image at once
     return (channels, fit.crop, fit.crop) if fit else (channels, image.height, image.width)
 
 
 def opened(data: bytes | str, where: str) -> "Image.Image":
-    """The image, opened but not decoded.
+    """Open an image without decoding it.
 
     Raises:
-        ValueError: no readable file, no image, or more than LARGEST_IMAGE pixels by its header.
+        ValueError: not a readable file, not an image, or more than LARGEST_IMAGE pixels by its header.
     """
     require("PIL", "data")
     from PIL import Image
@@ -88,7 +88,7 @@ def opened(data: bytes | str, where: str) -> "Image.Image":
     except OSError as error:
         fault = f"cannot be read: {error.strerror}" if error.strerror else "cannot be decoded as an image"
         raise ValueError(f"{where} {fault}{'' if error.strerror else ': ' + first_line(error)}.") from error
-    # Pillow's decoders raise what they like on damaged input; its size check may be a warning made an error.
+    # Pillow's decoders raise anything on damaged input; its size check is a warning, which may be an error.
     except Exception as error:
         raise ValueError(f"{where} cannot be decoded as an image: {first_line(error)}") from error
     if image.width * image.height > LARGEST_IMAGE:
@@ -97,10 +97,10 @@ def opened(data: bytes | str, where: str) -> "Image.Image":
 
 
 def decoded(data: bytes | str, where: str, shape: tuple[int, int, int], fit: Fit | None) -> np.ndarray:
-    """One image as (C, H, W) uint8; its size is checked before it is decoded.
+    """Decode one image to (C, H, W) uint8, after checking its size.
 
     Raises:
-        ValueError: it is damaged, far too large, or of another size than the others and none was asked for.
+        ValueError: damaged, far too large, or of a different size than row 0 without a `fit`.
     """
     channels, height, width = shape
     image = opened(data, where)
@@ -119,12 +119,12 @@ def decoded(data: bytes | str, where: str, shape: tuple[int, int, int], fit: Fit
 
 
 def _converted(image: "Image.Image", channels: int) -> np.ndarray:
-    """(C, H, W) uint8. Transparency is dropped and EXIF's orientation ignored, as torchvision's ImageFolder does."""
-    if image.mode.startswith("I"):  # 16 bits a pixel, of which Pillow's own conversion keeps the lowest, clipped
+    """(C, H, W) uint8. Drops transparency and ignores EXIF orientation, as torchvision's ImageFolder does."""
+    if image.mode.startswith("I"):  # 16 bits; Pillow's own conversion clips to the lowest 8
         from PIL import Image
 
         image = Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
-    elif image.mode == "P":  # by way of RGBA, because Pillow warns about transparency in palettes
+    elif image.mode == "P":  # via RGBA: Pillow warns about transparency in palettes
         image = image.convert("RGBA")
     pixels = np.array(image.convert("L" if channels == 1 else "RGB"))  # (H, W) or (H, W, C)
     return np.ascontiguousarray(pixels.reshape(image.height, image.width, channels).transpose(2, 0, 1))
@@ -132,7 +132,7 @@ def _converted(image: "Image.Image", channels: int) -> np.ndarray:
 
 def _content(path: str) -> bytes:
     facts = os.stat(path)
-    if not stat.S_ISREG(facts.st_mode):  # a pipe would be waited for
+    if not stat.S_ISREG(facts.st_mode):  # a pipe would block
         raise ValueError("it is no regular file")
     if facts.st_size > LARGEST_FILE:
         raise ValueError(f"the file has {facts.st_size} bytes, more than {LARGEST_FILE} are refused")

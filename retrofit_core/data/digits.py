@@ -11,15 +11,15 @@ def read(split: str) -> Content:
     """Reader of pixels (N, 1, 8, 8), labels (N,) int64 and the shape (1, 8, 8) of "train" (1,438 rows) or
     "test" (359 rows).
 
-    The source's grey values 0..16 are spread over 0..255. One fifth of every class, drawn with a fixed seed,
-    is the test split; rows keep the source's order.
+    Grey values 0..16 are scaled to 0..255. The test split is one fifth of every class, drawn with a fixed
+    seed; rows keep the source's order.
 
     Raises:
-        ValueError: another split is asked for.
+        ValueError: another split.
     """
     if split not in ("train", "test"):
         raise ValueError(f"digits has no split {split!r}: take 'train' or 'test'.")
-    from sklearn.datasets import load_digits  # half a second to import: only where it is used
+    from sklearn.datasets import load_digits  # imported here: takes half a second
 
     images, labels = load_digits(return_X_y=True)  # (1797, 64), (1797,)
     in_test = np.zeros(len(labels), dtype=bool)

@@ -1,4 +1,4 @@
-"""Download data sets through torchvision; for the others, say how to get them by hand."""
+"""Download data sets through torchvision; for others, say how to get them by hand."""
 
 from pathlib import Path
 
@@ -12,12 +12,12 @@ SOURCES = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST", "cifar10": "CIFAR1
 
 
 def download(name: str, folder: str | Path | None = None) -> Path:
-    """Fetch a data set into a folder (default: `data/NAME`); a whole archive there is not fetched again.
+    """Download a data set into a folder (default: `data/NAME`); keeps a complete archive.
 
     Returns:
-        The folder, as `load` takes it.
+        The folder, for `load`.
     Raises:
-        ValueError: an unknown data set, one that has to be fetched by hand (the message says how), or no network.
+        ValueError: unknown data set, one to download by hand (the message says how), or no network.
     """
     key = recognise(name) or find({key: key for key in DATASETS}, name, "data set")
     if key not in SOURCES:
@@ -26,13 +26,13 @@ def download(name: str, folder: str | Path | None = None) -> Path:
     target = Path(folder) if folder is not None else Path("data", key)
     require("torchvision", "data")
     try:
-        if target.exists():  # what is whole there is kept
+        if target.exists():  # keep complete files
             _fetch(key, target)
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(target) as temporary:  # half a download, unpacked, would look like a whole one
+            with replacing(target) as temporary:  # a partial download, unpacked, would look complete
                 _fetch(key, temporary)
-    except (OSError, RuntimeError) as error:  # no network, a full disk; sums that differ
+    except (OSError, RuntimeError) as error:  # no network, full disk, wrong checksum
         first = first_line(error)
         raise ValueError(
             f"{key} could not be downloaded to {target} ({first}). Try again, or {_by_hand(key)}."
@@ -51,5 +51,5 @@ def _fetch(key: str, folder: Path) -> None:
     source = getattr(datasets, SOURCES[key])
     if key in ("mnist", "fashion-mnist"):
         source(str(folder), download=True)
-    else:  # without the class, which would then unpickle the files
+    else:  # not through the class, which would unpickle the files
         utils.download_and_extract_archive(source.url, str(folder), filename=source.filename, md5=source.tgz_md5)

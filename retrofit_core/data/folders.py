@@ -1,8 +1,8 @@
-"""Folders of images, one folder a class: `train/<class>/*` with `val` or `test` beside it, or `<class>/*` alone.
+"""Folders of images, one per class: `train/<class>/*` next to `val` or `test`, or `<class>/*` alone.
 
-The splits may bear any name of `splitnames`, and lie below folders that wrap them, see `wrapped`. Rows are numbered
-as by torchvision's ImageFolder: classes by name, then files by path. Images may lie in folders of their own below a
-class's. What `files.is_hidden` is no data, at any depth.
+Splits may have any name in `splitnames` and be inside wrapping folders, see `wrapped`. Rows are in the order of
+torchvision's ImageFolder: classes by name, then files by path. Class folders may have subfolders. Hidden files
+(`files.is_hidden`) are ignored at any depth.
 """
 
 import os
@@ -23,20 +23,20 @@ from .splitfiles import SplitFiles
 from .splitnames import by_split, split_of
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
-# Images, but not decoded here.
+# Image formats that are not decoded here.
 OTHER_SUFFIXES = (".tif", ".tiff", ".gif", ".ppm", ".pgm", ".heic", ".jp2", ".jfif", ".avif", ".tga")
-MOST_WRAPPERS = 8  # folders within each other, in which a data set is looked for
+MOST_WRAPPERS = 8  # nested folders to search for a data set
 
 
 def find(places: Sequence[Path], split: str) -> SplitFiles | None:
     """A split's class folders.
 
-    A folder without splits is divided here: one fifth of every class, drawn with a fixed seed, is the test split.
+    A folder without splits is divided here: the test split is one fifth of every class, drawn with a fixed seed.
 
     Args:
-        places: the data set's folder, and those that it wraps (`wrapped`), in which splits may lie.
+        places: the data set's folder, and those that it wraps (`wrapped`), which may contain splits.
     Raises:
-        ValueError: folders that are no classes, that may be splits or classes, or cannot be read.
+        ValueError: folders that are not classes, may be splits or classes, or cannot be read.
     """
     if splits := next((splits for place in places if (splits := _splits_in(place))), {}):
         classes, part = _classes_in(splits, split), None
@@ -58,7 +58,7 @@ def find(places: Sequence[Path], split: str) -> SplitFiles | None:
 
 
 def wrapped(folder: Path) -> list[Path]:
-    """The folder, and the one in it and so on, where each holds one folder or images in one alone, as zip files have it."""
+    """The folder and, as in unpacked zip files, the chain of only subfolders in it (or only ones with images)."""
     places = [folder]
     while len(places) < MOST_WRAPPERS:
         inner = [path for path in places[-1].glob("*/") if not is_hidden(path.name)]
@@ -70,10 +70,10 @@ def wrapped(folder: Path) -> list[Path]:
 
 
 def _splits_in(folder: Path) -> dict[str, list[Path]]:
-    """Split -> the folders in a folder that are named so and have folders of their own.
+    """Split -> the subfolders with its name that have subfolders themselves.
 
     Raises:
-        ValueError: a single one, beside folders of images that are no splits: it may be a class.
+        ValueError: only one split, next to folders of images that are not splits: it may be a class.
     """
     subfolders = subfolders_of(folder)
     paths = {path.name: path for path in subfolders if subfolders_of(path)}
@@ -90,10 +90,10 @@ def _splits_in(folder: Path) -> dict[str, list[Path]]:
 
 
 def _classes_in(splits: dict[str, list[Path]], split: str) -> list[Path]:
-    """The class folders of a split; also where it lies in a folder of its own name (training_set/training_set/<class>).
+    """The class folders of a split, also if it is nested under its own name (training_set/training_set/<class>).
 
     Raises:
-        ValueError: several folders are named as this split.
+        ValueError: several folders have a name of this split.
     """
     folders = splits.get(split, [])
     if len(folders) > 1:
@@ -108,10 +108,10 @@ def _classes_in(splits: dict[str, list[Path]], split: str) -> list[Path]:
 
 
 def _check_are_classes(folder: Path, with_images: list[Path]) -> None:
-    """Refuse to take splits for classes.
+    """Refuse splits in place of classes.
 
     Raises:
-        ValueError: splits without class folders, or folders that hold splits of their own.
+        ValueError: splits without class folders, or folders that contain splits themselves.
     """
     names = [path.name for path in with_images]
     as_splits = by_split(names, lone=True)
@@ -134,10 +134,10 @@ def read(files: list[list[str]], labels: Iterable[int], channels: int, fit: Fit 
     """Reader, labels and shape of image files.
 
     Args:
-        files: one list of files for each of the labels.
+        files: one list of files per label.
     Raises:
-        ValueError: row 0 is damaged; when rows are read: an image that is missing, damaged, far too large, or of
-            another size than row 0 if none is given.
+        ValueError: row 0 is damaged; on reading rows: an image is missing, damaged, far too large, or of another size
+            than row 0 without a `fit`.
     """
     paths = [path for group in files for path in group]
     counts = torch.tensor([len(group) for group in files])
@@ -151,10 +151,10 @@ def read(files: list[list[str]], labels: Iterable[int], channels: int, fit: Fit 
 
 
 def images_in(folder: Path) -> list[str]:
-    """The images in a folder and the folders below it, in order; links to folders are not followed there.
+    """The images in a folder and its subfolders, in order, without following links to folders.
 
     Raises:
-        ValueError: no images, images of a format that is not decoded, or something that cannot be read.
+        ValueError: no images, images in an unsupported format, or something unreadable.
     """
     paths = []
     for parent, names in sorted(walk(folder, _refuse)):
@@ -170,7 +170,7 @@ def images_in(folder: Path) -> list[str]:
 
 
 def _read(folders: list[Path], names: tuple[str, ...], part: str | None, channels: int, fit: Fit | None) -> Content:
-    """All images of these class folders, or the part of them that belongs to "train" or "test"."""
+    """All images of these class folders, or only those of "train" or "test"."""
     files = [images_in(folder) for folder in folders]
     if part is not None:
         fifths = drawn_fifths(map(len, files))
@@ -184,15 +184,15 @@ def _read(folders: list[Path], names: tuple[str, ...], part: str | None, channel
 
 
 def subfolders_of(folder: Path) -> list[Path]:
-    """Folders and links to folders, by name; hidden ones are left out.
+    """Folders and links to folders, by name, without hidden ones.
 
     Raises:
-        ValueError: one that cannot be read, or a link that leads nowhere.
+        ValueError: one cannot be read, or a broken link.
     """
     try:
         if not folder.is_dir():
             return []
-        with os.scandir(str(folder)) as entries:  # tells folders from files without a look at each of a million files
+        with os.scandir(str(folder)) as entries:  # distinguishes folders without a stat of a million files
             visible = sorted((entry for entry in entries if not is_hidden(entry.name)), key=lambda entry: entry.name)
         for entry in visible:
             if entry.is_symlink() and not os.path.exists(entry.path):
@@ -212,10 +212,10 @@ def _is_image(name: str) -> bool:
 
 
 def _classes(folders: list[Path]) -> tuple[str, ...]:
-    """Their names.
+    """Names of class folders.
 
     Raises:
-        ValueError: a single class, names that differ by case only, or links that make one folder part of another.
+        ValueError: only one class, names that differ only by case, or links that put one class inside another.
     """
     names = tuple(path.name for path in folders)
     if len(names) < 2:

@@ -1,4 +1,4 @@
-"""Images: a labelled split whose pixels are read only for the rows that are used."""
+"""Images: a labelled split whose pixels are read on demand, row by row."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -14,26 +14,26 @@ from ..system.files import digest_of
 from ..system.labels import as_labels
 from ..system.monitor import Monitor
 
-MEASURED = 2000  # images, at most, on which an unknown normalisation is measured
-CHECKED = 256  # images that are read at once to be checked
+MEASURED = 2000  # most images to measure an unknown normalisation on
+CHECKED = 256  # images to read at once when checking
 MOST_CLASSES = 100_000
-MOST_FAULTS = 5  # images named in one refusal
+MOST_FAULTS = 5  # images named in one error
 Read = Callable[[Tensor], Tensor]  # row numbers (n,) int64 -> pixels (n, C, H, W) uint8
-Constants = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation, one a channel
+Constants = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation per channel
 Content = tuple[Read, Tensor, tuple[int, int, int]]  # reader, labels (N,) int64, shape (C, H, W)
 
 
 def in_memory(pixels: Tensor, labels: Tensor) -> Content:
-    """Reader, labels and shape of pixels that are in memory already, (N, C, H, W) uint8."""
+    """Reader, labels and shape for pixels (N, C, H, W) uint8 in memory."""
     _, channels, height, width = pixels.shape
     return pixels.__getitem__, labels, (channels, height, width)
 
 
 def counted(labels: np.ndarray, where: str) -> Tensor:
-    """Class numbers (N,) of any whole type as int64.
+    """Convert class numbers (N,) of any integer type to int64.
 
     Raises:
-        ValueError: one below 0, or so large that it numbers no class.
+        ValueError: negative, or MOST_CLASSES or larger.
     """
     if len(wrong := np.flatnonzero((labels < 0) | (labels >= MOST_CLASSES))):
         raise ValueError(f"row {wrong[0]} of {where} has the label {labels[wrong[0]]}: labels count from 0.")
@@ -41,11 +41,10 @@ def counted(labels: np.ndarray, where: str) -> Tensor:
 
 
 def per_channel(values: tuple[float, ...], channels: int, what: str, name: str) -> tuple[float, ...]:
-    """One value a channel; a single value serves all channels.
+    """One value per channel; a single value serves all channels.
 
     Raises:
-        ValueError: neither one value nor one a channel, or a value that is no finite number (std: above
-            zero).
+        ValueError: neither one value nor one per channel, or a value that is not finite (for std: and positive).
     """
     values = tuple(float(value) for value in values)
     if not all(isfinite(value) and (what != "std" or value > 0) for value in values):
@@ -62,11 +61,11 @@ def per_channel(values: tuple[float, ...], channels: int, what: str, name: str) 
 def normalisation(read: Read, count: int, channels: int) -> Constants:
     """Mean and standard deviation of the pixels of a split, scaled to 0..1, to four digits.
 
-    Of more than MEASURED images so many are drawn: the same ones each time.
+    Uses at most MEASURED images, drawn with a fixed seed.
 
     Args:
-        count: images of the split.
-        channels: of each image.
+        count: number of images.
+        channels: channels per image.
     """
     rows = torch.randperm(count, generator=torch.Generator().manual_seed(0))[:MEASURED].sort().values
     sums, squares, pixels = (torch.zeros(channels, dtype=torch.float64) for _ in range(3))
@@ -76,7 +75,7 @@ def normalisation(read: Read, count: int, channels: int) -> Constants:
         pixels += values.shape[0] * values.shape[2]
     mean = sums / pixels
     std = (squares / pixels - mean.square()).clamp_min(0).sqrt()
-    std = torch.where(std < 1e-4, torch.ones_like(std), std)  # of a channel that is the same everywhere
+    std = torch.where(std < 1e-4, torch.ones_like(std), std)  # a constant channel
     return tuple(round(value, 4) for value in mean.tolist()), tuple(round(value, 4) for value in std.tolist())
 
 
@@ -85,14 +84,13 @@ class Images:
     """A labelled split of a data set.
 
     Attributes:
-        read: row numbers (n,) int64 -> pixels (n, C, H, W) uint8; encoded images are decoded here, only these
-            rows.
-        labels: (N,) whole numbers of any type, kept as int64; all rows (labels are cheap).
+        read: row numbers (n,) int64 -> pixels (n, C, H, W) uint8; decodes encoded images of these rows only.
+        labels: (N,) integers of any type, stored as int64.
         shape: (C, H, W).
         classes: class names in label order.
         mean, std: per channel, for pixels scaled to 0..1; a single value serves all channels.
-        mirrors: a mirror image belongs to the same class (not so for digits).
-        files: what the split was read from, files and folders; empty for images that lie in memory only.
+        mirrors: a flipped image belongs to the same class (not so for digits).
+        files: files and folders that the split was read from; empty for images in memory only.
     """
 
     read: Read = field(repr=False)
@@ -120,7 +118,7 @@ class Images:
         return len(self.labels)
 
     def digest(self) -> str:
-        """Identifies the content: by its files (see `files.digest_of`), or by pixels and labels if it has none."""
+        """Digest of the files (see `files.digest_of`), or of pixels and labels if there are none."""
         if self.files:
             return digest_of(self.files)
         whole = hashlib.sha256()
@@ -135,10 +133,10 @@ class Images:
         return self.pixels()
 
     def pixels(self, rows: Tensor | Sequence[int] | None = None) -> Tensor:
-        """Pixels of some rows (default: all), (n, C, H, W) uint8.
+        """Pixels of the given rows (default: all), (n, C, H, W) uint8.
 
         Raises:
-            ValueError: a row number outside 0..N-1, or an image that cannot be decoded.
+            ValueError: a row number outside 0..N-1, or an undecodable image.
         """
         rows = torch.arange(len(self)) if rows is None else torch.as_tensor(rows, dtype=torch.int64).cpu()
         if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < len(self)):
@@ -150,25 +148,25 @@ class Images:
         return self.read(rows)
 
     def normalise(self, pixels: Tensor) -> Tensor:
-        """(n, C, H, W) uint8 -> float32, scaled to 0..1, minus mean, divided by std; stays on its device."""
+        """(n, C, H, W) uint8 -> float32, scaled to 0..1, minus mean, divided by std, on the same device."""
         mean = torch.tensor(self.mean, device=pixels.device).view(-1, 1, 1)
         std = torch.tensor(self.std, device=pixels.device).view(-1, 1, 1)
         return (pixels.to(torch.float32) / 255 - mean) / std
 
     def inputs(self, rows: Tensor | Sequence[int] | None = None) -> Tensor:
-        """Normalised images of some rows (default: all), (n, C, H, W) float32."""
+        """Normalised images of the given rows (default: all), (n, C, H, W) float32."""
         return self.normalise(self.pixels(rows))
 
 
 def check_images(images: Images, rows: Tensor | None = None, monitor: Monitor | None = None) -> None:
-    """Decode images before long work, so that a damaged one is found now and not in the middle.
+    """Decode images before long work, to find damaged ones first.
 
-    They are read as the work reads them, which takes as long as one pass over them; what fits into memory is kept for it.
+    Takes one pass over the images, and fills the cache if they fit.
 
     Args:
-        rows: of the split (default: all). Pixels that lie in memory already are not looked at.
+        rows: of the split (default: all). Images in memory are not checked.
     Raises:
-        ValueError: names the first images that cannot be used, file or row.
+        ValueError: names the first unusable images, by file or row.
     """
     if not images.files:
         return

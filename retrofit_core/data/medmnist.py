@@ -1,6 +1,6 @@
 """MedMNIST's .npz files: arrays train_images, train_labels, val_images, ... in one zip archive.
 
-`bloodmnist.npz` has 28 x 28 pixels, `bloodmnist_64.npz` (128, 224) larger ones; the medmnist package is not needed.
+`bloodmnist.npz` has 28 x 28 pixels, `bloodmnist_64.npz` (128, 224) more. The medmnist package is not needed.
 """
 
 import math
@@ -27,10 +27,10 @@ HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
 def find(folder: Path, split: str) -> SplitFiles | None:
-    """The .npz files of one MedMNIST set in a folder; which one is read depends on the size that is asked for.
+    """The .npz files of one MedMNIST set in a folder; the requested size selects one.
 
     Raises:
-        ValueError: several sets lie side by side.
+        ValueError: several sets in the folder.
     """
     files = sorted(path for path in folder.glob("*mnist*.npz") if path.is_file())
     sets = sorted({_name(path) for path in files})
@@ -40,13 +40,13 @@ def find(folder: Path, split: str) -> SplitFiles | None:
 
 
 def read(files: Sequence[Path], split: str, channels: int = 3, fit: Fit | None = None) -> Content:
-    """Reader, labels (N,) int64 and shape (C, H, W); the pixels are unpacked when the first row is asked for.
+    """Reader, labels (N,) int64 and shape (C, H, W); unpacks the pixels when the first row is read.
 
     Args:
-        channels: 1 or 3; grey images are repeated for three channels, but colour is not thrown away.
-        fit: chooses the file with this size, where there are several.
+        channels: 1 or 3; grey images are repeated for three channels, colour images are never made grey.
+        fit: selects the file with this size if there are several.
     Raises:
-        ValueError: no archive, missing arrays, arrays of objects or of wrong types and shapes, several labels an
+        ValueError: not an archive, missing arrays, arrays of objects or of wrong types and shapes, several labels per
             image, or several sizes to choose from.
     """
     path = _choose(files, fit)
@@ -71,7 +71,7 @@ def _name(path: Path) -> str:
 
 
 def _choose(files: Sequence[Path], fit: Fit | None) -> Path:
-    """The only file, or the one of this size; a name without a number means 28 pixels."""
+    """The only file, or the one of the given size; a name without a number means 28 pixels."""
     if len(files) == 1:
         return files[0]
     sizes = {int(path.stem.rpartition("_")[2]) if path.stem != _name(path) else 28: path for path in files}
@@ -85,7 +85,7 @@ def _choose(files: Sequence[Path], fit: Fit | None) -> Path:
 
 def _reader(path: Path, name: str, channels: int) -> Read:
     @cache
-    def whole() -> Tensor:  # (N, C, H, W); a packed array has no rows that could be read alone
+    def whole() -> Tensor:  # (N, C, H, W); a compressed array cannot be read by row
         pixels = torch.from_numpy(_array(path, name))
         pixels = pixels.unsqueeze(3) if pixels.ndim == 3 else pixels  # (N, H, W, 1 or 3)
         return pixels.permute(0, 3, 1, 2)
@@ -105,7 +105,7 @@ def _labels(path: Path, name: str) -> Tensor:
 
 
 def _array(path: Path, name: str) -> np.ndarray:
-    """The whole array; what is unpacked is never more than its header announces."""
+    """The whole array; never unpacks more than its header announces."""
     with _opened(path, name) as (file, shape, fortran, dtype):
         size = math.prod(shape) * dtype.itemsize
         if not 0 <= size <= LARGEST:
@@ -125,7 +125,7 @@ def _shape(path: Path, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 @contextmanager
 def _opened(path: Path, name: str) -> Iterator[tuple[IO[bytes], tuple[int, ...], bool, np.dtype[Any]]]:
-    """An array of the archive behind its header: (stream, shape, Fortran order, dtype). Objects are refused."""
+    """Open an array after its header: (stream, shape, Fortran order, dtype). Refuses objects."""
     try:
         with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
             header = HEADERS[npy.read_magic(file)]
@@ -138,7 +138,7 @@ def _opened(path: Path, name: str) -> Iterator[tuple[IO[bytes], tuple[int, ...],
             f"{path} holds no readable array {name!r}: it is not a MedMNIST file, which holds train_images, "
             "train_labels and so on."
         ) from error
-    # Encrypted archives and unknown compressions raise RuntimeErrors.
+    # Encrypted archives and unknown compressions raise RuntimeError.
     except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         if str(path) in str(error):
             raise

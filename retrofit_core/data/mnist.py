@@ -1,4 +1,4 @@
-"""MNIST's IDX files (packed or not), in torchvision's layout or directly in a folder.
+"""MNIST's IDX files (gzipped or not), in torchvision's layout or directly in a folder.
 
 Format: a big-endian magic number (0x08 for unsigned bytes, then the number of dimensions), the dimensions,
 the bytes.
@@ -26,7 +26,7 @@ def find(folder: Path, split: str) -> SplitFiles | None:
     """The split's IDX files: in the folder, its `raw`, or those of torchvision's MNIST and FashionMNIST.
 
     Raises:
-        ValueError: both data sets lie side by side.
+        ValueError: several data sets.
     """
     prefix = PREFIXES.get(split)
     pairs = []
@@ -61,7 +61,7 @@ def read(images: Path, labels: Path, channels: int = 1, fit: Fit | None = None) 
 
 
 def _idx(path: Path, dimensions: int) -> Tensor:
-    """The uint8 array of an IDX file with so many dimensions."""
+    """The uint8 array of an IDX file with this many dimensions."""
     start = 4 + 4 * dimensions
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -77,7 +77,7 @@ def _idx(path: Path, dimensions: int) -> Tensor:
             n_bytes = math.prod(sizes)
             if not 0 < n_bytes <= LARGEST:
                 raise ValueError(f"{path} claims the size {'x'.join(map(str, sizes))}: its header is damaged.")
-            body = file.read(n_bytes + 1)  # one byte more tells an oversized file, whatever gzip would unpack to
+            body = file.read(n_bytes + 1)  # one byte more detects oversized files without unpacking them
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"{path} cannot be read ({error}): download it again.") from error
     if len(body) != n_bytes:

@@ -1,6 +1,6 @@
 """Hugging Face-style parquet files: `image` = struct{bytes, path}, `label` = integer or the class's name.
 
-Labels are read at once; images are decoded with Pillow when their rows are asked for, and kept.
+Labels are read at once; Pillow decodes images on demand, and they are cached.
 """
 
 import re
@@ -30,7 +30,7 @@ def locate(folder: Path, split: str) -> list[Path]:
     """A split's files, in order: `train.parquet`, `train-00000-of-00001.parquet` ... or `train/*.parquet`, here or in `data`.
 
     Raises:
-        ValueError: files of several such names, or shards that are missing.
+        ValueError: several such names, or missing shards.
     """
     for parent in (folder, folder / "data"):
         if files := _named(parent, split) or _in_own_folder(parent, split):
@@ -62,7 +62,7 @@ def _one_kind(parent: Path, split: str, kinds: dict[str, list[Path]]) -> list[Pa
     """The files of the only name; [] for none.
 
     Raises:
-        ValueError: several names, or fewer files than these say that there are.
+        ValueError: several names, or fewer files than their names announce.
     """
     if len(kinds) > 1:
         names = " and ".join(map(repr, kinds))
@@ -81,16 +81,16 @@ def _one_kind(parent: Path, split: str, kinds: dict[str, list[Path]]) -> list[Pa
 
 
 def find(folder: Path, split: str) -> SplitFiles | None:
-    """The split's parquet files in a folder; test files without any label are none.
+    """The split's parquet files in a folder; test files without labels do not count.
 
     Raises:
-        ValueError: as `locate`, or files whose classes cannot be read.
+        ValueError: as `locate`, or unreadable classes.
     """
     files = locate(folder, split)
     if not files:
         return None
     if split == "test" and not any(_table(path).has_labels for path in files):
-        return None  # as the hub has data sets whose test labels are kept secret
+        return None  # some data sets on the hub keep test labels secret
     training = locate(folder, "train") or files
     classes = _class_names(training)
     if _table(training[0]).in_words and (bare := [path for path in files if _table(path).has_bare_numbers]):
@@ -101,7 +101,7 @@ def find(folder: Path, split: str) -> SplitFiles | None:
 
 
 def _table(path: Path) -> "Table":
-    """Its schema is read here."""
+    """Open a file, reading its schema."""
     require("pyarrow", "data")
     from .parquet_table import Table
 
@@ -109,7 +109,7 @@ def _table(path: Path) -> "Table":
 
 
 def _class_names(files: Sequence[Path]) -> tuple[str, ...]:
-    """Names in label order, which the metadata or the labels of the training split tell; () where labels are bare numbers."""
+    """Names in label order, from metadata or labels of the training split; () if labels are bare numbers."""
     tables = [_table(path) for path in files]
     if stored := next((table.stored_names for table in tables if table.stored_names), ()):
         return stored
@@ -124,15 +124,15 @@ def _class_names(files: Sequence[Path]) -> tuple[str, ...]:
 
 
 def read(files: Sequence[Path], classes: Sequence[str], channels: int, fit: Fit | None = None) -> Content:
-    """Reader, labels (N,) int64 and shape (C, H, W) of the images in these files, one after the other.
+    """Reader, labels (N,) int64 and shape (C, H, W) of the images in these files, concatenated.
 
     Args:
-        classes: names in label order, to which labels that are names or have names are brought; may be empty for numbers.
+        classes: names in label order, which labels with names are mapped to; may be empty for numbers.
         channels: 1 (grey) or 3 (RGB); images are converted.
-        fit: bring them to this size; without it all must have the size of row 0.
+        fit: target size; without it all images must have the size of row 0.
     Raises:
-        ValueError: not a parquet file, a missing column, labels that are neither counts nor names of classes, no rows; when
-            rows are read: an image that is missing, damaged, far too large, or of another size.
+        ValueError: not a parquet file, a missing column, labels that are neither class numbers nor names, no rows; on
+            reading rows: an image is missing, damaged, far too large, or of another size.
     """
     tables = [_table(path) for path in files]
     parts = [table.labels(classes) for table in tables]

@@ -1,4 +1,4 @@
-"""One parquet file: its columns of images and labels. Only this file imports pyarrow, an extra that may be missing."""
+"""One parquet file: columns of images and labels. Only this module imports pyarrow, an optional extra."""
 
 import json
 from collections.abc import Sequence
@@ -15,15 +15,15 @@ from ..system.registry import first_line
 from .decoding import Encoded
 from .images import counted
 
-# Columns of the same meaning, in any case; of several the first that is there.
+# Synonymous column names, in any case; the first one present is used.
 IMAGE_COLUMNS = ("image", "img", "images", "jpg", "jpeg", "png", "webp")
 LABEL_COLUMNS = ("label", "labels", "fine_label", "fine_labels")
-# Taken where there is none of LABEL_COLUMNS, and only one of these.
+# Used if there is none of LABEL_COLUMNS, and only one of these.
 OTHER_LABEL_COLUMNS = ("target", "targets", "class", "class_name", "class_id", "category", "cls", "y")
 
 
 class Table:
-    """One parquet file: schema read at once, labels and encoded images when they are asked for."""
+    """One parquet file: reads the schema at once, labels and encoded images on demand."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -35,7 +35,7 @@ class Table:
         self.label_column = self._column(LABEL_COLUMNS, OTHER_LABEL_COLUMNS)
 
     def encoded(self, rows: np.ndarray) -> list[Encoded]:
-        """The encoded images of these rows of the file."""
+        """The encoded images of these rows."""
         if not len(rows):
             return []
         images = self._images.take(pa.array(rows, type=pa.int64())).to_pylist()
@@ -48,7 +48,7 @@ class Table:
 
     @property
     def stored_names(self) -> tuple[str, ...]:
-        """Class names in label order, as Hugging Face's datasets library notes them in a file; () where it does not."""
+        """Class names in label order, from the metadata of Hugging Face's datasets library; () if absent."""
         try:
             facts = json.loads((self._schema.metadata or {})[b"huggingface"])
             names = facts["info"]["features"][self.label_column]["names"]
@@ -66,24 +66,24 @@ class Table:
 
     @property
     def has_bare_numbers(self) -> bool:
-        """Whether labels are numbers that nothing names."""
+        """Whether labels are numbers without names."""
         return not self.in_words and not self.stored_names
 
     @property
     def has_labels(self) -> bool:
-        """Whether any row has a label: the hub writes -1 or nothing for an unknown one."""
+        """Whether any row has a label: the hub writes -1 or null for unknown ones."""
         values = self._read(self.label_column).drop_null()
         return len(values) > 0 and not (pa.types.is_integer(values.type) and bool((values.to_numpy() == -1).all()))
 
     def words(self) -> list[str]:
-        """The labels of all rows, which are names."""
+        """The names that label the rows."""
         return self._read_labels().to_pylist()
 
     def labels(self, classes: Sequence[str]) -> Tensor:
-        """(n,) int64 labels, counted as these classes are.
+        """(n,) int64 labels as indices into these classes.
 
         Raises:
-            ValueError: a label that is none, or is the name of another class.
+            ValueError: an invalid label, or the name of another class.
         """
         values = self._read_labels()
         if self.in_words:
@@ -105,7 +105,7 @@ class Table:
         return torch.tensor([numbers[name] for name in names], dtype=torch.int64)
 
     def _column(self, names: tuple[str, ...], others: tuple[str, ...] = ()) -> str:
-        """The column of one of these names, first come first; else the only one of `others`."""
+        """The first column of these names, else the only one of `others`."""
         here = {name.casefold(): name for name in reversed(self._schema.names)}
         columns = [here[name] for name in names if name in here][:1]
         columns = columns or [here[name] for name in others if name in here]
@@ -124,7 +124,7 @@ class Table:
             raise ValueError(f"column {column!r} of {self.path} cannot be read: {first_line(error)}") from error
 
     def _read_labels(self) -> pa.ChunkedArray:
-        """Whole numbers or words, without nulls."""
+        """Integers or strings, without nulls."""
         values = self._read(self.label_column)
         if pa.types.is_dictionary(values.type):
             values = values.cast(values.type.value_type)
@@ -141,10 +141,10 @@ class Table:
 
     @cached_property
     def _images(self) -> pa.ChunkedArray:
-        """Of bytes."""
+        """Column of bytes."""
         images = self._read(self._image_column)
         if pa.types.is_struct(images.type) and images.type.get_field_index("bytes") >= 0:
-            # The struct's own nulls are nulls of the field.
+            # Nulls of the struct become nulls of the field.
             images = images.flatten()[images.type.get_field_index("bytes")]
         if not (pa.types.is_binary(images.type) or pa.types.is_large_binary(images.type)):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Drawing balanced samples, and test splits of data that have none."""
+"""Draw balanced samples, and test splits for data without one."""
 
 from collections.abc import Iterable
 
@@ -10,15 +10,13 @@ from ..system.refusals import Refusal
 
 
 def balanced(labels: Tensor, n: int, *, rows: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-    """n row numbers, as equal as possible over the classes present; a class with too few rows gives all it
-    has.
+    """Draw n row numbers, as balanced as possible over the classes present; a class with too few rows gives all.
 
     Args:
         labels: (N,) of the whole data set.
-        rows: draw from these rows only (default: all), absolute numbers. The result is absolute too (the
-            authors' earlier code took positions in `rows` for row numbers, and so drew from the whole data
-            set).
-        generator: source of randomness, on any device; default: a fresh one with seed 0.
+        rows: draw only from these row numbers of the data set (default: all). The result has such numbers too (the
+            authors' earlier code mistook positions in `rows` for row numbers, and so drew from the whole data set).
+        generator: on any device; default: a new one with seed 0.
     Returns:
         (n,) int64 distinct row numbers in random order within each round of classes.
     Raises:
@@ -35,7 +33,7 @@ def balanced(labels: Tensor, n: int, *, rows: Tensor | None = None, generator: t
     generator = generator or torch.Generator().manual_seed(0)
     order = torch.randperm(len(rows), generator=generator, device=generator.device).cpu()
     rows = rows[order]
-    # A row's number within its class, in the drawn order: sorting by it takes one row of each class in turn.
+    # Rank of a row within its class, in drawn order: sorting by it takes one row of each class in turn.
     turn = torch.empty_like(rows)
     classes = labels[rows]
     for label in classes.unique():
@@ -45,8 +43,7 @@ def balanced(labels: Tensor, n: int, *, rows: Tensor | None = None, generator: t
 
 
 def drawn_fifths(counts: Iterable[int]) -> list[np.ndarray]:
-    """For classes of so many rows, which rows are the test split: (count,) bool each, one fifth true, the same on every
-    machine."""
+    """Draw a test split: for each class size a mask (count,) bool with one fifth true, the same on every machine."""
     draw = np.random.default_rng(0)
     fifths = []
     for count in counts:

@@ -1,4 +1,4 @@
-"""One size for all images: the usual transform for evaluation, on uint8 pixels."""
+"""One size for all images: the usual evaluation transform, on uint8 pixels."""
 
 from dataclasses import dataclass
 
@@ -7,25 +7,25 @@ from torch.nn.functional import interpolate
 
 from .images import Content
 
-LARGEST_SIDE = 4096  # that can be asked for
+LARGEST_SIDE = 4096  # largest --size
 LARGEST_IMAGE = 8192 * 8192  # pixels of one image, as stored or resized
 
 
 @dataclass(frozen=True)
 class Fit:
-    """The shorter side becomes `resize` pixels long, then the central `crop` x `crop` pixels are kept."""
+    """Resize the shorter side to `resize` pixels, then keep the central `crop` x `crop` pixels."""
 
     resize: int
     crop: int
 
 
 def fit_to(size: int | None, default: int | None = None, margin: float = 1.0) -> Fit | None:
-    """The transform for images of `size` x `size`, else of the data set's own size; None: as they are.
+    """The transform to `size` x `size`, else to the data set's own size; None: keep images as they are.
 
     Args:
-        margin: how much longer than the crop the resized shorter side is.
+        margin: ratio of the resized shorter side to the crop.
     Raises:
-        ValueError: a size that is no number of pixels from 1 to LARGEST_SIDE.
+        ValueError: a size that is not a number of pixels from 1 to LARGEST_SIDE.
     """
     side = default if size is None else size
     if side is None:
@@ -39,11 +39,11 @@ def fitted(pixels: Tensor, fit: Fit) -> Tensor:
     """(..., C, H, W) uint8 -> (..., C, crop, crop): torchvision's Resize and CenterCrop of tensors.
 
     Raises:
-        ValueError: images so elongated that they would become huge.
+        ValueError: images so elongated that the result would be huge.
     """
     height, width = pixels.shape[-2:]
     short, long = min(height, width), max(height, width)
-    # The longer side is cut, not rounded, as torchvision does it.
+    # Truncate the longer side, as torchvision does, instead of rounding.
     longer = fit.resize * long // short
     if longer * fit.resize > LARGEST_IMAGE:
         raise ValueError(f"it is {width}x{height} pixels: far too elongated to be resized to {fit.resize}")
@@ -57,7 +57,7 @@ def fitted(pixels: Tensor, fit: Fit) -> Tensor:
 
 
 def fitting(content: Content, fit: Fit | None) -> Content:
-    """A split whose images are brought to size as they are read; as it is where they have the size already."""
+    """A split whose images are resized as they are read; unchanged if they already have the size."""
     read, labels, (channels, height, width) = content
     if fit is None or (height, width) == (fit.crop, fit.crop):
         return content

@@ -1,33 +1,33 @@
-"""Names of splits as they occur in the wild: one table for folders, parquet files and `load`'s argument."""
+"""Common names of splits: one table for folders, parquet files and `load`'s argument."""
 
 import re
 from collections.abc import Iterable
 
-#: The words that Hugging Face's datasets library takes for splits (SPLIT_KEYWORDS), and a few more; in any case.
+#: The split keywords of Hugging Face's datasets library (SPLIT_KEYWORDS), and a few more; in any case.
 NAMES = {
     "train": ("train", "training"),
     "val": ("val", "valid", "validation", "dev", "development"),
     "test": ("test", "testing", "eval", "evaluation"),
 }
-#: Words beside a split's name that say nothing.
+#: Words next to a split's name that carry no meaning.
 PLAIN_WORDS = {"set", "data", "dataset", "image", "images", "img", "imgs", "split", "folder", "dir", "samples"}
 _SPLITS = {word: split for split, words in NAMES.items() for word in words}
 
 
 def split_of(name: str) -> str | None:
-    """The split that a name stands for: "train" for Train, TRAINING or trainset; None for others."""
+    """The split that a name means: "train" for Train, TRAINING or trainset; None for others."""
     split, rest = _read(name)
     return None if rest else split
 
 
 def by_split(names: Iterable[str], lone: bool = False) -> dict[str, list[str]]:
-    """Split -> the names that stand for it.
+    """Split -> the names that mean it.
 
-    Names of other words beside the split's count where no plain name stands for this split, and they are clear:
-    the other words say nothing (train_set, test_images), or are those of another split too (seg_train, seg_test).
+    Plain names include those with meaningless words (train_set, test_images). Other words are accepted if the split has no
+    plain name and another split has the same words (seg_train, seg_test).
 
     Args:
-        lone: the other words may be any.
+        lone: accept any other words.
     """
     read = {name: _read(name) for name in names}
     named: dict[str, list[str]] = {}
@@ -43,7 +43,7 @@ def by_split(names: Iterable[str], lone: bool = False) -> dict[str, list[str]]:
 
 
 def _read(name: str) -> tuple[str | None, tuple[str, ...]]:
-    """The one split that a name's words name, and its other words that say something; None: no split, or several."""
+    """The split among a name's words (None: none or several), and its other meaningful words."""
     stems = []
     for word in re.findall(r"[^\W\d_]+|\d+", name):
         whole = _stem(word.casefold())

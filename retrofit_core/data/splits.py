@@ -1,4 +1,4 @@
-"""Splits of a training set among parents, drawn (SPLITS) or read from a file."""
+"""Split a training set among parents: at random (SPLITS) or from a file."""
 
 import itertools
 import json
@@ -17,7 +17,7 @@ Seed = int | np.random.Generator | torch.Generator
 
 
 def full(labels: Tensor, n_parts: int, *, seed: Seed = 0) -> list[Tensor]:
-    """Every part is all rows (parents then differ by their training seed only).
+    """Every part is all rows (parents differ only by training seed).
 
     Returns:
         n_parts tensors of row numbers (n,) int64, ascending.
@@ -27,19 +27,18 @@ def full(labels: Tensor, n_parts: int, *, seed: Seed = 0) -> list[Tensor]:
 
 
 def dirichlet(labels: Tensor, n_parts: int, *, seed: Seed = 0, ratio: float = 0.2) -> list[Tensor]:
-    """Non-IID parts (Luenam et al. 2026, App. on data splits): each class is divided by its own
-    Dirichlet draw.
+    """Non-IID parts (Luenam et al. 2026, App. on data splits): each class is divided by its own Dirichlet draw.
 
     The concentrations linspace(1, 1/ratio, n_parts) are shuffled for each class, as are its rows; counts are
-    rounded down and the last part takes what remains. DEPARTURE from the paper's text, whose third argument
-    of linspace is the ratio again: it must be the number of parts, as in the authors' earlier code.
+    rounded down and the last part takes the rest. DEPARTURE from the paper's text, whose third argument of
+    linspace is the ratio again: it must be the number of parts, as in the authors' earlier code.
 
     Args:
         ratio: smallest concentration over largest, in (0, 1]; smaller means more unequal parts.
     Returns:
-        Disjoint parts that together are all rows; row numbers int64, ascending.
+        Disjoint parts that cover all rows; row numbers int64, ascending.
     Raises:
-        ValueError: a ratio outside (0, 1], or a part that gets no rows.
+        ValueError: a ratio outside (0, 1], or a part gets no rows.
     """
     _check(labels, n_parts)
     if not 0 < ratio <= 1:
@@ -64,14 +63,14 @@ def dirichlet(labels: Tensor, n_parts: int, *, seed: Seed = 0, ratio: float = 0.
 def sharded(
     labels: Tensor, n_parts: int, *, seed: Seed = 0, shards: Sequence[Sequence[int]] | None = None
 ) -> list[Tensor]:
-    """No class in two parts: the classes present are permuted and dealt out in equal runs, or as `shards` says.
+    """Parts without common classes: deal out the classes at random in equal shares, or as in `shards`.
 
     Args:
-        shards: the classes of each part; the seed is not used then.
+        shards: the classes of each part; overrides the seed.
     Returns:
-        Disjoint parts that together are all rows; row numbers int64, ascending.
+        Disjoint parts that cover all rows; row numbers int64, ascending.
     Raises:
-        ValueError: more parts than classes, or shards that are not the classes present, each once, one shard a part.
+        ValueError: more parts than classes, or not one shard per part with each class present exactly once.
     """
     _check(labels, n_parts)
     classes = np.unique(labels.numpy())
@@ -93,18 +92,17 @@ SPLITS = {"full": full, "dirichlet": dirichlet, "sharded": sharded}
 
 
 def read_splits(path: str | Path, model_files: Sequence[str | Path], n_rows: int) -> list[Tensor]:
-    """Training rows of each checkpoint from a splits file: {"split", "parts": [{"model", "train_rows", ...},
-    ...]}.
+    """Read each checkpoint's training rows from a splits file: {"split", "parts": [{"model", "train_rows", ...}, ...]}.
 
-    Parts are matched to checkpoints by file name, else by order.
+    Matches parts to checkpoints by file name, else by order.
 
     Args:
         n_rows: rows in the training set.
     Returns:
-        One tensor of row numbers (n,) int64 for each checkpoint.
+        One tensor of row numbers (n,) int64 per checkpoint.
     Raises:
-        ValueError: not such a file, unequal counts, rows outside 0..n_rows-1, rows given twice or to two
-            parts (but in a split called "full").
+        ValueError: not such a file, unequal counts, rows outside 0..n_rows-1, rows repeated in a part or, unless the
+            split is called "full", shared by two.
     """
     path = Path(path)
     try:
@@ -131,10 +129,10 @@ def write_splits(
     split: str = "",
     training_set: str = "",
 ) -> None:
-    """Write a splits file that `read_splits` reads; it appears whole or not at all.
+    """Write a splits file for `read_splits`, atomically.
 
     Raises:
-        ValueError: names of checkpoints are given, but not one for each part.
+        ValueError: checkpoint names are given, but not one per part.
     """
     if model_files and len(model_files) != len(parts):
         raise ValueError(f"{len(parts)} parts cannot be named after {len(model_files)} checkpoints.")
@@ -193,7 +191,7 @@ def _check_disjoint(rows: list[Tensor], path: Path) -> None:
 
 
 def _match(parts: list[dict[str, Any]], files: list[str], path: Path) -> list[int]:
-    """The part's number for each checkpoint: by file name if every name occurs once, else by order."""
+    """Each checkpoint's part number: by file name if every name occurs once, else by order."""
     names = [part.get("model") for part in parts]
     if len(set(files)) == len(files) and all(names.count(file) == 1 for file in files):
         return [names.index(file) for file in files]

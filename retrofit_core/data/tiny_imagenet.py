@@ -1,7 +1,7 @@
-"""Tiny-ImageNet as its authors packed it: `wnids.txt`, `train/<id>/images/*.JPEG`, `val/images` with annotations.
+"""Tiny-ImageNet in its original layout: `wnids.txt`, `train/<id>/images/*.JPEG`, `val/images` with annotations.
 
-Classes are the ids by name, as in torchvision's ImageFolder, called as in `words.txt`. The test images have no labels,
-so the validation images are the test split.
+Classes are the ids in sorted order, as in torchvision's ImageFolder, with names from `words.txt`. The test images have no
+labels, so the validation images are the test split.
 """
 
 from functools import partial
@@ -17,7 +17,7 @@ def find(folder: Path, split: str) -> SplitFiles | None:
     """The split's files in a folder with `wnids.txt` and `train`.
 
     Raises:
-        ValueError: lists that cannot be read.
+        ValueError: unreadable lists.
     """
     split = "val" if split == "test" else split
     if not ((folder / "wnids.txt").is_file() and (folder / "train").is_dir()):
@@ -37,12 +37,12 @@ def _read(folder: Path, split: str, ids: list[str], channels: int, fit: Fit | No
     if split == "val" and notes.is_file():
         files, labels = _annotated(notes, ids)
         return read([[path] for path in files], labels, channels, fit)
-    # Also the validation images, where somebody has sorted them into folders.
+    # Also validation images that were sorted into folders.
     return read([images_in(_within(folder / split, name)) for name in ids], range(len(ids)), channels, fit)
 
 
 def _annotated(notes: Path, ids: list[str]) -> tuple[list[str], list[int]]:
-    """The validation images in the order of the list, and their labels."""
+    """The validation images in list order, and their labels."""
     label_of = {name: label for label, name in enumerate(ids)}
     files, labels = [], []
     for number, line in enumerate(_lines(notes), start=1):
@@ -59,7 +59,7 @@ def _annotated(notes: Path, ids: list[str]) -> tuple[list[str], list[int]]:
 
 
 def _within(folder: Path, name: str) -> Path:
-    """The class's folder; an id that would lead out of the data set has none."""
+    """The class's folder; refuses ids that would lead out of the data set."""
     path = folder / name
     if Path(name).name != name or not path.is_dir():
         raise ValueError(f"{folder} has no folder for the class {name!r} of wnids.txt: unpack the data set again.")
