@@ -1,4 +1,4 @@
-"""Training of classifiers from scratch and fine-tuning, at any size; RECIPES holds the settings."""
+"""Training of classifiers from scratch, and fine-tuning; RECIPES has the settings."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .tuning import finetune
 
 __all__ = ["OPTIMIZERS", "PAPER_EPOCHS", "RECIPES", "SCHEDULES", "finetune", "recipe", "train"]
-#: Imported when they are first asked for: the command line reads `config` without waiting for torch.
+#: Imported on first access, so that the command line can read `config` without importing torch.
 _HOMES = ("loop", "optimizers", "recipes", "schedules", "tuning")
 
 

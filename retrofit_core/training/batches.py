@@ -1,4 +1,4 @@
-"""Batches for training: pixels held on the device or decoded ahead, augmented there in blocks, mixed by CutMix."""
+"""Training batches: pixels kept on the device or decoded ahead, augmented there in blocks, mixed by CutMix."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -11,31 +11,31 @@ from torch import Tensor
 from ..data import Images
 from ..data.augment import augmented
 
-#: Bytes of pixels that are augmented together: AutoAugment costs far less an image in large blocks than in batches.
+#: Bytes of pixels to augment together: AutoAugment costs far less per image in large blocks than in batches.
 BLOCK_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What is done to the training images, in this order."""
+    """Augmentations of the training images, in order."""
 
     crop: int = 0
-    """black padding before a random crop of the old size"""
+    """Black padding before a random crop to the original size"""
     flip: bool = False
     policy: str | None = None
-    """of AutoAugment: cifar10, imagenet or svhn"""
+    """AutoAugment policy: cifar10, imagenet or svhn"""
     cutmix: bool = False
-    """see `cutmix`"""
+    """See `cutmix`"""
 
     def __call__(self, pixels: Tensor, draw: torch.Generator) -> Tensor:
-        """(n, C, H, W) uint8 -> the same shape, with draws of its own for each image; CutMix comes later."""
+        """(n, C, H, W) uint8 -> the same shape, with separate draws per image; without CutMix."""
         return augmented(pixels, self.crop, self.flip, self.policy, draw)
 
 
 class PixelSource:
-    """Pixels and labels of some rows: read once if they fit into `budget` bytes, else again whenever they are used.
+    """Pixels and labels of some rows, read once if they fit into `budget` bytes, else on every use.
 
-    What does not fit is decoded one block ahead by a thread, while the device is busy with the block before.
+    If they do not fit, a thread decodes one block ahead while the device works on the current one.
     """
 
     def __init__(self, images: Images, rows: Tensor, device: torch.device, budget: int) -> None:
@@ -67,16 +67,16 @@ class Batch:
     labels: Tensor
     """(n,)"""
     others: Tensor
-    """(n,) labels of what CutMix pasted in"""
+    """(n,) labels of the pasted boxes"""
     share: float
-    """part of the image that `labels` speak of; 1 without CutMix"""
+    """Share of the image that `labels` describe; 1 without CutMix"""
 
     def __len__(self) -> int:
         return len(self.labels)
 
 
 def steps_in(rows: int, batch: int) -> int:
-    """Batches of an epoch; a last batch of a single image is left out (BatchNorm cannot use it)."""
+    """Batches per epoch; drops a last batch of one image, unless it is the only one (BatchNorm cannot use it)."""
     return rows // batch + (rows % batch > 1 or rows == 1 < batch)
 
 
@@ -88,7 +88,7 @@ def epoch_of(
     draw: torch.Generator,
     layout: torch.memory_format,
 ) -> Iterator[Batch]:
-    """One pass over these positions of the source, in an order drawn anew."""
+    """One pass over these positions of the source, in new random order."""
     block = batch * max(1, BLOCK_BYTES // (batch * source.bytes_per_image))
     order = positions[torch.randperm(len(positions), generator=draw)]
     left = steps_in(len(positions), batch)
@@ -102,10 +102,10 @@ def epoch_of(
 
 
 def cutmix(inputs: Tensor, labels: Tensor, draw: torch.Generator) -> Batch:
-    """Paste one box of every image's neighbour in a random order into it, in place (CutMix, Yun et al. 2019, beta 1).
+    """Paste the same box of a random other image into each image, in place (CutMix, Yun et al. 2019, beta 1).
 
-    The box's area is a uniform part of the image (Beta(1, 1)), its centre uniform; what lies outside the image is cut
-    off, and `share` is what then remains of the first image.
+    The box's area is a uniform share of the image (Beta(1, 1)), its centre is uniform, and it is clipped to the image;
+    `share` is what remains of the first image.
     """
     height, width = inputs.shape[2:]
     kept, across, down = torch.rand(3, generator=draw).tolist()
@@ -113,7 +113,7 @@ def cutmix(inputs: Tensor, labels: Tensor, draw: torch.Generator) -> Batch:
     top, bottom = _interval(down, side, height)
     left, right = _interval(across, side, width)
     other = torch.randperm(len(inputs), generator=draw).to(inputs.device)
-    # Indexing copies the boxes before any is overwritten.
+    # Indexing copies all boxes before any is overwritten.
     inputs[:, :, top:bottom, left:right] = inputs[:, :, top:bottom, left:right][other]
     share = 1 - (bottom - top) * (right - left) / (height * width)
     return Batch(inputs, labels, labels[other], share)

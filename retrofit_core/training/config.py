@@ -1,4 +1,4 @@
-"""The settings of a training of parents. No torch: the command line reads its options off these fields."""
+"""Settings for training parents. No torch: the command line derives its options from these fields."""
 
 import dataclasses
 import json
@@ -11,14 +11,14 @@ from ..system.files import key_of
 from ..system.settings import AT_LEAST_ONE, SEED, setting
 from ..system.texts import floats, option_words
 
-#: The augmentation that the data set asks for.
+#: The data set's usual augmentation.
 AUTO = "auto"
 RATIO = 0.2
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Everything that decides the parents of one split; form, command line, Python and record share it."""
+    """Everything that determines the parents of one split; shared by form, command line, Python and record."""
 
     data: str = setting(
         "digits",
@@ -69,7 +69,7 @@ class TrainConfig:
         """Plain JSON types."""
         facts = json.loads(json.dumps(dataclasses.asdict(self)))
         if self.augment == AUTO:
-            del facts["augment"]  # so that the key, and folders named by it, are those of earlier versions
+            del facts["augment"]  # keep the key, and folders named after it, as in earlier versions
         if self.shards is None:
             del facts["shards"]  # likewise
         return facts
@@ -79,7 +79,7 @@ class TrainConfig:
         """The inverse of `to_json`.
 
         Raises:
-            ValueError: unknown fields, or values of another kind.
+            ValueError: unknown fields, or values of the wrong type.
         """
         fields = {field.name: field for field in dataclasses.fields(cls)}
         if not isinstance(facts, dict) or set(facts) - set(fields):
@@ -91,7 +91,7 @@ class TrainConfig:
         return cls(**{**facts, **lists})
 
     def key(self) -> str:
-        """Ten characters that two trainings share exactly if their configs are equal."""
+        """Ten characters, equal for two trainings exactly if their configs are."""
         return key_of(self.to_json())
 
     @property
@@ -104,7 +104,7 @@ class TrainConfig:
         return tuple(str(Path(folder or self.folder, f"parent-{index}.safetensors")) for index in range(self.parts))
 
     def of_parent(self, index: int) -> "TrainConfig":
-        """What decides one parent alone, whatever networks the others are."""
+        """What determines one parent, whatever networks the others are."""
         arch = self.arch[:1] if len(self.arch) == 1 else self.arch[index : index + 1]
         return dataclasses.replace(self, arch=arch, device="auto")
 
@@ -118,7 +118,7 @@ class TrainConfig:
 
 
 def _is_kind(value: object, default: object) -> bool:
-    """Whether a JSON value may stand where the default stands; what has no default is checked where it is used."""
+    """Whether a JSON value has the default's type; fields without a default are checked on use."""
     if isinstance(default, bool):
         return isinstance(value, bool)
     if isinstance(default, int | float):

@@ -1,7 +1,7 @@
-"""Gradient descent: an epoch of steps, the best epoch so far, and the loop of the two behind all fits to fixed data.
+"""Gradient descent: an epoch of steps, the best epoch so far, and the loop for all fits to fixed data.
 
-Classifiers are trained by `one_epoch` and `Best` too, in a loop of their own (`training.loop`): it goes on after a kill,
-draws augmented images, and follows a schedule, none of which the fits to fixed data have.
+Training of classifiers uses `one_epoch` and `Best` too, but has its own loop (`training.loop`), which can resume, augments
+images and follows a schedule.
 """
 
 import time
@@ -26,18 +26,18 @@ class Best:
 
     module: nn.Module
     quality: Any = None
-    """more is better"""
+    """Higher is better"""
     epoch: int = 0
     state: dict[str, Tensor] = field(default_factory=dict)
 
     def offer(self, epoch: int, quality: object) -> None:
-        """Keep the module's present state if it is better than every one before."""
+        """Keep the module's current state if it is the best so far."""
         if not self.state or quality > self.quality:
             self.quality, self.epoch = quality, epoch
             self.state = {name: tensor.detach().clone() for name, tensor in self.module.state_dict().items()}
 
     def restore(self) -> None:
-        """Bring the module back to its best state."""
+        """Restore the module's best state."""
         self.module.load_state_dict(self.state)
 
 
@@ -49,13 +49,13 @@ def one_epoch(
     before_step: Callable[[int], None] | None = None,
     after_step: Callable[[int], None] | None = None,
 ) -> float:
-    """Take a step for each batch.
+    """Take one step per batch.
 
     Args:
         loss: mean loss of a batch, a scalar.
-        before_step, after_step: called with the number of the batch, from 0; gradients are there before the step.
+        before_step, after_step: called with the batch index; before the step, gradients are set.
     Returns:
-        The mean loss over the samples, each at the weights that met it.
+        The mean loss over the samples, each at the weights before its step.
     """
     total, samples = torch.zeros(()), 0
     for index, batch in enumerate(batches):
@@ -65,7 +65,7 @@ def one_epoch(
         if before_step:
             before_step(index)
         optimiser.step()
-        # Added up on the device: reading it at every step would make the device wait.
+        # Summed on the device: reading it at every step would synchronise.
         total = total.to(error.device)
         total += error.detach() * len(batch)
         samples += len(batch)
@@ -76,7 +76,7 @@ def one_epoch(
 
 @dataclass(frozen=True)
 class Descent(Value):
-    """AdamW, and when it stops: what all fits to fixed data can be told (paper, App. F.1)."""
+    """AdamW and its stopping rule: settings of all fits to fixed data (paper, App. F.1)."""
 
     learning_rate: float = setting(1e-3, "learning rate of AdamW", Range(0, without_low=True))
     weight_decay: float = setting(1e-4, "weight decay of AdamW", Range(0))
@@ -89,16 +89,16 @@ class Descent(Value):
 
     @property
     def epochs_range(self) -> tuple[int, int]:
-        """The fewest epochs, where nothing improves, and the most."""
+        """The fewest epochs (if nothing improves), and the most."""
         return self.epochs if self.patience is None else min(self.epochs, self.patience + 1), self.epochs
 
 
 @torch.no_grad()
 def renew(module: nn.Module) -> None:
-    """Give all parameters new values, from torch's global generator.
+    """Reinitialise all parameters from torch's global generator.
 
-    Modules initialise themselves, nn.MultiheadAttention by its private method; parameters of modules that cannot, such as class
-    tokens, are drawn normally with the mean and deviation that they have.
+    Modules initialise themselves (nn.MultiheadAttention by its private method); other parameters, such as class tokens, are
+    drawn from a normal distribution with their current mean and deviation.
     """
     for part in module.modules():
         reset = getattr(part, "reset_parameters", None) or getattr(part, "_reset_parameters", None)
@@ -122,25 +122,25 @@ def descend(
     smallest_batch: int = 1,
     monitor: Monitor | None = None,
 ) -> list[dict[str, Any]]:
-    """Fit a module in place by AdamW; the epoch that is best on held-out samples is restored, the start included.
+    """Fit a module in place by AdamW and restore its best epoch on held-out samples; the start counts as epoch 0.
 
-    All parameters are fitted, frozen ones too; their `requires_grad` is put back, whatever happens.
+    Fits all parameters, including frozen ones, and always restores their `requires_grad`.
 
     Args:
-        samples: their number, at least 2.
-        loss: mean loss of the samples of these numbers (n,) int64, on the module's device.
-        measure: the same as a number, without gradients, for as many samples as there are.
-        settings: at least one sample is held out, and at least one is left to fit to.
-        generator: decides which samples are held out, and the order of the others in every epoch.
-        budget: seconds after which no epoch begins; None: no limit. With it results depend on the machine.
-        training_mode: whether steps are taken in training mode and measured in evaluation mode, in which the module is
-            left; otherwise its mode is not touched.
-        smallest_batch: a last batch of fewer samples joins the one before it.
-        monitor: gets an event "epoch" after each, and is asked before each step whether to stop.
+        samples: number of samples, at least 2.
+        loss: sample numbers (n,) int64 on the module's device -> mean loss.
+        measure: the same as a float, without gradients, for any number of samples.
+        settings: at least one sample is held out, and at least one is fitted.
+        generator: chooses the held-out samples, and the order of the others in every epoch.
+        budget: seconds after which no epoch begins; None: no limit. Results then depend on the machine.
+        training_mode: take steps in training mode and measure in evaluation mode, which the module is left in;
+            otherwise its mode does not change.
+        smallest_batch: merge a smaller last batch into the one before it.
+        monitor: gets an event "epoch" after each epoch, and may cancel before each step.
     Returns:
         One dict per epoch: epoch, loss (over the epoch's steps), validation. Epoch 0 is the start.
     Raises:
-        Cancelled: the monitor asked for it; the module is left between two steps.
+        Cancelled: on the monitor's request, between two steps.
     """
     begin, monitor, device = time.perf_counter(), monitor or Monitor(), devices.of(module)
     order = torch.randperm(samples, generator=generator).to(device)
@@ -184,7 +184,7 @@ def descend(
 
 
 def batches(order: Tensor, size: int, smallest: int = 1) -> list[Tensor]:
-    """Sample numbers (n,) in batches; a last one of fewer than `smallest` joins the one before it."""
+    """Split sample numbers (n,) into batches, merging a last one below `smallest` into the one before."""
     parts = list(order.split(size))
     if len(parts) > 1 and len(parts[-1]) < smallest:
         parts[-2:] = [torch.cat(parts[-2:])]
@@ -193,7 +193,7 @@ def batches(order: Tensor, size: int, smallest: int = 1) -> list[Tensor]:
 
 @contextmanager
 def _all_parameters_free(module: nn.Module) -> Iterator[None]:
-    """Every parameter takes gradients for a while; afterwards none holds one, and the flags are as they were."""
+    """Let every parameter require gradients; afterwards, clear gradients and restore the flags."""
     flags = [(parameter, parameter.requires_grad) for parameter in module.parameters()]
     try:
         for parameter, _ in flags:

@@ -1,4 +1,4 @@
-"""How good a classifier is: accuracy, per class, loss, calibration; and ensembles of classifiers."""
+"""Evaluate classifiers (accuracy, also per class, loss, calibration), and build ensembles."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,9 +16,9 @@ from ..system.labels import as_labels, as_shares
 from ..system.monitor import Monitor
 from ..system.registry import find, first_line
 
-#: What helps where outputs are no class scores.
+#: Advice if outputs are not class scores.
 NO_ACCURACY = "Measure such networks by a loss of your own."
-BINS = 15  # of confidence in the calibration error, as in Guo et al. 2017
+BINS = 15  # confidence bins of the calibration error, as in Guo et al. 2017
 
 
 def evaluate(
@@ -32,14 +32,14 @@ def evaluate(
     """Measure a classifier on a split.
 
     Args:
-        model: images (n, C, H, W) -> logits or log-probabilities (n, classes), or something that holds them, see
-            `outputs`; a module is run in eval mode on the device where it lies.
+        model: images (n, C, H, W) -> logits or log-probabilities (n, classes), or outputs that contain them, see
+            `outputs`; a module runs in eval mode on its own device.
         rows: measure on these rows only (default: all).
     Returns:
-        accuracy (per cent), per_class (per cent, None for a class without samples), loss (mean cross
-        entropy), calibration_error (0..1, see `calibration_error`), samples. Plain numbers, ready for JSON.
+        accuracy (%), per_class (%, None for a class without samples), loss (mean cross entropy),
+        calibration_error (0..1, see `calibration_error`), samples. Plain numbers, ready for JSON.
     Raises:
-        ValueError: the model does not take these images, has another number of classes, or gives NaN.
+        ValueError: the model does not take these images, has another number of classes, or returns NaN.
     """
     rows = rows_of(images, rows)
     return measured(scores(model, images, batch, rows=rows, monitor=monitor), images.labels[rows], len(images.classes))
@@ -53,10 +53,10 @@ def evaluate_parents(
     device: str | torch.device = "cpu",
     monitor: Monitor | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """What `evaluate` says of "parent 0", "parent 1", ... and of their "ensemble"; each network runs once.
+    """`evaluate` for "parent 0", "parent 1", ... and their "ensemble", running each network once.
 
     Args:
-        device: where copies of them are measured; the networks themselves are not moved.
+        device: where to measure copies; the networks themselves are not moved.
     Raises:
         ValueError: as `evaluate`.
     """
@@ -68,10 +68,10 @@ def evaluate_parents(
 
 
 def rows_of(images: Images, rows: object = None) -> Tensor:
-    """Row numbers (n,) int64 of a split; None stands for all.
+    """Row numbers (n,) int64 of a split; None means all.
 
     Raises:
-        ValueError: no Images, no rows, or rows that the split does not have.
+        ValueError: not `Images`, no rows, or rows outside the split.
     """
     if not isinstance(images, Images):
         raise ValueError(
@@ -92,7 +92,7 @@ def rows_of(images: Images, rows: object = None) -> Tensor:
 
 
 def check_suits(model: nn.Module, images: Images) -> None:
-    """Refuse a network that cannot be trained or measured on a data set, by running one image through it.
+    """Refuse a network that cannot be trained or measured on a data set, by running one image.
 
     Raises:
         ValueError: as `evaluate`.
@@ -101,7 +101,7 @@ def check_suits(model: nn.Module, images: Images) -> None:
 
 
 def measured(logits: Tensor, labels: Tensor, classes: int) -> dict[str, Any]:
-    """What `evaluate` returns, of outputs (n, classes) for samples of known labels (n,), whole numbers of any type."""
+    """The result of `evaluate` from outputs (n, classes) and labels (n,) of any integer type."""
     labels = as_labels(labels)
     correct = (logits.argmax(1) == labels).double()
     counts = torch.bincount(labels, minlength=classes)
@@ -123,7 +123,7 @@ def scores(
     rows: Tensor | None = None,
     monitor: Monitor | None = None,
 ) -> Tensor:
-    """The model's outputs on some rows (default: all), (n, classes) float32 on the CPU.
+    """The model's outputs on the given rows (default: all), (n, classes) float32 on the CPU.
 
     Raises:
         ValueError: as `evaluate`.
@@ -135,12 +135,12 @@ def scores(
             _outputs(model, images, chunk, device)
             for chunk in (monitor or Monitor()).each("evaluate", rows.split(batch))
         ]
-    # Outside inference mode: the caller may want to differentiate through what follows.
+    # Clone outside inference mode: the caller may need gradients.
     return torch.cat(outputs).clone()
 
 
 def calibration_error(logits: Tensor, labels: Tensor, bins: int = BINS) -> float:
-    """Expected calibration error (Guo et al. 2017), 0..1: mean |accuracy - confidence| over equal bins of
+    """Expected calibration error (Guo et al. 2017), 0..1: mean |accuracy - confidence| over equal-width bins of
     confidence.
 
     Args:
@@ -149,14 +149,14 @@ def calibration_error(logits: Tensor, labels: Tensor, bins: int = BINS) -> float
     """
     confidence, predicted = logits.double().softmax(1).max(1)  # (n,), (n,)
     gap = (predicted == labels).double() - confidence
-    # Bins are (low, high]: a confidence of exactly 1 belongs to the last one.
+    # Bins are (low, high]: confidence 1 belongs to the last one.
     bin_of = (confidence * bins).ceil().long().clamp(1, bins) - 1
     gaps = torch.zeros(bins, dtype=torch.float64).index_add(0, bin_of.cpu(), gap.cpu())
     return (gaps.abs().sum() / len(labels)).item()
 
 
 def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, device: torch.device) -> Tensor:
-    """One batch; a model that does not suit the data is refused in a sentence."""
+    """Run one batch; explains why a model does not suit the data."""
     inputs = images.normalise(images.pixels(rows).to(device))
     weights = next(model.parameters(), inputs).dtype if isinstance(model, nn.Module) else inputs.dtype
     if weights != inputs.dtype:
@@ -191,15 +191,15 @@ def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, de
 
 
 def ensemble(models: Sequence[nn.Module], combine: str | Combination = "softmax", shares: object = None) -> nn.Module:
-    """Average classifiers: an entry of COMBINATIONS, or a function (logits (models, n, classes), shares) ->
-    (n, classes).
+    """Combine classifiers into one.
 
     Args:
-        combine: "softmax" (the paper's "average the predictions"; the outputs are the log of the mean
-            probabilities, so that softmax and cross entropy of them are right), "logits", or "shares"
-            (probabilities of class c weighted by the models' shares of its training samples).
-        shares: (models, classes) class counts or shares; each class is scaled to sum 1; for a class
-            without samples all models count equally. Only for "shares".
+        combine: "softmax" (the paper's "average the predictions"; outputs the log of the mean probabilities, so
+            that softmax and cross entropy are correct), "logits", "shares" (probabilities of class c weighted by
+            the models' shares of its training samples), or a function (logits (models, n, classes), shares) ->
+            (n, classes).
+        shares: (models, classes) class counts or shares, normalised per class; models count equally for a class
+            without samples. Only for "shares".
     Raises:
         ValueError: no models, unknown combination, shares missing, unwanted or of a wrong shape.
     """

@@ -1,4 +1,4 @@
-"""A training whose result is a checkpoint: its settings, the facts in the file, its state until it is done."""
+"""Train into a checkpoint: the settings, the facts in the file, the state until training is done."""
 
 import inspect
 from contextlib import suppress
@@ -16,14 +16,14 @@ from .loop import train
 from .recipes import AUTO, recipe
 from .state import compare, digest
 
-UNFINISHED = "unfinished"  # folder beside the checkpoints, for the states of trainings that are not done
+UNFINISHED = "unfinished"  # folder next to the checkpoints, for states of unfinished trainings
 AGAIN = "Run the same command with --resume to go on after the last finished epoch."
 
 
 def settings_of(
     name: str, images: Images, architecture: str, parts: int, chosen: dict[str, Any], augment: str = AUTO
 ) -> dict[str, Any]:
-    """The recipe's arguments of `train`, every one of them; `chosen` values that are not None replace the recipe's."""
+    """All arguments of `train` that a recipe sets; `chosen` values other than None replace the recipe's."""
     arguments = {key: entry.default for key, entry in inspect.signature(train).parameters.items()}
     left_out = ("model", "images", "rows", "seed", "state", "monitor", "device", "budget", "compile")
     defaults = {key: value for key, value in arguments.items() if key not in left_out}
@@ -32,7 +32,7 @@ def settings_of(
 
 
 def facts_of(images: Images, rows: Tensor, recipe: dict[str, Any], size: int | None, **files: str) -> dict[str, Any]:
-    """The facts of a training in its checkpoint; the list of rows itself is in the splits file."""
+    """The facts of a training for its checkpoint; the rows themselves are in the splits file."""
     return {
         "classes": list(images.classes),
         "mean": list(images.mean),
@@ -46,10 +46,10 @@ def facts_of(images: Images, rows: Tensor, recipe: dict[str, Any], size: int | N
 
 
 def check_data(images: Images, rows: Tensor, test: Images | None, monitor: Monitor) -> None:
-    """Look at all data before any training: every image is decoded, and no test image is of a class never trained.
+    """Check all data before training: decode every image, and refuse test images of classes without training images.
 
     Args:
-        rows: the training rows that will be read.
+        rows: the training rows that will be used.
     Raises:
         ValueError: names the file or row.
     """
@@ -68,19 +68,19 @@ def check_data(images: Images, rows: Tensor, test: Images | None, monitor: Monit
 def trained(
     file: Path, model: nn.Module, images: Images, rows: Tensor, run: dict[str, Any], facts: dict[str, Any], resume: bool
 ) -> tuple[nn.Module, int | None]:
-    """The model after training, written as a checkpoint; until it is done, its state lies in a folder beside it.
+    """Train a model and write its checkpoint; until it is done, a folder next to it holds the state.
 
     Args:
         run: further arguments of `train`.
         facts: for the checkpoint, from `facts_of`.
-        resume: go on from the state, or take the finished checkpoint.
+        resume: continue from the state, or use the finished checkpoint.
     Returns:
-        The model, and the epoch whose weights it has (0: the start; None: a checkpoint of an earlier version does not
-        say). The checkpoint holds it as "best_epoch".
+        The model, and the epoch of its weights (0: the start; None: unknown, in checkpoints of an earlier version). The
+        checkpoint stores it as "best_epoch".
     Raises:
         Locked: another process trains this checkpoint.
-        ValueError: the state or the checkpoint is of a training with other settings, or on other images.
-        Cancelled, KeyboardInterrupt: on request, with a note that names the file which is not written yet.
+        ValueError: the state or checkpoint is from a training with other settings or images.
+        Cancelled, KeyboardInterrupt: on request, with a note that names the unwritten file.
     """
     state = state_of(file)
     if resume and file.exists() and not state.exists():
@@ -96,20 +96,20 @@ def trained(
         stopped.add_note(f"{file.name} is not written yet.")
         raise
     finally:
-        with suppress(OSError):  # the states of other parents are in it, or of this one
+        with suppress(OSError):  # not empty: it holds states
             state.parent.rmdir()
     return model, best
 
 
 def _finished(file: Path, model: nn.Module, facts: dict[str, Any]) -> tuple[nn.Module, int | None]:
-    """The checkpoint's network and best epoch, if it is what this training would give."""
+    """The checkpoint's network and best epoch, if it matches this training."""
     finished, metadata = load_model(file)
     stored = {name: metadata.get(name) for name in facts if name != "recipe"}
     recipe = metadata.get("recipe")
     recipe = recipe if isinstance(recipe, dict) else {}
     expected = {"architecture": getattr(model, "spec", None), **facts, **facts["recipe"]}
     del expected["recipe"]
-    if isinstance(stored["rows"], dict) and "images" not in stored["rows"]:  # an earlier version did not note them
+    if isinstance(stored["rows"], dict) and "images" not in stored["rows"]:  # from an earlier version
         expected["rows"] = {name: value for name, value in expected["rows"].items() if name != "images"}
     advice = f"Remove {file} to train it again."
     compare({"architecture": metadata["architecture"], **stored, **recipe}, expected, f"{file} was trained", advice)
@@ -117,12 +117,12 @@ def _finished(file: Path, model: nn.Module, facts: dict[str, Any]) -> tuple[nn.M
 
 
 def state_of(file: Path) -> Path:
-    """Where the state of the training that writes `file` lies until it is done."""
+    """Path of the state of an unfinished training for `file`."""
     return file.parent / UNFINISHED / file.name
 
 
 def check_unfinished(file: Path, resume: bool) -> None:
-    """Refuse to begin anew where an unfinished training exists, whose work would be lost."""
+    """Refuse to start over while an unfinished training exists, whose work would be lost."""
     state = state_of(file)
     if state.exists() and not resume:
         raise ValueError(

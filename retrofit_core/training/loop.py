@@ -1,4 +1,4 @@
-"""train(): the one loop behind training and fine-tuning."""
+"""train(): the loop for training and fine-tuning."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -27,11 +27,11 @@ from .optimizers import OPTIMIZERS
 from .schedules import SCHEDULES, rates
 from .state import Progress, Quality
 
-#: Numbers of 4 bytes in the longest vector of a CPU.
+#: float32 numbers in the widest CPU vector.
 VECTOR = 16
-#: Writing the state may take so much of the time; where it would take more, epochs in between are not written.
+#: Largest share of time for writing the state; if it would take more, some epochs are skipped.
 WRITING = 0.1
-CHECKED = 500  # images at once when the held-out rows are measured
+CHECKED = 500  # batch size for the held-out rows
 
 
 def train(
@@ -62,39 +62,39 @@ def train(
     budget: int = devices.PIXEL_BYTES,
     compile: bool = False,
 ) -> list[dict[str, Any]]:
-    """Train a classifier in place; the epoch that is best on held-out rows is restored, the start (epoch 0) included,
-    and the model is left in eval mode.
+    """Train a classifier in place, restore its best epoch on held-out rows (the start is epoch 0), and leave it in eval
+    mode.
 
-    Label smoothing gives mass to classes a parent never sees, which keeps their logits low and alike; that is
-    what makes the logits of parents trained on different classes comparable.
+    Label smoothing gives probability to classes that a parent never sees, which keeps their logits low and similar;
+    this makes the logits of parents trained on different classes comparable.
 
     Args:
         rows: train on these rows only (default: all).
         optimizer: an entry of OPTIMIZERS, or a function (parameters, rate, decay) -> optimiser.
-        schedule: an entry of SCHEDULES, after a linear rise over `warmup` epochs (at most half of all).
+        schedule: an entry of SCHEDULES, after a linear warm-up over `warmup` epochs (at most half of all).
         floor: the lowest rate of the schedule (eta_min).
-        clip: longest gradient; longer ones are scaled down.
+        clip: largest gradient norm; larger gradients are scaled down.
         crop, flip, policy, cutmix: augmentation, see `Augmentation`.
-        holdout: part of the rows of each class kept for choosing the epoch; 0: keep the last epoch.
-        precision: "float32", "bfloat16" (autocast; weights stay float32), or "auto": bfloat16 where the device
-            gains by it.
-        seed: of the held-out rows, the order, the augmentation and what the model draws itself. The initial
-            weights are the model's.
-        state: a .safetensors file for the state after each epoch. If it exists, training goes on from there; on
-            the CPU the result is then bit for bit that of a training that was never stopped.
-        device: default: where the model lies. It is moved back afterwards.
-        budget: bytes of pixels kept on the device; what does not fit is decoded anew for each epoch.
-        compile: take the steps on what torch.compile makes of the model. It needs a compiler and up to a minute, and
-            its sums round otherwise; a state may go on with it or without.
+        holdout: share of each class's rows held out to choose the epoch; 0: keep the last epoch.
+        precision: "float32", "bfloat16" (autocast; weights stay float32), or "auto": bfloat16 if the device has
+            fast bfloat16 products.
+        seed: for the held-out rows, the order, the augmentation and the model's own draws; not the initial
+            weights.
+        state: a .safetensors file for the state after each epoch. If it exists, training resumes from it; on the
+            CPU the result is bitwise that of an uninterrupted training.
+        device: default: the model's. The model is moved back afterwards.
+        budget: bytes of pixels to keep on the device; if they do not fit, they are decoded again for each epoch.
+        compile: take the steps with torch.compile. Needs a compiler and up to a minute, and rounds differently; a
+            state may be resumed with or without.
     Returns:
-        One dict an epoch: epoch, epochs, loss, accuracy (per cent on the held-out rows, else None), best (the epoch
-        that is best so far). The first is the start, epoch 0, whose loss is None; the last one's best is what was
-        restored, and 0 says that no epoch was better than the start. Without held-out rows the last epoch is best.
-        The monitor first gets an event of kind "history", whose entries are the start, or the epochs in the state; then each
-        further epoch as one of kind "epoch", besides one of kind "batch" a step.
+        One dict per epoch: epoch, epochs, loss, accuracy (% on the held-out rows, else None), best (the best epoch
+        so far). The first is the start, epoch 0, whose loss is None. The last one's best is the restored epoch; 0
+        means that no epoch beat the start. Without held-out rows the last epoch is best.
+        The monitor first gets an event "history", whose entries are the start or the epochs in the state; then an
+        event "epoch" per further epoch, and an event "batch" per step.
     Raises:
         ValueError: no rows, a model that does not suit the images, settings out of range, a state that is damaged
-            or was written with other settings, or a loss that is no longer finite.
+            or was written with other settings, or a loss that is not finite.
     """
     rows = rows_of(images, rows)
     settings = {
@@ -118,7 +118,7 @@ def train(
     }
     check_settings(settings)
     check_suits(model, images)
-    # Of networks that return several things; the weights are the model's own.
+    # For networks with several outputs; shares the model's weights.
     whole, model = model, as_classifier(model, images.inputs([0]))
     monitor, chosen_device = monitor or Monitor(), devices.pick(device) if device else devices.of(model)
     augment, dtype = Augmentation(crop, flip, policy, cutmix), devices.autocast_dtype(precision, chosen_device)
@@ -145,7 +145,7 @@ def train(
         best, history = progress.best, progress.history
         save = _Saver(Path(state) if state else None, settings, progress)
         source = PixelSource(images, rows, chosen_device, budget)
-        # The steps alone: held-out rows come in batches of other sizes, each of which would be compiled again.
+        # Only for steps: batches of held-out rows have other sizes, and each would be compiled again.
         network = torch.compile(model) if compile else model
         mixed = partial(torch.autocast, chosen_device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16)
 
@@ -164,7 +164,7 @@ def train(
             monitor.check()
 
         def note(epoch: int, loss: float | None) -> None:
-            """Measure the epoch on the held-out rows and write it down."""
+            """Measure the epoch on the held-out rows and record it."""
             with mixed():
                 quality = _quality(model, source, held_out, layout)
             if quality:
@@ -192,7 +192,7 @@ def train(
 
 
 def check_settings(settings: dict[str, Any]) -> None:
-    """Refuse what `train` cannot do, before any work; a part of its keyword arguments may be given.
+    """Refuse invalid settings of `train` before any work; some may be missing.
 
     Raises:
         ValueError: names the setting, and what it may be.
@@ -226,7 +226,7 @@ def check_settings(settings: dict[str, Any]) -> None:
 
 
 class _Saver:
-    """Restores what a state file holds, then writes one after an epoch, without taking much of the time."""
+    """Restores a state file, then writes one after epochs, within a share of the time."""
 
     def __init__(self, path: Path | None, settings: dict[str, Any], progress: Progress) -> None:
         self.path, self.settings, self.progress = path, settings, progress
@@ -247,10 +247,10 @@ def _name(entry: str | Callable[..., Any]) -> str:
 
 
 def held_out_of(labels: Tensor, part: float, draw: torch.Generator) -> Tensor:
-    """(n,) bool: this part of every class, at least one row left to train on.
+    """(n,) bool: a random share of every class, leaving at least one row to train on.
 
     Args:
-        draw: of `train` with a seed, a generator that nothing was drawn from since it was seeded with it.
+        draw: to repeat the draw of `train`, a generator newly seeded with its seed.
     """
     chosen = torch.zeros(len(labels), dtype=torch.bool)
     for label in labels.unique():
@@ -262,7 +262,7 @@ def held_out_of(labels: Tensor, part: float, draw: torch.Generator) -> Tensor:
 
 @contextmanager
 def _on_device(model: nn.Module, device: torch.device, images: Images) -> Iterator[torch.memory_format]:
-    """Move the model to a device, channels last where it has convolutions, and back at the end, in eval mode."""
+    """Move the model to a device, channels last if it has convolutions, and back at the end, in eval mode."""
     origin = devices.of(model)
     try:
         model.to(device)
@@ -273,8 +273,8 @@ def _on_device(model: nn.Module, device: torch.device, images: Images) -> Iterat
 
 @torch.no_grad()
 def _lay_out(model: nn.Module, images: Images, device: torch.device) -> torch.memory_format:
-    """Channels last where there are convolutions (VGG11 at half width on a CPU: 13 to 16 % faster), unless the model's
-    code does not take it."""
+    """Use channels last if there are convolutions (VGG11 at half width on a CPU: 13 to 16 % faster) and the model's
+    code allows it."""
     convolutions = [module for module in model.modules() if isinstance(module, nn.Conv2d)]
     if not convolutions or (device.type == "cpu" and any(map(_writes_outside, convolutions))):
         return torch.contiguous_format
@@ -288,14 +288,14 @@ def _lay_out(model: nn.Module, images: Images, device: torch.device) -> torch.me
 
 
 def _writes_outside(layer: nn.Conv2d) -> bool:
-    """Whether its way back may write outside of its memory: oneDNN for AVX2 with one thread, channels last, a 1 x 1 window at a
-    stride and fewer channels than a vector holds (the skips of narrow ResNets)."""
+    """Whether the backward pass may write out of bounds: a bug in oneDNN for AVX2 with one thread, channels last, a strided
+    1 x 1 kernel and fewer channels than a vector holds (the skips of narrow ResNets)."""
     return set(layer.kernel_size) == {1} and max(layer.stride) > 1 and layer.in_channels < VECTOR
 
 
 @contextmanager
 def _seeded(device: torch.device, seed: int) -> Iterator[list[torch.Generator]]:
-    """The generators that the model itself draws from (dropout), seeded, and afterwards as they were."""
+    """Seed the generators that the model itself uses (dropout), and restore them afterwards."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         generators = [torch.default_generator]
         if device.type == "cuda":
@@ -307,7 +307,7 @@ def _seeded(device: torch.device, seed: int) -> Iterator[list[torch.Generator]]:
 
 
 def _error(logits: Tensor, batch: Batch, label_smoothing: float) -> Tensor:
-    """Cross entropy; after CutMix with both labels, weighted by their parts of the image."""
+    """Cross entropy; after CutMix with both labels, weighted by their shares of the image."""
     loss = partial(cross_entropy, logits.float(), label_smoothing=label_smoothing)
     if batch.share == 1:
         return loss(batch.labels)
@@ -316,7 +316,7 @@ def _error(logits: Tensor, batch: Batch, label_smoothing: float) -> Tensor:
 
 @torch.no_grad()
 def _quality(model: nn.Module, source: PixelSource, positions: Tensor, layout: torch.memory_format) -> Quality | None:
-    """(accuracy in per cent, minus the loss) on these positions of the source."""
+    """(accuracy in %, minus the loss) on these positions of the source."""
     if not len(positions):
         return None
     model.eval()

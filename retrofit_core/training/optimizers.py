@@ -11,12 +11,12 @@ def adamw(parameters: Iterable[nn.Parameter], rate: float, decay: float) -> torc
 
 
 def adam(parameters: Iterable[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:
-    """Decay as an L2 term of the loss, as in the paper's earlier code."""
+    """Decay as an L2 term in the loss, as in the paper's earlier code."""
     return torch.optim.Adam(parameters, lr=rate, weight_decay=decay, fused=True)
 
 
 def sgd(parameters: Iterable[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:
-    """With Nesterov momentum 0.9."""
+    """SGD with Nesterov momentum 0.9."""
     return torch.optim.SGD(parameters, lr=rate, weight_decay=decay, momentum=0.9, nesterov=True, fused=True)
 
 

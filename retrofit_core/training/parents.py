@@ -1,4 +1,4 @@
-"""Parents on the parts of a split, ready to be fused: one configuration for command line, app and Python."""
+"""Train parents on the parts of a split: one configuration for command line, app and Python."""
 
 import json
 from contextlib import suppress
@@ -31,7 +31,7 @@ NOTE = "training.json"
 
 @dataclass(frozen=True)
 class PlannedParent:
-    """A training, checked before any work."""
+    """A validated training plan."""
 
     images: Images
     rows: list[Tensor]
@@ -42,12 +42,12 @@ class PlannedParent:
 
 
 def plan(config: TrainConfig, images: Images) -> PlannedParent:
-    """Rows, architectures and settings of each parent.
+    """Plan the rows, architecture and settings of each parent.
 
     Args:
-        images: the training split; only its labels and shape are read.
+        images: the training split; reads only its labels and shape.
     Raises:
-        ValueError: what is asked cannot be trained.
+        ValueError: invalid settings.
     """
     _check(config)
     drawn: dict[str, Any] = {"ratio": config.ratio} if config.split.lower() == "dirichlet" else {}
@@ -56,7 +56,7 @@ def plan(config: TrainConfig, images: Images) -> PlannedParent:
     rows = find(SPLITS, config.split, "split")(images.labels, config.parts, seed=config.seed, **drawn)
     names = config.arch * config.parts if len(config.arch) == 1 else config.arch
     specs = [fitted(parse(name), images.shape, len(images.classes)) for name in names]
-    shares = 1 if config.split.lower() == "full" else config.parts  # each part of a full split is everything
+    shares = 1 if config.split.lower() == "full" else config.parts  # each part of a full split has all rows
     settings = [
         settings_of(config.recipe, images, spec["architecture"], shares, _chosen(config), config.augment)
         for spec in specs
@@ -65,7 +65,7 @@ def plan(config: TrainConfig, images: Images) -> PlannedParent:
 
 
 def _shards(words: str) -> list[list[int]]:
-    """Raises ValueError: words that are not numbers."""
+    """Raises ValueError: not numbers."""
     try:
         return [[int(label) for label in shard.split(",")] for shard in words.split(";")]
     except (ValueError, AttributeError):
@@ -75,7 +75,7 @@ def _shards(words: str) -> list[list[int]]:
 
 
 def _chosen(config: TrainConfig) -> dict[str, Any]:
-    """Arguments of `train` that stand in the config; None where the recipe's is meant."""
+    """Arguments of `train` from the config; None means the recipe's."""
     return {name: getattr(config, name) for name in ("epochs", "batch", "learning_rate", "precision")}
 
 
@@ -118,21 +118,21 @@ def train_parents(
     """Train the parents into a folder: parent-*.safetensors, splits.json and training.json (the config).
 
     Args:
-        only: train this parent alone.
-        resume: keep the parents that are finished and go on with the one that was stopped; on the CPU the result is bit
-            for bit that of a training that was never stopped.
+        only: train only this parent.
+        resume: keep finished parents and continue the interrupted one; on the CPU the result is bitwise that of an
+            uninterrupted training.
         test: measure each parent on the test split, if there is one.
-        monitor: besides the events of `train` it gets a phase "training" for each parent, with parent and parents.
+        monitor: gets the events of `train`, and a phase "training" per parent, with parent and parents.
         compile: see `train`.
     Returns:
-        One dict a parent that was asked for: model (its file), class_counts, and what `evaluate` found on the test split.
+        One dict per requested parent: model (its file), class_counts, and the result of `evaluate` on the test split.
     Raises:
-        ValueError: what is asked cannot be trained, an image is damaged (all are decoded before the first training), or the
-            folder holds another split or an unfinished training.
-        Cancelled: the monitor asked for it; finished epochs are kept.
+        ValueError: invalid settings, a damaged image (all are decoded before the first training), or the folder holds
+            another split or an unfinished training.
+        Cancelled: on the monitor's request; finished epochs are kept.
     """
-    _check(config)  # before any file is read
-    for arch in config.arch:  # whoever trains a network has named it
+    _check(config)  # before reading any file
+    for arch in config.arch:  # the user named these networks
         user_code.allow(arch)
     folder, monitor = Path(folder), monitor or Monitor()
     if only is not None and not 0 <= only < config.parts:
@@ -174,7 +174,7 @@ def train_parents(
 
 
 def _take_back(folder: Path, files: list[Path]) -> None:
-    """Remove the notes of a training of which there is nothing, and the folder if nothing else is in it."""
+    """Remove the notes of a training without results, and the folder if it is then empty."""
     if not any(file.exists() or state_of(file).exists() for file in files):
         for name in (NOTE, "splits.json"):
             (folder / name).unlink(missing_ok=True)
@@ -191,7 +191,7 @@ def _parent(
     monitor: Monitor,
     compile: bool,
 ) -> tuple[nn.Module, dict[str, Any]]:
-    """One parent, trained or permuted, and the facts in its checkpoint."""
+    """One parent, trained or permuted, and its checkpoint's facts."""
     settings, rows, spec = planned.settings[index], planned.rows[index], planned.specs[index]
     recipe = {
         "name": config.recipe,
@@ -230,7 +230,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _write_notes(config: TrainConfig, folder: Path, planned: PlannedParent, files: list[Path], keep: bool) -> None:
-    """Write splits.json and training.json before the training, so that a stopped one has them too."""
+    """Write splits.json and training.json before training, so that an interrupted one has them too."""
     splits = folder / "splits.json"
     described = f"{config.split}, {config.parts} parts, seed {config.seed}"
     described += f", ratio {config.ratio}" if config.ratio != RATIO else ""
@@ -247,7 +247,7 @@ def _write_notes(config: TrainConfig, folder: Path, planned: PlannedParent, file
 
 
 def _check_same_parents(folder: Path, files: list[Path], planned: PlannedParent, keep: bool) -> None:
-    """Refuse to mix parents of two splits in one folder, and to write over those of another one."""
+    """Refuse to mix parents of two splits in one folder, or to overwrite those of another split."""
     splits, present = folder / "splits.json", set(folder.glob("parent-*.safetensors"))
     other = splits.exists() and (keep or present) and not _is_split(splits, files, planned)
     if other or present - set(files):
@@ -259,7 +259,7 @@ def _check_same_parents(folder: Path, files: list[Path], planned: PlannedParent,
 
 
 def _is_split(path: Path, files: list[Path], planned: PlannedParent) -> bool:
-    """Whether a splits file gives these parents their rows; a damaged one does not."""
+    """Whether a splits file gives these parents these rows; False for a damaged one."""
     try:
         stored = read_splits(path, files, len(planned.images))
     except ValueError:
@@ -268,15 +268,15 @@ def _is_split(path: Path, files: list[Path], planned: PlannedParent) -> bool:
 
 
 def write_training(config: TrainConfig, folder: str | Path) -> None:
-    """Write training.json, whole or not at all."""
+    """Write training.json atomically."""
     write(Path(folder) / NOTE, json.dumps({"schema": SCHEMA, "training": config.to_json()}, indent=1))
 
 
 def read_training(folder: str | Path) -> TrainConfig | None:
-    """The config of the parents in a folder; None where no training.json lies there.
+    """The config of the parents in a folder; None without a training.json.
 
     Raises:
-        ValueError: the file is broken or of another schema.
+        ValueError: the file is damaged or has another schema.
     """
     path = Path(folder) / NOTE
     if not path.exists():

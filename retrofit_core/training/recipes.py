@@ -1,4 +1,4 @@
-"""RECIPES: keyword arguments of `train` by name, and what depends on data set and number of parts."""
+"""RECIPES: named keyword arguments of `train`, and those that depend on data set and number of parts."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ from ..data.augment import POLICIES
 from ..system.registry import find
 from .config import AUTO
 
-#: Luenam et al. 2026 state "lr 1e-3"; the rest is read off the authors' earlier code. DEPARTURES: there the first epoch
-#: had the rate 0, smoothing gave 0.1 to the wrong classes only (torch's gives 0.09), the epoch was chosen on test images.
+#: Luenam et al. 2026 state "lr 1e-3"; the rest is from the authors' earlier code. DEPARTURES: there the first epoch had
+#: rate 0, smoothing gave 0.1 to the wrong classes only (torch's gives 0.09), and the epoch was chosen on test images.
 BASE: dict[str, Any] = {
     "epochs": 200,
     "batch": 128,
@@ -21,12 +21,12 @@ BASE: dict[str, Any] = {
     "precision": "auto",
 }
 RECIPES: dict[str, dict[str, Any]] = {
-    # The defaults of `train`: digits, MNIST and other small tasks, without augmentation.
+    # The defaults of `train`, for digits, MNIST and other small tasks, without augmentation.
     "small": {},
     "cifar": BASE,
-    # As cifar, with the epochs of PAPER_EPOCHS.
+    # cifar with the epochs of PAPER_EPOCHS.
     "paper": BASE,
-    # Ours, for evenings on two cores: up in two epochs, then down to nothing.
+    # Ours, for an evening on two cores: two epochs of warm-up, then down to zero.
     "short": {
         "epochs": 30,
         "batch": 128,
@@ -52,11 +52,11 @@ RECIPES: dict[str, dict[str, Any]] = {
         "label_smoothing": 0.1,
         "precision": "auto",
     },
-    # The paper's fine-tuning (App. F.3). DEPARTURE: one rate for all data sets, where Tiny-ImageNet has 1e-5.
+    # The paper's fine-tuning (App. F.3). DEPARTURE: one rate for all data sets; the paper has 1e-5 for Tiny-ImageNet.
     "finetune": {**BASE, "learning_rate": 3e-4, "schedule": "restarts", "warmup": 0.0, "floor": 1e-6},
 }
 
-#: Epochs by architecture and data set, then by the number of parts of the split (the paper's base models).
+#: Epochs of the paper's base models by architecture and data set, then by number of parts.
 PAPER_EPOCHS: dict[tuple[str, str], dict[int, int]] = {
     ("vgg", "cifar10"): {1: 300, 2: 200, 4: 150, 6: 125, 8: 125},
     ("vgg", "cifar100"): {1: 300, 2: 250, 4: 225, 6: 200, 8: 200},
@@ -67,8 +67,8 @@ PAPER_EPOCHS: dict[tuple[str, str], dict[int, int]] = {
     ("mlp", "mnist"): {1: 25},
 }
 
-#: What is done to the images of a known data set in every recipe but "small", unless something else is asked for. Other
-#: data stay as they are: what a mirror image or a shift does to them is unknown.
+#: Default augmentation of known data sets in every recipe but "small". Other data get none, because flips or shifts might
+#: change their classes.
 AUGMENTATIONS: dict[str, dict[str, Any]] = {
     "digits": {"cutmix": True},
     "mnist": {"cutmix": True},
@@ -81,10 +81,10 @@ AUGMENTATIONS: dict[str, dict[str, Any]] = {
 
 
 def augmentation(words: str) -> dict[str, Any]:
-    """Arguments of `train` for an augmentation in words: "none", or parts such as "crop=4,flip,policy=cifar10,cutmix".
+    """Arguments of `train` for an augmentation such as "none" or "crop=4,flip,policy=cifar10,cutmix".
 
     Raises:
-        ValueError: words that name no augmentation.
+        ValueError: unknown augmentation.
     """
     chosen: dict[str, Any] = {"crop": 0, "flip": False, "policy": None, "cutmix": False}
     if words == "none":
@@ -106,7 +106,7 @@ def augmentation(words: str) -> dict[str, Any]:
 
 
 def usual_augmentation(data: str, size: int) -> dict[str, Any]:
-    """Arguments of `train`: what is done to the images of a known data set; nothing to others.
+    """Arguments of `train` for the default augmentation of a known data set; empty for others.
 
     DEPARTURE for ImageNet: shifts by an eighth instead of random resized crops.
     """
@@ -118,20 +118,20 @@ def usual_augmentation(data: str, size: int) -> dict[str, Any]:
 def recipe(
     name: str, data: str, size: int = 32, architecture: str = "", parts: int = 1, augment: str = AUTO
 ) -> dict[str, Any]:
-    """Keyword arguments of `train`: a recipe's own, the augmentation, the paper's epochs.
+    """Keyword arguments of `train`: a recipe's settings, the augmentation, the paper's epochs.
 
     Args:
         data: name of the data set.
         size: height of its images.
-        architecture, parts: these decide the epochs of "paper" (of the largest tabulated number up to `parts`).
-        augment: "auto" (see `usual_augmentation`; nothing in the recipe "small"), or words of `augmentation`.
+        architecture, parts: determine the epochs of "paper" (for the largest tabulated number up to `parts`).
+        augment: "auto" (see `usual_augmentation`; none for "small"), or an argument of `augmentation`.
 
     Examples:
         >>> recipe("paper", "cifar10", architecture="vgg", parts=4)["epochs"]
         150
 
     Raises:
-        ValueError: an unknown recipe or augmentation, or a recipe of the paper for what the paper did not train.
+        ValueError: unknown recipe or augmentation, or "paper" for a network and data set not in the paper.
     """
     settings = dict(find(RECIPES, name, "recipe"))
     if augment != AUTO:

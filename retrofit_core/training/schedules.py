@@ -1,15 +1,15 @@
-"""SCHEDULES: the learning rate of every step, as a function of the step alone (so training can go on anywhere)."""
+"""SCHEDULES: the learning rate as a function of the step alone, so that training can resume anywhere."""
 
 import math
 from collections.abc import Callable
 
 from ..system.registry import find
 
-FIRST_CYCLE, GROWTH = 10, 2  # T_0 and T_mult; the paper states neither, these are its earlier code's
+FIRST_CYCLE, GROWTH = 10, 2  # T_0 and T_mult, from the authors' earlier code; the paper states neither
 
 
 def cosine(step: int, steps: int, per_epoch: int, peak: float, floor: float) -> float:
-    """Half a cosine from peak to floor, changed at every step; above the floor at every step that is taken.
+    """Half a cosine from peak to floor, updated at every step; always above the floor.
 
     Equals torch's CosineAnnealingLR with T_max = steps + 1, one step ahead (the peak belongs to the warm-up).
     """
@@ -17,9 +17,9 @@ def cosine(step: int, steps: int, per_epoch: int, peak: float, floor: float) -> 
 
 
 def restarts(step: int, steps: int, per_epoch: int, peak: float, floor: float) -> float:
-    """Cosines of 10, 20, 40, ... epochs, each from the peak, changed at every epoch (Luenam et al. 2026, fine-tuning).
+    """Cosines of 10, 20, 40, ... epochs, each from the peak, updated at every epoch (Luenam et al. 2026, fine-tuning).
 
-    Equals torch's CosineAnnealingWarmRestarts with T_0 = 10 and T_mult = 2, stepped once an epoch.
+    Equals torch's CosineAnnealingWarmRestarts with T_0 = 10 and T_mult = 2, stepped once per epoch.
     """
     epoch, cycle = step // per_epoch, FIRST_CYCLE
     while epoch >= cycle:
@@ -33,9 +33,9 @@ SCHEDULES = {"cosine": cosine, "restarts": restarts}
 def rates(
     schedule: str | Callable[..., float], per_epoch: int, epochs: int, *, warmup: float, peak: float, floor: float
 ) -> Callable[[int], float]:
-    """The learning rate by step: a linear rise to the peak over `warmup` epochs, then the schedule.
+    """The learning rate by step: a linear warm-up to the peak over `warmup` epochs, then the schedule.
 
-    The rise takes at most half of all epochs, so that a short trial of a long recipe still comes down.
+    The warm-up takes at most half of all epochs, so that short trials of long recipes still anneal.
     """
     falls = find(SCHEDULES, schedule, "schedule")
     steps = per_epoch * epochs

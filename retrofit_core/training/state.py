@@ -1,8 +1,8 @@
-"""A training's state after an epoch, as one safetensors file, so that it goes on after a kill with equal results.
+"""The state of a training after an epoch, in one safetensors file, so that it can resume with equal results.
 
-Tensors: "model/NAME", "best/NAME" (the best epoch's model), "optimizer/PARAMETER/KEY", "draws/NUMBER" (states of the
-random generators). The metadata hold, as JSON, what was set ("settings"), what was seen so far ("history", "best"), and
-the number of tensors.
+Tensors: "model/NAME", "best/NAME" (the best epoch's model), "optimizer/PARAMETER/KEY", "draws/NUMBER" (states of random
+generators). The metadata hold, as JSON, the settings ("settings"), the progress ("history", "best") and the number of
+tensors.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ from ..networks.checkpoints import read_metadata, read_tensors, write_tensors
 from ..system.registry import first_line
 from .descent import Best
 
-FORMAT = 2  # 2: the history begins at the start, and says which epoch is best
-Quality = tuple[float, float]  # accuracy in per cent, minus the loss: the loss decides between equal accuracies
+FORMAT = 2  # 2: the history includes the start and the best epoch
+Quality = tuple[float, float]  # accuracy in %, minus the loss, which breaks ties
 
 
 @dataclass
@@ -30,16 +30,16 @@ class Progress:
     optimizer: torch.optim.Optimizer
     generators: Sequence[torch.Generator]
     history: list[dict[str, Any]] = field(default_factory=list)
-    """one dict an epoch, from the start on"""
+    """One dict per epoch, including the start"""
     best: Best = field(init=False)
-    """its quality is a `Quality`; it holds nothing where nothing is measured"""
+    """Its quality is a `Quality`; empty if nothing is measured"""
 
     def __post_init__(self) -> None:
         self.best = Best(self.model)
 
 
 def digest(tensors: Mapping[str, Tensor]) -> str:
-    """A fingerprint of tensors with their names and shapes: SHA-256, its first 16 digits."""
+    """Fingerprint of tensors with their names and shapes: the first 16 digits of SHA-256."""
     fingerprint = hashlib.sha256()
     for name, tensor in tensors.items():
         fingerprint.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} ".encode())
@@ -48,7 +48,7 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
 
 
 def write(path: Path, settings: dict[str, Any], progress: Progress) -> None:
-    """Write the state; the file appears whole or not at all."""
+    """Write the state atomically."""
     tensors = {f"model/{name}": tensor for name, tensor in progress.model.state_dict().items()}
     tensors |= {f"best/{name}": tensor for name, tensor in progress.best.state.items()}
     for number, entries in progress.optimizer.state_dict()["state"].items():
@@ -60,10 +60,10 @@ def write(path: Path, settings: dict[str, Any], progress: Progress) -> None:
 
 
 def restore(path: Path, settings: dict[str, Any], progress: Progress) -> None:
-    """Bring model, optimiser, generators and history to where the file's writer was.
+    """Restore model, optimiser, generators and history from a file.
 
     Raises:
-        ValueError: the file is damaged, is no training's state, or was written with other settings.
+        ValueError: the file is damaged, not a training state, or was written with other settings.
     """
     advice = f"Remove {path} to begin again."
     try:
@@ -87,12 +87,12 @@ def restore(path: Path, settings: dict[str, Any], progress: Progress) -> None:
             accuracy, loss = map(float, facts["best"])
             best, present = progress.best, progress.model.state_dict()
             best.quality, best.epoch = (accuracy, loss), int(progress.history[-1]["best"])
-            # In the memory layout of the model, on which the speed of a step depends.
+            # In the model's memory layout, which affects speed.
             best.state = {name: torch.empty_like(value).copy_(groups["best"][name]) for name, value in present.items()}
         _restore_optimizer(progress.optimizer, groups["optimizer"])
         for number, draw in enumerate(progress.generators):
             draw.set_state(groups["draws"][str(number)])
-    # A file of the right form with wrong contents: torch raises almost anything.
+    # On a valid file with wrong contents, torch raises almost anything.
     except (ValueError, KeyError, TypeError, RuntimeError, IndexError) as error:
         reason = first_line(error)
         raise ValueError(f"{path} does not fit this training ({reason}). {advice}") from error
@@ -104,7 +104,7 @@ def _restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tens
     for name, tensor in tensors.items():
         number, key = name.split("/")
         parameter = parameters[int(number)]
-        # In the parameter's memory layout, on which the speed of a step depends.
+        # In the parameter's memory layout, which affects speed.
         if tensor.shape == parameter.shape and tensor.dim():
             tensor = torch.empty_like(parameter).copy_(tensor)
         elif tensor.dim():
@@ -114,7 +114,7 @@ def _restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tens
 
 
 def compare(stored: dict[str, Any], current: dict[str, Any], what: str, advice: str) -> None:
-    """Refuse to go on with other settings than a training was begun with; the message names the first that differs."""
+    """Refuse to resume a training with other settings; the message names the first that differs."""
     for name in [*current, *(name for name in stored if name not in current)]:
         if stored.get(name) != current.get(name):
             raise ValueError(

@@ -27,14 +27,14 @@ def finetune(
     monitor: Monitor | None = None,
     device: str | torch.device | None = None,
 ) -> list[dict[str, Any]]:
-    """Train on from the model's weights in place, with the paper's schedule: warm restarts, rate 3e-4, 200 epochs.
+    """Continue training a model in place with the paper's schedule: warm restarts, rate 3e-4, 200 epochs.
 
-    Everything else is the recipe "finetune" of the data set; arguments, results and errors are those of `train`, which
-    does the work. For Tiny-ImageNet the paper's rate is 1e-5. A fine-tuning of which no epoch is better than the start on
-    held-out rows leaves the model as it was, bit for bit; the last entry's "best" is then 0.
+    Everything else comes from the recipe "finetune"; arguments, results and errors are those of `train`. For
+    Tiny-ImageNet the paper's rate is 1e-5. If no epoch beats the start on held-out rows, the model stays bitwise
+    unchanged, and the last entry's "best" is 0.
 
     Args:
-        augment: "auto" (as the data set asks for, where it is known by its name; else none), "none", or words such as
+        augment: "auto" (the usual one for a known data set, else none), "none", or a list such as
             "crop=4,flip,cutmix", see `recipes.augmentation`.
     """
     settings = recipe("finetune", images.name, images.shape[1], augment=augment)
