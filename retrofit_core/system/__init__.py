@@ -1,1 +1,1 @@
-"""What the machine offers and every room needs: values and their settings, files, devices, progress, errors that help."""
+"""What every other package needs: values and their settings, files, devices, progress, helpful errors."""

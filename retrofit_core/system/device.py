@@ -1,4 +1,4 @@
-"""The only place that knows about devices: which one to use, the precision of sums, bytes -> rows per batch."""
+"""All knowledge about devices: which one to use, the precision of sums, bytes -> rows per batch."""
 
 import copy
 import time
@@ -13,26 +13,26 @@ from torch import Tensor, nn
 
 from .registry import first_line
 
-#: Bytes that one chunk of unfolded rows may take; large enough for full-speed products, small enough for any machine.
+#: Bytes per chunk of unfolded rows: large enough for full-speed products, small enough for any machine.
 CHUNK_BYTES = 128 * 2**20
-#: Bytes that a level may take besides networks and data: sums, factors and kept boundary tensors.
+#: Bytes for a level besides networks and data: sums, factors and kept boundary tensors.
 MEMORY = 8 * 2**30
-#: Bytes of pixels that training keeps on its device before it decodes them again for every epoch.
+#: Bytes of pixels that training keeps on its device; with more, it decodes them for every epoch.
 PIXEL_BYTES = 2 * 2**30
 
-#: Machine epsilon of float32 products in the precisions that are coarser than their own.
+#: Machine epsilon of float32 products in reduced precision.
 _FLOAT32_ROUNDING = {"tf32": 2.0**-10, "bf16": 2.0**-7}
 
 PRECISIONS = ("auto", "float32", "bfloat16")
 
 
 def pick(name: str | torch.device | None = None) -> torch.device:
-    """The device called `name`; by default CUDA where there is one, else the CPU.
+    """The device called `name`; default: CUDA if available, else the CPU.
 
-    It says which one it is ("cuda" becomes "cuda:0"), as the tensors on it do, so that devices can be compared.
+    The result has an index ("cuda" becomes "cuda:0"), as tensors' devices do, so that devices can be compared.
 
     Raises:
-        ValueError: the device does not exist on this machine, or it cannot hold sums in float64.
+        ValueError: the device does not exist on this machine, or lacks float64 for sums.
     """
     if name is None or name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -48,12 +48,12 @@ def pick(name: str | torch.device | None = None) -> torch.device:
 
 
 def same(left: torch.device, right: torch.device) -> bool:
-    """Whether both are the same device: "cuda" is the current one of them, "cpu" and "cpu:0" are one."""
+    """Whether both are the same device; "cuda" means the current one, and "cpu" equals "cpu:0"."""
     return normalised(left) == normalised(right)
 
 
 def normalised(device: torch.device) -> torch.device:
-    """The device with its index, where there can be several."""
+    """The device with its index, if there can be several."""
     if device.type == "cpu":
         return torch.device("cpu")
     if device.type == "cuda" and device.index is None:
@@ -62,10 +62,10 @@ def normalised(device: torch.device) -> torch.device:
 
 
 def on_device(model: nn.Module, device: str | torch.device | None) -> nn.Module:
-    """The model if all of it lies on the device, else a copy that does.
+    """The model if it is entirely on the device, else a copy there.
 
     Args:
-        device: as `pick` takes it.
+        device: as for `pick`.
     """
     chosen = pick(device)
     lies_there = all(same(tensor.device, chosen) for tensor in (*model.parameters(), *model.buffers()))
@@ -73,26 +73,26 @@ def on_device(model: nn.Module, device: str | torch.device | None) -> nn.Module:
 
 
 def of(module: nn.Module) -> torch.device:
-    """The device on which a module's parameters lie (the CPU if it has none)."""
+    """The device of a module's parameters (the CPU if it has none)."""
     return next((p.device for p in module.parameters()), torch.device("cpu"))
 
 
 def in_units(count: int) -> str:
-    """Bytes as a person reads them: 300 bytes, 12 kB, 1,130 MB."""
+    """Human-readable bytes: 300 bytes, 12 kB, 1,130 MB."""
     unit, size = next((pair for pair in (("MB", 10**6), ("kB", 10**3)) if count >= pair[1]), ("bytes", 1))
     return f"{count / size:,.0f} {unit}"
 
 
 def sum_dtype(device: torch.device) -> torch.dtype:
-    """float64 where the device multiplies it at a good rate (CPUs, data-centre GPUs), else float32.
+    """float64 if the device multiplies it at a good rate (CPUs, data-centre GPUs), else float32.
 
-    float32 products are still accumulated in float64 over batches (see `moments`).
+    Sums over batches of float32 products are float64 in any case (see `moments`).
     """
     if device.type == "cpu":
         return torch.float64
     if device.type == "cuda":
         # Data-centre cards (P100 6.0, V100 7.0, A100 8.0, H100 9.0, B200 10.0) run float64 at half the float32 rate;
-        # the consumer cards of the same generations (x.6, x.9, 12.x) at 1/64.
+        # consumer cards of the same generations (x.6, x.9, 12.x) at 1/64.
         return (
             torch.float64
             if torch.cuda.get_device_capability(device) in {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
@@ -102,9 +102,9 @@ def sum_dtype(device: torch.device) -> torch.dtype:
 
 
 def product_rounding(dtype: torch.dtype, device: torch.device) -> float:
-    """Machine epsilon of matrix products of `dtype` as the device carries them out.
+    """Machine epsilon of matrix products of `dtype` as the device computes them.
 
-    float32 products are rounded to TF32 or bfloat16 where that was allowed (torch.set_float32_matmul_precision,
+    float32 products are rounded to TF32 or bfloat16 if allowed (torch.set_float32_matmul_precision,
     torch.backends.cuda.matmul.allow_tf32, torch.backends.cuda.matmul.fp32_precision).
     """
     if dtype != torch.float32:
@@ -113,7 +113,7 @@ def product_rounding(dtype: torch.dtype, device: torch.device) -> float:
 
 
 def _float32_precision(device: torch.device) -> str:
-    """How the device's library carries out float32 products: "ieee", "none" (its default, which is the same), "tf32", "bf16"."""
+    """How the device's library computes float32 products: "ieee", "none" (its default, the same), "tf32", "bf16"."""
     library = torch.backends.cuda if device.type == "cuda" else torch.backends.mkldnn
     precision = getattr(getattr(library, "matmul", None), "fp32_precision", None)
     if precision is not None:
@@ -123,10 +123,10 @@ def _float32_precision(device: torch.device) -> str:
 
 
 def autocast_dtype(precision: str, device: torch.device) -> torch.dtype:
-    """The dtype of products in mixed precision; "auto" is bfloat16 where the device multiplies it faster.
+    """The dtype of products in mixed precision; "auto" is bfloat16 if the device multiplies it faster.
 
     Raises:
-        ValueError: an unknown precision.
+        ValueError: unknown precision.
     """
     if precision not in PRECISIONS:
         raise ValueError(f"unknown precision {precision!r}. Known: {', '.join(PRECISIONS)}.")
@@ -136,7 +136,7 @@ def autocast_dtype(precision: str, device: torch.device) -> torch.dtype:
 
 
 def gains_by_bfloat16(device: torch.device) -> bool:
-    """Whether the device has instructions for products of bfloat16 (CUDA from Ampere on, AMX, AVX512-BF16)."""
+    """Whether the device has instructions for bfloat16 products (CUDA from Ampere on, AMX, AVX512-BF16)."""
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
     return device.type == "cpu" and bool({"amx_bf16", "avx512_bf16"} & _cpu_flags())
@@ -144,7 +144,7 @@ def gains_by_bfloat16(device: torch.device) -> bool:
 
 @cache
 def _cpu_flags() -> frozenset[str]:
-    """What the processor can do, in Linux's words; empty elsewhere."""
+    """CPU flags on Linux; empty elsewhere."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -158,15 +158,15 @@ def rows_per_batch(bytes_per_row: int, budget: int = CHUNK_BYTES) -> int:
 
 
 def synchronise(device: torch.device) -> None:
-    """Wait for the device, so that a clock read afterwards tells the truth."""
+    """Wait for the device, so that timings are correct."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 class Stopwatch:
-    """Adds up seconds per named phase: the breakdown forward / moments / solve / group / fit of the reports.
+    """Sums seconds per named phase, for the breakdown forward / moments / solve / group / fit in reports.
 
-    On a GPU marks in its queue take the time, so that nothing waits until the stopwatch is read.
+    On a GPU it uses events in the stream, so that nothing waits until it is read.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -175,7 +175,7 @@ class Stopwatch:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Add the seconds spent inside the block to phase `name`."""
+        """Add the seconds spent in the block to phase `name`."""
         start = self._mark()
         try:
             yield
@@ -183,7 +183,7 @@ class Stopwatch:
             self._phases.append((name, start, self._mark()))
 
     def read(self) -> dict[str, float]:
-        """Seconds of each phase since it was read last; waits for the device."""
+        """Seconds per phase since the last read; waits for the device."""
         synchronise(self.device)
         seconds: dict[str, float] = {}
         for name, start, end in self._phases:
@@ -204,9 +204,9 @@ def check_sums(where: str, *sums: Tensor) -> None:
     """Refuse sums that overflow.
 
     Args:
-        where: the layer or level whose neurons they are of.
+        where: layer or level, for the message.
     Raises:
-        ValueError: some are infinite or NaN.
+        ValueError: infinite or NaN values.
     """
     if not all(torch.isfinite(tensor).all() for tensor in sums):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, locked against a second writer, identified by the digest of their content."""
+"""Files: atomic writes, locks against a second writer, and digests of their content."""
 
 import hashlib
 import json
@@ -15,28 +15,28 @@ from filelock import FileLock, Timeout
 LOCK = ".lock"
 #: Seconds that a writer waits for a lock: `is_locked` holds it for a moment.
 PATIENCE = 1.0
-#: Seconds in which a lock's folder is made again and again, where others remove it when it is empty.
+#: Seconds to keep recreating a lock's folder that others remove when it is empty.
 REMAKING = 60.0
-#: A file that changed within so many seconds is digested again each time: a second change may bear the same time.
+#: Files that changed within this many seconds are always digested again: a second change may have the same time.
 SETTLED = 2.0
-#: Sets of more files than this are identified by names, sizes and times: reading a million images takes minutes.
+#: Larger sets of files are identified by names, sizes and times: reading a million images takes minutes.
 MOST_READ = 1000
-#: What systems and programs leave beside data, besides what begins with a dot; compared without case.
+#: Names of files that systems and programs leave among data, besides dotfiles; case does not matter.
 LEFT_BEHIND = {"__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "@eadir", "$recycle.bin", "lost+found"}
-#: (path, size, time of change, time of the entry's change, inode) -> digest
+#: (path, size, mtime, ctime, inode) -> digest
 _digests: dict[tuple[str, int, int, int, int], str] = {}
 
 
 class Locked(ValueError):
-    """Somebody else is writing there."""
+    """Another writer holds the lock."""
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """A temporary name in the same folder, for a file or a folder, that becomes `path` when the block ends well.
+    """A temporary path in the same folder, for a file or folder, that replaces `path` when the block succeeds.
 
-    Readers see the old content or the new one, also when the writer is killed; what a killed one left behind bears a
-    name of its own and disturbs nobody. It is safe against dying processes, not against a machine that loses power.
+    Readers see the old content or the new one, even if the writer is killed, which leaves only an unused temporary file.
+    Safe against killed processes, not against power loss.
     """
     path = Path(path)
     # In the same folder, because a rename across disks is not atomic.
@@ -47,26 +47,26 @@ def replacing(path: str | Path) -> Iterator[Path]:
     finally:
         if temporary.is_dir():
             shutil.rmtree(temporary, ignore_errors=True)
-        with suppress(OSError):  # gone already, or never there
+        with suppress(OSError):  # already gone, or never created
             temporary.unlink()
 
 
 def write(path: str | Path, content: bytes | str) -> None:
-    """Write a file whole or not at all, see `replacing`."""
+    """Write a file atomically, see `replacing`."""
     with replacing(path) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 @contextmanager
 def locked(folder: str | Path, what: str = "", name: str = LOCK, patience: float = PATIENCE) -> Iterator[None]:
-    """Hold the only right to write in a folder; the system takes it back when the process dies.
+    """Hold the exclusive right to write in a folder; the system releases it when the process dies.
 
     Args:
-        what: what is written there, for the refusal; by default the folder.
-        name: of the lock's file in the folder.
-        patience: seconds after which it is refused.
+        what: what is written there, for the error message; default: the folder.
+        name: lock file in the folder.
+        patience: seconds to wait.
     Raises:
-        Locked: another writer, of this process or another one, holds it.
+        Locked: another writer, in this process or another one, holds it.
     """
     path = Path(folder) / name
     lock = FileLock(path, timeout=patience)
@@ -83,7 +83,7 @@ def locked(folder: str | Path, what: str = "", name: str = LOCK, patience: float
         path.write_text(str(os.getpid()))
         yield
     finally:
-        path.unlink(missing_ok=True)  # while it is held: whoever waits for this file notices and makes a new one
+        path.unlink(missing_ok=True)  # while held: waiting processes notice and create a new one
         lock.release()
 
 
@@ -94,13 +94,13 @@ def _acquire(lock: FileLock, path: Path) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             lock.acquire()
             return
-        except (FileNotFoundError, FileExistsError):  # somebody removed the folder in between, as it was empty
+        except (FileNotFoundError, FileExistsError):  # another process removed the empty folder
             if time.monotonic() - begin > REMAKING or path.parent.is_file():
                 raise
 
 
 def is_locked(folder: str | Path, name: str = LOCK) -> bool:
-    """Whether a living process writes in a folder, see `locked`."""
+    """Whether a running process is writing in a folder, see `locked`."""
     path = Path(folder) / name
     if not path.exists():
         return False
@@ -109,22 +109,22 @@ def is_locked(folder: str | Path, name: str = LOCK) -> bool:
         lock.acquire()
     except Timeout:
         return True
-    except OSError:  # a folder in which nothing can be written has no writer
+    except OSError:  # a read-only folder has no writer
         return False
     lock.release()
     return False
 
 
 def key_of(facts: object, length: int = 10) -> str:
-    """Hexadecimal digits that two pieces of work share exactly if these facts in plain JSON types are the same."""
+    """Hexadecimal digits that identify facts in plain JSON types."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:length]
 
 
 def digest(path: str | Path) -> str:
-    """SHA-256 of a file's content, 64 hexadecimal digits. An unchanged file is read once in a process.
+    """SHA-256 of a file's content, 64 hexadecimal digits. Reads an unchanged file once per process.
 
     Raises:
-        OSError: it is not there or cannot be read.
+        OSError: missing or unreadable.
     """
     path = Path(path).resolve()
     before = _stamp(path)
@@ -139,13 +139,12 @@ def digest(path: str | Path) -> str:
 
 
 def digest_of(paths: Sequence[str | Path]) -> str:
-    """One digest of files, and of all files in folders, with their names in the order of the paths given.
+    """One digest of the names and contents of files, and of all files in folders, in the given order.
 
-    Up to MOST_READ files count by content; more by name, size and time of change, so that a copy without the times has
-    another digest.
+    More than MOST_READ files count by name, size and mtime, so that a copy with other times has another digest.
 
     Raises:
-        OSError: one of them is not there or cannot be read.
+        OSError: one is missing or unreadable.
     """
     files = [pair for path in paths for pair in _files_in(Path(path))]
     whole = hashlib.sha256()
@@ -160,15 +159,15 @@ def digest_of(paths: Sequence[str | Path]) -> str:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or folder of this name is no data: it begins with a dot, or is of LEFT_BEHIND."""
+    """Whether a file or folder is not data: its name begins with a dot or is in LEFT_BEHIND."""
     return name.startswith(".") or name.casefold() in LEFT_BEHIND
 
 
 def walk(folder: str | Path, refuse: Callable[[OSError], object] | None = None) -> Iterator[tuple[str, list[str]]]:
-    """A folder and those below it, each with the names of its files in order; without what `is_hidden`.
+    """A folder and its subfolders, each with the sorted names of its files; skips what `is_hidden`.
 
     Args:
-        refuse: called with the error of a folder that cannot be read; without it such a folder is left out.
+        refuse: called with the error of an unreadable folder; default: skip it.
     """
     for parent, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = [name for name in folders if not is_hidden(name)]
@@ -176,7 +175,7 @@ def walk(folder: str | Path, refuse: Callable[[OSError], object] | None = None) 
 
 
 def _files_in(path: Path) -> Iterable[tuple[str, Path]]:
-    """(name within the set, path) of a file, or of the files in a folder; hidden ones are left out."""
+    """(name within the set, path) of a file, or of the files in a folder except hidden ones."""
     if not path.is_dir():
         return [(path.name, path)]
     return [
@@ -188,5 +187,5 @@ def _files_in(path: Path) -> Iterable[tuple[str, Path]]:
 
 def _stamp(path: Path) -> tuple[str, int, int, int, int]:
     facts = path.stat()
-    # The time of the entry's change (ctime) as well: a program may set a file's own time back, but not this one.
+    # Also ctime: a program can set mtime back, but not ctime.
     return str(path), facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino

@@ -1,16 +1,16 @@
-"""Labels: int64 wherever they come in, because torch takes uint8 for a mask and refuses other types; and shares of classes."""
+"""Labels, converted to int64 on input because torch treats uint8 as a mask and refuses other types; and class shares."""
 
 import torch
 from torch import Tensor
 
 
 def class_labels(labels: Tensor, reader: str) -> Tensor:
-    """(n,) int64 labels, where they are needed.
+    """(n,) int64 labels.
 
     Args:
-        reader: who needs them, at the start of the sentence.
+        reader: who needs them, to start the message.
     Raises:
-        ValueError: not one whole number for each sample; says what to pass.
+        ValueError: not one integer per sample; says what to pass.
     """
     if why := why_no_labels(labels):
         raise ValueError(f"{reader}: {why}")
@@ -18,12 +18,12 @@ def class_labels(labels: Tensor, reader: str) -> Tensor:
 
 
 def as_shares(shares: object) -> Tensor:
-    """(parents, classes) float64 of each parent's shares, or counts, of each class's training samples.
+    """(parents, classes) float64 shares, or counts, of each class's training samples per parent.
 
     Args:
-        shares: a tensor, an array of numpy or lists; the caller checks whether there are as many rows as parents.
+        shares: a tensor, a numpy array or lists; the caller checks the number of rows.
     Raises:
-        ValueError: no numbers, rows of different lengths, negative or not finite ones.
+        ValueError: not numbers, rows of different lengths, negative or infinite values.
     """
     wanted = "class_shares must be one row of class counts or shares for each parent"
     try:
@@ -49,7 +49,7 @@ def as_shares(shares: object) -> Tensor:
 
 
 def why_no_labels(labels: Tensor) -> str | None:
-    """Why these are no labels, one whole number for each sample, and what to pass; None if they are."""
+    """Why these are not labels (one integer per sample) and what to pass; None if they are."""
     dtype, shape = labels.dtype, tuple(labels.shape)
     whole = not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
     if labels.ndim == 1:
@@ -65,7 +65,7 @@ def why_no_labels(labels: Tensor) -> str | None:
 
 
 def as_labels(labels: object) -> Tensor:
-    """Whole numbers of any type as int64, on their device; anything else as it is, to be refused where labels are needed."""
+    """Convert integers of any type to int64, on their device; other types stay, to be refused where labels are needed."""
     tensor = torch.as_tensor(labels)
     whole = not (tensor.dtype.is_floating_point or tensor.dtype.is_complex or tensor.dtype == torch.bool)
     return tensor.to(torch.int64) if whole else tensor

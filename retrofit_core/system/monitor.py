@@ -1,4 +1,4 @@
-"""Progress events and cancellation: the one channel between a long computation and its caller."""
+"""Progress events and cancellation: the channel between a long computation and its caller."""
 
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any, TypeVar
@@ -7,15 +7,15 @@ Item = TypeVar("Item")
 Event = dict[str, Any]
 
 
-class Cancelled(Exception):  # noqa: N818 - not an error: it was asked for
+class Cancelled(Exception):  # noqa: N818 - not an error
     """The computation was cancelled between two steps; a recorder keeps what was finished before."""
 
 
 class Monitor:
-    """Hands events to `on_event` and stops the work between two steps once `cancelled()` is true.
+    """Passes events to `on_event` and stops the work between two steps once `cancelled()` is true.
 
-    Events are plain dicts with the key "kind" ("level", "step", "epoch", ...); the terminal shows them as a bar, the
-    worker writes them to the run record, tests collect them. Without arguments it does nothing.
+    Events are plain dicts with a key "kind" ("level", "step", "epoch", ...); the terminal shows them as a bar, the worker
+    writes them to the run record, tests collect them. Without arguments it does nothing.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Monitor:
             self._on_event({"kind": kind, **fields})
 
     def check(self) -> None:
-        """Raise `Cancelled` if cancelling was asked for."""
+        """Raise `Cancelled` if requested."""
         if self._cancelled is not None and self._cancelled():
             raise Cancelled("cancelled on request")
 

@@ -1,5 +1,5 @@
-"""What a user should know though the work goes on."""
+"""Notices to the user that do not stop the work."""
 
 
 class Notice(UserWarning):
-    """A choice that was made for the user, or a doubt; one sentence. The command line prints it on standard error."""
+    """A choice made for the user, or a doubt, in one sentence. The command line prints it on standard error."""

@@ -1,4 +1,4 @@
-"""Where long work is, read from its events: for bars and lines of the terminal, notebooks, records and the workbench."""
+"""Track the progress of long work from its events, for terminal, notebooks, records and workbench."""
 
 import time
 from dataclasses import dataclass, field
@@ -6,18 +6,18 @@ from typing import Any
 
 from .monitor import Event
 
-#: Share of a stage that must be done before a time left is given.
+#: Share of a stage that must be done before the time left is estimated.
 ENOUGH = 0.02
-#: Stages whose share counts whole levels or networks, not the steps of the phase under way.
+#: Stages whose share counts levels or networks, not steps of the current phase.
 COUNTED = ("training", "levels", "student")
 
 
 @dataclass
 class Position:
-    """What the events so far say; `take` goes on with the next one."""
+    """Progress according to the events so far; `take` processes the next one."""
 
     unit: str = ""
-    """Of an experiment"""
+    """Unit of an experiment"""
     stage: str = "start"
     """start, training, before (the first level), levels, student (of a method that trains one), evaluate or analysis"""
     begun: float = 0.0
@@ -25,14 +25,14 @@ class Position:
     done: float = 0.0
     """Share of this stage that is done"""
     first: float = 0.0
-    """Share that was done when this attempt came to it"""
+    """Share that was already done when this attempt reached the stage"""
     phase: str = ""
     """What is being done, and to what"""
     name: str = ""
-    """Of the phase, or of its step"""
+    """Name of the phase or its step"""
     step: int = 0
     steps: int = 0
-    """Of the phase; 0 if it has none"""
+    """Steps of the phase; 0 if it has none"""
     epoch: int = 0
     epochs: int = 0
     parent: int = 0
@@ -40,27 +40,27 @@ class Position:
     level: int = -1
     levels: int = 0
     names: dict[int, str] = field(default_factory=dict)
-    """Of the levels so far"""
+    """Names of the levels so far"""
     fused: float = 0.0
-    """Share of the levels that was done when a training behind them began"""
+    """Share of the levels that was done when a student's training began"""
     curves: dict[int, list[float]] = field(default_factory=dict)
     """Loss per epoch of each level's gradient fit"""
     training: dict[int, list[float]] = field(default_factory=dict)
     """Loss per epoch of each parent"""
     loss: float | None = None
     accuracy: float | None = None
-    """In per cent, on held-out images"""
+    """In %, on held-out images"""
     fresh: bool = False
-    """No epoch of this stage was seen yet"""
+    """Whether no epoch of this stage was seen yet"""
 
     @property
     def share(self) -> float:
-        """What a bar shows, from 0 to 1."""
+        """Progress for a bar, from 0 to 1."""
         return self.done if self.stage in COUNTED else self.step / max(self.steps, 1)
 
     @property
     def words(self) -> str:
-        """Level, phase, and how far it is; without the unit."""
+        """Level, phase and progress in words, without the unit."""
         level = self.names.get(self.level, "")
         counted = self.stage == "levels" and not (level and self.phase.startswith(level))
         far = f"{100 * self.step / self.steps:.0f} %" if self.steps else ""
@@ -78,14 +78,14 @@ class Position:
         return loss + (f", held out {self.accuracy:.2f} %" if self.accuracy is not None else "")
 
     def left(self, now: float) -> float | None:
-        """Seconds until this stage is over, at its speed so far; None as long as too little of it is done."""
+        """Seconds until this stage ends, at its speed so far; None if too little is done."""
         gained = self.done - self.first
         if gained < ENOUGH or now - self.begun < 1:
             return None
         return (now - self.begun) * (1 - self.done) / gained
 
     def facts(self) -> dict[str, Any]:
-        """What is known of stage, level, network, epoch, step and loss, in plain JSON types."""
+        """Known name, level, network, epoch, step and loss, in plain JSON types."""
         known: dict[str, Any] = {"name": self.name} if self.name else {}
         known |= {"level": self.level, "levels": self.levels} if self.levels else {}
         known |= {"parent": self.parent, "parents": self.parents} if self.stage == "training" and self.parents else {}
@@ -94,10 +94,10 @@ class Position:
         return known | ({"loss": self.loss} if self.loss is not None else {})
 
     def take(self, event: Event, now: float | None = None) -> None:
-        """Take in an event.
+        """Process an event.
 
         Args:
-            now: when it was, in seconds since 1970; None for this moment.
+            now: its time in seconds since 1970; None: now.
         """
         kind, now = event["kind"], time.time() if now is None else now
         if kind == "phase":
@@ -114,7 +114,7 @@ class Position:
         elif kind == "batch":
             self.step, self.steps = event["index"], event["total"] or 0
             self.epoch, self.epochs = event["epoch"], event["epochs"]
-            if self.stage in ("start", "before"):  # a training of one network alone
+            if self.stage in ("start", "before"):  # training of a single network
                 self._enter("training", now, 0.0)
             self._advance((self.epoch - 1 + self.step / max(self.steps, 1)) / self.epochs)
         elif kind in ("step", "evaluate"):
@@ -148,15 +148,15 @@ class Position:
 
     def _take_epoch(self, event: Event, now: float) -> None:
         self.loss, self.accuracy = event["loss"], event.get("accuracy")
-        if "epochs" in event:  # of a training
+        if "epochs" in event:  # training
             self.epoch, self.epochs = event["epoch"], event["epochs"]
             self.training.setdefault(self.parent, []).append(event["loss"])
-            if self.fresh:  # a training that was stopped goes on within a parent
+            if self.fresh:  # an interrupted training resumes within a parent
                 self._advance((self.epoch - 1) / self.epochs)
                 self.first, self.fresh = self.done, False
             self._advance(self.epoch / self.epochs)
             return
-        self.epoch, self.epochs = event["index"], event["total"]  # of a gradient fit
+        self.epoch, self.epochs = event["index"], event["total"]  # gradient fit
         if self.stage == "levels":
             self.curves[self.level].append(event["loss"])
             self.done = (self.level + self.epoch / self.epochs) / self.levels
@@ -165,12 +165,12 @@ class Position:
             self.done = self.epoch / self.epochs
 
     def _clear(self) -> None:
-        """Forget what was known of the phase before."""
+        """Forget the previous phase."""
         self.name, self.loss, self.accuracy = "", None, None
         self.step = self.steps = self.epoch = self.epochs = 0
 
     def _advance(self, share: float) -> None:
-        """Of the parent that is being trained."""
+        """Set the progress from the current parent's share."""
         self.done = (self.parent + min(share, 1.0)) / max(self.parents, 1)
 
     def _enter(self, stage: str, now: float, done: float) -> None:

@@ -3,12 +3,12 @@
 from typing import Any, Literal
 
 Preset = Literal["default", "paper"]
-#: The paragraph on linear variants: lambda in units of a sum over rows; scores and outputs not normalised.
+#: Paragraph on linear variants: lambda in units of a sum over rows; scores and outputs not normalised.
 PAPER_LINEAR: dict[str, dict[str, Any]] = {
     "hungarian": {"ridge": 1e-3, "normalise_scores": False},
     "kmeans": {"ridge": 10.0, "normalise_scores": False},
 }
-#: The table "Hyperparameters used for HF-Gradient and KF-Gradient".
+#: Table "Hyperparameters used for HF-Gradient and KF-Gradient".
 PAPER_GRADIENT: dict[str, Any] = {
     "normalise_scores": False,
     "learning_rate": 1e-3,
@@ -21,10 +21,10 @@ PAPER_GRADIENT: dict[str, Any] = {
 
 
 def preset_settings(preset: Preset, grouping: str, fit: str) -> dict[str, Any]:
-    """Settings by name that a preset gives to a retrofit; {} for "default".
+    """Settings of a preset for a retrofit; {} for "default".
 
     Raises:
-        ValueError: an unknown preset.
+        ValueError: unknown preset.
     """
     if preset == "default":
         return {}

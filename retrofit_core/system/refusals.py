@@ -1,13 +1,13 @@
-"""Refusals that know a way out: a setting, and the value of it with which the same would work."""
+"""Errors with cures: a setting, and a value with which the request would work."""
 
 from typing import Any
 
-#: A setting of a run or an option of its method, and the value that cures.
+#: A setting of a run or an option of its method, and a value that may work.
 Cure = tuple[str, Any]
 
 
 class Refusal(ValueError):
-    """What is asked cannot be done, and each of these cures may make it work."""
+    """The request cannot be met; each cure may make it work."""
 
     def __init__(self, message: str, *cures: Cure) -> None:
         super().__init__(message)
@@ -15,7 +15,7 @@ class Refusal(ValueError):
 
 
 def cures_of(error: BaseException | None) -> tuple[Cure, ...]:
-    """The cures of an error, or of the one that it was raised from."""
+    """The cures of an error, or of its cause."""
     while error is not None and not isinstance(error, Refusal):
         error = error.__cause__
     return error.cures if error else ()

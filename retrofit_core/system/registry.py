@@ -1,4 +1,4 @@
-"""Look a name up in one of the tables (METHODS, GROUPINGS, IMPORTANCE, ...), with an error that helps."""
+"""Look names up in tables (METHODS, GROUPINGS, IMPORTANCE, ...), with helpful errors."""
 
 import inspect
 from collections.abc import Mapping
@@ -7,16 +7,16 @@ from typing import Any
 
 
 def find(table: Mapping[str, Any], name: object, what: str) -> Any:
-    """The table's entry for `name`; a function passes through, so that a user's own needs no registration.
+    """The table's entry for `name`; a function is returned as is, so that users need not register theirs.
 
     Raises:
-        ValueError: the name is not in the table. The message lists the known names and the nearest one.
+        ValueError: unknown name; the message lists the known names and the nearest one.
     """
     return name if callable(name) else table[known_name(table, name, what)]
 
 
 def known_name(table: Mapping[str, Any], name: object, what: str) -> str:
-    """The name as the table writes it: `kf-linear` is as good as `KF-Linear`.
+    """The name as the table spells it: `kf-linear` means `KF-Linear`.
 
     Raises:
         ValueError: as `find`.
@@ -36,15 +36,15 @@ def _plain(name: str) -> str:
 
 
 def made(table: Mapping[str, type], value: object, what: str, **options: object) -> Any:
-    """The object that a name, a class, or an object of one stands for; a function passes through where it can do the work.
+    """Make an object from a name or a class; objects, and functions if they can do the work, are returned as they are.
 
-    A class need not be in the table: any of the tables' base is as good. A function can do what is one call, as a
-    grouping; a fit is more than one.
+    A class need not be in the table, if it has the table's base. A function can replace objects with a single operation,
+    such as a grouping; a fit has more than one.
 
     Args:
-        options: fields of the object, where a name or a class is given.
+        options: fields of the object, for a name or a class.
     Raises:
-        ValueError: an unknown name, something else, or a field that the class does not have or take.
+        ValueError: an unknown name, a value of another kind, or an invalid field.
     """
     if isinstance(value, str):
         value = find(table, value, what)
@@ -57,7 +57,7 @@ def made(table: Mapping[str, type], value: object, what: str, **options: object)
         return value(**options)
     is_one_call = any("__call__" in vars(cls) for cls in base.__mro__)
     if inspect.isclass(value) or not (isinstance(value, base) or (is_one_call and callable(value))):
-        # Not its contents: a score may hold images.
+        # Do not show its contents: a score may hold images.
         kind = f"the class {value.__name__}" if inspect.isclass(value) else f"of type {type(value).__name__}"
         names = ", ".join(cls.__name__ for cls in table.values())
         raise ValueError(
@@ -71,13 +71,13 @@ def made(table: Mapping[str, type], value: object, what: str, **options: object)
 
 
 def base_of(table: Mapping[str, type]) -> type:
-    """The nearest class from which all classes of a table come."""
+    """The nearest common base of a table's classes."""
     first, *others = table.values()
     return next(cls for cls in first.__mro__ if all(issubclass(other, cls) for other in others))
 
 
 def name_of(table: Mapping[str, type], value: object) -> str:
-    """The table's name for one of its classes, an object of one, or a name however it is written; of a function its own."""
+    """The table's name for one of its classes, an instance or a name in any spelling; else a function's own name."""
     if isinstance(value, str):
         return known_name(table, value, "name")
     names = [name for name, cls in table.items() if type(value) is cls or value is cls]
@@ -85,5 +85,5 @@ def name_of(table: Mapping[str, type], value: object) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What another library's error says, short enough for a sentence of ours."""
+    """The first line of another library's error, shortened for our messages."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

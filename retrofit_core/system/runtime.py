@@ -1,4 +1,4 @@
-"""Where and how a fusion runs: device, memory, progress, journal. Nothing here is meant to change its numbers."""
+"""Where and how a fusion runs: device, memory, progress, journal. None of these should change its numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,15 +12,15 @@ from .settings import Range, Value, setting
 
 
 class Journal(Protocol):
-    """Keeps each finished level of a fusion, so that an interrupted one goes on after the last of them."""
+    """Keeps each finished level of a fusion, so that an interrupted one can resume."""
 
     @property
     def finished(self) -> Sequence[tuple[Any, dict[str, torch.Tensor]]]:
-        """(LevelReport, weights) of the levels that an earlier, interrupted run finished; bottom-up."""
+        """(LevelReport, weights) of the levels that an interrupted run finished, bottom-up."""
         ...
 
     def add(self, index: int, report: Any, weights: dict[str, torch.Tensor]) -> None:
-        """Keep a level that was just finished: its index, LevelReport and weights."""
+        """Keep a finished level: its index, LevelReport and weights."""
         ...
 
 
@@ -38,6 +38,6 @@ class Runtime(Value):
     monitor: Monitor = field(default_factory=Monitor)
     """Gets events, and may cancel between steps"""
     journal: Journal | None = field(default=None)
-    """Keeps finished levels, and hands over those of an interrupted run"""
+    """Keeps finished levels, and returns those of an interrupted run"""
     contributors: Any = field(default=None)
-    """Who else has rows of every level: `contributors.Processes()`, `contributors.Parties(...)`; None: nobody"""
+    """Others with rows of every level: `contributors.Processes()`, `contributors.Parties(...)`; None: nobody"""

@@ -1,10 +1,10 @@
-"""Values: frozen objects that describe a fusion, their fields documented, ranged and checked where they stand.
+"""Values: frozen objects that describe a fusion; each field declares its documentation, range and checks.
 
     @dataclass(frozen=True)
     class KMeans(Value):
         restarts: int = setting(10, "k-means++ starts; the lowest cost wins", Range(0, whole=True))
 
-Python, command line, form, records and estimate read the fields of these classes; none keeps a list of its own.
+Python, command line, forms, records and estimates all read these fields; none keeps a separate list.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ KIND_NAMES = {
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers between two ends, which belong to it unless they are left out."""
+    """An interval of numbers, closed unless an end is excluded."""
 
     low: float
     high: float = inf
@@ -38,10 +38,10 @@ class Range:
     without_high: bool = False
 
     def holds(self, value: object) -> bool:
-        """Whether a value, of any type, is one of these numbers; true, false, NaN and infinity are none."""
+        """Whether a value of any type is in the interval; False for booleans, NaN and infinity."""
         if isinstance(value, bool) or not isinstance(value, Integral if self.whole else Real):
             return False
-        number: Any = value  # comparing is all that is asked of it
+        number: Any = value  # only compared
         above = self.low < number if self.without_low else self.low <= number
         below = number < self.high if self.without_high or self.high == inf else number <= self.high
         return bool(above and below)
@@ -52,7 +52,7 @@ class Range:
         return f"{'a whole number' if self.whole else 'a number'} {low}{high}"
 
 
-#: torch.Generator takes more, but not every seed that is derived from one; numpy takes no negative ones.
+#: torch.Generator accepts more, but not every seed derived from one; numpy accepts no negative ones.
 SEED = Range(0, 2**63 - 1, whole=True)
 FRACTION = Range(0, 1)
 COUNT = Range(0, whole=True)
@@ -61,36 +61,36 @@ AT_LEAST_ONE = Range(1, whole=True)
 
 @dataclass(frozen=True)
 class Setting:
-    """One field of a value, described for everything that offers, stores or explains it."""
+    """One field of a value, described for everything that shows, stores or explains it."""
 
     name: str
     default: Any
     kinds: tuple[type, ...]
     """Some of bool, int, float, str, NoneType, tuple (of words); empty for fields that only Python can fill"""
     words: tuple[str, ...]
-    """The words that it knows; empty where any word does, or none"""
+    """Allowed words; empty if any word is allowed, or none"""
     help: str
     range: Range | None = None
-    """The numbers among its values"""
+    """Allowed numbers"""
     check: Callable[[Any], str] | None = None
-    """value -> what it takes instead, in words; "" for a good value. For what kinds, words and a range cannot say"""
+    """value -> what is allowed, in words; "" for a valid value. For what kinds, words and range cannot express"""
     read: Callable[[str], Any] | None = None
-    """text -> value, where a command line has words for what is no word"""
+    """text -> value, for command-line values that are not words"""
     title: str = ""
-    """How a form names it, where its name alone would not be understood"""
+    """Label in forms, if the name alone would not be understood"""
 
     @property
     def is_plain(self) -> bool:
-        """Whether it can be written as text, so that a command line or a form can offer it."""
+        """Whether it can be written as text, in a command line or form."""
         return bool(self.kinds or self.words)
 
     def takes(self, value: object) -> bool:
-        """Whether a value has one of the kinds and is in range; a whole number is a number, true is none."""
+        """Whether a value has an allowed kind and is in range; integers count as numbers, booleans do not."""
         if self.check is not None:
             return not self.check(value)
         if not self.is_plain:
             return True
-        if isinstance(value, str) and tuple in self.kinds:  # one name stands for a list of one
+        if isinstance(value, str) and tuple in self.kinds:  # one name means a list of one
             return bool(value)
         if isinstance(value, str) and str not in self.kinds:
             return value in self.words
@@ -103,8 +103,8 @@ class Setting:
         return isinstance(value, Real) and float in self.kinds and (self.range is None or self.range.holds(value))
 
     def normalised(self, value: object) -> Any:
-        """A value that it takes, in the one form in which it is stored: numbers of numpy as Python's own, a whole number
-        as 2.0 where only numbers are taken, lists as tuples, one name as a list of one."""
+        """Convert a valid value to its stored form: numpy numbers to Python's, integers to float if only floats are
+        allowed, lists to tuples, one name to a list of one."""
         if isinstance(value, str) and tuple in self.kinds:
             return (value,)
         if isinstance(value, list):
@@ -119,14 +119,14 @@ class Setting:
 
     @property
     def annotation(self) -> Any:
-        """What it takes, as a type."""
+        """The allowed values as a type."""
         words = (Literal[self.words],) if self.words else ()
         kinds = [tuple[str, ...] if kind is tuple else kind for kind in self.kinds]
         return Union[(*words, *kinds)] if words or kinds else Any  # noqa: UP007 - of a tuple
 
     @property
     def description(self) -> str:
-        """What it takes, in words."""
+        """The allowed values in words."""
         if self.check is not None:
             return self.check(object())
         numbers = {int, float} if self.range else set()
@@ -144,31 +144,31 @@ def setting(
     title: str = "",
     **options: object,
 ) -> Any:
-    """A field of a value: its default, a sentence, and the numbers or contents that it takes.
+    """A field of a value: default, help text, and allowed numbers or contents.
 
     Args:
         check, read, title: see `Setting`.
-        options: handed to `dataclasses.field`.
+        options: for `dataclasses.field`.
     """
     facts = {"help": help, "range": range, "check": check, "read": read, "title": title}
     return dataclasses.field(default=default, metadata=facts, **options)  # type: ignore[call-overload]
 
 
 def same_as(value: type, name: str) -> Any:
-    """A field with default, sentence and range of another class's field."""
+    """A field with the default, help and range of another class's field."""
     entry = value.__dataclass_fields__[name]
     return dataclasses.field(default=entry.default, metadata=entry.metadata)
 
 
 @dataclass(frozen=True)
 class Value:
-    """Base of everything that describes a fusion: a frozen dataclass which refuses wrong contents when it is made."""
+    """Base of everything that describes a fusion: a frozen dataclass that validates its fields on construction."""
 
     def __post_init__(self) -> None:
         """Check every field.
 
         Raises:
-            ValueError: names the field, what it holds and what it takes.
+            ValueError: names the field, its value and what is allowed.
         """
         for name, entry in settings_of(type(self)).items():
             value = getattr(self, name)
@@ -176,18 +176,18 @@ class Value:
             object.__setattr__(self, name, entry.normalised(value))
 
     def to_json(self) -> dict[str, Any]:
-        """Every plain field with its value."""
+        """All plain fields with their values."""
         return {name: getattr(self, name) for name, entry in settings_of(type(self)).items() if entry.is_plain}
 
 
 @cache
 def settings_of(value: type) -> dict[str, Setting]:
-    """The settings of a dataclass, mostly of values, in the order of its fields.
+    """The settings of a dataclass, usually a `Value`, in field order.
 
     Raises:
-        TypeError: a class with settings that is no dataclass; its options would silently be none.
+        TypeError: a class with settings that is not a dataclass, whose options would be ignored silently.
     """
-    # A dataclass keeps nothing but the defaults in their place.
+    # In a dataclass, defaults have replaced the fields.
     if any(isinstance(entry, dataclasses.Field) for entry in vars(value).values()):
         raise TypeError(
             f"{value.__name__} has settings but is no dataclass. Write @dataclass(frozen=True) above the class."
@@ -195,7 +195,7 @@ def settings_of(value: type) -> dict[str, Setting]:
     hints = get_type_hints(value)
     settings = {}
     for entry in dataclasses.fields(value):
-        if "help" not in entry.metadata:  # a field that holds other values or data
+        if "help" not in entry.metadata:  # a field with other values or data
             continue
         kinds, words = _kinds(hints[entry.name])
         facts = dict(entry.metadata)
@@ -206,7 +206,7 @@ def settings_of(value: type) -> dict[str, Setting]:
 
 
 def check_setting(setting: Setting, value: object) -> None:
-    """Refuse a value outside of an object, as a keyword that decides nothing else.
+    """Validate a value that is not a field of an object.
 
     Raises:
         ValueError: as `Value`.
@@ -228,7 +228,7 @@ SAMPLES_SETTING = Setting(
 
 
 def check_seed(seed: object) -> None:
-    """Refuse a value that is not a seed.
+    """Refuse invalid seeds.
 
     Raises:
         ValueError: as `Value`.
@@ -237,7 +237,7 @@ def check_seed(seed: object) -> None:
 
 
 def _kinds(hint: object) -> tuple[tuple[type, ...], tuple[str, ...]]:
-    """The plain types and the words of an annotation; none where anything else may be given as well."""
+    """The plain types and words of an annotation; empty if it allows anything else."""
     if get_origin(hint) is Literal:
         return (), get_args(hint)
     if get_origin(hint) is tuple:

@@ -1,4 +1,4 @@
-"""Values as words of a command line, and back."""
+"""Convert values to command-line words and back."""
 
 import dataclasses
 import json
@@ -15,7 +15,7 @@ def floats(text: str) -> tuple[float, ...]:
     """Numbers separated by spaces or commas.
 
     Raises:
-        ValueError: a word that is no number.
+        ValueError: a word that is not a number.
     """
     return tuple(number(word, "--mean and --std") for word in text.replace(",", " ").split())
 
@@ -24,7 +24,7 @@ def number(text: str, what: str) -> float:
     """A number.
 
     Args:
-        what: whose it is, for the message.
+        what: its name, for the message.
     Raises:
         ValueError: something else.
     """
@@ -35,7 +35,7 @@ def number(text: str, what: str) -> float:
 
 
 def strength(text: str) -> str | float:
-    """Of a ridge: "auto", a multiple as "0.1x", or a number.
+    """A ridge strength: "auto", a multiple such as "0.1x", or a number.
 
     Raises:
         ValueError: something else.
@@ -56,12 +56,12 @@ def size_in_bytes(text: str) -> int:
 
 
 def path(text: str) -> str:
-    """A path in its shortest form: no `./`, no slash at the end."""
+    """A path in its shortest form: no `./`, no trailing slash."""
     return str(Path(text))
 
 
 def flag(name: str) -> str:
-    """The option of a field."""
+    """The command-line option of a field."""
     return "--" + name.replace("_", "-")
 
 
@@ -72,10 +72,10 @@ def changed(value: "DataclassInstance") -> dict[str, Any]:
 
 
 def option_words(value: "DataclassInstance", without: Collection[str] = ()) -> list[str]:
-    """The options of a command line that give the fields of a dataclass, where they differ from their defaults.
+    """Command-line options for the fields of a dataclass that differ from their defaults.
 
     Args:
-        without: names of fields that are no options.
+        without: names of fields that are not options.
     """
     words = []
     for name, given in changed(value).items():
@@ -83,7 +83,7 @@ def option_words(value: "DataclassInstance", without: Collection[str] = ()) -> l
             continue
         if given is True:
             words.append(flag(name))
-        elif isinstance(given, tuple) and isinstance(given[0], str):  # an option for each
+        elif isinstance(given, tuple) and isinstance(given[0], str):  # one option each
             words += [word for entry in given for word in (flag(name), entry)]
         else:
             words += [flag(name), " ".join(map(str, given)) if isinstance(given, tuple) else str(given)]
@@ -91,10 +91,10 @@ def option_words(value: "DataclassInstance", without: Collection[str] = ()) -> l
 
 
 def read_options(texts: list[str]) -> dict[str, Any]:
-    """Options from words NAME=VALUE: true, false, none and numbers as such, names with commas as lists, the rest as text.
+    """Parse options NAME=VALUE: true, false, none and numbers as such, names with commas as tuples, the rest as text.
 
     Raises:
-        ValueError: a word without a name or a sign of equality, or a name twice.
+        ValueError: a missing name or equals sign, or a repeated name.
     """
     options: dict[str, Any] = {}
     for text in texts:
