@@ -113,7 +113,7 @@ def _known(line: Any) -> bool:
 
 
 def _at(line: Any, side: str) -> str:
-    """The scale of a number of ours, where it is not its column's."""
+    """The scale of our number, if it is not its column's."""
     return f" ({escape(line.badge)})" if side == "x2" and line.badge else ""
 
 

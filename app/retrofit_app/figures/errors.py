@@ -80,7 +80,7 @@ def number_positions(x: np.ndarray, y: np.ndarray) -> list[str | None]:
         {position: number_box(across, up, len(str(index)), position) for position in AROUND}
         for index, (across, up) in enumerate(middles, 1)
     ]
-    frame = (0, -LINE / 2, width, np.inf)  # the axis lies a little below zero
+    frame = (0, -LINE / 2, width, np.inf)  # the axis is a little below zero
     return placed(marks, choices, frame, np.argsort(-(x + y), kind="stable").tolist())
 
 

@@ -104,7 +104,7 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
 
 
 def _badges(lines: Sequence[Any]) -> tuple[str, ...]:
-    """Other scales than the column's."""
+    """Scales other than the column's."""
     return tuple(dict.fromkeys(line.badge for line in lines if line.badge))
 
 

@@ -25,7 +25,7 @@ def short(badge: str) -> str:
 
 
 def at(badge: str) -> str:
-    """A badge behind the name of a row, where it has one of its own."""
+    """A badge after a row's name, if the row has its own."""
     return f" ({escape(short(badge))})" if badge else ""
 
 

@@ -1,1 +1,1 @@
-"""What lies between the networks of a run, and around them?"""
+"""What is between a run's networks, and around them?"""
