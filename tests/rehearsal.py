@@ -85,6 +85,11 @@ class Counts:
         self.synchronises += 1
         self._note("synchronise", "")
 
+    @property
+    def met(self) -> int:
+        """Times that the host found the device done"""
+        return self.waits + self.to_host + self.synchronises
+
     def _note(self, kind: str, name: str) -> None:
         self.causes[kind, name, _line()] += 1
 
@@ -313,13 +318,19 @@ def _outermost_first(roots: list[Any]) -> list[Any]:
 
 
 class _Mark:
-    """A CUDA event: what it marks is done at once."""
+    """A CUDA event: what it marks is done at once; a wait for it counts where the host has not waited since."""
+
+    counts = Counts()
 
     def __init__(self, **_: Any) -> None:
         self.time = 0.0
 
     def record(self, _: Any = None) -> None:
-        self.time = time.perf_counter()
+        self.time, self.before = time.perf_counter(), self.counts.met
+
+    def synchronize(self) -> None:
+        if self.counts.met == self.before:
+            self.counts.synchronise()
 
     def elapsed_time(self, end: "_Mark") -> float:
         return 1000 * (end.time - self.time)
@@ -338,7 +349,7 @@ def rehearsal(counts: Counts | None = None) -> Iterator[Counts]:
         "mem_get_info": lambda *_: (80 << 30, 80 << 30),
         "synchronize": counts.synchronise,
         "current_stream": lambda *_: None,
-        "Event": _Mark,
+        "Event": type("Mark", (_Mark,), {"counts": counts}),
         "is_current_stream_capturing": lambda: False,
         "get_rng_state": lambda *_: torch.zeros(16, dtype=torch.uint8),
         "set_rng_state": lambda *_: None,

@@ -7,9 +7,10 @@ import torch
 from torch import nn
 
 from retrofit_core.fusion.grouping import base, grouped_cost
+from retrofit_core.fusion.grouping.kmeans import SWEEPS
 from retrofit_core.system import device as devices
 from tests.marks import each_case
-from tests.networks import VGG_SHAPE, labels, normal, seeded
+from tests.networks import VGG_SHAPE, labels, mlp, normal, seeded
 from tests.properties import assert_close, untouched
 from tests.rehearsal import CUDA, rehearsal
 from tests.test_contract import EVERY, FIRST, NETWORKS, case, options_for, reason
@@ -194,21 +195,38 @@ def test_networks_of_blocks_give_the_same_on_the_device(name, network):
     assert_equal_on_the_device(expected, result)
 
 
-#: Of a fusion by ridge on a plain network: waits and synchronises of each level, copies to the host of each level; beside them
-#: those of the whole fusion. Raise none of them without a reason.
-BUDGET = {"HF-Linear": (5, 6), "KF-Linear": (6, 5)}
-BUDGET_OF_ALL = 8
+def test_the_host_stops_three_times_a_level():
+    """For the matrix that is assigned, for the costs (of k-means at each of its looks), and for the report; a fusion has thirteen
+    more stops, whatever its levels. Phases are timed without any. Raise none of these without a reason."""
+    x = normal(40, 6)
+    for name in ("HF-Linear", "KF-Linear"):
+        for hidden in (2, 8):
+            models = [mlp((6, *[8] * hidden, 4), seed=k) for k in (0, 1)]
+            with rehearsal() as counts:
+                result = EVERY[name](models, x, device="cuda")
+            looks = sum(level.grouping.get("iterations", 0) // SWEEPS for level in result.levels)
+            assert counts.synchronises == 0
+            assert counts.waits + counts.to_host <= 3 * hidden + looks + 13
 
 
-@each_case("name", BUDGET)
-def test_the_host_waits_no_more_than_this(name):
-    """Nothing is copied tensor by tensor, and phases are timed without waiting."""
-    _, result, counts = rehearsed(name, "cnn")
-    waits, to_host = BUDGET[name]
-    levels = len(result.levels)
-    assert counts.synchronises <= levels
-    assert counts.waits <= waits * levels + BUDGET_OF_ALL
-    assert counts.to_host <= to_host * levels + BUDGET_OF_ALL
+def test_what_was_taken_for_granted_is_looked_at_again():
+    """Rows fewer than inputs, without a ridge, have no Cholesky factor: the level is fused again, as on the CPU."""
+    models, x = [mlp(seed=k) for k in (0, 1)], normal(4, 6).repeat(5, 1)
+    options = {"ridge": 1e-300}
+    expected = EVERY["KF-Linear"](models, x, **options)
+    with rehearsal():
+        result = EVERY["KF-Linear"](models, x, device="cuda", **options)
+        with pytest.raises(ValueError, match="overflow or hold NaN"):
+            EVERY["KF-Linear"](models, x * 1e200, device="cuda")
+    assert expected.levels[0].ridge > 1e-300  # was raised
+    assert_equal_on_the_device(expected, result)
+    assert [level.ridge for level in result.levels] == pytest.approx([level.ridge for level in expected.levels])
+
+
+@each_case("name", ["HF-Linear", "KF-Linear"])
+def test_maps_move_together(name):
+    """Nothing is copied tensor by tensor."""
+    _, _, counts = rehearsed(name, "cnn")
     moved = [line for (kind, _, line), _ in counts.causes.items() if kind == "to device" and "symmetry/maps" in line]
     assert (
         len(moved) <= 1

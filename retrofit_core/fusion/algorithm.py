@@ -3,7 +3,8 @@
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any, ClassVar, Literal
@@ -17,6 +18,7 @@ from ..system.registry import made, name_of
 from ..system.runtime import Runtime
 from ..system.settings import Value, setting
 from .budget import check_memory
+from .contributors import Alone
 from .eligibility import check_inputs, output_shape
 from .fit import FITS, Fit, Ridge
 from .grouping import GROUPINGS, Grouper, Grouping, KMeans
@@ -25,10 +27,10 @@ from .importance.base import Scores
 from .importance.parents import check_parents_data, parents_scores
 from .joint_spaces import JointSpace, Levels
 from .network_levels import check_groupings, cut_into_levels
-from .results import FusionResult, level_report
+from .results import Doubted, FusionResult, LevelReport, level_report, on_host
 from .search import Search
 from .task import Algorithm, Cost, Takes, Task, carry_out
-from .walk import Walk
+from .walk import Step, Walk
 
 
 def fuse(
@@ -205,22 +207,34 @@ class Retrofit(Algorithm):
             if step.taken_over():
                 continue
             step.carry()
-            # line 2: z of the parents, x of the fused network
-            sums = step.moments(inputs=self.fit.needs_inputs, dtype=self.fit.products(walk.dtype, walk.device))
             s = self.weights_of(step.parents, [parent[step.index] for parent in scores], task)  # line 3
-            step.emit("grouping")
-            solution = self.fit.solve(step, sums)
-            groups = search.groups(step, solution.gram, sums, s)  # line 4: R_1 ... R_d, space by space
-            step.emit("fit")
-            fitted = self.fit.fit(step, sums, solution, groups, s)  # lines 5-9: targets T = z A, weights of the level
-            step.finish(level_report(step.level, step.widths, sums, s, groups, fitted))
+            step.finish(self._level(step, search, s))
         for level in levels.fused:
             level.put_back()
         reset_statistics(
             levels.model, walk.inputs, keep_function=True, batch=walk.batch, add_up=walk.contributors.add_up
         )
-        importance, seconds = [parent.report for parent in scored], time.perf_counter() - start
-        return FusionResult(levels.model, walk.reports, self.config(task, walk.all_samples), seconds, importance)
+        reports, importance = on_host(walk.reports), [parent.report for parent in scored]
+        seconds = time.perf_counter() - start
+        return FusionResult(levels.model, reports, self.config(task, walk.all_samples), seconds, importance)
+
+    def _level(self, step: Step, search: Search, s: Tensor) -> LevelReport:
+        """Fuse one level. On a GPU that works alone, what hardly ever fails is first taken for granted, and looked at once, with
+        the report; where it fails the level is fused again, with a look at each."""
+        if step.device.type != "cpu" and isinstance(step.walk.contributors, Alone) and not self.fit.epochs_range[1]:
+            with suppress(Doubted, ValueError):
+                return self._fused(replace(step, doubts=[]), search, s)
+        return self._fused(step, search, s)
+
+    def _fused(self, step: Step, search: Search, s: Tensor) -> LevelReport:
+        # line 2: z of the parents, x of the fused network
+        sums = step.moments(inputs=self.fit.needs_inputs, dtype=self.fit.products(step.walk.dtype, step.device))
+        step.emit("grouping")
+        solution = self.fit.solve(step, sums)
+        groups = search.groups(step, solution.gram, sums, s)  # line 4: R_1 ... R_d, space by space
+        step.emit("fit")
+        fitted = self.fit.fit(step, sums, solution, groups, s)  # lines 5-9: targets T = z A, weights of the level
+        return level_report(step.level, step.widths, sums, s, groups, fitted, step.doubts)
 
     def _scored(self, plan: FusionPlan, walk: Walk) -> list[Scores]:
         task, others = plan.task, walk.contributors

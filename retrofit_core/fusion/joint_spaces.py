@@ -51,7 +51,7 @@ class JointSpace:
         theirs, ours = self.places[index]
         slots = torch.empty(int(ours.max()) + 1, dtype=torch.int64)
         slots[ours] = torch.arange(len(ours))[:, None]
-        return slots[groups.cpu()[theirs[:, 0]]]
+        return slots.to(groups.device)[groups[theirs[:, 0].to(groups.device)]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,8 +120,10 @@ class Levels:
         known = torch.full((sum(self.widths(index)),), -1)
         for space in self.written(index):
             if space.first < index:
-                theirs, ours = space.places[index]
-                known[theirs] = ours[space.labels(space.first, labels(space.first))]
+                found = space.labels(space.first, labels(space.first))
+                theirs, ours = (places.to(found.device) for places in space.places[index])
+                known = known.to(found.device)
+                known[theirs] = ours[found]
         return known
 
     def in_parts(self, index: int) -> list[int]:

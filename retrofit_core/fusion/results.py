@@ -3,7 +3,7 @@
 import html
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,10 +117,14 @@ class Fitted:
     form: str
     approximation_error: float | Tensor = float("nan")
     unavoidable_error: float | Tensor = float("nan")
-    ridge: float = float("nan")
+    ridge: float | Tensor = float("nan")
     cross_error: float | Tensor = 0.0
     missing_error: float | Tensor = float("nan")
     curve: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Doubted(ArithmeticError):
+    """Something that was taken for granted at a level is not so."""
 
 
 def level_report(
@@ -130,32 +134,55 @@ def level_report(
     s: Tensor,
     groups: Grouping,
     fitted: Fitted,
+    doubts: Sequence[Tensor] | None = None,
 ) -> LevelReport:
-    """The report of a level whose parents' neurons were put into groups.
+    """The report of a level whose parents' neurons were put into groups, its tensors on the device; see `on_host`.
 
     Args:
         widths: neurons of each parent, m together.
         sums: over rows, of the parents' outputs; zz may hold more behind theirs.
         s: (m,) scores.
+        doubts: see `Step`.
+    Raises:
+        Doubted: one of them is true.
     """
     zz = sums.zz[: len(s), : len(s)]
     weights, targets, labels = s.to(zz), groups.targets(s), groups.labels.to(zz.device)
     if groups.reading is not None:
         labels, targets = torch.arange(len(s), device=zz.device), Targets(targets.A @ groups.reading, weights)
     numbers = {"energy": weights @ zz.diagonal(), "grouping_error": grouping_error(zz, weights, labels, targets)}
+    doubted = {"doubts": torch.stack(list(doubts)).any()} if doubts else {}
+    facts = _read_together(numbers | vars(fitted) | doubted)
+    if facts.pop("doubts", False):
+        raise Doubted
     return LevelReport(
         name=level.name,
         kind=level.kind,
         widths=tuple(widths),
         width=level.width,
         rows=sums.rows,
-        scores=s.cpu(),
-        labels=groups.labels.cpu(),
-        gram=zz.float().cpu(),
+        scores=s,
+        labels=groups.labels,
+        gram=zz.float(),
         grouping=groups.report,
-        weights=None if groups.weights is None else groups.weights.cpu(),
-        **_read_together(numbers | vars(fitted)),
+        weights=groups.weights,
+        **facts,
     )
+
+
+def on_host(reports: Sequence[LevelReport]) -> list[LevelReport]:
+    """The reports with their tensors on the CPU, those of one kind copied together: a GPU is waited for at each copy."""
+    held = [(k, name, getattr(report, name)) for k, report in enumerate(reports) for name in (*ARRAYS, "weights")]
+    away = [(k, name, tensor) for k, name, tensor in held if tensor is not None and tensor.device.type != "cpu"]
+    copies: list[dict[str, Any]] = [{} for _ in reports]
+    for dtype in {tensor.dtype for *_, tensor in away}:
+        alike = [entry for entry in away if entry[2].dtype == dtype]
+        together = torch.cat([tensor.flatten() for *_, tensor in alike]).cpu()
+        for (k, name, tensor), part in zip(
+            alike, together.split([tensor.numel() for *_, tensor in alike]), strict=True
+        ):
+            copies[k][name] = part.view(tensor.shape).clone()
+    return [replace(report, **copied) if copied else report for report, copied in zip(reports, copies, strict=True)]
 
 
 def _read_together(facts: Mapping[str, Any]) -> dict[str, Any]:

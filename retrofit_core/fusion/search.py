@@ -3,6 +3,7 @@
 Legend: n neurons of a space in all parents side by side, m neurons of a level in all of them, d fused neurons.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from ..networks.levels import Heads, Parts
 from .fit.heads import head_groupings, read_back
-from .grouping import Grouping, SameIndex, alike, among, grouped, grouped_cost, grouped_within, part_gram
+from .grouping import Grouping, SameIndex, alike, among, grouped, grouped_within, part_gram
 from .joint_spaces import JointSpace, Levels
 from .moments import Moments, Rows
 from .walk import Step
@@ -48,9 +49,7 @@ class Search:
             return SameIndex()(gram, s, step.widths, level.width)
         begun = [space for space in self.levels.written(index) if space.first == index]
         if not begun:
-            return Grouping(
-                step.known, level.width, grouped_cost(zz, s, step.known, level.width), {"algorithm": "stream"}
-            )
+            return Grouping(step.known, level.width, math.nan, {"algorithm": "stream"})
         labels, cost, report = step.known.clone(), 0.0, dict[str, Any]()
         later = {k for space in begun for k in space.compared} | set(
             self.levels.in_parts(index) if step.parts is None else ()
@@ -84,7 +83,8 @@ class Search:
             )
         # Gradient fits start at parent 0's weights, so its order must hold; for the others any order is as good.
         nearness = products if step.level.plain and len(compared) > 1 else raw
-        return grouped(self.grouping, products, s, space.widths, space.width, step.generator, nearness=nearness)
+        facts = {"nearness": nearness, "holds": step.holds}
+        return grouped(self.grouping, products, s, space.widths, space.width, step.generator, **facts)
 
     def _parts(self, step: Step, grams: Mapping[int, Tensor]) -> Tensor:
         """(m,) the fused network's part to which each neuron's part of a grouped convolution is assigned."""

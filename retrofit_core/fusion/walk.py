@@ -29,7 +29,7 @@ from .joint_spaces import Levels
 from .mapping import Groups, groups_read, mapped_weights
 from .moments import Moments, MomentSums, Rows, dual_is_cheaper
 from .moments.layersums import LayerRows, LayerSums, PartwiseSums
-from .results import LevelReport
+from .results import LevelReport, on_host
 
 #: Most samples per forward pass: large enough for full-speed convolutions and long sums.
 BATCH = 400
@@ -190,6 +190,15 @@ class Step:
 
     walk: Walk
     index: int
+    doubts: list[Tensor] | None = None
+    """What is taken for granted until the level's report is read, as flags that say it is not so; None: nothing is"""
+
+    def holds(self, claim: Tensor) -> bool:
+        """Whether a claim holds, a tensor without axes. A GPU is not waited for where it can be taken for granted."""
+        if self.doubts is None:
+            return bool(claim)
+        self.doubts.append(~claim)
+        return True
 
     @property
     def level(self) -> Level:
@@ -244,7 +253,7 @@ class Step:
         return None if parts is None else parts.to(self.device)
 
     def _labels(self, index: int) -> Tensor:
-        return self.walk.reports[index].labels
+        return self.walk.reports[index].labels.to(self.device)
 
     def reads(self, boundary: Boundary) -> tuple[Groups | None, ...] | None:
         """For each layer of the level the groups of the fused neurons over which its input columns run in order (None: it reads
@@ -292,7 +301,7 @@ class Step:
         self.walk.reports.append(replace(report, stream=name, seconds=clock.read()))
         if self.walk.journal is not None:
             weights = {name: tensor.detach() for name, tensor in self.level.module.state_dict().items()}
-            self.walk.journal.add(self.index, self.walk.reports[-1], weights)
+            self.walk.journal.add(self.index, on_host(self.walk.reports[-1:])[0], weights)
 
     def emit(self, phase: str) -> None:
         """Tell the monitor what is done at the level."""
@@ -348,7 +357,7 @@ class Step:
                     collect.add(x, self._side_by_side(outputs, dtype, stream), beside)
         with self.walk.stopwatch.phase("moments"):
             sums = self.walk.contributors.total(self.index, collect.finish())
-        check_sums(self.name, sums.zz)
+        check_sums(self.name, sums.zz, holds=self.holds)
         return sums
 
     def _collector(self, form: Affine, dtype: torch.dtype) -> LayerSums | LayerRows | PartwiseSums:

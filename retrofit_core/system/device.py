@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -22,6 +22,9 @@ PIXEL_BYTES = 2 * 2**30
 
 #: Machine epsilon of float32 products in reduced precision.
 _FLOAT32_ROUNDING = {"tf32": 2.0**-10, "bf16": 2.0**-7}
+
+#: Tells whether a claim holds, a tensor without axes: `bool`, which waits for a GPU, or what takes it for granted for now.
+Holds = Callable[[Tensor], bool]
 
 PRECISIONS = ("auto", "float32", "bfloat16")
 
@@ -184,7 +187,8 @@ class Stopwatch:
 
     def read(self) -> dict[str, float]:
         """Seconds per phase since the last read; waits for the device."""
-        synchronise(self.device)
+        if self._phases and self.device.type == "cuda":
+            self._phases[-1][2].synchronize()
         seconds: dict[str, float] = {}
         for name, start, end in self._phases:
             taken = start.elapsed_time(end) / 1000 if self.device.type == "cuda" else end - start
@@ -200,15 +204,16 @@ class Stopwatch:
         return mark
 
 
-def check_sums(where: str, *sums: Tensor) -> None:
+def check_sums(where: str, *sums: Tensor, holds: Holds = bool) -> None:
     """Refuse sums that overflow.
 
     Args:
         where: layer or level, for the message.
+        holds: looks at a claim.
     Raises:
         ValueError: infinite or NaN values.
     """
-    if not all(torch.isfinite(tensor).all() for tensor in sums):
+    if not all(holds(torch.isfinite(tensor).all()) for tensor in sums):
         raise ValueError(
             f"at {where!r} sums over the fusion data overflow or hold NaN: squares of what its neurons compute exceed the "
             "networks' precision. Normalise the data as in training, or convert the networks with model.double()."

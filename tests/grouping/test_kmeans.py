@@ -135,7 +135,7 @@ def test_the_start_at_parent_0_counts_among_the_starts():
     alone = grouped(phi, scores, 5, restarts=0)
     started, costs, _ = lloyd(gram(phi), scores, torch.arange(5)[None], squared_distances(gram(phi)))
     assert alone.labels.tolist() == started[0].tolist()
-    assert alone.cost == pytest.approx(costs[0].item())
+    assert alone.cost == pytest.approx(costs[0])
 
 
 def test_more_restarts_never_cost_more():
@@ -214,9 +214,8 @@ def test_on_a_gpu_nothing_grows_with_the_restarts():
             drawn = KMeans(restarts=restarts)(
                 gram(phi).to("cuda"), scores.to("cuda"), (20, 20), 12, generator=generator(1)
             )
-        looks = counts.waits
-        assert looks - 1 <= drawn.report["iterations"] // SWEEPS <= looks and counts.to_host == 1  # the costs
-        return (counts.launches - SEEDING) / looks
+        looks = counts.to_host  # costs are read with each
+        assert looks - 1 <= drawn.report["iterations"] // SWEEPS <= looks and counts.waits == 0
+        return counts.launches, looks
 
-    SEEDING = 12 * 13  # one centre after the other
-    assert counted(30) == pytest.approx(counted(3), rel=0.1)
+    assert counted(3) == counted(30) == counted(60)

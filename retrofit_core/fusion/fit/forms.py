@@ -56,7 +56,7 @@ class LeastSquares:
             return Fitted(
                 form_of(sums),
                 approximation_error(sums, missing, V, missed),
-                unavoidable_error(sums.minus(labels), s),
+                unavoidable_error(sums.minus(labels), s, step.holds),
                 solution.strength,
                 cross_error(sums, s, labels, missing, V),
                 untouched,

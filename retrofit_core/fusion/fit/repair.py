@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...networks.levels import Activated
-from ..moments import Moments, Rows
+from ..moments import Moments, Rows, Strength
 from ..walk import Step
 
 #: Passes over the rows at most, and the share by which the error must fall for another one.
@@ -17,7 +17,9 @@ PASSES, LEAST = 30, 1e-3
 
 
 @torch.no_grad()
-def repaired(step: Step, sums: Moments | Rows, V: Tensor, A: Tensor, strength: float) -> tuple[Tensor, Tensor, Tensor]:
+def repaired(
+    step: Step, sums: Moments | Rows, V: Tensor, A: Tensor, strength: Strength
+) -> tuple[Tensor, Tensor, Tensor]:
     """Weights that lessen sum |g(x V) + h - T|^2 + strength |V - V0|^2, from V0 on, none of whose steps makes it larger.
 
     Each step minimises a parabola over the error of every row (majorisation: |g'| has a bound), so that all of them need one
@@ -60,7 +62,7 @@ def _fits(step: Step, V: Tensor) -> bool:
     return 4 * V.element_size() * rows * (V.shape[0] + 2 * V.shape[1]) <= step.walk.memory
 
 
-def _factor(xx: Tensor, D: Tensor, bound: float, strength: float) -> Tensor:
+def _factor(xx: Tensor, D: Tensor, bound: float, strength: Strength) -> Tensor:
     floor = 1e-12 * xx.diagonal().mean()
     return torch.linalg.cholesky(bound * xx + torch.diag((strength * D[:, 0]).clamp_min(floor)))
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from ...system.device import Holds
 from ...system.settings import Value
 from ..targets import Targets, group_sums, weighted_means
 
@@ -22,7 +23,7 @@ class Grouping:
     width: int
     """d, the number of groups; none is empty"""
     cost: float
-    """The minimised cost, sum_j s_j |phi_j - centroid|^2"""
+    """The minimised cost, sum_j s_j |phi_j - centroid|^2; NaN where earlier levels decide the groups"""
     report: dict[str, Any] = field(default_factory=dict)
     """Facts about the search (restarts, iterations, swaps)"""
     weights: Tensor | None = None
@@ -89,9 +90,11 @@ def check_enough(widths: Widths, width: int) -> None:
         )
 
 
-def check_grouping(grouping: Grouping, m: int, width: int) -> Grouping:
+def check_grouping(grouping: Grouping, m: int, width: int, holds: Holds = bool) -> Grouping:
     """Check what a grouping returned.
 
+    Args:
+        holds: told that the labels are in range and no group is empty.
     Raises:
         ValueError: labels of another shape, type or range, another number of groups, or an empty group.
     """
@@ -105,15 +108,16 @@ def check_grouping(grouping: Grouping, m: int, width: int) -> Grouping:
         raise ValueError(
             f"the grouping must return Grouping(labels, width={width}, cost) with {m} whole-number labels, a tensor."
         )
-    counts = group_sums(torch.ones_like(labels, dtype=torch.float64), labels.long().clamp(0, width - 1), width)
-    least, most, empty = torch.stack([labels.min(), labels.max(), (counts == 0).sum().to(labels)]).tolist()  # one wait
-    if not 0 <= least <= most < width:
-        raise ValueError(f"the grouping's labels run from {least} to {most}; use 0 to {width - 1}.")
-    if empty:
+    numbers = labels.long().clamp(0, width - 1)  # a GPU must not be sent to places that are none
+    counts = group_sums(torch.ones_like(labels, dtype=torch.float64), numbers, width)
+    if not holds((numbers == labels).all() & (counts > 0).all()):
+        least, most, empty = int(labels.min()), int(labels.max()), int((counts == 0).sum())
+        if not 0 <= least <= most < width:
+            raise ValueError(f"the grouping's labels run from {least} to {most}; use 0 to {width - 1}.")
         raise ValueError(
             f"{empty} of the grouping's {width} groups are empty; each fused neuron must represent at least one neuron."
         )
-    return Grouping(labels.long(), width, grouping.cost, grouping.report)
+    return Grouping(numbers, width, grouping.cost, grouping.report)
 
 
 def grouped_cost(gram: Tensor, scores: Tensor, labels: Tensor, width: int) -> float:

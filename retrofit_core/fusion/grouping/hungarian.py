@@ -44,11 +44,9 @@ class Hungarian(Grouper):
             ValueError: not two parents of the fused width.
         """
         self.check(widths, width)
-        costs = pairwise_costs(gram, scores, width)
+        costs = pairwise_costs(gram, scores, width).cpu()
         left, right = assigned(costs)
         labels = torch.arange(2 * width)
         labels[width + right] = left
         report: dict[str, Any] = {"algorithm": "linear_sum_assignment"}
-        return Grouping(
-            labels.to(gram.device), width, costs.cpu().numpy()[left.numpy(), right.numpy()].sum().item(), report
-        )
+        return Grouping(labels.to(gram.device), width, costs.numpy()[left.numpy(), right.numpy()].sum().item(), report)

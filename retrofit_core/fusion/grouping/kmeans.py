@@ -64,16 +64,15 @@ class KMeans(Grouper):
         if self.first_parent and widths[0] >= width:
             starts.append(torch.arange(width, device=gram.device)[None])
         labels, costs, iterations = lloyd(gram, scores, torch.cat(starts), distances)
-        listed = costs.tolist()
-        best = listed.index(min(listed))
+        best = costs.index(min(costs))
         report = {
             "algorithm": "kmeans",
-            "restarts": len(listed),
+            "restarts": len(costs),
             "best_start": best,
             "iterations": iterations,
-            "costs": listed,
+            "costs": costs,
         }
-        return Grouping(labels[best], width, listed[best], report)
+        return Grouping(labels[best], width, costs[best], report)
 
 
 def seed_centres(
@@ -105,7 +104,7 @@ def seed_centres(
 
 def lloyd(
     gram: Tensor, scores: Tensor, centres: Tensor, distances: Tensor, iterations: int = ITERATIONS
-) -> tuple[Tensor, Tensor, int]:
+) -> tuple[Tensor, list[float], int]:
     """Weighted Lloyd iterations from the given centre neurons, all restarts together.
 
     The cost never rises; a group that runs empty takes the worst-served neuron (largest score times distance).
@@ -113,14 +112,14 @@ def lloyd(
     Args:
         centres: (restarts, d) neurons that start as centres.
     Returns:
-        labels (restarts, m), costs (restarts,), number of iterations of the longest restart.
+        labels (restarts, m), the cost of each restart, number of iterations of the longest one.
     """
     starts, width = _start_labels(distances, centres), centres.shape[1]
     if not adds_in_order(gram):
         return _descend_together(gram, scores, starts, width, iterations)
     runs = [_descend(gram, scores, labels, width, iterations) for labels in starts]
     labels, costs, steps = zip(*runs, strict=True)
-    return torch.stack(labels), torch.stack(costs), max(steps)
+    return torch.stack(labels), torch.stack(costs).tolist(), max(steps)
 
 
 def _descend(gram: Tensor, scores: Tensor, labels: Tensor, width: int, iterations: int) -> tuple[Tensor, Tensor, int]:
@@ -140,11 +139,11 @@ def _descend(gram: Tensor, scores: Tensor, labels: Tensor, width: int, iteration
 
 def _descend_together(
     gram: Tensor, scores: Tensor, labels: Tensor, width: int, iterations: int
-) -> tuple[Tensor, Tensor, int]:
+) -> tuple[Tensor, list[float], int]:
     """Lloyd iterations of all restarts, labels (restarts, m): the host looks once in SWEEPS iterations whether any goes on."""
     costs = torch.full((len(labels),), math.inf, dtype=gram.dtype, device=gram.device)
     active, begun = torch.ones_like(costs, dtype=torch.bool), torch.zeros((), dtype=torch.long, device=gram.device)
-    steps = 0
+    steps, read = 0, [math.inf] * len(labels)
     for step in range(1, iterations + 1):
         begun += active.any()
         distances, to_own = distances_to_centroids(gram, scores, labels, width)
@@ -155,15 +154,18 @@ def _descend_together(
         active = active & falling & (moved != labels).any(1)
         labels = torch.where(active[:, None], moved, labels)
         if step % SWEEPS == 0 or step == iterations:
-            steps = int(begun)
+            steps, *read = torch.cat([begun.to(costs)[None], costs]).tolist()
             if steps < step:
                 break
-    return labels, costs, steps
+    return labels, read, int(steps)
 
 
 def _start_labels(distances: Tensor, centres: Tensor) -> Tensor:
     """(restarts, m) nearest centre; a centre belongs to its own group even beside an equal one, so no group starts empty."""
-    labels = torch.stack([distances[centre].min(0).indices for centre in centres])
+    if adds_in_order(distances):
+        labels = torch.stack([distances[centre].min(0).indices for centre in centres])
+    else:
+        labels = distances[centres].min(1).indices
     numbers = torch.arange(centres.shape[1], device=centres.device).expand_as(centres)
     labels.scatter_(1, centres, numbers)
     _refill_empty_groups(

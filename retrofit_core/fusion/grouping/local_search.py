@@ -43,8 +43,8 @@ class LocalSearch(KMeans):
             swaps += 1
         labels, costs, _ = lloyd(gram, scores, centres[None], distances)
         report = {"algorithm": "local_search", "swaps": swaps, "start_cost": start.cost}
-        if costs[0].item() < start.cost:
-            return Grouping(labels[0], width, costs[0].item(), report)
+        if costs[0] < start.cost:
+            return Grouping(labels[0], width, costs[0], report)
         return Grouping(start.labels, width, start.cost, report)
 
 

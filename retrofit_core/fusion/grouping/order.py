@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from ...system.device import Holds
 from .assignment import assigned
 from .base import Grouping, check_grouping
 
@@ -18,6 +19,7 @@ def grouped(
     generator: torch.Generator,
     *,
     nearness: Tensor | None = None,
+    holds: Holds = bool,
 ) -> Grouping:
     """What a grouping makes of the parents' neurons, checked, and its groups numbered like parent 0's.
 
@@ -25,10 +27,11 @@ def grouped(
         widths: neurons of each parent.
         width: number of groups.
         nearness: (m, m) inner products by which groups are numbered; default: `gram`.
+        holds: see `check_grouping`.
     Raises:
         ValueError: see `check_grouping`.
     """
-    groups = check_grouping(grouping(gram, scores, widths, width, generator=generator), len(scores), width)
+    groups = check_grouping(grouping(gram, scores, widths, width, generator=generator), len(scores), width, holds)
     nearness = gram if nearness is None else nearness
     return ordered_like(groups, nearness, scores, torch.arange(widths[0], device=gram.device))
 

@@ -5,6 +5,7 @@ import math
 import torch
 
 from ...system import device as devices
+from .products import Strength
 
 AUTO_STRENGTH = {"zero": 1e-2, "parents": 1e-1}
 """Ridge strengths relative to the mean of the diagonal of xx; measured, docs/defaults.md."""
@@ -12,8 +13,8 @@ AUTO_STRENGTH = {"zero": 1e-2, "parents": 1e-1}
 _OUTWEIGHS = 8000
 
 
-def ridge_strength(ridge: float | str, diagonal: float, toward: str) -> float:
-    """lambda of a level, in units of a sum over rows.
+def ridge_strength(ridge: float | str, diagonal: Strength, toward: str) -> Strength:
+    """lambda of a level, in units of a sum over rows; 0 is a number, not a tensor.
 
     Args:
         ridge: a number (the paper's convention); "0.1x" for 0.1 times the mean diagonal of xx; "auto" for the relative
@@ -32,7 +33,7 @@ def ridge_strength(ridge: float | str, diagonal: float, toward: str) -> float:
         raise ValueError(
             f"ridge must be 'auto', a number from 0, or a multiple of the mean input energy such as '0.1x'. Found {ridge!r}."
         )
-    return factor * diagonal if ridge == "auto" or relative else factor
+    return factor * diagonal if factor and (ridge == "auto" or relative) else factor
 
 
 def product_dtype(ridge: float | str | None, weights: torch.dtype, device: torch.device) -> torch.dtype:

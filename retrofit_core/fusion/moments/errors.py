@@ -15,6 +15,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from ...system.device import Holds
 from ..targets import Targets, excess
 from .parts import PartMoments, unavoidable_by_part
 from .products import cholesky
@@ -80,19 +81,22 @@ def squared_misses(sums: Moments | Rows, A: Tensor, V: Tensor, pull: Tensor | No
     return (((pull - xzA) * V).sum(0) + ((sums.zz @ A) * A).sum(0)).clamp_min(0)
 
 
-def unavoidable_error(sums: Moments | Rows, scores: Tensor) -> Tensor:
+def unavoidable_error(sums: Moments | Rows, scores: Tensor, holds: Holds = bool) -> Tensor:
     """sum_j s_j (|z_j|^2 - |projection of z_j onto the fused inputs|^2) at a vanishing ridge.
 
     The part of the cost that no weights of this level could avoid, whatever the grouping.
+
+    Args:
+        holds: as of `cholesky`.
     """
     if isinstance(sums, PartMoments):
         return unavoidable_by_part(sums, scores, VANISHING)
     if isinstance(sums, Rows):
-        factor, lam = cholesky(sums.kernel, VANISHING * sums.mean_diagonal, bias=False)
+        factor, lam = cholesky(sums.kernel, VANISHING * sums.mean_diagonal, False, holds)
         missed = lam * torch.cholesky_solve(sums.centred[1], factor)  # z - K (K + lambda I)^-1 z
         return scores @ missed.square().sum(0)
     assert sums.xx is not None and sums.xz is not None
     lam = max(VANISHING, 10 * sums.rounding) * sums.mean_diagonal
-    factor, _ = cholesky(sums.xx, lam, sums.bias)
+    factor, _ = cholesky(sums.xx, lam, sums.bias, holds)
     explained = torch.linalg.solve_triangular(factor, sums.xz, upper=False).square().sum(0)
     return scores @ (sums.zz.diagonal() - explained).clamp_min(0)

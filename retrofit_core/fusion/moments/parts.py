@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .choices import ridge_strength
+from .products import as_strength
 from .solution import Solution
 from .sums import Moments
 
@@ -111,7 +112,8 @@ def solve_parts(sums: PartMoments, ridge: float | str, *, toward: Tensor | None 
     pull[weights:] = 0
     energy = sums.xx.diagonal(dim1=1, dim2=2)[:, :weights].mean(1) if weights else sums.xx.new_zeros(len(sums.xx))
     where = "zero" if toward is None else "parents"
-    lam = energy.new_tensor([ridge_strength(ridge, each, where) for each in energy.tolist()])
+    lam = ridge_strength(ridge, energy, where)
+    lam = lam if isinstance(lam, Tensor) else torch.full_like(energy, lam)
     values, vectors = torch.linalg.eigh(sums.xx + lam[:, None, None] * torch.diag(pull))
     inverse = _inverse(values, values.shape[1] * torch.finfo(values.dtype).eps)
     right = sums.xz if toward is None else sums.xz + lam[sums.parts] * pull[:, None] * toward
@@ -128,7 +130,7 @@ def solve_parts(sums: PartMoments, ridge: float | str, *, toward: Tensor | None 
     phi = _projected(right, vectors, inverse, columns)
     gram = right.new_zeros(len(sums.parts) + 1, len(sums.parts) + 1)
     gram[columns[:, :, None], columns[:, None]] = phi.transpose(1, 2) @ phi
-    return Solution(gram[:-1, :-1], lam.mean().item(), fitted, missed)
+    return Solution(gram[:-1, :-1], as_strength(lam.mean()), fitted, missed)
 
 
 def _inverse(values: Tensor, least: float) -> Tensor:

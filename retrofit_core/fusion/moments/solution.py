@@ -6,6 +6,8 @@ from typing import NoReturn
 
 from torch import Tensor
 
+from .products import Strength
+
 
 def _unsolved(*_: Tensor) -> NoReturn:
     raise TypeError("nothing was solved: this fit groups neurons by their raw outputs.")
@@ -17,7 +19,7 @@ class Solution:
 
     gram: Tensor
     """(m, m) G = phi'phi: inner products of the projected neurons, exact costs at any ridge and W0"""
-    strength: float = float("nan")
+    strength: Strength = float("nan")
     """lambda that was used, after `auto` and after any raising"""
     weights: Callable[[Tensor], Tensor] = _unsolved
     """A (m, d) -> V (p, d): the fused weights for the targets z A; the row of the bias comes last"""

@@ -4,21 +4,23 @@ Legend as in `moments`; W (p, m) holds every parent neuron's ridge fit, V (p, d)
 D = diag(1, ..., 1, 0): the bias is not penalised.
 """
 
-import math
 from functools import partial
 
 import torch
 from torch import Tensor
 
+from ...system.device import Holds
 from .choices import ridge_strength
 from .errors import squared_misses
 from .parts import PartMoments, solve_parts
-from .products import cholesky, mirrored, upper_gram
+from .products import Strength, cholesky, mirrored, upper_gram
 from .solution import Solution
 from .sums import Moments, Rows
 
 
-def solve(sums: Moments | Rows, ridge: float | str = "auto", *, toward: Tensor | None = None) -> Solution:
+def solve(
+    sums: Moments | Rows, ridge: float | str = "auto", *, toward: Tensor | None = None, holds: Holds = bool
+) -> Solution:
     """Solve L L' = xx + lambda D, phi = L^-1 (xz + lambda D W0), G = phi'phi (docs/method.md).
 
     Equals numpy.linalg.lstsq at lambda = 0 and full rank, the pseudo-inverse with cut-off p x eps at lambda = 0
@@ -27,6 +29,7 @@ def solve(sums: Moments | Rows, ridge: float | str = "auto", *, toward: Tensor |
     Args:
         ridge: see `ridge_strength`.
         toward: W0 (p, m), the parents' own weights on the fused inputs, or None to shrink towards zero.
+        holds: told what is expected of the sums: that they are finite, with energy, and with a factor.
     Raises:
         ValueError: no usable ridge, or sums that are not finite.
     """
@@ -34,17 +37,17 @@ def solve(sums: Moments | Rows, ridge: float | str = "auto", *, toward: Tensor |
         return solve_parts(sums, ridge, toward=toward)
     diagonal = sums.mean_diagonal
     lam = ridge_strength(ridge, diagonal, "zero" if toward is None else "parents")
-    if not (torch.isfinite(sums.sz).all() and math.isfinite(diagonal)):
+    if not holds(torch.isfinite(sums.sz.sum() + diagonal)):
         raise ValueError("the sums over the fusion data are not finite: data or weights overflow or hold NaN.")
-    return _solve_rows(sums, lam, toward) if isinstance(sums, Rows) else _solve_moments(sums, lam, toward)
+    if not (holds(lam != 0) if isinstance(lam, Tensor) else lam):
+        return _pseudo_inverse_rows(sums) if isinstance(sums, Rows) else _pseudo_inverse(sums)
+    return (_solve_rows if isinstance(sums, Rows) else _solve_moments)(sums, lam, toward, holds)  # type: ignore[operator]
 
 
-def _solve_moments(sums: Moments, lam: float, toward: Tensor | None) -> Solution:
+def _solve_moments(sums: Moments, lam: Strength, toward: Tensor | None, holds: Holds) -> Solution:
     assert sums.xx is not None and sums.xz is not None
-    if lam == 0:
-        return _pseudo_inverse(sums)
     rhs = sums.xz if toward is None else sums.xz + lam * _without_bias(toward, sums.bias)
-    factor, lam = cholesky(sums.xx, lam, sums.bias)
+    factor, lam = cholesky(sums.xx, lam, sums.bias, holds)
     phi = torch.linalg.solve_triangular(factor, rhs, upper=False)
     gram = mirrored(upper_gram(phi))
     back = partial(torch.linalg.solve_triangular, factor.T, upper=True)
@@ -82,18 +85,16 @@ def _pseudo_inverse(sums: Moments) -> Solution:
     return Solution(phi.T @ phi, 0.0, lambda A: back @ (phi @ A), partial(squared_misses, sums))
 
 
-def _solve_rows(sums: Rows, lam: float, toward: Tensor | None) -> Solution:
+def _solve_rows(sums: Rows, lam: Strength, toward: Tensor | None, holds: Holds) -> Solution:
     """The dual form on centred rows: W = W0 + x' Q with Q = (x x' + lambda I)^-1 (z - x W0).
 
     G = W' (x'x + lambda I) W follows without W: (x x' + lambda I) Q is the residual z - x W0.
     """
-    if lam == 0:
-        return _pseudo_inverse_rows(sums)
     x, z = sums.centred
     parents = None if toward is None else toward[: x.shape[1]]
     outputs = None if parents is None else x @ parents
     residual = z if outputs is None else z - outputs
-    factor, lam = cholesky(sums.kernel, lam, bias=False)
+    factor, lam = cholesky(sums.kernel, lam, False, holds)
     dual = torch.cholesky_solve(residual, factor)
     gram = residual.T @ (residual - lam * dual)  # x x' Q is the residual less lambda Q
     if parents is not None and outputs is not None:
