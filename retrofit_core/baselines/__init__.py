@@ -1,4 +1,4 @@
-"""Methods that the paper compares with; one file each. Each takes the arguments of `fuse` that apply to it."""
+"""Methods that the paper compares with, one per file. Each takes the arguments of `fuse` that apply to it."""
 
 from .averaging import Averaging, Ensembling, average
 from .distillation import Distillation

@@ -1,4 +1,4 @@
-"""What all methods share that align neurons and then average weights: options, plans, scores, averages, reports."""
+"""Shared parts of methods that align neurons and then average weights: options, plans, scores, averages, reports."""
 
 import copy
 import time
@@ -27,15 +27,15 @@ from ..system.settings import setting
 from .repair import mapped_goals, rescale
 from .scores import check_scores, group_scores
 
-#: Of one parent T and U of each group: (n_k, d) each, what makes the fused neurons and what hands their values on.
+#: For one parent, group -> T and U, (n_k, d) each: T makes the fused neurons, U passes their values on.
 Pairs = dict[str, tuple[Tensor, Tensor]]
-#: Tensor -> (axis, (n, size)): weights of the parents for each entry of one axis.
+#: Tensor -> (axis, (n, size)): the parents' weights for each entry of one axis.
 Shares = Mapping[str, tuple[int, Tensor]]
 
 
 @dataclass(frozen=True)
 class Averager(Algorithm):
-    """Base of the methods that align neurons and then average weights: the options that all of them have."""
+    """Base of methods that align neurons and then average weights, with their common options."""
 
     takes: ClassVar[Takes] = Takes(target=True, importance=True)
 
@@ -51,20 +51,20 @@ class Averager(Algorithm):
 
 @dataclass(frozen=True, eq=False)
 class AlignmentPlan:
-    """Parents whose neurons can be aligned, checked; nothing is computed yet."""
+    """Parents whose neurons can be aligned, checked before any computation."""
 
     task: Task
     parents: list[nn.Module]
     """On the device, with BatchNorm folded if requested"""
     fused: nn.Module
-    """The network that becomes the fused one: a copy of the target or of parent 0"""
+    """The future fused network: a copy of the target or of parent 0"""
     groups: list[list[Group]]
     """The neuron groups of each parent"""
     targets: list[Group]
-    """Those of the fused network"""
+    """The fused network's groups"""
     leaves: Sequence[str]
     folded: bool
-    """Whether the parents' BatchNorms are folded and do nothing"""
+    """Whether the parents' BatchNorms are folded, so that they are identities"""
 
     @property
     def inputs(self) -> Tensor:
@@ -77,11 +77,11 @@ class AlignmentPlan:
         return self.task.runtime.monitor
 
     def widths(self, index: int) -> list[int]:
-        """The parents' neurons in a group."""
+        """The parents' widths of a group."""
         return [groups[index].width for groups in self.groups]
 
     def cost(self) -> Cost:
-        """One pass through the parents, and transport or matching, which is not counted."""
+        """One pass through the parents; does not count transport or matching."""
         return Cost(
             passes=len(self.task.inputs),
             scored=self.task.importance.needs_data,
@@ -90,7 +90,7 @@ class AlignmentPlan:
         )
 
     def scored(self) -> "Aligning":
-        """The same with the importance of all neurons."""
+        """Add the importance of all neurons."""
         start, task = time.perf_counter(), self.task
         scores = []
         for index, (parent, groups, (x, y)) in enumerate(
@@ -113,18 +113,18 @@ class Aligning(AlignmentPlan):
     """Parents whose neurons are being aligned."""
 
     scores: list[list[Tensor]]
-    """scores[parent][group], float64, each summing to 1 where they are normalised"""
+    """scores[parent][group], float64, each summing to 1 if normalised"""
     importance: list[dict[str, Any]]
     """The report of each parent's scores"""
     start: float
     clock: Stopwatch
 
     def together(self, index: int) -> Tensor:
-        """(m,) the scores of all neurons in a group, parents side by side."""
+        """(m,) scores of all neurons in a group, parents side by side."""
         return torch.cat([scores[index] for scores in self.scores])
 
     def sums(self, *, after: bool = False) -> list[Sums]:
-        """Sums of what the neurons of each group compute on the fusion data, behind the activation function or before it."""
+        """Sums of the neurons' values per group on the fusion data, after or before the activation function."""
         with self.clock.phase("forward"):
             return group_sums(
                 self.parents, self.groups, self.inputs, after=after, monitor=self.monitor, leaves=self.leaves
@@ -136,12 +136,12 @@ class Aligning(AlignmentPlan):
         find: Callable[[int], tuple[Tensor, dict[str, Any]]],
         chosen: Sequence[int] | None = None,
     ) -> tuple[dict[str, Tensor], list[LevelReport]]:
-        """Put the parents' neurons into fused ones, group by group.
+        """Assign the parents' neurons to fused ones, group by group.
 
         Args:
             sums: of each group, for the reports.
-            find: of a group's number: (m,) the fused neuron of each of the parents' neurons, and facts about the search.
-            chosen: the groups' numbers; None: all.
+            find: group number -> (m,) the fused neuron of each of the parents' neurons, and facts about the search.
+            chosen: group numbers; None: all.
         """
         labels: dict[str, Tensor] = {}
         reports = []
@@ -165,12 +165,12 @@ class Aligning(AlignmentPlan):
         reset_norms: bool,
         modules: Collection[str] | None = None,
     ) -> dict[str, Any] | None:
-        """Correct the statistics of the fused network once its weights are there: BatchNorm's, or by REPAIR where there is none.
+        """Correct the statistics of the fused network after writing its weights: BatchNorm's, or by REPAIR without BatchNorm.
 
         Args:
             maps: see `mapped_goals`.
-            repair, reset_norms: whether, without BatchNorm and with it.
-            modules: names of those that are corrected; None: all.
+            repair, reset_norms: whether to correct, without and with BatchNorm.
+            modules: names of modules to correct; None: all.
         """
         facts = {"monitor": self.monitor, "leaves": self.leaves}
         if has_statistics(self.fused) and not self.folded:
@@ -195,8 +195,8 @@ class Aligning(AlignmentPlan):
         """The alignment as a result.
 
         Args:
-            groups: the `AlignedGroup` of each neuron group that is aligned.
-            shares: of the parents in the mean; None: all the same.
+            groups: the `AlignedGroup` of each aligned neuron group.
+            shares: the parents' weights in the mean; None: equal.
         """
         n = len(self.parents)
         return Alignment(
@@ -211,10 +211,10 @@ class Aligning(AlignmentPlan):
     def result(
         self, method: str, value: Averager, reports: list[LevelReport], alignment: Alignment, **facts: object
     ) -> FusionResult:
-        """The fused network as it is now.
+        """The fused network in its current state.
 
         Args:
-            facts: about the method's work, for the configuration.
+            facts: for the configuration.
         """
         task, target = self.task, self.task.target
         scoring = {"importance": importance_name(task.importance), **task.importance.to_json()}
@@ -237,10 +237,10 @@ def plan_alignment(task: Task, method: str, *, leaves: Sequence[str], fold_norms
     """Find the neuron groups of parents and fused network; refuse what cannot be aligned.
 
     Args:
-        method: the method, for messages.
-        fold_norms: each BatchNorm is folded into the layer before it.
+        method: name for messages.
+        fold_norms: fold each BatchNorm into the layer before it.
     Raises:
-        ValueError: unfit data, networks that differ in more than widths, an operation without a rule, or neurons that
+        ValueError: unsuitable data, networks that differ in more than widths, an operation without a rule, or neurons that
             cannot be scored.
     """
     monitor, device = task.runtime.monitor, task.device
@@ -265,8 +265,8 @@ def plan_alignment(task: Task, method: str, *, leaves: Sequence[str], fold_norms
 
 
 def _check_tied(groups: Sequence[Group], targets: Sequence[Group], name: str) -> None:
-    """Refuse other widths where one tensor makes neurons and reads them: those of a parent that merge would be averaged where
-    they are made and summed where they are read."""
+    """Refuse other widths if one tensor makes and reads the neurons: merged neurons would be averaged where they are made and
+    summed where they are read."""
     for group, target in zip(groups, targets, strict=True):
         tied = next((part.name for part in target.parts if part.tied), None)
         if tied is not None and group.width != target.width:
@@ -279,7 +279,7 @@ def _check_tied(groups: Sequence[Group], targets: Sequence[Group], name: str) ->
 
 @torch.no_grad()
 def without_norms(model: nn.Module, example: Tensor, leaves: Sequence[str] = ()) -> nn.Module:
-    """A copy that computes the same: each BatchNorm behind a layer is folded into it, and then does nothing."""
+    """A copy with the same function, in which each BatchNorm after a layer is folded into it and then the identity."""
     twin = copy.deepcopy(model).eval()
     for folds in folded(trace(twin, leaves, example))[1].values():
         for fold in folds:
@@ -288,11 +288,11 @@ def without_norms(model: nn.Module, example: Tensor, leaves: Sequence[str] = ())
 
 
 def check_widths(plan: AlignmentPlan, fit: Callable[[list[int], int], bool], refusal: str) -> None:
-    """Refuse neuron groups of unfit widths.
+    """Refuse neuron groups of unsuitable widths.
 
     Args:
-        fit: whether the parents' widths go with the fused width.
-        refusal: what is wrong, with {widths}, {together} (their sum) and {width}.
+        fit: (the parents' widths, the fused width) -> whether they fit.
+        refusal: message with {widths}, {together} (their sum) and {width}.
     Raises:
         ValueError: names the group.
     """
@@ -304,7 +304,7 @@ def check_widths(plan: AlignmentPlan, fit: Callable[[list[int], int], bool], ref
 
 
 def check_enough(plan: AlignmentPlan) -> None:
-    """Refuse a fused network with more neurons than all parents have together; see `check_widths`."""
+    """Refuse a fused network with more neurons than all parents together; see `check_widths`."""
     check_widths(
         plan,
         lambda widths, width: width <= sum(widths),
@@ -314,12 +314,12 @@ def check_enough(plan: AlignmentPlan) -> None:
 
 
 def check_pair(task: Task, method: str, *others: str) -> None:
-    """Refuse any number of parents but two.
+    """Require exactly two parents.
 
     Args:
         others: methods that take any number.
     Raises:
-        ValueError: gives the number.
+        ValueError: another number.
     """
     if len(task.parents) != 2:
         *most, last = others
@@ -345,24 +345,24 @@ def _groups(model: nn.Module, example: Tensor, leaves: Sequence[str], name: str)
 
 
 def lines_of(tensor: Tensor, part: TensorPart) -> Tensor:
-    """(width, ...) the entries of a tensor that belong to each neuron."""
+    """(width, ...) entries of a tensor that belong to each neuron."""
     return tensor.movedim(part.axis, 0)[part.index.to(tensor.device)].flatten(1)
 
 
 def shares_of(maps: Sequence[Pairs], weights: Sequence[float] | None = None) -> list[dict[str, Tensor]]:
-    """For each parent and group T alone, times the parent's weight."""
+    """For each parent, group -> T times the parent's weight."""
     weights = weights or [1.0] * len(maps)
     return [{name: weight * T for name, (T, _) in pairs.items()} for pairs, weight in zip(maps, weights, strict=True)]
 
 
 @torch.no_grad()
 def mean_of(states: Sequence[Mapping[str, Tensor]], weights: Shares | None = None) -> dict[str, Tensor]:
-    """The mean of every floating-point tensor; the others are the first one's.
+    """The mean of every floating-point tensor; other tensors are the first parent's.
 
     Args:
         states: one dict of tensors per parent, of equal shapes.
-        weights: tensor -> (axis, (n, size)) weights of the parents for each entry of one axis, which sum to one over
-            the parents. Tensors without an entry get the plain mean.
+        weights: tensor -> (axis, (n, size)) the parents' weights for each entry of one axis, summing to one over the
+            parents. Other tensors get the plain mean.
     """
     means = dict(states[0])
     for name, value in means.items():

@@ -1,4 +1,4 @@
-"""What combines parents without any alignment: weight averages (McMahan et al. 2017) and ensembles."""
+"""Combine parents without alignment: weight averages (McMahan et al. 2017) and ensembles."""
 
 import copy
 import time
@@ -24,10 +24,10 @@ def average(models: Sequence[nn.Module], weights: Sequence[float] | None = None)
     """A new network with the mean of every parameter and buffer; integer buffers stay parent 0's.
 
     Args:
-        weights: of the parents, scaled to sum one; default: equal.
+        weights: of the parents, normalised to sum to one; default: equal.
     Raises:
-        ValueError: no models, different keys or shapes, computed weights (a mean of their parts is no mean of them), or
-            weights that make no mean.
+        ValueError: no models, different keys or shapes, computed weights (the mean of their parts is not their mean), or
+            invalid `weights`.
     """
     check_can_be_averaged(models)
     fused = copy.deepcopy(models[0])
@@ -41,7 +41,7 @@ def average(models: Sequence[nn.Module], weights: Sequence[float] | None = None)
 
 
 def check_can_be_averaged(models: Sequence[nn.Module]) -> None:
-    """Refuse networks whose tensors have no mean, one by one.
+    """Refuse networks whose tensors cannot be averaged one by one.
 
     Raises:
         ValueError: no models, different keys or shapes, or computed weights.
@@ -74,7 +74,7 @@ def check_mergeable(task: Task, method: str) -> tuple[int, ...]:
     """Refuse parents whose weights cannot be merged one by one.
 
     Returns:
-        The shape of their outputs for a sample.
+        The shape of their outputs per sample.
     Raises:
         ValueError: as `check_inputs`, `check_outputs` and `check_can_be_averaged`.
     """
@@ -90,11 +90,11 @@ def _check_parents(task: Task, method: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class CombiningPlan:
-    """Parents that can be combined as they are, without an alignment of their neurons."""
+    """Parents that can be combined without aligning their neurons."""
 
     task: Task
     work: Cost = Cost()
-    """By default nothing that takes time"""
+    """Default: no noticeable cost"""
 
     def cost(self) -> Cost:
         """What the work would cost."""
@@ -102,11 +102,11 @@ class CombiningPlan:
 
 
 def outcome(method: str, value: Algorithm, fused: nn.Module, task: Task, start: float, **facts: object) -> FusionResult:
-    """What a method without levels returns.
+    """The result of a method without levels.
 
     Args:
-        start: when it began, by `time.perf_counter`.
-        facts: what decided the network beside the method's options, for the configuration.
+        start: its start time by `time.perf_counter`.
+        facts: further facts that determined the network, for the configuration.
     """
     config = {"method": method, **value.to_json(), **facts, "device": str(task.device)}
     return FusionResult(fused, [], config, time.perf_counter() - start)
@@ -124,7 +124,7 @@ class Averaging(Algorithm):
 
     @property
     def needs_counts(self) -> bool:
-        """Whether it needs each parent's number of training samples."""
+        """Whether it needs each parent's training sample count."""
         return self.weighting == "samples"
 
     def plan(self, task: Task) -> CombiningPlan:
@@ -145,7 +145,7 @@ class Averaging(Algorithm):
     def run(self, plan: CombiningPlan) -> FusionResult:
         """The mean."""
         start, task = time.perf_counter(), plan.task
-        task.runtime.monitor.check()  # once, for the mean takes no time
+        task.runtime.monitor.check()  # once: the mean takes no time
         fused = average(task.parents, task.sample_counts).to(task.device).eval()
         counts = None if task.sample_counts is None else torch.as_tensor(task.sample_counts).tolist()
         return outcome("average", self, fused, task, start, sample_counts=counts)
@@ -153,7 +153,7 @@ class Averaging(Algorithm):
 
 @dataclass(frozen=True)
 class Ensembling(Algorithm):
-    """`ensemble` as a method: all parents run side by side, so that it bounds what one network can be asked to reach."""
+    """`ensemble` as a method: all parents run side by side, as an upper reference for a single network."""
 
     takes: ClassVar[Takes] = Takes(
         other_depths=True, any_architecture=True, class_shares=True, keeps_parents=True, uses_data=False
@@ -182,7 +182,7 @@ class Ensembling(Algorithm):
         shape = _check_parents(task, "averaging")
         if self.combine != "logits":
             check_class_scores(shape, f"an ensemble with combine={self.combine!r}", MEAN_OF_VALUES)
-        ensemble(task.parents, self.combine, task.class_shares)  # refuses shares that are none
+        ensemble(task.parents, self.combine, task.class_shares)  # refuses invalid shares
         if task.class_shares is not None and task.class_shares.shape[1] != shape[0]:
             raise ValueError(
                 f"class_shares are given for {task.class_shares.shape[1]} classes, and the parents have "
@@ -193,7 +193,7 @@ class Ensembling(Algorithm):
     def run(self, plan: CombiningPlan) -> FusionResult:
         """Copies of the parents, side by side."""
         start, task = time.perf_counter(), plan.task
-        task.runtime.monitor.check()  # once, for copying takes no time
+        task.runtime.monitor.check()  # once: copying takes no time
         members = [copy.deepcopy(model).to(task.device).eval() for model in task.parents]
         fused = ensemble(members, self.combine, task.class_shares).to(task.device).eval()
         shares = None if task.class_shares is None else task.class_shares.tolist()

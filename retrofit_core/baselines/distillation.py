@@ -1,4 +1,4 @@
-"""Knowledge distillation: a student learns the parents' outputs on the fusion data (Hinton et al. 2015)."""
+"""Knowledge distillation of the parents' outputs on the fusion data into a student (Hinton et al. 2015)."""
 
 import copy
 import time
@@ -23,21 +23,21 @@ from ..system.settings import COUNT, Range, setting
 from ..training.descent import Descent, descend, renew
 from .averaging import CombiningPlan, outcome
 
-#: Samples that the teachers see at once.
+#: Batch size of the teachers.
 BATCH = 100
 
 
 @dataclass(frozen=True)
 class Distillation(Descent, Algorithm):
-    """A student is trained on the fusion data alone, towards the parents' mean predictions.
+    """Trains a student on the fusion data alone, towards the parents' mean predictions.
 
-    The student may be any network of the same classes (the target); by default it is of parent 0's architecture. The loss
-    is T^2 KL(teachers || student) at temperature T, or the squared distance of logits. AdamW, the optimiser and number of
-    epochs of the gradient fits, so that both have the same budget. The epoch that is best on held-out samples is restored,
-    the start included. The seed decides initial weights, batches and dropout.
+    The student may be any network with the same classes (the target); by default it has parent 0's architecture. The loss
+    is T^2 KL(teachers || student) at temperature T, or the squared distance of logits. Optimiser (AdamW) and number of
+    epochs are those of the gradient fits, so that both have the same budget. The best epoch on held-out samples is
+    restored; the start counts as an epoch. The seed determines initial weights, batches and dropout.
 
-    Differences from the paper (Hinton et al.): no labels take part; several teachers count as their mean; the fusion data
-    are what they are, so augmentation is what the caller put into them.
+    Differences from the paper (Hinton et al.): no labels are used; several teachers count as their mean; the fusion data
+    are not augmented, unless the caller did.
     """
 
     takes: ClassVar[Takes] = Takes(target=True, other_depths=True, any_architecture=True)
@@ -48,7 +48,7 @@ class Distillation(Descent, Algorithm):
         "softmax (mean of the parents' softmax at the temperature, for kl), or logits (softmax of mean logits)",
         title="Answer of the teachers",
     )
-    # Logits divided by less, or by much more, leave float32.
+    # Logits divided by less, or by much more, leave the range of float32.
     temperature: float = setting(
         2.0, "what logits are divided by; a higher one shows more of the small probabilities", Range(0.001, 10_000)
     )
@@ -128,12 +128,12 @@ class Distillation(Descent, Algorithm):
         return outcome("KD", self, student, task, begin, **facts)
 
     def _student(self, task: Task) -> nn.Module:
-        """A new network with the weights at which training starts."""
+        """A new network with the initial weights of training."""
         model = task.target if task.target is not None else task.parents[0]
         return fresh(model, task.seed) if self.start == "random" else copy.deepcopy(model)
 
     def _probabilities(self, logits: Tensor) -> Tensor:
-        """(B, classes) the teachers', from logits (n, B, classes)."""
+        """(B, classes) the teachers' mean probabilities, from logits (n, B, classes)."""
         if self.teachers == "logits":
             return (logits.mean(0) / self.temperature).softmax(1)
         return (logits / self.temperature).softmax(2).mean(0)
@@ -141,7 +141,7 @@ class Distillation(Descent, Algorithm):
 
 @torch.no_grad()
 def logits_of(models: Sequence[nn.Module], inputs: Tensor, device: torch.device, monitor: Monitor) -> Tensor:
-    """(n, B, classes) of every parent, in evaluation mode."""
+    """(n, B, classes) logits of all parents, in evaluation mode."""
     logits = []
     for index, model in enumerate(models):
         monitor.emit("phase", name="teachers", parent=index, parents=len(models))
@@ -151,15 +151,15 @@ def logits_of(models: Sequence[nn.Module], inputs: Tensor, device: torch.device,
 
 
 def kl(logits: Tensor, probabilities: Tensor, temperature: float) -> Tensor:
-    """T^2 KL(teachers || student), mean over samples; the factor keeps gradients of one size whatever T."""
+    """T^2 KL(teachers || student), mean over samples; the factor makes the size of gradients independent of T."""
     divergence = F.kl_div((logits / temperature).log_softmax(1), probabilities, reduction="batchmean")
     return divergence * temperature**2
 
 
 @torch.no_grad()
 def fresh(model: nn.Module, seed: int) -> nn.Module:
-    """A network of the same architecture with new weights (`renew`, where it is not ours); the global random state is left as it
-    was."""
+    """A network of the same architecture with new weights (by `renew` if it is not ours); leaves the global random state
+    untouched."""
     example = next(model.parameters())
     spec = getattr(model, "spec", None)
     if isinstance(spec, dict) and spec.get("architecture") in ARCHITECTURES:
@@ -182,11 +182,11 @@ def fit_to_goals(
     budget: float | None = None,
     monitor: Monitor,
 ) -> list[dict[str, Any]]:
-    """Train a module's outputs towards goals by `descend`, in training mode, in place.
+    """Train a module in place by `descend`, in training mode, to output the goals.
 
     Args:
         goals: (B, ...) for the inputs (B, ...).
-        distance: mean distance of outputs and goals of some samples, a scalar.
+        distance: (outputs, goals) -> mean distance, a scalar.
     Returns:
         The curve of `descend`.
     """
@@ -199,7 +199,7 @@ def fit_to_goals(
         return torch.stack(losses).sum().item() / len(samples)
 
     with torch.random.fork_rng():
-        torch.manual_seed(seed)  # of dropout
+        torch.manual_seed(seed)  # for dropout
         curve = descend(
             module,
             len(inputs),

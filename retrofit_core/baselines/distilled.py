@@ -1,4 +1,4 @@
-"""A fusion by retrofitting that is then trained towards its parents' mean prediction; ours, not the paper's."""
+"""Retrofitting followed by distillation of the parents' mean prediction; ours, not the paper's."""
 
 import time
 from dataclasses import dataclass, replace
@@ -17,18 +17,18 @@ from ..system.settings import COUNT, Range, setting
 from ..training.descent import Descent
 from .distillation import fit_to_goals, kl, logits_of
 
-#: What a copy of an image is filled with where nothing was.
+#: Padding mode for moved copies of images.
 EDGE = "replicate"
 
 
 @dataclass(frozen=True, eq=False)
 class DistilledPlan(FusionPlan):
-    """A fusion and the training behind it."""
+    """A fusion and the training after it."""
 
     settings: "Distilled"
 
     def cost(self) -> Cost:
-        """The fusion's, a pass of the teachers over all copies, and the epochs."""
+        """The fusion's cost, one pass of the teachers over all copies, and the epochs."""
         fusion, descent = super().cost(), self.settings.descent
         samples = self.settings.samples(self.task)
         return replace(
@@ -43,12 +43,12 @@ class DistilledPlan(FusionPlan):
 
 @dataclass(frozen=True)
 class Distilled(Retrofit):
-    """Algorithm 1, and from the fused network on distillation: all levels together, towards the parents' mean prediction.
+    """Algorithm 1, then distillation from the fused network: all levels together, towards the parents' mean prediction.
 
-    A student with random weights learns little from a few hundred samples; one that starts at the fused network has little
-    left to learn. No labels take part. The loss is KL(teachers || student) at a temperature, as in KD, and the epoch that
-    is best on held-out samples is restored, the fusion itself included. Images are moved by a few pixels in each copy of
-    the fusion samples. What level reports say is of the fusion, before this training.
+    A student with random weights learns little from a few hundred samples; one that starts at the fused network needs to
+    learn little. No labels are used. The loss is KL(teachers || student) at a temperature, as in KD. The best epoch on
+    held-out samples is restored; the fusion itself counts as one. Each copy of the fusion samples moves images by a few
+    pixels. Level reports describe the fusion before this training.
     """
 
     takes: ClassVar[Takes] = replace(Retrofit.takes, contributors=False)
@@ -74,11 +74,11 @@ class Distilled(Retrofit):
 
     @property
     def descent(self) -> Descent:
-        """How the whole network is trained."""
+        """Settings for training the whole network."""
         return Descent(learning_rate=self.distil_rate, epochs=self.distil_epochs, patience=None)
 
     def samples(self, task: Task) -> int:
-        """How many samples it is trained on."""
+        """Number of training samples."""
         return len(task.inputs) * (1 + self.copies if task.inputs.dim() == 4 else 1)
 
     def plan(self, task: Task) -> DistilledPlan:
@@ -111,10 +111,10 @@ class Distilled(Retrofit):
 
 
 def moved(inputs: Tensor, copies: int, seed: int) -> Tensor:
-    """Images (B, C, H, W) followed by copies of them, each moved by its own few pixels; other inputs alone.
+    """Images (B, C, H, W) followed by copies, each shifted by its own few pixels; other inputs get no copies.
 
     Args:
-        copies: of each image.
+        copies: per image.
     """
     if inputs.dim() != 4 or not copies:
         return inputs

@@ -1,4 +1,4 @@
-"""Fisher-weighted averaging: each parameter's mean, weighted by how much the parents' answers depend on it (Matena and Raffel
+"""Fisher-weighted averaging: each parameter's mean, weighted by how much the parents' outputs depend on it (Matena and Raffel
 2022). No alignment.
 
 Legend: F_k (p,) the diagonal of parent k's Fisher information, E_x E_{y ~ p(y|x)} (d log p(y|x) / d theta)^2.
@@ -24,10 +24,10 @@ from .averaging import CombiningPlan, average, check_mergeable, outcome
 
 @dataclass(frozen=True)
 class FisherAveraging(Algorithm):
-    """theta = sum_k F_k theta_k / sum_k F_k for every parameter, F_k on parent k's own data where they are given.
+    """theta = sum_k F_k theta_k / sum_k F_k for every parameter, with F_k on parent k's own data if given.
 
-    The expectation over classes is taken exactly, or from one class a sample, drawn from the parent's own probabilities (the seed
-    decides). Parents count alike. Buffers (BatchNorm's statistics) are averaged.
+    The expectation over classes is exact, or uses one class per sample, drawn from the parent's own probabilities with the
+    seed. Parents count equally. Buffers (BatchNorm's statistics) are averaged.
     """
 
     takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True, parents_data=True)
@@ -48,11 +48,11 @@ class FisherAveraging(Algorithm):
         """Check shapes and data; see `Algorithm`."""
         shape = check_mergeable(task, "Fisher averaging")
         check_class_scores(shape, "Fisher averaging", "Use Average.", ("method", "Average"))
-        # Passes backward, one a sample or one a sample and class, are not counted.
+        # Backward passes, one per sample or per sample and class, are not counted.
         return CombiningPlan(task, Cost(passes=max(len(inputs) for inputs, _ in task.parents_data()), complete=False))
 
     def run(self, plan: CombiningPlan) -> FusionResult:
-        """The Fisher information of every parent, then the means."""
+        """Compute every parent's Fisher information, then the means."""
         start, task = time.perf_counter(), plan.task
         monitor, generator = task.runtime.monitor, torch.Generator().manual_seed(task.seed)
         fused = average(task.parents).to(task.device).eval()
@@ -72,19 +72,19 @@ class FisherAveraging(Algorithm):
 
 
 def weighted_mean(tensors: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
-    """The mean of tensors, entry by entry with weights."""
+    """The elementwise weighted mean of tensors."""
     return torch.stack([tensor * weight for tensor, weight in zip(tensors, weights, strict=True)]).sum(0) / sum(weights)
 
 
 def fisher_diagonal(
     model: nn.Module, inputs: Tensor, *, generator: torch.Generator | None = None, monitor: Monitor | None = None
 ) -> Mapping[str, Tensor]:
-    """The diagonal of the Fisher information of each parameter, float64, as its mean over samples.
+    """Parameter -> diagonal of the Fisher information, float64, as the mean over samples.
 
     Args:
-        model: in evaluation mode; gradients of all its parameters are taken.
-        inputs: (B, ...) samples; each goes through the network alone.
-        generator: draws one class for each sample; None: the expectation over all classes.
+        model: in evaluation mode; all its parameters get gradients.
+        inputs: (B, ...) samples; each runs alone.
+        generator: draws one class per sample; None: expectation over all classes.
     """
     named = dict(model.named_parameters())
     for parameter in named.values():
@@ -102,6 +102,6 @@ def fisher_diagonal(
             for label in drawn:
                 gradients = torch.autograd.grad(logs[label], list(named.values()), retain_graph=True, allow_unused=True)
                 for total, gradient in zip(totals.values(), gradients, strict=True):
-                    if gradient is not None:  # a parameter that nothing depends on has none
+                    if gradient is not None:  # unused parameters have none
                         total += shares[label] * gradient.double().square()
     return {name: total / len(inputs) for name, total in totals.items()}

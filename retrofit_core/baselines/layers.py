@@ -1,4 +1,4 @@
-"""Single layers of a network, watched as it runs (RegMean, PLeaS, REPAIR, linear probe)."""
+"""Access to single layers of a running network (RegMean, PLeaS, REPAIR, linear probe)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from ..networks.levels.weights import shared_weights
 from ..networks.training_flags import evaluating
 from ..system import device as devices
 
-#: Samples that run at once.
+#: Batch size.
 BATCH = 100
 
 
@@ -28,15 +28,15 @@ def affine_layers(model: nn.Module) -> dict[str, Affine]:
 
 
 def form_of(layer: Affine) -> forms.Affine:
-    """A layer by itself, whose weights (p, c), the bias in the last row, are read and written as a level's are."""
+    """A layer as a form, to read and write its weights (p, c), with the bias in the last row, like a level's."""
     return forms.Affine((layer,), (), nn.Identity())
 
 
 def refuse_shared_layers(model: nn.Module, where: str, example: Tensor) -> None:
-    """Refuse a network in which layers share a weight, where each layer is solved by itself.
+    """Refuse networks whose layers share weights, for methods that solve each layer alone.
 
     Args:
-        where: method and network, for the start of the message.
+        where: method and network, to start the message.
         example: (B, ...) input in the network's precision.
     Raises:
         ValueError: names the tensors.
@@ -58,7 +58,7 @@ def refuse_shared_layers(model: nn.Module, where: str, example: Tensor) -> None:
 
 
 def _read_outside(model: nn.Module, example: Tensor) -> list[str]:
-    """Names of parameters of layers that run, which the network's code reads beside them (`F.linear(h, layer.weight.t())`)."""
+    """Parameters of called layers that the network's code also reads directly (`F.linear(h, layer.weight.t())`)."""
     try:
         with evaluating(model):
             graph = trace(model, (), example.to(devices.of(model)), whole=True).graph
@@ -72,9 +72,9 @@ def _read_outside(model: nn.Module, example: Tensor) -> list[str]:
 
 @contextmanager
 def watching(layers: Mapping[str, nn.Module], note: Callable[[str, Tensor, Tensor], object]) -> Iterator[None]:
-    """Calls `note` with a layer's name, input and output whenever it runs.
+    """Call `note` with a layer's name, input and output whenever it runs.
 
-    What `note` keeps beyond its call it copies: operations in place, later in the network, write into the tensors.
+    `note` must copy what it keeps, because later in-place operations may write into the tensors.
     """
 
     def hook(name: str, _: nn.Module, args: tuple[Tensor, ...], kwargs: dict[str, Tensor], output: Tensor) -> None:

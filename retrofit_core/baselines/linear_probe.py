@@ -29,21 +29,21 @@ from .layers import form_of, watching
 
 @dataclass(frozen=True, eq=False)
 class ProbePlan(CombiningPlan):
-    """Parents of the same classes, and the layer of parent 0 that is trained."""
+    """Parents with the same classes, and the layer of parent 0 to train."""
 
     head: str = ""
-    """Its name"""
+    """Name of the layer"""
 
 
 @dataclass(frozen=True)
 class LinearProbe(Descent, Algorithm):
-    """Parent 0 with its last linear layer alone trained anew, on the parents' mean outputs.
+    """Parent 0 with only its last linear layer retrained, on the parents' mean outputs.
 
-    It is KF with every level skipped but the head. Squared error; AdamW from parent 0's head with the settings of the
-    gradient fits (paper, App. F.1), or the closed form. All other tensors are parent 0's bit for bit.
+    This is KF with every level skipped but the head. It minimises the squared error, by AdamW from parent 0's head with
+    the settings of the gradient fits (paper, App. F.1), or in closed form. All other tensors are exactly parent 0's.
 
-    Differences from earlier code of the authors, which regresses logits on the mean of the parents' softmax: that is
-    `goals="probabilities"`; by default goals are the mean of logits, as in KF's head with uniform scores.
+    Differences from earlier code of the authors, which regresses logits on the mean of the parents' softmax
+    (`goals="probabilities"`): by default goals are the mean of logits, as in KF's head with uniform scores.
     """
 
     takes: ClassVar[Takes] = Takes(other_depths=True)
@@ -63,7 +63,7 @@ class LinearProbe(Descent, Algorithm):
     )
 
     def __post_init__(self) -> None:
-        """Check every field, and refuse one that would do nothing."""
+        """Check every field, and refuse those without effect."""
         super().__post_init__()
         for name, entry in settings_of(LinearProbe).items():
             if name in self._idle() and getattr(self, name) != entry.default:
@@ -71,7 +71,7 @@ class LinearProbe(Descent, Algorithm):
                 raise ValueError(f"{name} does nothing with fit={self.fit!r}. Leave it out, or use fit={other!r}.")
 
     def _idle(self) -> tuple[str, ...]:
-        """The settings that do nothing with this fit."""
+        """Settings without effect for this fit."""
         return ("ridge",) if self.fit == "gradient" else tuple(settings_of(Descent))
 
     def plan(self, task: Task) -> ProbePlan:
@@ -82,14 +82,14 @@ class LinearProbe(Descent, Algorithm):
             check_class_scores(shape, "LP with goals='probabilities'", "Use goals='logits'.", ("goals", "logits"))
         samples = len(task.inputs)
         cost = Cost(samples, trained="head", epochs=self.epochs_range, descent=self, samples=samples)
-        # The closed form takes next to nothing.
+        # The closed form takes almost no time.
         return ProbePlan(
             task, Cost(samples) if self.fit == "ridge" else cost, head_of(task.parents[0], task.inputs[:2])
         )
 
     @torch.no_grad()
     def run(self, plan: ProbePlan) -> FusionResult:
-        """Ask the parents, then fit the head."""
+        """Run the parents, then fit the head."""
         start, task = time.perf_counter(), plan.task
         monitor, device = task.runtime.monitor, task.device
         fused = copy.deepcopy(task.parents[0]).to(device).eval()
@@ -122,7 +122,7 @@ def head_of(model: nn.Module, example: Tensor) -> str:
     """The name of the linear layer whose output is the model's.
 
     Args:
-        example: (B, ...) samples, which are run.
+        example: (B, ...) samples to run.
     Raises:
         ValueError: there is none.
     """
@@ -142,7 +142,7 @@ def head_of(model: nn.Module, example: Tensor) -> str:
 
 
 def features(model: nn.Module, head: nn.Linear, inputs: Tensor, monitor: Monitor) -> Tensor:
-    """(B, p) what the head reads."""
+    """(B, p) inputs of the head."""
     read: list[Tensor] = []
     with watching({"head": head}, lambda _, x, __: read.append(x.clone())):
         for x in monitor.each("step", inputs.split(BATCH), name="forward"):
@@ -151,7 +151,7 @@ def features(model: nn.Module, head: nn.Linear, inputs: Tensor, monitor: Monitor
 
 
 def _solve_head(head: nn.Linear, x: Tensor, goals: Tensor, ridge: float | str) -> None:
-    """The least squares solution, with the ridge towards the head's own weights."""
+    """Write the least-squares solution, with a ridge towards the head's own weights."""
     form = form_of(head)
     x, start = form.rows([x], torch.float64, ones=form.bias), form.weights()
     sums = Rows(x, goals.double(), form.bias)

@@ -1,9 +1,9 @@
-"""Merges of networks that share their initialisation or an ancestor: SLERP and arithmetic of task vectors. No alignment.
+"""Merge networks with a common initialisation or ancestor: SLERP and task-vector arithmetic. No alignment.
 
 Legend: theta_k all parameters of parent k as one vector, theta_0 the common ancestor's, tau_k = theta_k - theta_0 a task vector.
 Floating-point buffers (BatchNorm's statistics) are the parents' means, as in `averaging`.
 
-Libraries that do this are made for language models (mergekit, PEFT), with transformers behind them; the formulas are a few lines.
+Existing libraries (mergekit, PEFT) target language models and depend on transformers; the formulas take a few lines.
 """
 
 import time
@@ -23,16 +23,16 @@ from ..system.refusals import Refusal
 from ..system.settings import FRACTION, Range, setting
 from .averaging import CombiningPlan, average, check_mergeable, outcome
 
-#: Two vectors whose cosine is nearer to one or minus one lie on a line, as far as float64 can tell; there SLERP is linear.
+#: Vectors with a cosine this close to 1 or -1 are collinear within float64; SLERP is linear there.
 ON_A_LINE = 1e-12
 
 
 @dataclass(frozen=True)
 class Slerp(Algorithm):
-    """Two parents' weights along the great circle between them, which keeps their norm (Shoemake 1985).
+    """Interpolates two parents' weights along the great circle between them, which keeps their norm (Shoemake 1985).
 
-    theta = sin((1 - t) w) / sin w theta_1 + sin(t w) / sin w theta_2, with w the angle between the two; the straight line where
-    they point the same way or apart. Buffers go along the straight line. At t = 0 it is parent 0, at t = 1 parent 1.
+    theta = sin((1 - t) w) / sin w theta_1 + sin(t w) / sin w theta_2, where w is the angle between them; linear if they are
+    parallel or opposite, and for buffers. t = 0 gives parent 0 (theta_1), t = 1 parent 1 (theta_2).
     """
 
     takes: ClassVar[Takes] = Takes(parents=(2, 2), equal_widths=True, any_architecture=True, uses_data=False)
@@ -56,7 +56,7 @@ class Slerp(Algorithm):
     def run(self, plan: CombiningPlan) -> FusionResult:
         """The point on the great circle."""
         start, task = time.perf_counter(), plan.task
-        task.runtime.monitor.check()  # once, for the merge takes no time
+        task.runtime.monitor.check()  # once: the merge takes no time
         fused = average(task.parents, [1 - self.t, self.t]).to(task.device).eval()
         first, second = (dict(on_device(parent, task.device).named_parameters()) for parent in task.parents)
         if self.angle == "whole":
@@ -69,7 +69,7 @@ class Slerp(Algorithm):
 
 
 def slerp(first: Tensor, second: Tensor, t: float) -> Tensor:
-    """(p,) the point at t between two vectors, on the great circle."""
+    """(p,) the point at t on the great circle between two vectors."""
     cosine = (first @ second) / (first.norm() * second.norm()).clamp_min(1e-300)
     if 1 - cosine.abs() < ON_A_LINE:
         return (1 - t) * first + t * second
@@ -80,7 +80,7 @@ def slerp(first: Tensor, second: Tensor, t: float) -> Tensor:
 
 @dataclass(frozen=True)
 class TaskVectors(Algorithm):
-    """Base of the methods that add what the parents learned to their common ancestor."""
+    """Base of methods that add the parents' task vectors to their common ancestor."""
 
     takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True, base=True, uses_data=False)
     title: ClassVar[str] = ""
@@ -107,10 +107,10 @@ class TaskVectors(Algorithm):
 
     @torch.no_grad()
     def run(self, plan: CombiningPlan) -> FusionResult:
-        """The ancestor, and what is made of the task vectors."""
+        """Add the combined task vectors to the ancestor."""
         start, task = time.perf_counter(), plan.task
         assert task.base is not None
-        task.runtime.monitor.check()  # once, for the merge takes no time
+        task.runtime.monitor.check()  # once: the merge takes no time
         fused = average(task.parents).to(task.device).eval()
         base = as_vector(dict(on_device(task.base, task.device).named_parameters()), fused)
         parents = [dict(on_device(parent, task.device).named_parameters()) for parent in task.parents]
@@ -119,11 +119,11 @@ class TaskVectors(Algorithm):
         return outcome(self.title, self, fused, task, start, seed=task.seed)
 
     def combined(self, vectors: Tensor, generator: torch.Generator) -> Tensor:
-        """(p,) what is added to the ancestor.
+        """(p,) vector to add to the ancestor.
 
         Args:
             vectors: (n, p) task vectors, float64.
-            generator: the source of randomness, on the CPU.
+            generator: on the CPU.
         """
         raise NotImplementedError
 
@@ -132,8 +132,8 @@ class TaskVectors(Algorithm):
 class TaskArithmetic(TaskVectors):
     """theta_0 + scale sum_k tau_k (Ilharco et al. 2023, learning via addition). Nothing is random.
 
-    At a scale of one over the number of parents it is their mean; a negative one forgets what they learned. 0.4 is what Yadav et
-    al. 2023 take where no validation data choose it.
+    With scale 1 / (number of parents) it is their mean; a negative scale forgets what they learned. Yadav et al. 2023 use 0.4
+    without validation data.
     """
 
     title: ClassVar[str] = "Task arithmetic"
@@ -154,9 +154,9 @@ class TaskArithmetic(TaskVectors):
 class Ties(TaskVectors):
     """Trim, elect signs, merge (Yadav et al. 2023, Algorithm 1). Nothing is random.
 
-    Of each task vector the entries of greatest size stay, the others are 0. Of each parameter the sign of greater total size is
-    elected, and the mean of the entries with that sign, zeros left out, is added to the ancestor, times `scale`. Entries as large
-    as the smallest that stays stay too.
+    Keeps each task vector's entries of largest magnitude, including ties, and sets the others to 0. For each parameter it
+    elects the sign with the larger total magnitude, and adds `scale` times the mean of the nonzero entries with that sign to
+    the ancestor.
     """
 
     title: ClassVar[str] = "TIES"
@@ -176,10 +176,10 @@ class Ties(TaskVectors):
 
 @dataclass(frozen=True)
 class Dare(TaskVectors):
-    """Drop entries of each task vector at random and rescale the others (Yu et al. 2024), then add them up.
+    """Drops entries of each task vector at random and rescales the others (Yu et al. 2024), then sums.
 
-    Each entry is 0 with probability `drop`, else divided by 1 - `drop`, so that its expectation stays; then task arithmetic, or
-    with `elect` TIES's signs and means. The seed decides which entries are dropped.
+    Each entry is 0 with probability `drop`, else divided by 1 - `drop`, which keeps its expectation; then follows task
+    arithmetic or, with `elect`, the signs and means of TIES. The seed determines which entries are dropped.
     """
 
     title: ClassVar[str] = "DARE"
@@ -202,7 +202,7 @@ class Dare(TaskVectors):
 
 
 def trimmed(vectors: Tensor, density: float) -> Tensor:
-    """(n, p) each vector with its largest entries alone: a share `density` of them, at least one."""
+    """(n, p) vectors with only their largest entries: a share `density`, at least one."""
     count = max(1, round(density * vectors.shape[1]))
     sizes = vectors.abs()
     least = sizes.kthvalue(vectors.shape[1] - count + 1, dim=1, keepdim=True).values
@@ -210,13 +210,13 @@ def trimmed(vectors: Tensor, density: float) -> Tensor:
 
 
 def disjoint_mean(vectors: Tensor) -> Tensor:
-    """(p,) the mean of the entries whose sign is that of their sum; 0 where the sum is."""
+    """(p,) mean of the entries with the sign of their sum; 0 where the sum is 0."""
     agrees = vectors.sign() * vectors.sum(0).sign() > 0
     return (vectors * agrees).sum(0) / agrees.sum(0).clamp_min(1)
 
 
 def rescaled(vectors: Tensor, drop: float, generator: torch.Generator) -> Tensor:
-    """(n, p) entries dropped at random, the others divided by the share that stays."""
+    """(n, p) with entries dropped at random, the others divided by the share kept."""
     stays = torch.rand(vectors.shape, generator=generator) >= drop
     return vectors * stays.to(vectors.device) / (1 - drop)
 

@@ -1,7 +1,7 @@
 """OTFusion: neurons aligned by optimal transport, then averaged (Singh and Jaggi 2020).
 
 Legend: parent k has n_k neurons in a group and the anchor d; T (n_k, d) makes each fused neuron from the parent's, U (n_k, d)
-hands the parent's outgoing weights to fused neurons; mu (n_k,) and nu (d,) are marginals.
+passes the parent's outgoing weights to fused neurons; mu (n_k,) and nu (d,) are marginals.
 """
 
 import warnings
@@ -25,13 +25,13 @@ from .aligned import Aligning, AlignmentPlan, Averager, Pairs, check_enough, lin
 Mode = Literal["activations", "weights"]
 Solver = Literal["exact", "sinkhorn"]
 Normalise = Literal["target", "source", "original"]
-#: Which marginal the plan is divided by, for T and for U.
+#: Which marginal divides the plan, for T and for U.
 NORMALISE: dict[Normalise, tuple[str, str]] = {
     "target": ("target", "source"),
     "source": ("source", "source"),
     "original": ("target", "target"),
 }
-#: Costs up to so many times the regularisation need no logarithms, which take ten times as long: exp(-200) = 1e-87.
+#: Costs up to this multiple of the regularisation need no log domain, which is ten times slower: exp(-200) = 1e-87.
 MOST_EXPONENT = 200
 
 
@@ -53,12 +53,12 @@ def strength(regularisation: float | str, cost: Tensor) -> float:
     return factor * max(unit[suffix]().item(), 1e-12) if suffix else factor
 
 
-#: What a regularisation may be.
+#: Valid regularisations.
 STRENGTH = "a positive number, a multiple of the mean cost such as '0.05x', or of the largest such as '0.08max'"
 
 
 def why_no_strength(value: object) -> str:
-    """What a regularisation may be, for anything else; see `Setting.check`."""
+    """What a regularisation may be, if `value` is invalid; see `Setting.check`."""
     if isinstance(value, bool) or not isinstance(value, (str, Real)):
         return STRENGTH
     try:
@@ -72,15 +72,15 @@ def why_no_strength(value: object) -> str:
 class OTFusion(Averager):
     """Aligns every parent to an anchor by optimal transport, group by group, and averages.
 
-    The anchor is the first parent that has the fused widths: parent 0 unless there is a target. Where no parent has them,
-    the anchor's neurons are weighted k-means centres of all parents' neurons. Groups and their consistent use (biases,
-    flattened convolutions, BatchNorm carried along, one map per residual stream, heads apart) come from `neuron_groups`.
-    Scores are the marginals; the seed is that of the k-means for the anchor. Where BatchNorms are folded, REPAIR gives
-    layers without a bias the deviation only.
+    The anchor is the first parent with the fused widths: parent 0 unless there is a target. If no parent has them, the
+    anchor's neurons are weighted k-means centres of all parents' neurons. Groups and their consistent use (biases,
+    flattened convolutions, BatchNorm, one map per residual stream, separate heads) come from `neuron_groups`. Scores are
+    the marginals; the seed is for the anchor's k-means. If BatchNorms are folded, REPAIR corrects only the deviation of
+    layers without a bias.
 
     Differences from the authors' code: a residual stream has one map, found where it begins (weights) or at all its sums
-    (activations), where theirs averages two; outgoing weights are handed out by the source's marginal, which is the same
-    for equal widths and uniform scores, and keeps the function where widths differ (`normalise="original"` is theirs);
+    (activations), where theirs averages two; outgoing weights are divided by the source's marginal, which is the same
+    for equal widths and uniform scores, and keeps the function if widths differ (`normalise="original"` is theirs);
     class c stays class c (`match_classes` is theirs); Sinkhorn's strength may be relative to the mean cost.
     """
 
@@ -128,7 +128,7 @@ class OTFusion(Averager):
 
     @torch.no_grad()
     def run(self, plan: AlignmentPlan) -> FusionResult:
-        """Align, average, and correct the statistics where that is wanted."""
+        """Align, average, and correct the statistics on request."""
         aligning = plan.scored()
         sums = aligning.sums()
         states = [tensors(parent) for parent in plan.parents]
@@ -149,7 +149,7 @@ class OTFusion(Averager):
 
 @dataclass(frozen=True)
 class Transport:
-    """How plans are found; the fields are the settings of `OTFusion`."""
+    """How to find plans; the fields are settings of `OTFusion`."""
 
     solver: Solver
     regularisation: float | str
@@ -170,8 +170,8 @@ class Transport:
 
         Args:
             sums: of each group, for the reports.
-            gram: of a group's number and the maps so far: (m, m) inner products of all parents' neurons, which give the costs.
-            joined: of a group's number and a parent's plans so far: its plan, or None where transport is to find it.
+            gram: (group number, maps so far) -> (m, m) inner products of all parents' neurons, for the costs.
+            joined: (group number, a parent's plans so far) -> its plan, or None to find it by transport.
         Returns:
             Reports, and for each parent T and U of every group.
         """
@@ -202,7 +202,7 @@ class Transport:
 
 
 def transported_groups(reports: Sequence[LevelReport], maps: Sequence[Pairs]) -> list[AlignedGroup]:
-    """What transport found, group by group."""
+    """The aligned groups that transport found."""
     return [
         AlignedGroup(
             level.name, level.width, level.labels.split(list(level.widths)), tuple(pairs[level.name] for pairs in maps)
@@ -214,7 +214,7 @@ def transported_groups(reports: Sequence[LevelReport], maps: Sequence[Pairs]) ->
 def mapped_states(
     plan: AlignmentPlan, states: Sequence[dict[str, Tensor]], maps: Sequence[Pairs]
 ) -> list[dict[str, Tensor]]:
-    """Each parent's tensors as the fused network would hold them."""
+    """Each parent's tensors, mapped to the fused network's shapes."""
     shapes = tensors(plan.fused)
     return [
         mapped(state, shapes, groups, plan.targets, pairs)
@@ -223,13 +223,13 @@ def mapped_states(
 
 
 def anchor_of(plan: AlignmentPlan) -> int | None:
-    """The first parent of the fused widths, if there is one."""
+    """The first parent with the fused widths, if any."""
     fused_widths = [group.width for group in plan.targets]
     return next((k for k, groups in enumerate(plan.groups) if [group.width for group in groups] == fused_widths), None)
 
 
 def _parts(widths: Sequence[int]) -> list[slice]:
-    """The slice of each parent's neurons among those of all."""
+    """The slice of each parent's neurons among all."""
     ends = torch.tensor(widths).cumsum(0).tolist()
     return [slice(end - width, end) for end, width in zip(ends, widths, strict=True)]
 
@@ -237,7 +237,7 @@ def _parts(widths: Sequence[int]) -> list[slice]:
 def _centres(
     gram: Tensor, s: Tensor, widths: list[int], width: int, anchor: int | None, fixed: bool, seed: int
 ) -> tuple[Tensor, Tensor]:
-    """(m, d): the anchor's neurons as means of the parents' neurons, and their marginal nu."""
+    """(m, d) anchor's neurons as means of the parents' neurons, and their marginal nu."""
     if anchor is not None:
         part = _parts(widths)[anchor]
         return torch.eye(len(s), dtype=torch.float64, device=gram.device)[:, part], s[part] / s[part].sum()
@@ -250,7 +250,7 @@ def _centres(
 
 
 def _distances(gram: Tensor, part: slice, centres: Tensor, squared: bool) -> Tensor:
-    """(n_k, d) between a parent's neurons and the anchor's, from inner products."""
+    """(n_k, d) distances between a parent's neurons and the anchor's, from inner products."""
     norms = gram.diagonal()[part]
     against = gram @ centres
     energies = (centres * against).sum(0)
@@ -261,12 +261,12 @@ def _distances(gram: Tensor, part: slice, centres: Tensor, squared: bool) -> Ten
 def weight_gram(
     plan: AlignmentPlan, states: Sequence[dict[str, Tensor]], index: int, maps: Sequence[Pairs], *, unit_rows: bool
 ) -> Tensor:
-    """(m, m) inner products of all parents' incoming weights, whose inputs are aligned already."""
+    """(m, m) inner products of all parents' incoming weights, with inputs already aligned."""
     lines = []
     shapes = tensors(plan.fused)
     for state, groups, pairs in zip(states, plan.groups, maps, strict=True):
         read = {part.name: state[part.name] for part in groups[index].parts}
-        # of other groups on these axes, some are mapped by now
+        # Some other groups on these axes are already mapped.
         axes = [(part.name, part.axis) for part in groups[index].parts]
         aligned = mapped(read, shapes, groups, plan.targets, pairs, skip=axes)
         lines.append(incoming(groups, index, aligned, groups[:index]))
@@ -276,7 +276,7 @@ def weight_gram(
 
 
 def incoming(groups: Sequence[Group], index: int, state: dict[str, Tensor], done: Sequence[Group]) -> Tensor:
-    """(width, columns) what makes a group's neurons: rows whose columns belong to groups that are done, and biases."""
+    """(width, columns) incoming weights of a group's neurons from groups in `done`, and biases."""
     group = groups[index]
     known = [*done, *(other for other in groups if other.fixed)]  # class c is class c
     ready = {(part.name, part.axis) for other in known for part in other.parts}
@@ -298,12 +298,12 @@ def incoming(groups: Sequence[Group], index: int, state: dict[str, Tensor], done
 
 
 def transport(cost: Tensor, mu: Tensor, nu: Tensor, solver: Solver, regularisation: float | str) -> tuple[Tensor, bool]:
-    """(n, d) the plan of least cost between two marginals, by POT; and whether the solver converged."""
-    import ot  # here: POT takes a second to import, and only transport needs it
+    """(n, d) optimal plan between two marginals, by POT; and whether the solver converged."""
+    import ot  # here, because it takes a second
 
     a, b, M = (tensor.double().cpu().numpy() for tensor in (mu / mu.sum(), nu / nu.sum(), cost))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # what POT says about convergence goes into the report
+        warnings.simplefilter("ignore", UserWarning)  # convergence goes into the report
         if solver == "exact":
             flow, log = ot.emd(a, b, M, numItermax=10_000_000, log=True)
             converged = log["warning"] is None

@@ -1,7 +1,7 @@
 """PLeaS: neurons paired by permutations, then weights by least squares (Nasery et al. 2025, arXiv 2407.02447).
 
-Legend: x (N, p) rows of a layer's inputs, each the mean of what the members of a fused neuron hand on; z (N, c) rows of the
-targets, means of what they compute; W0 (p, c) the mean of the aligned weights.
+Legend: x (N, p) rows of a layer's inputs, means over the members of each fused neuron; z (N, c) rows of the targets, means of
+their outputs; W0 (p, c) the mean of the aligned weights.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,16 +32,16 @@ from .zipit import averaging_maps, write_combined
 class PLeaS(Averager):
     """Pairs two parents' neurons by their activations, then fits every layer to the mean of both by least squares.
 
-    Neurons are compared behind their activation functions. Each layer's weights are the least squares solution from the
+    Neurons are compared after their activation functions. Each layer's weights are the least-squares solution from the
     mean of the parents' (aligned) inputs to the mean of their outputs; layers are independent of each other, unlike
-    HF-Linear's, whose inputs are the fused network's. Partial merging: the least similar pairs stay apart, which makes the
-    fused network wider (as does a wider target); a neuron of parent 0 alone is not connected to one of parent 1
+    HF-Linear's, whose inputs are the fused network's. In partial merging, the least similar pairs stay apart, which makes
+    the fused network wider (as does a wider target); neurons of parent 0 alone are not connected to neurons of parent 1
     alone. Nothing is random.
 
     Differences from the authors' code: the least squares are solved in closed form with a ridge towards the mean of the
     aligned weights, where theirs runs some hundred steps of Adam from there on all layers at once; the same share of
-    pairs stays apart in every group (or what the target says), where theirs may be found by integer programming;
-    residual streams and heads as `neuron_groups` finds them; layers inside nn.MultiheadAttention keep the mean.
+    pairs stays apart in every group (or as the target says), where theirs may be found by integer programming;
+    residual streams and heads come from `neuron_groups`; layers inside nn.MultiheadAttention keep the mean.
     """
 
     takes: ClassVar[Takes] = Takes(parents=(2, 2), equal_widths=True, target=True)
@@ -85,7 +85,7 @@ class PLeaS(Averager):
 
     @torch.no_grad()
     def run(self, plan: AlignmentPlan) -> FusionResult:
-        """Pair, fit, and correct the statistics if that is asked for."""
+        """Pair, fit, and correct the statistics on request."""
         aligning = plan.scored()
         sums = aligning.sums(after=True)
 
@@ -105,9 +105,9 @@ class PLeaS(Averager):
 
 
 def paired(similarity: Tensor, width: int) -> Tensor:
-    """(2 n,) labels: the pairing of the largest sum of similarities (n, n), its best 2 n - width pairs merged.
+    """(2 n,) labels: the pairing with the largest sum of similarities (n, n), with its best 2 n - width pairs merged.
 
-    Fused neuron i < n holds neuron i of the first parent; neurons of the second that stay apart come after those.
+    Fused neuron i < n contains neuron i of the first parent; unmerged neurons of the second follow.
     """
     n = len(similarity)
     left, right = assigned(similarity.double(), maximize=True)
@@ -120,7 +120,7 @@ def paired(similarity: Tensor, width: int) -> Tensor:
 
 
 def _wider(plan: AlignmentPlan, apart: float) -> AlignmentPlan:
-    """The plan with a fused network in which the two neurons of a share of the pairs stay apart."""
+    """The plan with a fused network wide enough to keep a share of the pairs apart."""
     sizes = {name: list(tensor.shape) for name, tensor in tensors(plan.fused).items()}
     for group in plan.targets:
         extra = 0 if group.fixed else round(apart * group.width)
@@ -144,7 +144,7 @@ def _wider(plan: AlignmentPlan, apart: float) -> AlignmentPlan:
 
 
 def _with_widths_of(recognised: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A spec with the lists of widths that were recognised; what shapes do not determine (pooling, sizes) stays."""
+    """A spec with the recognised lists of widths; what shapes do not determine (pooling, sizes) stays."""
     wide = dict(spec)
     for key, value in spec.items():
         if isinstance(value, (list, tuple)) and key in recognised:
@@ -160,15 +160,15 @@ def _with_widths_of(recognised: Mapping[str, Any], spec: Mapping[str, Any]) -> d
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """How one parent's entries along an axis of a layer are mapped to the fused ones."""
+    """How one parent's entries along an axis of a layer map to the fused ones."""
 
     to: Tensor
-    """(size of the axis,) the fused entry of each"""
+    """(size of the axis,) fused entry of each"""
     share: Tensor
-    """(size of the axis,) its weight in that entry: the members' shares add up to one"""
+    """(size of the axis,) weight in that entry; the members' weights sum to one"""
 
     def onto(self, values: Tensor, size: int, axis: int) -> Tensor:
-        """This parent's part of the fused entries."""
+        """This parent's contribution to the fused entries."""
         axis %= values.ndim
         shape = [-1 if number == axis else 1 for number in range(values.ndim)]
         part = values.new_zeros(*values.shape[:axis], size, *values.shape[axis + 1 :])
@@ -176,7 +176,7 @@ class Axis:
 
 
 def axis_of(plan: Aligning, labels: Mapping[str, Tensor], k: int, name: str, axis: int) -> Axis:
-    """Parent k's entries along an axis of a tensor; entries that belong to no group are shared by all parents."""
+    """Parent k's map along an axis of a tensor; entries of no group are averaged over all parents."""
     size = tensors(plan.parents[k])[name].shape[axis]
     to, share = torch.arange(size), torch.full((size,), 1 / len(plan.parents), dtype=torch.float64)
     for index, target in enumerate(plan.targets):
@@ -191,7 +191,7 @@ def axis_of(plan: Aligning, labels: Mapping[str, Tensor], k: int, name: str, axi
 
 
 def fit_layers(plan: Aligning, labels: Mapping[str, Tensor], ridge: float | str) -> list[str]:
-    """Write the least squares weights into every layer of the fused network that runs in both parents; their names."""
+    """Write least-squares weights into every fused layer that runs in both parents; returns the layers' names."""
     layers = affine_layers(plan.fused)
     device = of(plan.fused)
     dtype = product_dtype(ridge, next(plan.fused.parameters()).dtype, device)
@@ -241,7 +241,7 @@ def add_rows(
 
 
 def _solve_layer(layer: Affine, sums: Moments, axes: Sequence[Sequence[Axis]], ridge: float | str) -> None:
-    """Least squares for each kind of output neuron, from the inputs that share a parent with it."""
+    """Solve for each kind of output neuron, from the inputs that share a parent with it."""
     c, inputs = layer.weight.shape[:2]
     reads, holds = _holders(axes[0], inputs), _holders(axes[1], c)
     form = form_of(layer)
@@ -259,7 +259,7 @@ def _solve_layer(layer: Affine, sums: Moments, axes: Sequence[Sequence[Axis]], r
 
 
 def _holders(axes: Sequence[Axis], size: int) -> Tensor:
-    """(size, parents): whether a fused entry holds any of a parent's."""
+    """(size, parents) bool: whether a fused entry contains any of a parent's."""
     holds = torch.zeros(size, len(axes), dtype=torch.bool, device=axes[0].to.device)
     for k, axis in enumerate(axes):
         holds[axis.to, k] = True

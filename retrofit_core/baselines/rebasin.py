@@ -19,7 +19,7 @@ from .aligned import AlignmentPlan, Averager, check_pair, check_widths, lines_of
 from .otfusion import Mode, incoming
 
 Similarity = Literal["distance", "unsquared", "correlation"]
-#: Coordinate descent stops when no pairing gains this much, or after so many rounds (the authors' code).
+#: Coordinate descent stops if no pairing gains this much, or after this many rounds (the authors' code).
 LEAST_GAIN, MOST_ROUNDS = 1e-12, 100
 
 
@@ -27,12 +27,12 @@ LEAST_GAIN, MOST_ROUNDS = 1e-12, 100
 class GitReBasin(Averager):
     """Pairs parent 1's neurons with parent 0's and takes the importance-weighted mean.
 
-    Groups (residual streams as one, heads apart, BatchNorm carried along) come from `neuron_groups`. A fused neuron's
-    incoming weights are (s0 w0 + s1 w1) / (s0 + s1). The seed decides the order in which weight matching visits groups.
+    Groups (one per residual stream, separate heads, BatchNorm included) come from `neuron_groups`. A fused neuron's
+    incoming weights are (s0 w0 + s1 w1) / (s0 + s1). The seed determines the order in which weight matching visits groups.
 
-    Differences from the authors' code: activation matching weighs the cost by scores as Luenam et al. do (with uniform
-    scores it is the largest inner product, theirs); weight matching starts from one pass through the network that
-    uses incoming weights only, in place of the identity, so that a reordered copy is always found; its seed decides
+    Differences from the authors' code: activation matching weights the cost by scores, as Luenam et al. do (with uniform
+    scores it maximises the inner product, as theirs does); weight matching starts from one pass through the network that
+    uses incoming weights only, instead of the identity, so that it always recovers a permuted copy; the seed determines
     the order of the rounds.
     """
 
@@ -63,7 +63,7 @@ class GitReBasin(Averager):
 
     @torch.no_grad()
     def run(self, plan: AlignmentPlan) -> FusionResult:
-        """Pair, average, and correct the statistics if that is asked for."""
+        """Pair, average, and correct the statistics on request."""
         aligning = plan.scored()
         sums = aligning.sums(after=True)
         states = [tensors(parent) for parent in plan.parents]
@@ -86,7 +86,7 @@ class GitReBasin(Averager):
             _note_shares(weights, group, shares, states[0])
             for shares_of, share, members in zip(maps, shares, (line, order), strict=True):
                 matrix = torch.diag(share)[members.argsort().to(share.device)]
-                shares_of[group.name] = matrix  # (the parent's neurons, fused ones)
+                shares_of[group.name] = matrix  # (parent's neurons, fused ones)
             return torch.cat([line, order.argsort()]), {"algorithm": "linear_sum_assignment", **facts}
 
         labels, reports = aligning.assign(sums, find)
@@ -97,7 +97,7 @@ class GitReBasin(Averager):
 
 
 def _matched(sums: Sums, s0: Tensor, s1: Tensor, similarity: str) -> Tensor:
-    """(n,) the neuron of parent 1 that goes with each neuron of parent 0."""
+    """(n,) the neuron of parent 1 paired with each neuron of parent 0."""
     n = len(s0)
     if similarity == "correlation":
         cost = -sums.correlation()[:n, n:]
@@ -125,11 +125,11 @@ def _note_shares(
 def match_weights(
     groups: Sequence[Group], first: Mapping[str, Tensor], second: Mapping[str, Tensor], *, seed: int, monitor: Monitor
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Pair neurons so that the inner product of all weights is as large as coordinate descent makes it.
+    """Pair neurons by coordinate descent to maximise the inner product of all weights.
 
     Returns:
-        (width,) for each group but the classes the neuron of the second network that goes with each of the first; and
-        the number of rounds and whether the descent converged.
+        For each group but the classes, (width,) the neuron of the second network paired with each of the first; and the
+        number of rounds and whether the descent converged.
     """
     free = [group for group in groups if not group.fixed]
     first = {name: tensor.double() for name, tensor in first.items()}
@@ -154,7 +154,7 @@ def match_weights(
 def _forward_pass(
     groups: Sequence[Group], first: Mapping[str, Tensor], second: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Pair each group by its incoming weights, whose inputs are paired already."""
+    """Pair each group by its incoming weights, with inputs already paired."""
     orders: dict[str, Tensor] = {}
     for index, group in enumerate(groups):
         if group.fixed:
@@ -174,11 +174,11 @@ def _gains(
     second: Mapping[str, Tensor],
     orders: Mapping[str, Tensor],
 ) -> Tensor:
-    """(n, n) inner products of the weights at a group's neurons, all other groups paired as they are now."""
+    """(n, n) inner products of the weights at a group's neurons, with the current pairing of all other groups."""
     total = torch.zeros(group.width, group.width, dtype=torch.float64, device=first[group.parts[0].name].device)
     for part in group.parts:
         if part.name.rpartition(".")[2] in ("running_mean", "running_var"):
-            continue  # statistics are no weights
+            continue  # not weights
         tensor = {part.name: second[part.name]}
         other = reordered_tensors(tensor, groups, orders, skip=(part.name, part.axis))[part.name]
         total += lines_of(first[part.name], part) @ lines_of(other, part).T

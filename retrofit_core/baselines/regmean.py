@@ -1,4 +1,4 @@
-"""RegMean: weights that come closest to every parent's layers on its own inputs (Jin et al. 2023). No alignment.
+"""RegMean: weights closest to every parent's layers on its own inputs (Jin et al. 2023). No alignment.
 
 Legend: W_k (p, c) weights of a layer of parent k, G_k (p, p) the mean of x x' over its input rows, a(G) = G with the
 off-diagonals times the ratio.
@@ -24,8 +24,8 @@ from ..system.settings import FRACTION, setting
 from .averaging import CombiningPlan, average, check_can_be_averaged, outcome
 from .layers import BATCH, affine_layers, refuse_shared_layers, watching
 
-#: Strength, relative to the mean of the Gram matrices' diagonal, with which directions that no parent saw stay averages:
-#: large beside the rounding of float32 products, small beside data.
+#: Ridge towards the average, relative to the mean diagonal of the Gram matrices, for directions that no parent saw: large
+#: compared with rounding of products, small compared with data.
 VANISHING = {torch.float32: 1e-6, torch.float64: 1e-12}
 
 
@@ -33,13 +33,13 @@ VANISHING = {torch.float32: 1e-6, torch.float64: 1e-12}
 class RegMean(Algorithm):
     """W = (sum_k a(G_k))^-1 sum_k a(G_k) W_k for linear layers and ungrouped convolutions; other tensors are averaged.
 
-    Neurons are not aligned, so parents that share their initialisation are what it is made for. The sums of all layers
-    are held at once. Nothing is random. A parent without data of its own is run on the fusion data. Of a target only the
-    shapes count, which are the parents'.
+    Neurons are not aligned, so it suits parents with a common initialisation. The sums of all layers are held at once.
+    Nothing is random. A parent without its own data runs on the fusion data. Only the shapes of a target count, which are
+    the parents'.
 
-    Differences from the authors' code: convolutions too, their inputs unfolded; Gram matrices are means, so that parents
-    count alike whatever the sizes of their data; directions that no parent ever sees leave the weights at the average.
-    As theirs, biases are averaged.
+    Differences from the authors' code: it includes convolutions, with unfolded inputs; Gram matrices are means, so that
+    parents count equally whatever the size of their data; in directions that no parent sees, weights stay at the
+    average. As in theirs, biases are averaged.
     """
 
     takes: ClassVar[Takes] = Takes(equal_widths=True, target=True, parents_data=True)
@@ -60,14 +60,14 @@ class RegMean(Algorithm):
         check_can_be_averaged(task.parents)
         if task.target is not None:
             check_can_be_averaged([task.parents[0], task.target])
-        task.parents_data()  # refuses other numbers of sets than parents
+        task.parents_data()  # refuses a wrong number of data sets
         sizes = [layer.weight[0].numel() for layer in affine_layers(task.parents[0]).values()]
         sums = len(task.parents) * sum(8 * size**2 for size in sizes)  # in float64
         return CombiningPlan(task, Cost(passes=len(task.inputs), complete=False, bytes=2 * sums))
 
     @torch.no_grad()
     def run(self, plan: CombiningPlan) -> FusionResult:
-        """Sums of every parent, then layer by layer the closed form."""
+        """Collect sums of every parent, then solve layer by layer."""
         start, task = time.perf_counter(), plan.task
         monitor, device = task.runtime.monitor, task.device
         fused = average(task.parents).to(device).eval()
@@ -80,7 +80,7 @@ class RegMean(Algorithm):
             monitor.check()
             monitor.emit("level", index=number, total=len(layers), name=name)
             ran = [layer_sums.pop(name).finish() for layer_sums in sums if name in layer_sums]
-            if len(ran) == len(parents):  # one that some parent never runs stays averaged
+            if len(ran) == len(parents):  # layers that a parent never runs stay averaged
                 weights = [
                     parent.get_submodule(name).get_parameter("weight").flatten(1).T.double() for parent in parents
                 ]
@@ -99,7 +99,7 @@ class RegMean(Algorithm):
 
 
 def _layer_sums(model: nn.Module, inputs: Tensor, monitor: Monitor) -> dict[str, LayerSums]:
-    """Sums of x x' of every layer that runs."""
+    """Sums of x x' for every layer that runs."""
     dtype = next(model.parameters()).dtype
     layers, sums = affine_layers(model), {}
 
@@ -126,7 +126,7 @@ def solution(
     Args:
         grams: (p, p) sums of x x' of each parent.
         weights: (p, c) W_k.
-        rows: by which the sums are divided; default: 1.
+        rows: divisors of the sums; default: 1.
     """
     mean = torch.stack(list(weights)).mean(0)
     total, right = torch.zeros_like(grams[0]), torch.zeros_like(mean)
@@ -138,7 +138,7 @@ def solution(
         right.addmm_(gram, away, alpha=ratio / count).add_((1 - ratio) * energies[:, None] * away)
     size = diagonal.mean().item()
     if size == 0:
-        return mean  # nothing ever reaches this layer
+        return mean  # the layer's inputs are all zero
     total.diagonal().copy_(diagonal)
-    factor, _ = cholesky(total, vanishing * size, bias=False)  # more, where the products' rounding asks for it
+    factor, _ = cholesky(total, vanishing * size, bias=False)  # increased if rounding requires it
     return mean + torch.cholesky_solve(right, factor)

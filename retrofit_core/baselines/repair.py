@@ -1,8 +1,7 @@
-"""REPAIR: a merged network whose neurons vary as much as the parents' do (Jordan et al. 2023).
+"""REPAIR: restore the variance of a merged network's neurons to that of the parents' (Jordan et al. 2023).
 
-Averages of neurons that agree only in part vary less than either, and the loss grows from layer to layer. Statistics are
-exact ones over all samples, layer by layer, each behind the layers that are corrected already; so nothing is random, and
-batches do not matter.
+Averages of partly correlated neurons vary less than either, and more so from layer to layer. Statistics are exact over all
+samples, layer by layer, after correcting the layers before; so nothing is random, and batches do not matter.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,23 +45,22 @@ def repair(
 ) -> dict[str, Any]:
     """Correct a merged network in place: its layers' outputs get the mean of the parents' means and deviations.
 
-    Layers with weights are rescaled and shifted, in order, each on what the corrected layers before it hand on; the class
-    head stays. In a network with BatchNorm, whose own scale and shift are the mean of the parents' already, the running
-    statistics are set anew instead (the paper's RESET).
+    Rescales and shifts layers with weights, in order, each on the outputs of the corrected layers before it; the class head
+    stays. In a network with BatchNorm, whose scale and shift already are the mean of the parents', it recomputes the
+    running statistics instead (the paper's RESET).
 
-    Differences from the authors' code: exact statistics one layer after the other, where theirs come from training-mode
-    batches of all layers at once; no + 1e-5 in the division; a dead neuron is shifted and not scaled; a layer without a
-    bias gets the deviation only, for the mean cannot be corrected there; layers that run more than once, or that share a
-    weight, stay.
+    Differences from the authors' code: exact statistics, one layer after another, where theirs come from training-mode
+    batches of all layers at once; no + 1e-5 in the division; dead neurons are shifted, not scaled; in a layer without a
+    bias only the deviation is corrected; layers that run more than once, or share a weight, stay.
 
     Args:
         model: the merged network.
-        parents: networks of its shapes whose neurons are in its order.
-        data: as of `fuse`; all samples stand at one operation at a time, so their largest tensors must fit into memory.
+        parents: networks of its shapes, with neurons in its order.
+        data: as for `fuse`; all samples run one operation at a time, so their largest tensors must fit into memory.
     Returns:
-        What was done: "kind" ("rescale" or "reset"), "layers", "dead" neurons.
+        Facts: "kind" ("rescale" or "reset"), number of "layers" and "dead" neurons.
     Raises:
-        ValueError: no parents, or shapes that differ.
+        ValueError: no parents, or different shapes.
     """
     model, parents = unwrapped(model), [unwrapped(parent) for parent in parents]
     for network in (model, *parents):
@@ -87,7 +85,7 @@ def head_layers(model: nn.Module, example: Tensor, leaves: Sequence[str] = ()) -
 
 @torch.no_grad()
 def statistics(model: nn.Module, inputs: Tensor, *, monitor: Monitor | None = None) -> Statistics:
-    """Mean and deviation of the outputs of every layer with weights, over all samples and positions."""
+    """Mean and deviation of the outputs of every affine layer, over all samples and positions."""
     sums: dict[str, list[Sums]] = {}
 
     layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, AFFINE)}
@@ -119,12 +117,12 @@ def mapped_goals(
     *,
     monitor: Monitor | None = None,
 ) -> Statistics:
-    """Goals for parents whose neurons are in orders of their own: means of the statistics of what makes each fused neuron.
+    """Goals for parents with neurons in different orders: mean statistics of the members of each fused neuron.
 
     Args:
-        groups: those of each parent; targets: those of the fused network.
-        maps: maps[k][group] (n_k, d): the share of each of parent k's neurons in each fused one; over all parents the
-            shares of a fused neuron add up to one. Groups that are left out have no goals, nor have the classes.
+        groups: of each parent; targets: of the fused network.
+        maps: maps[k][group] (n_k, d): the share of each of parent k's neurons in each fused one; a fused neuron's shares
+            sum to one over all parents. Missing groups and the classes get no goals.
     """
     of_parents = [statistics(parent, inputs, monitor=monitor) for parent in parents]
     weights = {
@@ -175,7 +173,7 @@ def rescale(
     monitor: Monitor | None = None,
     leaves: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Scale and shift the layers that have goals until their outputs have exactly these statistics."""
+    """Scale and shift the layers that have goals so that their outputs have exactly these statistics."""
     facts = {"kind": "rescale", "layers": 0, "dead": 0}
     tied = repeated(layer for layer in model.modules() if isinstance(layer, LAYERS))
 

@@ -1,4 +1,4 @@
-"""Importance of the neurons of neuron groups, wherever in a network they are made."""
+"""Importance of neuron groups, wherever in a network they are made."""
 
 from collections.abc import Sequence
 
@@ -34,16 +34,15 @@ def group_scores(
 ) -> Scores:
     """`importance_scores` for neuron groups: one (width,) tensor per group that sums to 1.
 
-    Where every group is a level of the network these are the level's scores. Neurons inside a residual block or an
-    attention, which no level ends at, are scored where the network is watched; a residual stream gets the sum over its
-    points.
+    If every group is a level of the network, these are the levels' scores. Neurons inside a residual block or an
+    attention, where no level ends, are scored at their points; a residual stream gets the sum over its points.
 
     Raises:
-        ValueError: as `importance_scores`, or the score knows levels only.
+        ValueError: as `importance_scores`, or the score supports only levels.
     """
     monitor = monitor or Monitor()
     if importance.widths_only:
-        widths: Sequence[Level] = groups  # type: ignore[assignment]  # of which it reads the widths only
+        widths: Sequence[Level] = groups  # type: ignore[assignment]  # it reads only widths
         scores = importance.scores(widths, x, y, monitor=monitor)
         values = scores.values if isinstance(scores, Scores) else list(scores)
         return Scores([value.to(x.device) for value in values])
@@ -72,16 +71,16 @@ def group_scores(
 def levels_of_groups(
     model: nn.Module, groups: Sequence[Group], example: Tensor, importance: Importance, leaves: Sequence[str]
 ) -> list[Level] | None:
-    """The levels of a network, where each of them makes the neurons of one group; else None.
+    """The levels of a network if each makes the neurons of one group, else None.
 
     Args:
         example: (B, ...) inputs on the model's device.
     Raises:
-        ValueError: there are other neurons, or no levels, and the score is not known there.
+        ValueError: otherwise, if the score is not defined at other neurons.
     """
     try:
         levels = partition(model, example, leaves=leaves)
-    except ValueError:  # tied weights, say, which lie in no one level
+    except ValueError:  # such as tied weights
         levels = []
     makers = [{part.name for part in group.parts if part.kind == "out"} for group in groups]
     if len(levels) == len(groups) and all(
@@ -104,10 +103,10 @@ def levels_of_groups(
 def check_scores(
     model: nn.Module, groups: Sequence[Group], example: Tensor, importance: Importance, leaves: Sequence[str]
 ) -> None:
-    """Refuse, before any work, neurons at which a score is not known.
+    """Refuse, before any work, neurons for which a score is not defined.
 
     Raises:
-        ValueError: says what is not covered, and the way out.
+        ValueError: says which, and what to do.
     """
     if not importance.widths_only:
         levels = levels_of_groups(model, groups, example, importance, leaves)

@@ -1,4 +1,4 @@
-"""Greedy model soup: parents are averaged as long as held-out accuracy does not fall (Wortsman et al. 2022, Recipe 1)."""
+"""Greedy model soup: average parents as long as held-out accuracy does not fall (Wortsman et al. 2022, Recipe 1)."""
 
 import time
 from collections.abc import Sequence
@@ -21,10 +21,10 @@ BATCH = 256
 
 @dataclass(frozen=True)
 class GreedySoup(Algorithm):
-    """Parents by falling accuracy; each is taken into the mean unless the mean becomes worse by it.
+    """Adds parents to the mean in order of accuracy, unless that makes the mean worse.
 
-    Accuracy is that on the fusion data, which must have labels and should be held out from all parents' training: on the training
-    data of one of them that one is the best, and stays alone. A uniform soup is `Averaging`. Nothing is random.
+    Accuracy is on the fusion data, which need labels and should be held out from all parents' training: on one parent's
+    training data that parent would win and stay alone. A uniform soup is `Averaging`. Nothing is random.
     """
 
     takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True)
@@ -49,12 +49,12 @@ class GreedySoup(Algorithm):
 
     @torch.no_grad()
     def run(self, plan: CombiningPlan) -> FusionResult:
-        """Measure each parent, then try them one after the other."""
+        """Measure each parent, then try them in turn."""
         start, task = time.perf_counter(), plan.task
         assert task.labels is not None
         monitor, inputs, labels = task.runtime.monitor, task.inputs, class_labels(task.labels, "a greedy soup")
         alone = [correct(on_device(parent, task.device), inputs, labels, monitor) for parent in task.parents]
-        order = sorted(range(len(alone)), key=lambda k: -alone[k])  # parents of equal accuracy in their order
+        order = sorted(range(len(alone)), key=lambda k: -alone[k])  # stable: ties keep the parents' order
         chosen, best = [order[0]], alone[order[0]]
         fused = average([task.parents[order[0]]]).to(task.device).eval()
         for index in order[1:]:
@@ -68,7 +68,7 @@ class GreedySoup(Algorithm):
 
 
 def correct(model: nn.Module, inputs: Tensor, labels: Tensor, monitor: Monitor) -> int:
-    """How many samples a network tells right."""
+    """Number of samples that a network classifies correctly."""
     dtype = next(model.parameters()).dtype
     batches: Sequence[Tensor] = inputs.split(BATCH)
     classes = [model(x.to(of(model), dtype)).argmax(1).cpu() for x in monitor.each("step", batches, name="accuracy")]

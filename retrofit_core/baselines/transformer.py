@@ -1,7 +1,6 @@
-"""Transformer OTFusion: every layer of a transformer with a soft map of its own (Imfeld et al. 2024).
+"""Transformer OTFusion: a separate soft map for every layer of a transformer (Imfeld et al. 2024).
 
-Legend: as in `otfusion`; at a sum of a residual stream the plans of its two sides are joined, w (1 or d) is the share of the
-skip.
+Legend: as in `otfusion`; a sum in a residual stream joins the plans of its two sides, with w (1 or d) the share of the skip.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,37 +30,37 @@ from .otfusion import (
 )
 
 Residual = Literal["mean", "only_resid", "no_resid", "resid_as_identity", "weighted_scalar", "weighted_matrix"]
-#: Sinkhorn's strength that the authors found best.
+#: The authors' best Sinkhorn strengths.
 STRENGTHS: dict[Mode, str] = {"activations": "0.08max", "weights": "0.06max"}
-#: The share of the skip where it is given by the policy.
+#: The share of the skip, for policies that fix it.
 SHARES = {"mean": 0.5, "only_resid": 1.0, "no_resid": 0.0}
 
 
 def _why_no_strength(value: object) -> str:
-    """What a regularisation may be, for anything else; see `Setting.check`."""
+    """What a regularisation may be, if `value` is invalid; see `Setting.check`."""
     reason = "" if value is None else why_no_strength(value)
     return f"{reason}, or none for the paper's" if reason else ""
 
 
 @dataclass(frozen=True, eq=False)
 class ApartPlan:
-    """Parents that can be fused, with the neurons of every layer by themselves."""
+    """Parents that can be fused, with separate groups for every layer."""
 
     joined: AlignmentPlan
-    """The same with the groups of neurons that may change places, which are what is scored"""
+    """The plan with groups of neurons that may be permuted, which are scored"""
     groups: list[list[Group]]
-    """Of each parent, layer by layer"""
+    """Groups of each parent, layer by layer"""
     targets: list[Group]
     anchor: int
-    """The parent to which the others are aligned"""
+    """The parent that the others are aligned to"""
 
     def cost(self) -> Cost:
-        """As of the joined groups, but for their number."""
+        """The cost for the joined groups, with the number of separate ones."""
         widths = tuple(tuple(group.width for group in alike) for alike in zip(*self.groups, strict=True))
         return replace(self.joined.cost(), groups=widths)
 
     def scored(self) -> Aligning:
-        """The layers' neurons with their importance."""
+        """Add the importance of the layers' neurons."""
         joined = self.joined.scored()
         scores = [
             [_scores_of(group, coarse, values) for group in groups]
@@ -74,19 +73,19 @@ class ApartPlan:
 class TransformerOTFusion(Averager):
     """Aligns every parent to an anchor by soft transport, layer by layer of a transformer, and averages.
 
-    What is added to a residual stream (patches, class token, positions, attentions, MLPs) has a map of its own, as
-    have queries, keys and values, over all heads together; `residual` says what the readers of a sum take. The anchor is
-    the first parent that has the fused widths. The layers are read off the trace (`groups_apart`), so any network
-    that OTFusion takes will do; without skips and attentions only the defaults differ from OTFusion's. Distances are not
+    Each layer that adds to a residual stream (patches, class token, positions, attentions, MLPs) has its own map, and so
+    have queries, keys and values, over all heads together; `residual` determines the map for readers of a sum. The anchor
+    is the first parent with the fused widths. The layers come from the trace (`groups_apart`), so any network that
+    OTFusion takes will do; without skips and attentions only the defaults differ from OTFusion's. Distances are not
     squared; scores are the marginals, and each head has the same mass; nothing is random.
 
-    Differences from the authors' code: a class token and positions are compared by their entries in both modes (scaled to
-    unit length, a class token's would be signs); weights count with their biases; the window is not narrowed to the
-    class token in the last block, and applies to any square of patches; weighted sums use raw activations of the anchor
-    (standardised ones are nearly equal everywhere); outgoing weights are handed out by the source's marginal, which
-    is the same for equal widths and uniform scores (but for "weighted_matrix"); class c stays class c; of n parents the
-    anchor counts half and the others equally, in embeddings and classifier too; no map over queries and keys as one
-    another's neurons ("joint" there; `joint_qk` is "eq_t_map").
+    Differences from the authors' code: class token and positions are compared by their entries in both modes (scaled to
+    unit length, a class token's would be signs); weights include their biases; the window is not narrowed to the class
+    token in the last block, and applies to any square of patches; weighted sums use raw activations of the anchor
+    (standardised ones are nearly equal everywhere); outgoing weights are divided by the source's marginal, which is the
+    same for equal widths and uniform scores (except for "weighted_matrix"); class c stays class c; of n parents the anchor
+    counts half and the others share the rest equally, also in embeddings and classifier; no map that mixes queries and
+    keys ("joint" there; `joint_qk` is "eq_t_map").
     """
 
     mode: Mode = setting(
@@ -146,7 +145,7 @@ class TransformerOTFusion(Averager):
 
     @torch.no_grad()
     def run(self, plan: ApartPlan) -> FusionResult:
-        """Align, average, and correct the statistics if that is asked for."""
+        """Align, average, and correct the statistics on request."""
         aligning, anchor = plan.scored(), plan.anchor
         regularisation = STRENGTHS[self.mode] if self.regularisation is None else self.regularisation
         states = [tensors(parent) for parent in aligning.parents]
@@ -180,7 +179,7 @@ class TransformerOTFusion(Averager):
 
 
 def _scores_of(group: Group, coarse: Sequence[Group], scores: Sequence[Tensor]) -> Tensor:
-    """(width,) the scores of a group's neurons, picked from the scored groups that contain them."""
+    """(width,) scores of a group's neurons, picked from the scored groups that contain them."""
     first = group.parts[0]
     score_at: dict[int, Tensor] = {}
     for joined, values in zip(coarse, scores, strict=True):
@@ -203,7 +202,7 @@ def _check_widths(groups: Sequence[Sequence[Group]], targets: Sequence[Group]) -
 
 
 def _sums(plan: Aligning, states: Sequence[Mapping[str, Tensor]], window: int) -> list[Sums]:
-    """Sums of what the neurons of each group compute, or of a token's entries, which no layer computes."""
+    """Sums of each group's values, or of a token's entries, which no layer computes."""
     seen = [index for index, group in enumerate(plan.targets) if group.points]
     groups = [[of_parent[index] for index in seen] for of_parent in plan.groups]
     computed = group_sums(plan.parents, groups, plan.inputs, window=window, monitor=plan.monitor, leaves=plan.leaves)
@@ -217,7 +216,7 @@ def _sums(plan: Aligning, states: Sequence[Mapping[str, Tensor]], window: int) -
 
 
 def _shares(plan: Aligning, anchor: int, residual: Residual) -> Callable[[Junction], float | Tensor]:
-    """For each sum the share of the skip."""
+    """Junction -> share of the skip."""
     if residual in SHARES or residual == "resid_as_identity":
         return lambda junction: SHARES[residual]
     sides = {
@@ -247,7 +246,7 @@ def _shares(plan: Aligning, anchor: int, residual: Residual) -> Callable[[Juncti
 
 
 def _nested(junction: Junction | None) -> list[Junction]:
-    """A sum and the sums that it reads directly."""
+    """A sum and all sums nested in its sides."""
     if junction is None:
         return []
     inner = [side for side in (junction.skip, junction.branch) if isinstance(side, Junction)]
@@ -255,7 +254,7 @@ def _nested(junction: Junction | None) -> list[Junction]:
 
 
 def _joined(junction: Junction, flows: Mapping[str, Tensor], shares: Callable[[Junction], float | Tensor]) -> Tensor:
-    """(n_k, d) the plan behind a sum."""
+    """(n_k, d) plan after a sum."""
     skip, branch = (
         flows[side] if isinstance(side, str) else _joined(side, flows, shares)
         for side in (junction.skip, junction.branch)
@@ -265,6 +264,6 @@ def _joined(junction: Junction, flows: Mapping[str, Tensor], shares: Callable[[J
 
 
 def _counts(n: int, anchor: int) -> list[float]:
-    """The share of each parent in the mean over the pairs with the anchor."""
+    """Each parent's share in the mean over pairs with the anchor."""
     others = max(1, n - 1)
     return [1.0 if n == 1 else 0.5 if k == anchor else 0.5 / others for k in range(n)]

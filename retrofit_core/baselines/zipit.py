@@ -1,7 +1,7 @@
 """ZipIt!: similar neurons merged, within one parent or across parents (Stoica et al. 2024).
 
-Legend: m neurons of all parents side by side, d fused ones; labels (m,) say into which fused neuron each goes. M (d, m) averages
-the members of each fused neuron, U (m, d) hands its value back to them: M U is the identity.
+Legend: m neurons of all parents side by side, d fused ones; labels (m,) give each one's fused neuron. M (d, m) averages the
+members of each fused neuron, U (m, d) passes its value back to them: M U is the identity.
 """
 
 import copy
@@ -34,7 +34,7 @@ STOPS = Range(0, 1, without_low=True)
 
 
 def _why_no_stop(value: object) -> str:
-    """What a stop may be, for anything else; see `Setting.check`."""
+    """What a stop may be, if `value` is invalid; see `Setting.check`."""
     if value is None or isinstance(value, str) or STOPS.holds(value):
         return ""
     return f"the name of a level, {STOPS} (a share of the levels before the head), or none"
@@ -42,35 +42,35 @@ def _why_no_stop(value: object) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ZipPlan:
-    """Parents that can be zipped, and where that ends."""
+    """Parents that can be zipped, and where to stop."""
 
     aligned: AlignmentPlan
     cut: "Cut | None"
-    """None: everything is zipped"""
+    """None: zip everything"""
 
     @property
     def zipped(self) -> list[int]:
-        """Numbers of the neuron groups that are zipped."""
+        """Numbers of the neuron groups to zip."""
         targets = self.aligned.targets
         return [index for index, group in enumerate(targets) if self.cut is None or self.cut.holds(group)]
 
     def cost(self) -> Cost:
-        """One pass through the parents, and the merging of the groups before the cut, which is not counted."""
+        """One pass through the parents; does not count merging the groups before the cut."""
         return replace(self.aligned.cost(), groups=tuple(tuple(self.aligned.widths(index)) for index in self.zipped))
 
 
 @dataclass(frozen=True)
 class ZipIt(Averager):
-    """Zips the parents' neurons, group by group, by the correlations of what they compute.
+    """Zips the parents' neurons, group by group, by the correlations of their activations.
 
-    Fused weights are the sum over parents of M W U, heads are averaged. Greedy: the two most similar columns become one,
-    whose similarity to each other column is the smaller of both times a, until d are left. Nothing is random.
+    Fused weights are the sum over parents of M W U; heads are averaged. The merging is greedy: the two most similar columns
+    become one, whose similarity to each other column is a times the smaller of the two, until d remain. Nothing is random.
 
-    Differences from the authors' code: exact division by the number of members (theirs adds 1e-5); a column that holds
-    neurons of several parents counts for each of them, so that b = 0 means one neuron of each parent (theirs forgets all
-    but one, and allows one merge before it looks at the budget); where a budget leaves no pair it is dropped, and the
-    report says how often; any widths; neurons are compared behind their activation function everywhere, in
-    residual streams at all sums; statistics of BatchNorm from the fusion data.
+    Differences from the authors' code: exact division by the number of members (theirs adds 1e-5); a column with neurons
+    of several parents counts for each of them, so that b = 0 means one neuron of each parent (theirs forgets all but
+    one, and allows one merge before checking the budget); if a budget allows no pair it is ignored, and the report says
+    how often; any widths; neurons are always compared after their activation function, in residual streams at all sums;
+    BatchNorm statistics come from the fusion data.
     """
 
     takes: ClassVar[Takes] = Takes(target=True)
@@ -115,7 +115,7 @@ class ZipIt(Averager):
 
     @torch.no_grad()
     def run(self, plan: ZipPlan) -> FusionResult:
-        """Zip, average, and correct the statistics if that is asked for."""
+        """Zip, average, and correct the statistics on request."""
         aligning, cut = plan.aligned.scored(), plan.cut
         sums = aligning.sums(after=True)
 
@@ -148,27 +148,27 @@ class ZipIt(Averager):
 def zip_neurons(
     similarity: Tensor, origins: Tensor, width: int, *, a: float = 0.3, b: float = 0.125
 ) -> tuple[Tensor, dict[str, Any]]:
-    """Greedy merging of the most similar columns.
+    """Greedily merge the most similar columns.
 
     Args:
         similarity: (m, m), symmetric.
-        origins: (m,) the parent of each neuron.
+        origins: (m,) parent of each neuron.
         width: d, the number of columns to merge down to.
     Returns:
-        (m,) labels, numbered by the first member of each fused neuron; and facts about the merging: "within"
-        (merges inside a parent, for each), "forced" (merges that no budget allowed).
+        (m,) labels, numbered by the first member of each fused neuron; and facts: "within" (merges inside each parent),
+        "forced" (merges that no budget allowed).
     """
     zipper = _Zipper(similarity, origins, width, b)
     while zipper.columns > width:
         zipper.merge(a)
-    first = {int(root): None for root in zipper.roots}  # in the order of the first members
+    first = {int(root): None for root in zipper.roots}  # in order of first members
     numbers = {root: number for number, root in enumerate(first)}
     labels = torch.tensor([numbers[int(root)] for root in zipper.roots])
     return labels, {"within": zipper.within.tolist(), "forced": zipper.forced}
 
 
 class _Zipper:
-    """Columns that are left, their similarities, and each row's best partner, kept up to date."""
+    """The remaining columns, their similarities, and each row's current best partner."""
 
     def __init__(self, similarity: Tensor, origins: Tensor, width: int, b: float) -> None:
         m, n = len(similarity), int(origins.max()) + 1
@@ -177,7 +177,7 @@ class _Zipper:
         self.alive = np.ones(m, bool)
         self.roots = np.arange(m)
         self.columns = m
-        self.holds = np.zeros((m, n), bool)  # whether a column holds neurons of a parent
+        self.holds = np.zeros((m, n), bool)  # whether a column has neurons of a parent
         self.holds[np.arange(m), origins.numpy()] = True
         self.within, self.forced = np.zeros(n, int), 0
         self.budget = np.full(n, int((m - width) // n * b + 1e-4))
@@ -188,7 +188,7 @@ class _Zipper:
         self._close()
 
     def merge(self, a: float) -> None:
-        """Join the best pair that the budgets allow, or the best of all where they allow none."""
+        """Merge the best pair that the budgets allow, or the best of all if they allow none."""
         i = int(self.top.argmax())
         if np.isfinite(self.top[i]):
             j = int(self.best[i])
@@ -212,7 +212,7 @@ class _Zipper:
             self._refresh(i, j)
 
     def _best_of_all(self) -> tuple[int, int]:
-        """Ignores budgets, and pairs that a = 0 has closed count as the least similar."""
+        """The best pair regardless of budgets; pairs closed by a = 0 count as the least similar."""
         values = np.where(np.isfinite(self.values), self.values, -1e9)
         values[~self.alive] = -np.inf
         values[:, ~self.alive] = -np.inf
@@ -221,7 +221,7 @@ class _Zipper:
         return i, j
 
     def _forbid(self, i: int) -> None:
-        """A column may not join others that hold neurons of the same parent once its budget is spent."""
+        """Forbid merging a column with others of the same parent once that parent's budget is spent."""
         closed = self.holds[i] & self.closed
         self.allowed[i] = ~(self.holds[:, closed].any(1))
         self.allowed[:, i] = self.allowed[i]
@@ -239,7 +239,7 @@ class _Zipper:
         return False
 
     def _refresh(self, i: int, j: int) -> None:
-        """Best partners after j went into i: search again where one of them was the best, else look at i only."""
+        """Update best partners after merging j into i: search again where one was the best, else only compare with i."""
         lost = self.alive & ((self.best == i) | (self.best == j))
         lost[i] = True
         column = np.where(self.allowed[:, i], self.values[:, i], -np.inf)
@@ -257,14 +257,14 @@ class _Zipper:
 
 
 def averages(labels: Tensor, widths: Sequence[int], width: int) -> list[tuple[Tensor, Tensor]]:
-    """For each parent (T, U), (n_k, d): T its part of M', each member's share of its fused neuron; U is 0 or 1."""
+    """For each parent (T, U), (n_k, d) each: T, its part of M', has each member's share of its fused neuron; U is 0 or 1."""
     counts = torch.bincount(labels, minlength=width)
     U = torch.nn.functional.one_hot(labels, width).double()
     return list(zip((U / counts).split(list(widths)), U.split(list(widths)), strict=True))
 
 
 def averaging_maps(plan: Aligning, labels: Mapping[str, Tensor]) -> list[Pairs]:
-    """The `averages` of each parent and group, where the group has labels."""
+    """The `averages` of each parent and group with labels."""
     pairs = {
         group.name: averages(labels[group.name], plan.widths(index), group.width)
         for index, group in enumerate(plan.targets)
@@ -275,9 +275,9 @@ def averaging_maps(plan: Aligning, labels: Mapping[str, Tensor]) -> list[Pairs]:
 
 @torch.no_grad()
 def write_combined(plan: Aligning, maps: Sequence[Pairs]) -> None:
-    """The sum over parents of M W U, written into the fused network; what belongs to no neuron is averaged.
+    """Write the sum over parents of M W U into the fused network, and averages of entries of no neuron.
 
-    Tensors that cannot be made from groups with maps alone stay as they are (behind a partial zip).
+    Tensors that involve groups without maps stay as they are (after a partial zip).
     """
     labels = maps[0]
     fused = tensors(plan.fused)
@@ -306,7 +306,7 @@ def write_combined(plan: Aligning, maps: Sequence[Pairs]) -> None:
 
 
 def _only(groups: Sequence[Group], names: set[str]) -> list[Group]:
-    """Groups with their parts in these tensors only."""
+    """Groups restricted to parts in these tensors."""
     return [replace(group, parts=tuple(part for part in group.parts if part.name in names)) for group in groups]
 
 
@@ -314,7 +314,7 @@ def _only(groups: Sequence[Group], names: set[str]) -> list[Group]:
 
 
 class Cut:
-    """The end of the last level that is zipped."""
+    """The end of the last zipped level."""
 
     def __init__(self, levels: Sequence[Level], count: int) -> None:
         self.count = count
@@ -363,7 +363,7 @@ def _with_tails(plan: Aligning, labels: Mapping[str, Tensor], cut: Cut, combine:
 
 
 def _counted(neurons: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
-    """Numbers the channels of one neuron, of which there are several where a convolution is flattened."""
+    """Number the channels of each neuron; a flattened convolution has several."""
     seen: dict[tuple[int, int], int] = {}
     counted = []
     for neuron in neurons:
