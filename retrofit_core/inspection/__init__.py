@@ -1,1 +1,1 @@
-"""What a finished fusion looks like: clusters, errors, shared energy, loss landscapes."""
+"""Inspection of finished fusions: groups, errors, explained variance, loss landscapes."""

@@ -1,17 +1,17 @@
-"""The settings of a landscape. No torch: the command line reads its options off these fields."""
+"""Settings of a landscape. No torch: the command line derives its options from these fields."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from ..system.settings import SEED, Range, Value, setting
 
-#: What BatchNorm normalises with between the networks.
+#: BatchNorm statistics between the networks.
 Norms = Literal["estimated", "interpolated"]
 
 
 @dataclass(frozen=True)
 class LandscapeSettings(Value):
-    """What decides a landscape, its networks and images aside."""
+    """What determines a landscape besides its networks and images."""
 
     resolution: int = setting(15, "points along each axis", Range(2, 501))
     images: int = setting(256, "images on which each point is measured, balanced over the classes", Range(2))

@@ -28,11 +28,11 @@ def accuracy_by_level(
     rows: Tensor,
     monitor: Monitor,
 ) -> list[float]:
-    """Per cent on some rows: the ensemble, then fusion stopped after level 1, 2, ..., then the fused network.
+    """Accuracies (%) on some rows: the ensemble, then fusion stopped after level 1, 2, ..., then the fused network.
 
-    Stopped after a level, every parent goes on with its own remaining levels; there its neuron j is read from the fused
-    neuron that stands for it. The parents' softmax outputs are averaged, as in the ensemble. Before the first level that
-    is the ensemble of the parents, and after the last all of them are the fused network.
+    When stopped after a level, every parent continues with its own remaining levels, reading each neuron from the fused
+    neuron that represents it. The parents' softmax outputs are averaged, as in the ensemble. Before the first level this
+    is the ensemble, and after the last the fused network.
     """
     device = next(plan.model.parameters()).device
     representatives = {index: readings(report, device) for index, report in enumerate(reports)}
@@ -54,7 +54,7 @@ def stopped(h: Boundary, plan: Levels, index: int, representatives: Mapping[int,
 
     Args:
         h: the fused network's boundary after that level.
-        representatives: level -> for each parent its `readings`.
+        representatives: level -> each parent's `readings`.
     """
     tails = [
         compose(levels[index + 1 :], read_from(h, plan.fused[index], levels[index], representatives, k))
@@ -66,7 +66,7 @@ def stopped(h: Boundary, plan: Levels, index: int, representatives: Mapping[int,
 def read_from(
     h: Boundary, fused: Level, parent: Level, representatives: Mapping[int, Sequence[Tensor]], k: int
 ) -> Boundary:
-    """Parent k's boundary with each neuron taken from the fused neuron that stands for it."""
+    """Parent k's boundary, with each neuron read from the fused neuron that represents it."""
     tensors = (h,) if isinstance(h, Tensor) else h
     read = [
         tensor  # the network's input
@@ -85,8 +85,8 @@ def _picked(fused: Tensor, reading: Tensor) -> Tensor:
 
 
 def readings(report: LevelReport, device: torch.device) -> list[Tensor]:
-    """How each parent's neurons are read from the fused ones: (width,) the one that stands for each, or, where targets are not
-    the means of groups, (d, width) the weights that give it back best from the targets of its head."""
+    """How each parent's neurons are read from the fused ones: (width,) the fused neuron of each or, if targets are not group
+    means, (d, width) the weights that best reconstruct it from the targets of its head."""
     if report.weights is None:
         return list(report.labels.to(device).split(list(report.widths)))
     reading = read_back(report.weights.double(), report.gram.double())

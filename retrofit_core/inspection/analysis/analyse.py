@@ -1,4 +1,4 @@
-"""analyse(): run once after a fusion, on the same data, level by level from moments as the fusion itself."""
+"""analyse(): run once after a fusion, on the same data, level by level from moments like the fusion itself."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -38,9 +38,9 @@ from .record import Analysis, LevelAnalysis
 
 #: Seeds per score: ten pairs of seeds for the noise floor.
 SEEDS = 5
-#: Test images at most: half a percentage point is five of them.
+#: Most test images: half a percentage point is five of them.
 TEST_IMAGES = 1000
-#: Rows of targets and outputs that are kept.
+#: Rows of targets and outputs to keep.
 ROWS = 128
 #: Variance below this share of the mean square is rounding: the neuron is constant.
 CONSTANT = 1e-12
@@ -57,17 +57,16 @@ def analyse(
     test: Images | None = None,
     runtime: Runtime | None = None,
 ) -> Analysis:
-    """Analyse a finished fusion (docs/method.md). Nothing is changed; the same run gives the same analysis.
+    """Analyse a finished fusion (docs/method.md), without changing it; the same run gives the same analysis.
 
     Args:
-        models, data, importance_data: those of the fusion; with uniform importance too, importance data are needed for the
-            other scores.
-        result: the fusion's; its config says how the levels were made.
-        test: images for the accuracy by level; without them it is left out.
+        models, data, importance_data: as in the fusion; importance data are needed for other scores even if the fusion
+            used uniform importance.
+        result: the fusion's result; its config says how the levels were made.
+        test: images for the accuracy by level, which is omitted without them.
         runtime: device and memory; its monitor gets events named "analysis: ..." and may cancel between steps.
     Raises:
-        ValueError: a run with a custom grouping function, one that did not go level by level, or data or boundaries of
-            another run.
+        ValueError: a run with a custom grouping function or without levels, or data or boundaries of another run.
     """
     start = time.perf_counter()
     runtime, models = runtime or Runtime(), [unwrapped(model) for model in models]
@@ -112,7 +111,7 @@ def analyse(
 
 
 def _named(monitor: Monitor, name: str) -> Monitor:
-    """A monitor that passes steps on under this name, so that they are not taken for steps of the fusion."""
+    """A monitor that passes on steps under this name, to tell them from steps of the fusion."""
 
     def event(event: Event) -> None:
         if event["kind"] == "step":
@@ -157,7 +156,7 @@ def retrofit_of(config: dict[str, Any]) -> Retrofit:
     """The value that a result's config describes.
 
     Raises:
-        ValueError: a custom grouping function, which no config can hold.
+        ValueError: a custom grouping function, which a config cannot store.
     """
     settings = {name: config[name] for name in (*settings_of(Retrofit), "boundaries") if name in config}
     parts = {}
@@ -180,7 +179,7 @@ def _all_scores(
     device: torch.device,
     monitor: Monitor,
 ) -> tuple[dict[str, list[Tensor]], dict[str, str]]:
-    """Importance -> (m,) per level, for the run's importance the scores it used; and why others are missing."""
+    """Importance -> (m,) scores per level (for the run's importance, those it used); and why others are missing."""
     used, levels = config["importance"], plan.levels
     scores: dict[str, list[Tensor]] = {}
     missing = {}
@@ -200,7 +199,7 @@ def _all_scores(
             continue
         each = zip(zip(*levels.parents, strict=True), zip(*parents, strict=True), strict=True)
         scores[name] = [retrofit.weights_of(of_parents, s, plan.task) for of_parents, s in each]
-        if config["head"] != "scores":  # its targets do not go by importance
+        if config["head"] != "scores":  # its targets do not depend on importance
             for index, level in enumerate(levels.fused):
                 scores[name][index] = reports[index].scores if level.fixed else scores[name][index]
     return scores, missing
@@ -215,9 +214,10 @@ def _level(
     grouped: LevelAnalysis | None,
     later: Sequence[int],
 ) -> LevelAnalysis:
-    """
+    """Analyse one level.
+
     Args:
-        grouped: the level at which the residual stream was grouped, if that was an earlier one.
+        grouped: the earlier level where the residual stream was grouped, if any.
         later: the other levels of a stream that is grouped here.
     """
     level, clock = step.level, step.walk.stopwatch
@@ -230,12 +230,12 @@ def _level(
     m = len(labels)
     gram = alike([sums.zz[:m, :m], *step.grams(later).values()]) if later else fit.solve(step, sums).gram
     if W0 is not None and not fit.needs_inputs:
-        sums = step.moments(inputs=True)  # no ridge outweighs their rounding
+        sums = step.moments(inputs=True)  # without a ridge: float64
     with clock.phase("groups"):
         if grouped is not None:
             groups, agreements = grouped.labels, grouped.agreement
         elif level.blocks is not None or not level.plain or not (step.known < 0).any():
-            # grouped head by head, by what they attend to; part by part; kind by kind; or by levels before
+            # grouped by head, by part, by space, or by earlier levels
             groups = dict.fromkeys(scores, report.labels[None])
             agreements = agreement(groups)
         else:
@@ -257,7 +257,7 @@ def _level(
 
 
 def _mapped(step: Step) -> tuple[Tensor | None, str]:
-    """(p, m) the parents' weights on the fused inputs, or why there are none."""
+    """(p, m) parents' weights on the fused inputs, or why there are none."""
     level = step.level
     if level.affine is None:
         return None, f"the level is not affine in its weights: {level.why_not_affine}. Its loss is no quadratic."
@@ -300,13 +300,12 @@ def _groups(
 
 
 def _compare(step: Step, labels: Tensor, A: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Over all rows: the squared correlation of each neuron with its fused neuron, (m,); of some rows: targets, outputs."""
+    """(m,) squared correlation of each neuron with its fused neuron over all rows; and targets and outputs of some rows."""
     total = step.walk.samples * step.level.positions
     chosen = torch.randperm(total, generator=torch.Generator().manual_seed(seed))[:ROWS].sort().values
     m = len(labels)
-    sums = torch.zeros(
-        5, m, dtype=torch.float64, device=step.device
-    )  # of z, z^2, f, f^2, f z, f being its fused neuron
+    # Sums of z, z^2, f, f^2, f z, where f is the fused neuron of z.
+    sums = torch.zeros(5, m, dtype=torch.float64, device=step.device)
     targets, outputs, start = [], [], 0
     for f, z in step.fitted():
         for part_f, part_z in zip(*(rows.split(devices.rows_per_batch(32 * m)) for rows in (f, z)), strict=True):
@@ -321,7 +320,7 @@ def _compare(step: Step, labels: Tensor, A: Tensor, seed: int) -> tuple[Tensor, 
 
 
 def squared_correlation(sums: Tensor, count: int) -> Tensor:
-    """(m,) from sums over rows of z, z^2, f, f^2 and f z; 0 where either side is constant."""
+    """(m,) squared correlations from sums of z, z^2, f, f^2 and f z; 0 where either is constant."""
     z, zz, f, ff, fz = sums
     var_z, var_f, both = zz - z * z / count, ff - f * f / count, fz - f * z / count
     varies = (var_z > CONSTANT * zz) & (var_f > CONSTANT * ff)
@@ -329,7 +328,7 @@ def squared_correlation(sums: Tensor, count: int) -> Tensor:
 
 
 def _test_rows(images: Images, seed: int) -> Tensor:
-    """All rows, or a balanced part of them."""
+    """All rows, or a balanced sample."""
     if len(images) <= TEST_IMAGES:
         return torch.arange(len(images))
     return balanced(images.labels, TEST_IMAGES, generator=torch.Generator().manual_seed(seed))

@@ -1,4 +1,4 @@
-"""The groupings that other scores and other seeds would have made, and how far they agree."""
+"""Groupings that other scores and seeds would make, and their agreement."""
 
 from collections.abc import Callable, Sequence
 from itertools import combinations, combinations_with_replacement, product
@@ -20,10 +20,10 @@ def regrouped(
     seeds: Sequence[int],
     like: Tensor,
 ) -> Tensor:
-    """(seeds, m) groups of the neurons at level `index`, one row a seed.
+    """(seeds, m) groups of the neurons at level `index`, one row per seed.
 
     Args:
-        like: (m,) groups by which the new ones are numbered (`renumbered`).
+        like: (m,) groups that determine the numbering (`renumbered`).
     """
     width, groups = int(like.max()) + 1, like.new_empty(len(seeds), len(like))  # no group is empty
     for row, seed in zip(groups, seeds, strict=True):
@@ -33,7 +33,7 @@ def regrouped(
 
 
 def renumbered(labels: Tensor, like: Tensor) -> Tensor:
-    """The same groups, numbered so that as many neurons as possible keep their number in `like` (equally many groups)."""
+    """Renumber groups so that as many neurons as possible have their number in `like` (with as many groups)."""
     width = int(max(labels.max(), like.max())) + 1
     shared = torch.bincount(labels * width + like, minlength=width * width).reshape(width, width)
     _, numbers = assigned(shared, maximize=True)
@@ -41,9 +41,9 @@ def renumbered(labels: Tensor, like: Tensor) -> Tensor:
 
 
 def agreement(labels: dict[str, Tensor]) -> list[dict[str, Any]]:
-    """The adjusted Rand index of every two scores over all pairs of their seeds, and of every score with itself.
+    """Adjusted Rand index of every two scores over all pairs of seeds, and of every score with itself.
 
-    A score with one seed only (a grouping without randomness) agrees with itself: 1.
+    With only one seed (a deterministic grouping), a score agrees with itself: 1.
     """
     rows = []
     for first, second in combinations_with_replacement(labels, 2):

@@ -1,7 +1,7 @@
-"""A level's own loss on a plane of its weights: exact, for the loss of an affine level is a quadratic.
+"""A level's own loss on a plane of its weights, exactly: the loss of an affine level is quadratic.
 
 Legend: x (N, p), z (N, m), A (m, d) and T = z A as in `moments`; V (p, d) fitted weights, P (p, d) a parent's weights on
-the fused inputs; S_k the scores of group k together.
+the fused inputs; S_k the sum of scores in group k.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from torch import Tensor
 from ...fusion.moments import Moments, Rows
 from ...fusion.targets import Targets, weighted_means
 
-#: A direction shorter than this share of the weights is rounding, not a direction.
+#: A direction shorter than this share of the weights is rounding.
 SHORTEST = 1e-6
 UNIT = "share of energy"
 
@@ -22,8 +22,8 @@ def loss_plane(
 ) -> dict[str, Any]:
     """sum_k S_k |x v_k - T_k|^2 as a share of the level's energy, on the plane through V and two parents' weights.
 
-    The origin is V; the axes are orthonormal in weight space (Gram-Schmidt). Where there is no second parent, or none in
-    another direction, the second axis is the steepest way down at the first parent that is perpendicular to the first axis.
+    The origin is V; the axes are orthonormal in weight space (Gram-Schmidt). Without a second parent in another direction,
+    the second axis is the steepest descent at the first parent, perpendicular to the first axis.
 
     Args:
         targets: what the run fitted the level to.
@@ -31,7 +31,7 @@ def loss_plane(
         parents: (p, d) weights of the parents, see `parent_weights`.
     Returns:
         quadratic [c, gx, gy, hxx, hxy, hyy] with loss = c + gx x + gy y + hxx x^2 + hxy x y + hyy y^2; marks (name, x, y,
-        loss); axes, in words; unit. If all weights coincide: "why" alone.
+        loss); axes, in words; unit. If all weights coincide, only "why".
     """
     A, totals = targets.A, targets.totals
     shortest = SHORTEST * V.norm().item()
@@ -75,9 +75,9 @@ def at(quadratic: list[float], x: float, y: float) -> float:
 
 
 def parent_weights(W0: Tensor, scores: Tensor, labels: Tensor, widths: tuple[int, ...], width: int) -> list[Tensor]:
-    """(p, width) for each parent: its own neurons' mapped weights, averaged by score over each group.
+    """(p, width) for each parent: its neurons' mapped weights, averaged by score over each group.
 
-    A group without a neuron of this parent takes the mean over all its members.
+    A group without neurons of this parent gets the mean over all its members.
 
     Args:
         W0: (p, m) the parents' weights mapped onto the fused inputs.
@@ -108,7 +108,7 @@ def _image(sums: Moments | Rows, V: Tensor) -> Tensor:
 
 
 def _pull(sums: Moments | Rows, A: Tensor, V: Tensor) -> Tensor:
-    """x'(x V - T): half the gradient of |x v_k - T_k|^2, in its columns."""
+    """x'(x V - T), whose columns are half the gradient of |x v_k - T_k|^2."""
     if isinstance(sums, Rows):
         return sums.x.T @ (sums.x @ V - sums.z @ A)
     assert sums.xz is not None

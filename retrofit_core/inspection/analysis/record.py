@@ -1,4 +1,4 @@
-"""The analysis as an object and as two files of a run's record: analysis.json and analysis.npz."""
+"""The analysis as an object, and as two files of a run's record: analysis.json and analysis.npz."""
 
 import json
 from collections.abc import Mapping
@@ -21,20 +21,20 @@ class LevelAnalysis:
 
     name: str
     scores: dict[str, Tensor]
-    """Importance -> (m,), normalised as in the run; that of the run holds the scores it used"""
+    """Importance -> (m,), normalised as in the run; for the run's importance, the scores it used"""
     labels: dict[str, Tensor]
-    """Importance -> (seeds, m) groups of one Gram matrix, the run's; numbered to overlap most with the run's groups.
-    The first row is the run's seed; a grouping without randomness has one row"""
+    """Importance -> (seeds, m) groups of the run's Gram matrix, numbered for the largest overlap with the run's groups. The
+    first row has the run's seed; a deterministic grouping has one row"""
     agreement: list[dict[str, Any]]
     """first, second, mean, least, most: adjusted Rand index over pairs of seeds; first == second is the noise floor"""
     kept: Tensor
     """(m,) share 0..1 of each neuron's variance that its fused neuron explains: their squared correlation over rows"""
     targets: Tensor
-    """(r, d) targets T of rows drawn at random; float16 on disk, as the outputs"""
+    """(r, d) targets T of random rows; float16 on disk, like the outputs"""
     outputs: Tensor
-    """(r, d) the fitted outputs of the same rows"""
+    """(r, d) fitted outputs of the same rows"""
     plane: dict[str, Any]
-    """quadratic [c, gx, gy, hxx, hxy, hyy], marks, axes and unit; or why there is no such plane"""
+    """quadratic [c, gx, gy, hxx, hxy, hyy], marks, axes and unit; or why there is none"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,15 +43,15 @@ class Analysis:
 
     levels: list[LevelAnalysis]
     accuracy: list[float]
-    """Per cent: [0] the ensemble, [k] if the fusion had stopped after level k, [-1] the fused network. Empty without
-    test images"""
+    """In %: [0] the ensemble, [k] if the fusion had stopped after level k, [-1] the fused network. Empty without test
+    images"""
     samples: int
     """Test images behind `accuracy`"""
     missing: dict[str, str]
     """Importance, or "accuracy" -> why it could not be computed"""
     seconds: float
     breakdown: dict[str, float] = field(default_factory=dict)
-    """Seconds of each part"""
+    """Seconds per part"""
 
     def save(self, folder: str | Path) -> None:
         """Write analysis.json and analysis.npz."""
@@ -61,7 +61,7 @@ class Analysis:
             arrays |= {f"{index}/scores/{name}": _numpy(value) for name, value in level.scores.items()}
             arrays |= {f"{index}/labels/{name}": _numpy(value).astype(np.int32) for name, value in level.labels.items()}
             arrays[f"{index}/kept"] = _numpy(level.kept).astype(np.float32)
-            # float16 ends at 65504: a level's rows are kept in units of their largest entry
+            # float16 ends at 65504: scale a level's rows by their largest entry
             scale = max(level.targets.abs().max().item(), level.outputs.abs().max().item()) or 1.0
             arrays[f"{index}/scale"] = np.array(scale)
             arrays[f"{index}/targets"] = (_numpy(level.targets) / scale).astype(np.float16)
@@ -87,12 +87,12 @@ class Analysis:
         """Read what `save` wrote.
 
         Raises:
-            ValueError: a file is missing or broken.
+            ValueError: a file is missing or damaged.
         """
         folder = Path(folder)
         try:
             facts = json.loads((folder / "analysis.json").read_text())
-            # opened here, because numpy leaves a broken file open
+            # opened here, because numpy leaves damaged files open
             with (folder / "analysis.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 levels = [_read_level(level, arrays, index) for index, level in enumerate(facts.pop("levels"))]
             return cls(levels, **facts)

@@ -1,7 +1,7 @@
 """The loss landscape: loss and accuracy on the plane through three networks, on paths between them, and around them.
 
-`Landscape(...).plan(networks, through, images)` checks everything and says how many evaluations there are and how long they
-will take; `run(plan)` yields what is known so far, the coarse picture first.
+`Landscape(...).plan(networks, through, images)` checks everything and predicts the number of evaluations and their time;
+`run(plan)` yields what is known so far, from coarse to fine.
 """
 
 from .candidates import ALIGNMENTS, networks_of

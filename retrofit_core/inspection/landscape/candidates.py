@@ -1,4 +1,4 @@
-"""The networks of a fusion that a plane may go through: parents, aligned parents, their average, fused, fine-tuned."""
+"""The networks of a fusion that may span a plane: parents, aligned parents, their average, fused, fine-tuned."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from ...system.registry import find
 from ...system.runtime import Runtime
 from .weights import check_alike
 
-#: Methods that return the parents with their neurons reordered.
+#: Methods that return the parents with permuted neurons.
 ALIGNMENTS: dict[str, type[Algorithm]] = {"Git-Re-Basin": GitReBasin, "OTFusion": OTFusion}
 
 
@@ -26,13 +26,13 @@ def networks_of(
     device: str | torch.device | None = "auto",
     monitor: Monitor | None = None,
 ) -> dict[str, nn.Module]:
-    """Name -> network: "parent 0" and on, "aligned parent 1" and on, "average", "fused", "fine-tuned".
+    """Name -> network: "parent 0", ..., "aligned parent 1", ..., "average", "fused", "fine-tuned".
 
     Args:
-        align: of ALIGNMENTS: whose alignment to parent 0 the aligned parents have.
-        data: fusion samples, on whose activations parents are aligned.
+        align: entry of ALIGNMENTS that aligns parents to parent 0.
+        data: fusion samples, for aligning by activations.
     Raises:
-        ValueError: no parents, of different architectures, or that cannot be averaged or aligned.
+        ValueError: no parents, different architectures, or parents that cannot be averaged or aligned.
     """
     if not parents:
         raise ValueError("a landscape needs parents. Pass at least one.")

@@ -1,4 +1,4 @@
-"""A landscape from its settings: checked and counted first, then computed, the coarse picture before the fine one."""
+"""Compute a landscape from its settings: check and count first, then evaluate from coarse to fine."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,20 +24,20 @@ from .plane import Plane, plane
 from .survey import Marker, Path, Rise, Survey
 from .weights import check_alike
 
-#: Points a side in the first picture; each further one has twice as many intervals.
+#: Points per side of the first picture; each further one has twice as many intervals.
 COARSE = 3
-#: Facts of a survey that change no number: it may be gone on with under others. The radius follows from the plane.
+#: Facts of a survey that change no number and may differ when resuming. The radius follows from the plane.
 FREE = ("device", "clip", "radius")
-#: A network has not moved if it lies less than this share of the plane's extent from where it was: sums round otherwise with
-#: another number of threads.
+#: A network has not moved if it is within this share of the plane's extent of its old position: rounding depends on the number
+#: of threads.
 SAME = 1e-4
-#: Numbers of evaluations, each with the fields of a survey that they change.
+#: Numbers of evaluations, each with the changed fields of a survey.
 Work = Iterator[tuple[int, dict[str, Any]]]
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A landscape that can be computed: checked, images decoded, nothing measured yet."""
+    """A landscape that can be computed: checked, with decoded images, before any evaluation."""
 
     landscape: "Landscape"
     through: tuple[str, str, str]
@@ -48,12 +48,12 @@ class Plan:
     ys: Tensor
     """(n,) float64"""
     cells: tuple[Tensor, ...]
-    """For each picture, from coarse to fine, (c, 2) int64 rows and columns that it adds"""
+    """For each picture, from coarse to fine, (c, 2) int64 rows and columns to add"""
     facts: dict[str, Any]
 
     @property
     def evaluations(self) -> dict[str, int]:
-        """How many points of weight space are measured: networks, grid, paths, flatness."""
+        """Number of points in weight space to evaluate: networks, grid, paths, flatness."""
         settings, networks = self.landscape, len(self.mixtures.names)
         return {
             "networks": networks,
@@ -64,11 +64,11 @@ class Plan:
 
     @property
     def precision(self) -> torch.dtype | None:
-        """Of the grid's products; None: that of the weights."""
+        """Precision of the grid's products; None: the weights'."""
         return torch.bfloat16 if self.facts["precision"] == "bfloat16" else None
 
     def seconds(self) -> float:
-        """About how long it will take on this machine as it is now, from a fraction of one point's work."""
+        """Predicted time on this machine in its current state, from a fraction of one point's work."""
         counts = self.evaluations
         exact = sum(counts.values()) - counts["grid"]
         once = self.mixtures.seconds()
@@ -89,15 +89,15 @@ class Landscape(LandscapeSettings):
         rows: Tensor | None = None,
         device: str | torch.device | None = "auto",
     ) -> Plan:
-        """Check everything, decode and normalise the images, find the plane; nothing is measured.
+        """Check everything, decode and normalise the images, find the plane; evaluates nothing.
 
         Args:
-            networks: name -> network, all of one architecture; those outside of `through` are projected onto the plane.
+            networks: name -> network, all of one architecture; those not in `through` are projected onto the plane.
             through: names of the three that span it.
-            rows: images are drawn from these rows only (default: all).
+            rows: draw images from these rows only (default: all).
         Raises:
-            ValueError: other than three networks, unknown ones, of different shapes, on one line; too few images, or images
-                that do not suit the networks.
+            ValueError: not three networks, unknown ones, of different shapes, or collinear; too few images, or images that
+                do not suit the networks.
         """
         spanning = [known_name(networks, name, "network of the landscape") for name in through]
         if len(spanning) != 3 or len(set(spanning)) != 3:
@@ -118,7 +118,7 @@ class Landscape(LandscapeSettings):
         through_plane = plane(list(mixtures.weights), mixtures.names)
         xs, ys = (self._axis(through_plane.coordinates[:, axis]) for axis in (0, 1))
         low_precision = devices.autocast_dtype(self.precision, picked) == torch.bfloat16
-        # Small networks take no time, and other weights than float32 were chosen with care.
+        # Small networks are fast anyway, and weights other than float32 were a deliberate choice.
         gains = self.precision != "auto" or mixtures.points_at_once == 1
         low_precision &= gains and mixtures.weights.dtype == torch.float32
         facts = {
@@ -137,15 +137,15 @@ class Landscape(LandscapeSettings):
         return Plan(self, names, mixtures, through_plane, xs, ys, pictures(self.resolution), facts)
 
     def run(self, plan: Plan, monitor: Monitor | None = None, known: Survey | None = None) -> Iterator[Survey]:
-        """Compute a landscape; what is known so far is handed over again and again, the last time complete.
+        """Compute a landscape, yielding what is known so far; the last survey is complete.
 
-        Networks first, then the grid from coarse to fine, then paths and flatness. Events are "phase" and "step".
+        Networks come first, then the grid from coarse to fine, then paths and flatness. Events are "phase" and "step".
 
         Args:
-            known: what an earlier run of the same plan measured before it was stopped; none of it is measured again.
+            known: the survey of an earlier, interrupted run of the same plan, to continue.
         Raises:
-            ValueError: `known` is of another plan.
-            Cancelled: the monitor asked for it; what was handed over before stays good.
+            ValueError: `known` is from another plan.
+            Cancelled: on the monitor's request; earlier surveys remain valid.
         """
         monitor, start = monitor or Monitor(), time.perf_counter()
         survey = Survey.empty(plan.through, plan.xs, plan.ys, plan.facts, sum(plan.evaluations.values()))
@@ -163,7 +163,7 @@ class Landscape(LandscapeSettings):
                 yield survey
 
     def _axis(self, coordinates: Tensor) -> Tensor:
-        """(n,) from below the lowest network to above the highest, as far beyond on both axes as the margin says."""
+        """(n,) coordinates from below the lowest network to above the highest, beyond them by the margin."""
         low, high = coordinates.min(), coordinates.max()
         beyond = self.margin * (high - low)
         return torch.linspace((low - beyond).item(), (high + beyond).item(), self.resolution, dtype=torch.float64)
@@ -172,7 +172,7 @@ class Landscape(LandscapeSettings):
 def pictures(n: int) -> tuple[Tensor, ...]:
     """The cells of an n x n grid from coarse to fine: (c, 2) int64 rows and columns that each picture adds.
 
-    The first has COARSE points a side, spread over the grid, each further one twice as many intervals, the last all.
+    The first has COARSE points per side, spread over the grid, each further one twice as many intervals, the last all.
     """
     finished = torch.zeros(n, n, dtype=torch.bool)
     added = []
@@ -190,10 +190,10 @@ def pictures(n: int) -> tuple[Tensor, ...]:
 
 
 def path_between(mixtures: Mixtures, first: str, last: str, points: int, monitor: Monitor | None = None) -> Path:
-    """Loss and accuracy along the straight line between two networks, both with the landscape's handling of BatchNorm.
+    """Loss and accuracy along the straight line between two networks, with the landscape's handling of BatchNorm.
 
     Raises:
-        ValueError: a network that the mixtures do not have.
+        ValueError: an unknown network.
     """
     ends = [mixtures.names.index(known_name(dict.fromkeys(mixtures.names), name, "network")) for name in (first, last)]
     t = torch.linspace(0, 1, points, dtype=torch.float64)
@@ -212,7 +212,7 @@ def rise_around(
     directions: int,
     monitor: Monitor | None = None,
 ) -> Rise:
-    """How much the loss rises on a circle around a network, in the directions of a plane."""
+    """The rise of the loss on a circle around a network, in directions of a plane."""
     angles = 2 * pi * torch.arange(directions, dtype=torch.float64) / directions
     circle = radius * torch.stack([angles.cos(), angles.sin()], 1)
     points = torch.cat([torch.zeros(1, 2, dtype=torch.float64), circle])
@@ -223,7 +223,7 @@ def rise_around(
 
 
 def _check_same(plan: Plan, survey: Survey, known: Survey) -> None:
-    """Refuse what was measured of other networks or settings than those of a survey that begins."""
+    """Refuse a known survey of other networks or settings."""
     ours, theirs = (
         {name: value for name, value in facts.items() if name not in FREE} for facts in (survey.facts, known.facts)
     )

@@ -1,4 +1,4 @@
-"""Loss and accuracy of mixtures of networks: many points of weight space, the images decoded and normalised once."""
+"""Loss and accuracy of mixtures of networks at many points of weight space, with images decoded and normalised once."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -17,22 +17,22 @@ from ..settings import Norms
 from .pooling import with_sliced_pools
 from .weights import Layout, layout, parameters, statistics
 
-#: Bytes of a layer's outputs that one pass may hold: what a processor's caches keep, and what keeps a GPU at work.
+#: Most bytes of a layer's outputs per pass: what CPU caches hold, and what keeps a GPU busy.
 PASS_BYTES = {"cpu": 8 * 2**20, "cuda": 256 * 2**20}
-#: So many points at most in one pass, and bytes of their weights.
+#: Most points per pass, and bytes of their weights.
 MOST_POINTS, STACK_BYTES = 16, 64 * 2**20
-#: In reduced precision a pass may be larger: numbers take half, and weights are rounded once a pass.
+#: A pass may be this much larger in reduced precision: numbers take half, and weights are rounded once per pass.
 REDUCED = 8
 
 
 class Mixtures:
-    """Networks of one architecture, and how good their mixtures are on some images.
+    """Networks of one architecture, and the loss and accuracy of their mixtures on some images.
 
-    A mixture has the weights sum_i a_i W_i; the shares a_i sum to one. Networks whose layers are so small that a pass over
-    all images fits into the processor's caches run many points at once, their weights stacked (torch.func.vmap); larger ones
-    run point by point, the images in parts that fit. Measured on two cores, stacked weights take half the time of a plain
-    loop for the networks of digits, and up to twice its time for a VGG11 or a ViT: grouped convolutions and products in
-    batches are slower than large ones.
+    A mixture has the weights sum_i a_i W_i; the shares a_i sum to one. If layers are so small that a pass over all images
+    fits into CPU caches, many points run at once with stacked weights (torch.func.vmap); larger networks run point by
+    point, with images in parts that fit. Measured on two cores, stacked weights take half the time of a plain loop for
+    digits networks, and up to twice its time for a VGG11 or a ViT: grouped convolutions and batched products are slower
+    than large ones.
     """
 
     def __init__(
@@ -44,14 +44,14 @@ class Mixtures:
         norms: Norms = "estimated",
         device: torch.device | None = None,
     ) -> None:
-        """Copies the networks' weights; they are left as they are.
+        """Copy the networks' weights, without changing them.
 
         Args:
             networks: name -> network, alike (`weights.check_alike`).
             inputs: (n, ...) normalised.
             labels: (n,) int64.
-            norms: statistics of BatchNorm: "estimated" anew at each point, exactly, over the images; or "interpolated", mixed as
-                the weights are.
+            norms: BatchNorm statistics: "estimated" exactly at each point over the images, or "interpolated" like the
+                weights.
         """
         self.names = tuple(networks)
         self.device = device or torch.device("cpu")
@@ -75,7 +75,7 @@ class Mixtures:
             self._network = with_batch_statistics(self._template) if self._is_estimated else self._template
         self._bytes = _largest_output(self._template, self.inputs[:1])
         self.points_at_once = self._points_at_once()
-        """Points of weight space that one pass holds; 1: point by point"""
+        """Points of weight space per pass; 1: point by point"""
 
     @property
     def _is_estimated(self) -> bool:
@@ -90,7 +90,7 @@ class Mixtures:
 
     @torch.inference_mode()
     def _can_be_stacked(self) -> bool:
-        """Whether torch.func has a rule for everything that the network does, which other people's networks may break."""
+        """Whether torch.func supports all of the network's operations, which foreign networks may violate."""
         shares = torch.zeros(2, len(self.names), dtype=torch.float64)
         shares[:, 0] = 1
         try:
@@ -100,7 +100,7 @@ class Mixtures:
         return True
 
     def images_at_once(self, precision: torch.dtype | None = None) -> int:
-        """Images that one pass holds: all, where statistics are estimated over them."""
+        """Images per pass: all if statistics are estimated over them."""
         if self._is_estimated:
             return len(self.inputs)
         limit = PASS_BYTES[self.device.type] * (REDUCED if precision == torch.bfloat16 else 1)
@@ -111,9 +111,9 @@ class Mixtures:
         """(P, 2) float64 on the CPU: mean cross entropy and accuracy (%) of mixtures (P, k).
 
         Args:
-            precision: of products, torch.bfloat16 for the reduced one; None: that of the weights.
+            precision: of products, torch.bfloat16 or None for the weights'.
         Raises:
-            Cancelled: the monitor asked for it, between two passes.
+            Cancelled: on the monitor's request, between two passes.
         """
         parts = []
         for part in shares.split(self.points_at_once):
@@ -123,7 +123,7 @@ class Mixtures:
 
     @torch.inference_mode()
     def measure_network(self, index: int) -> Tensor:
-        """(2,) float64: mean cross entropy and accuracy (%) of a network as it is, with the statistics that it holds."""
+        """(2,) float64: mean cross entropy and accuracy (%) of a network with its own BatchNorm statistics."""
         tensors = {
             **self.layout.views(self.weights[index]),
             **self._statistics.views(self._buffers[index]),
@@ -133,7 +133,7 @@ class Mixtures:
 
     @torch.inference_mode()
     def seconds(self, precision: torch.dtype | None = None) -> float:
-        """About how long one point takes, from a pass over some of the images, the second of two."""
+        """Predicted time of one point, from the second of two passes over some of the images."""
         count, images = self.points_at_once, self.images_at_once(precision)
         images = min(images, 32) if self._is_estimated and count == 1 else images
         shares = torch.zeros(count, len(self.names), dtype=torch.float64)
@@ -155,7 +155,7 @@ class Mixtures:
                 return self._stacked(tensors, inputs)
             formatted = inputs
             if precision == torch.bfloat16 and inputs.dim() == 4:
-                formatted = inputs.contiguous(memory_format=torch.channels_last)  # kernels of bfloat16 want it
+                formatted = inputs.contiguous(memory_format=torch.channels_last)  # faster in bfloat16
             single = [{name: tensor[index] for name, tensor in tensors.items()} for index in range(len(shares))]
             parts = formatted.split(self.images_at_once(precision))
             return torch.stack(
@@ -164,7 +164,7 @@ class Mixtures:
 
     def _tensors(self, shares: Tensor) -> dict[str, Tensor]:
         """The stacked tensors (P, ...) of mixtures (P, k)."""
-        # Trailing networks without any share are not read: those of the plane come first.
+        # Skip trailing networks without shares: those of the plane come first.
         used = int(shares.abs().sum(0).nonzero().max()) + 1
         mixed = shares[:, :used].to(self.weights)
         tensors = self.layout.views(mixed @ self.weights[:used])
@@ -175,7 +175,7 @@ class Mixtures:
 
     def _mixed_statistics(self, shares: Tensor, used: int) -> dict[str, Tensor]:
         mixed = self._statistics.views(shares @ self._buffers[:used])
-        # Beyond the networks a mixture of variances may be negative.
+        # Extrapolated variances may be negative.
         return {name: tensor.clamp_min(0) if name.endswith("running_var") else tensor for name, tensor in mixed.items()}
 
     @contextmanager
@@ -188,7 +188,7 @@ class Mixtures:
 
 
 def with_batch_statistics(model: nn.Module) -> nn.Module:
-    """A copy whose BatchNorms normalise by mean and (population) variance of what runs through them."""
+    """A copy whose BatchNorms normalise by the batch's mean and (population) variance."""
     with torch.inference_mode(False):
         twin = with_sliced_pools(model)
         for module in twin.modules():
@@ -199,7 +199,7 @@ def with_batch_statistics(model: nn.Module) -> nn.Module:
 
 
 def _loss_and_accuracy(logits: Tensor, labels: Tensor) -> Tensor:
-    """(P, 2) of outputs (P, n, classes)."""
+    """(P, 2) from outputs (P, n, classes)."""
     losses = torch.stack([cross_entropy(each.double(), labels) for each in logits])
     accuracies = 100 * (logits.argmax(2) == labels).double().mean(1)
     return torch.stack([losses, accuracies], 1).cpu()
@@ -207,7 +207,7 @@ def _loss_and_accuracy(logits: Tensor, labels: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def _largest_output(model: nn.Module, x: Tensor) -> int:
-    """Bytes of the largest output of a module for one image, or of the image."""
+    """Bytes of the largest module output for one image, or of the image."""
     largest = x.numel() * x.element_size()
 
     def note(module: nn.Module, arguments: object, output: object) -> None:

@@ -1,7 +1,7 @@
-"""The plane through three networks, and where other networks lie beside it.
+"""The plane through three networks, and the positions of other networks relative to it.
 
-Legend: the k networks are W_0 ... W_(k-1), the first three of which span the plane. A point is a mixture sum_i a_i W_i whose
-shares a_i sum to one, so all geometry follows from the inner products of the differences W_i - W_0.
+Legend: the networks are W_0 ... W_(k-1); the first three span the plane. A point is a mixture sum_i a_i W_i whose shares a_i
+sum to one, so all geometry follows from the inner products of the differences W_i - W_0.
 """
 
 from collections.abc import Sequence
@@ -12,27 +12,27 @@ from torch import Tensor
 
 from .weights import gram
 
-#: A triangle that is flatter than this (height over its longest side) is a line.
+#: A triangle flatter than this (height over longest side) counts as a line.
 FLAT = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """Orthonormal coordinates: W_0 lies at the origin, W_1 on the first axis, W_2 above it."""
+    """Orthonormal coordinates: W_0 at the origin, W_1 on the first axis, W_2 above it."""
 
     coordinates: Tensor
-    """(k, 2) float64 where each network, projected onto the plane, lies; in units of Euclidean distance between weights"""
+    """(k, 2) float64 projection of each network onto the plane, in Euclidean distance between weights"""
     distances: Tensor
-    """(k,) float64 how far each lies off the plane; 0 for the first three"""
+    """(k,) float64 distance of each network from the plane; 0 for the first three"""
     axes: Tensor
-    """(2, k) float64: axis j is the direction sum_i axes[j, i] W_i, of length one; each row sums to zero"""
+    """(2, k) float64: axis j is the unit vector sum_i axes[j, i] W_i; each row sums to zero"""
 
     def shares(self, points: Tensor, start: int = 0) -> Tensor:
         """(P, k) float64 shares of the networks at points of the plane.
 
         Args:
             points: (P, 2) coordinates.
-            start: of the network at which points are (0, 0); one off the plane has a parallel plane of its own.
+            start: the network that is the origin of `points`; for one off the plane, this is a parallel plane.
         """
         shares = points.double() @ self.axes
         shares[:, start] += 1
@@ -40,10 +40,10 @@ class Plane:
 
 
 def plane(weights: Sequence[Tensor], names: Sequence[str]) -> Plane:
-    """The plane through the first three of k networks, their weights (D,) each.
+    """The plane through the first three of k networks with weights (D,) each.
 
     Raises:
-        ValueError: two of the three are the same, or they lie on one line; names them.
+        ValueError: two of the three are equal, or they are collinear; names them.
     """
     G = gram(weights)
     height2 = G[2, 2] - G[1, 2] ** 2 / G[1, 1].clamp_min(torch.finfo(torch.float64).tiny)
@@ -67,7 +67,7 @@ def plane(weights: Sequence[Tensor], names: Sequence[str]) -> Plane:
     axes[1, 2] = 1 / height
     axes[1, 1] = -G[1, 2] / G[1, 1] / height
     axes[:, 0] = -axes.sum(1)
-    coordinates = G @ axes.T  # the difference to W_0 has no part of W_0, so its share counts for nothing
+    coordinates = G @ axes.T  # W_0 - W_0 = 0, so its share has no effect
     off = G.diagonal() - coordinates.square().sum(1)
     distances = off.clamp_min(0).sqrt()
     distances[:3] = 0

@@ -1,6 +1,6 @@
-"""Maximum pooling as a maximum of slices: the same numbers, and up to ten times as fast on a processor.
+"""Max pooling as a maximum of slices: the same values, and up to ten times as fast on a CPU.
 
-PyTorch's own kernel also notes where each maximum was, which costs most of its time where channels come first.
+PyTorch's own kernel also records the index of each maximum, which takes most of its time for channels-first layouts.
 """
 
 import copy
@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 
 
 class SlicedMaxPool(nn.Module):
-    """nn.MaxPool2d without dilation, indices and rounding up."""
+    """nn.MaxPool2d without dilation, indices or ceil mode."""
 
     def __init__(self, pool: nn.MaxPool2d) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class SlicedMaxPool(nn.Module):
 
 
 def with_sliced_pools(model: nn.Module) -> nn.Module:
-    """A copy of a network whose maximum pools are replaced, as far as they can be."""
+    """A copy of a network with max pools replaced where possible."""
     twin = copy.deepcopy(model)
     for name, module in list(twin.named_modules()):
         if type(module) is nn.MaxPool2d and name and _is_plain(module):

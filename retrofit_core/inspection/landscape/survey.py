@@ -1,4 +1,4 @@
-"""What a landscape holds, finished or not: the grid, the networks on it, paths with their barriers, flatness."""
+"""The content of a landscape, finished or not: grid, networks, paths with barriers, flatness."""
 
 import csv
 import io
@@ -16,10 +16,10 @@ from torch import Tensor
 from ...system import files
 
 SCHEMA = 1
-#: Seconds between two writings of a survey that grows, at least; and the share of the time between two that they may take.
+#: Least seconds between two writes of a growing survey, and the largest share of time for writing.
 INTERVAL, SHARE = 0.4, 0.1
 JSON, CSV = "landscape.json", "landscape.csv"
-#: A network is drawn on the plane if it lies less than this share of the plane's extent away from it.
+#: A network counts as on the plane within this share of the plane's extent.
 ON_PLANE = 1e-3
 FIELDS = ("kind", "name", "x", "y", "t", "loss", "accuracy")
 SCALING = (
@@ -30,18 +30,18 @@ SCALING = (
 
 @dataclass(frozen=True)
 class Marker:
-    """A network beside the plane's contours."""
+    """A network among the plane's contours."""
 
     name: str
     x: float
     y: float
-    """Of its projection onto the plane"""
+    """x, y: its projection onto the plane"""
     distance: float
-    """Off the plane, Euclidean distance between weights"""
+    """Euclidean distance of its weights from the plane"""
     loss: float
-    """Of the network itself, wherever it is, with its own BatchNorm statistics"""
+    """Loss of the network itself, on or off the plane, with its own BatchNorm statistics"""
     accuracy: float
-    """Per cent, of the network itself"""
+    """Accuracy (%) of the network itself"""
 
 
 @dataclass(frozen=True)
@@ -51,30 +51,30 @@ class Path:
     first: str
     last: str
     t: tuple[float, ...]
-    """From 0, the first network, to 1"""
+    """From 0 (first network) to 1"""
     loss: tuple[float, ...]
     accuracy: tuple[float, ...]
 
     @property
     def rises(self) -> tuple[float, ...]:
-        """How far the loss lies above the straight line between its ends."""
+        """How far the loss is above the linear interpolation of its ends."""
         start, end = self.loss[0], self.loss[-1]
         return tuple(loss - (1 - t) * start - t * end for t, loss in zip(self.t, self.loss, strict=True))
 
     @property
     def barrier(self) -> float:
-        """The largest rise (Frankle et al. 2020), which is 0 or above, for the ends are points of the path."""
+        """The largest rise (Frankle et al. 2020), at least 0 because the path includes its ends."""
         return max(self.rises)
 
     @property
     def top(self) -> float:
-        """Where the barrier is, 0 to 1."""
+        """Position of the barrier, 0 to 1."""
         return self.t[self.rises.index(self.barrier)]
 
 
 @dataclass(frozen=True)
 class Rise:
-    """How much the loss rises around a network, at one distance in the plane's directions."""
+    """The rise of the loss around a network, at one distance in directions of the plane."""
 
     name: str
     radius: float
@@ -84,27 +84,27 @@ class Rise:
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """A landscape as far as it is known."""
+    """The known part of a landscape."""
 
     through: tuple[str, str, str]
     """The networks that span the plane: the first is the origin, the second is on the first axis"""
     xs: Tensor
     """(n,) float64 coordinates of the columns, in distances between weights"""
     ys: Tensor
-    """(n,) of the rows"""
+    """(n,) coordinates of the rows"""
     loss: Tensor
-    """(rows, columns) float64, raw: nothing is clipped; NaN where a cell is not finished"""
+    """(rows, columns) float64, unclipped; NaN in unfinished cells"""
     accuracy: Tensor
-    """(rows, columns) per cent"""
+    """(rows, columns) in %"""
     finished: Tensor
     """(rows, columns) bool"""
     markers: tuple[Marker, ...]
     facts: dict[str, Any]
-    """What belongs into a caption: data, split, images, resolution, seed, norms, precision, device, radius, clip"""
+    """Facts for a caption: data, split, images, resolution, seed, norms, precision, device, radius, clip"""
     paths: tuple[Path, ...] = ()
     rises: tuple[Rise, ...] = ()
     done: int = 0
-    """Evaluations"""
+    """Number of evaluations"""
     total: int = 0
     seconds: float = 0.0
 
@@ -112,7 +112,7 @@ class Survey:
     def empty(
         cls, through: tuple[str, str, str], xs: Tensor, ys: Tensor, facts: dict[str, Any], total: int
     ) -> "Survey":
-        """A survey of which nothing is measured yet; arguments as the fields."""
+        """A survey without evaluations; arguments as the fields."""
         unknown = torch.full((len(ys), len(xs)), float("nan"), dtype=torch.float64)
         return cls(through, xs, ys, unknown, unknown, unknown > 0, (), facts, total=total)
 
@@ -123,17 +123,17 @@ class Survey:
 
     @property
     def clipped(self) -> Tensor:
-        """(rows, columns) bool: finished cells whose loss a drawing clips, to be hatched."""
+        """(rows, columns) bool: finished cells whose loss a drawing clips and hatches."""
         clip = self.facts.get("clip")
         return self.finished & (self.loss > clip) if clip is not None else torch.zeros_like(self.finished)
 
     def is_on_plane(self, marker: Marker) -> bool:
-        """Whether a network lies on the plane, but for rounding."""
+        """Whether a network is on the plane up to rounding."""
         extent = max((self.xs[-1] - self.xs[0]).item(), (self.ys[-1] - self.ys[0]).item())
         return marker.distance < ON_PLANE * extent
 
     def caption(self) -> str:
-        """What the picture shows, how it was measured, and what it does not say."""
+        """What the picture shows, and how it was measured."""
         facts = self.facts
         rows, columns = self.loss.shape
         norms = {
@@ -148,7 +148,7 @@ class Survey:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, in plain JSON types; a loss that is no number, of a finished cell too, is null."""
+        """All content in plain JSON types; losses that are not finite become null, also in finished cells."""
         content = {name: _plain(value) for name, value in vars(self).items()}
         paths = [
             {**path, "barrier": _plain(line.barrier)} for path, line in zip(content["paths"], self.paths, strict=True)
@@ -160,7 +160,7 @@ class Survey:
         """The inverse of `to_json`.
 
         Raises:
-            ValueError: another schema, or something is missing.
+            ValueError: another schema, or missing content.
         """
         try:
             if content["schema"] != SCHEMA:
@@ -182,7 +182,7 @@ class Survey:
             raise ValueError(f"this is no landscape: {error} is missing or of another kind.") from error
 
     def to_csv(self) -> str:
-        """A line for each network, finished cell of the grid, and point of a path."""
+        """One line per network, finished cell of the grid, and point of a path."""
         text = io.StringIO()
         writer: csv.DictWriter[str] = csv.DictWriter(text, FIELDS, lineterminator="\n")
         writer.writeheader()
@@ -213,7 +213,7 @@ class Survey:
         """Read what `save` wrote.
 
         Raises:
-            ValueError: landscape.json is missing or broken.
+            ValueError: landscape.json is missing or damaged.
         """
         path = FilePath(folder) / JSON
         try:
@@ -224,7 +224,7 @@ class Survey:
 
 
 def keep(surveys: Iterable[Survey], folder: str | FilePath) -> Survey:
-    """Write surveys as they come, now and then and the last one in any case, also where the work is stopped.
+    """Write surveys at intervals as they come, and always the last one, even if the work is stopped.
 
     Returns:
         The last one.
@@ -262,7 +262,7 @@ def _plain(value: object) -> Any:
 
 
 def _loss(value: object) -> Any:
-    """A loss that was no number is one that is too large."""
+    """null means an infinite loss."""
     return float("inf") if value is None else value
 
 

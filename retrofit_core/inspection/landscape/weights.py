@@ -13,7 +13,7 @@ Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each tensor of a network lies in a flat vector of D numbers."""
+    """The position of each tensor of a network in a flat vector of D numbers."""
 
     shapes: Shapes
 
@@ -23,11 +23,11 @@ class Layout:
         return sum(prod(shape) for _, shape in self.shapes)
 
     def flat(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """(D,) the tensors side by side."""
+        """(D,) concatenated tensors."""
         return torch.cat([tensors[name].detach().flatten() for name, _ in self.shapes])
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
-        """The tensors of (D,), or the stacked tensors of (P, D), by name; they share its memory."""
+        """Views of the tensors in (D,), or of the stacked tensors in (P, D), by name."""
         parts = flat.split([prod(shape) for _, shape in self.shapes], -1)
         return {
             name: part.view(*flat.shape[:-1], *shape) for part, (name, shape) in zip(parts, self.shapes, strict=True)
@@ -35,12 +35,12 @@ class Layout:
 
 
 def parameters(model: nn.Module) -> dict[str, Tensor]:
-    """What is learnt; a parameter that two modules share is there once."""
+    """The parameters; those that two modules share appear once."""
     return dict(model.named_parameters())
 
 
 def statistics(model: nn.Module) -> dict[str, Tensor]:
-    """Means and variances of BatchNorm, and whatever else a network holds in buffers of floating-point numbers."""
+    """BatchNorm means and variances, and all other floating-point buffers."""
     return {name: buffer for name, buffer in model.named_buffers() if buffer.dtype.is_floating_point}
 
 
@@ -50,10 +50,10 @@ def layout(tensors: Mapping[str, Tensor]) -> Layout:
 
 
 def check_alike(networks: Mapping[str, nn.Module]) -> None:
-    """Refuse networks that are no points of one space.
+    """Refuse networks that are not points of one space.
 
     Raises:
-        ValueError: another class of network, or a tensor that one lacks or that has another shape; names it.
+        ValueError: no weights, a tensor that one lacks or that has another shape (names it), or different types.
     """
     (first, model), *others = networks.items()
     ours = {**parameters(model), **statistics(model)}
@@ -82,7 +82,7 @@ def _listed(dtypes: set[torch.dtype]) -> str:
 
 
 def gram(weights: Sequence[Tensor]) -> Tensor:
-    """(k, k) float64 inner products of networks' differences to the first, (D,) each; a part at a time, in float64."""
+    """(k, k) float64 inner products of networks' differences to the first, (D,) each, computed in parts."""
     total = torch.zeros(len(weights), len(weights), dtype=torch.float64)
     for parts in zip(*(flat.split(PART) for flat in weights), strict=True):
         first = parts[0].double()
@@ -91,5 +91,5 @@ def gram(weights: Sequence[Tensor]) -> Tensor:
     return total
 
 
-#: Weights whose differences are held in float64 at once.
+#: Weights per part.
 PART = 1_000_000
