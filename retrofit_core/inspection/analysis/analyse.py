@@ -230,7 +230,7 @@ def _level(
     m = len(labels)
     gram = alike([sums.zz[:m, :m], *step.grams(later).values()]) if later else fit.solve(step, sums).gram
     if W0 is not None and not fit.needs_inputs:
-        sums = step.moments(inputs=True)  # without a ridge: float64
+        sums = step.moments(inputs=True)  # full precision: no ridge here
     with clock.phase("groups"):
         if grouped is not None:
             groups, agreements = grouped.labels, grouped.agreement
