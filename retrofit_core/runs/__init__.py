@@ -1,9 +1,9 @@
 """Run records: one folder per run, written by the command line, the app's worker and experiments alike.
 
-config.json (everything needed to repeat the run: settings, digests of its files, the method's version), status.json (where
-it stands), events.jsonl, levels.parquet and arrays.npz (finished levels), partial.safetensors (their weights, to resume),
-fused.safetensors, result.json and metrics.json (at the end), analysis.json and analysis.npz (where asked for). Whoever
-writes a record holds its lock. The app only reads.
+config.json (everything needed to repeat the run: settings, digests of its files, the method's version), status.json (its
+progress), events.jsonl, levels.parquet and arrays.npz (finished levels), partial.safetensors (their weights, to resume),
+fused.safetensors, result.json and metrics.json (at the end), analysis.json and analysis.npz (on request). The writer of a
+record holds its lock. The app only reads.
 """
 
 from importlib import import_module
@@ -46,14 +46,14 @@ __all__ = [
     "state_of",
     "with_options",
 ]
-#: Imported when a name is first asked for: the app reads `store` without waiting for torch.
+#: Imported on first access, so that the app can read `store` without importing torch.
 _HOMES = ("config", "execute", "identities", "inputs", "options", "record", "store")
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # All at once, names last: importing the file `execute` binds that name here to the file.
+    # All modules first, then names: importing the module `execute` binds that name to the module.
     modules = [import_module(f".{home}", __name__) for home in _HOMES]
     globals().update({item: getattr(home, item) for item in __all__ for home in modules if hasattr(home, item)})
     return globals()[name]

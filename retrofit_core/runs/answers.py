@@ -1,4 +1,4 @@
-"""Which images networks know, and what that says of two of them. No torch, so that pages read it quickly."""
+"""Which images networks classify correctly, and comparisons of two networks. No torch, so that pages load quickly."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ RESAMPLES = 10_000
 
 
 def as_bits(known: NDArray[np.bool_]) -> str:
-    """(n,) bool, which images a network knows, as a short text for a JSON file."""
+    """Encode (n,) bool, the images that a network knows, as a short string for JSON."""
     return np.packbits(known).tobytes().hex()
 
 
@@ -20,11 +20,11 @@ def from_bits(text: str, images: int) -> NDArray[np.bool_]:
 
 
 def difference(ours: NDArray[np.bool_], best: NDArray[np.bool_], seed: int = 0) -> tuple[float, tuple[float, float]]:
-    """Points of accuracy between two networks on the same images, and the paired interval of 95 %.
+    """Difference in accuracy (percentage points) of two networks on the same images, and the paired 95 % interval.
 
     Args:
-        ours, best: (n,) bool, which images each knows; or (runs, n), see `mean_and_interval`. Equally many runs are paired in
-            their order, a single one with each run of the other; other numbers of runs differ as independent means.
+        ours, best: (n,) bool, the images that each knows; or (runs, n), see `mean_and_interval`. Equal numbers of runs are
+            paired in order, a single run with each run of the other; otherwise means are independent.
     """
     left, right = np.atleast_2d(ours).astype(float), np.atleast_2d(best).astype(float)
     if len(left) == len(right) or 1 in (len(left), len(right)):
@@ -34,15 +34,14 @@ def difference(ours: NDArray[np.bool_], best: NDArray[np.bool_], seed: int = 0) 
 
 
 def mean_and_interval(ahead: NDArray[np.float64], seed: int = 0) -> tuple[float, tuple[float, float]]:
-    """The mean of differences in points, and its interval of 95 % over images and runs.
+    """The mean difference in percentage points, and its 95 % interval over images and runs.
 
-    The images are drawn again, the same for all runs (bootstrap). With several runs each draw adds what other runs would
-    move the mean: Student's t times its standard error over runs. Drawing three runs again would cover 81 % instead of
-    95 % where runs matter most.
+    Images are resampled, the same for all runs (bootstrap). With several runs, each sample adds Student's t times the
+    standard error of the mean over runs. Resampling three runs would cover 81 % instead of 95 % where runs matter most.
 
     Args:
-        ahead: (runs, n), by how many right answers one network is ahead on an image, -1 to 1; runs are fusion seeds, or sets
-            of parents with the mean over their seeds.
+        ahead: (runs, n) difference in correctness on each image, -1 to 1; runs are fusion seeds, or sets of parents with the
+            mean over their seeds.
     """
     return 100 * float(ahead.mean()), _interval(ahead.mean(0), [ahead.mean(1)], seed)
 
@@ -51,11 +50,11 @@ def _interval(of_images: NDArray[np.float64], of_runs: Sequence[NDArray[np.float
     """See `mean_and_interval`.
 
     Args:
-        of_images: (n,) the means over runs.
-        of_runs: for each independent set of runs their means over images (runs,).
+        of_images: (n,) means over runs.
+        of_runs: for each independent set of runs, (runs,) means over images.
     """
     n = len(of_images)
-    # Only the mean over runs counts for an image, so images are drawn as numbers of images with each mean, 0 last.
+    # Only an image's mean over runs matters, so draw the number of images with each mean; 0 comes last.
     means, counts = np.unique(of_images.round(9), return_counts=True)
     order = sorted(range(len(means)), key=lambda index: (means[index] == 0, -means[index]))
     generator = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Leaderboards of checkpoints: the runs of a comparison, with records that are gone on with."""
+"""Leaderboards of checkpoints: the runs of a comparison, with records to resume."""
 
 import contextlib
 import dataclasses
@@ -23,28 +23,28 @@ from .images import read_images
 from .leaderboard import Entrant, Leaderboard, Measure, chosen_methods, rank
 from .options import check_choices, with_options
 
-#: Settings that are passed to those methods that have them, as options are.
+#: Settings that, like options, go only to methods that have them.
 STYLE = ("memory", "base")
-#: What all runs of a comparison share.
+#: Settings that all runs of a comparison share.
 SAME = ("models", "data", "arch", "mean", "std", "size", "splits", "device")
 DEFAULT = {field.name: field.default for field in dataclasses.fields(RunConfig)}
 
 
 def configurations(base: RunConfig, methods: str, importance: str) -> list[RunConfig]:
-    """The runs of a comparison: each method with each importance; methods that take no importance once.
+    """The runs of a comparison: each method with each importance; methods without importance once.
 
     Args:
-        base: the settings of all; options, memory and base are left out for methods that do not have them, and the analysis
-            for those that do not go level by level.
+        base: the common settings; options, memory and base are dropped for methods without them, and the analysis for
+            methods without levels.
         methods, importance: see `chosen_methods`.
     Raises:
-        ValueError: an unknown method, option or importance.
+        ValueError: unknown method, option or importance.
     """
     configs = []
     for method, score, options in chosen_methods(methods, importance):
         keywords = method.keywords()
         settings: dict[str, Any] = {name: DEFAULT[name] for name in STYLE if name not in keywords}
-        settings["analyse"] = base.analyse and method.takes.levels  # there are no levels to analyse otherwise
+        settings["analyse"] = base.analyse and method.takes.levels  # otherwise there are no levels
         shared = {name: value for name, value in (base.options or {}).items() if name in keywords}
         settings |= {"method": method.name, "importance": score or RunConfig.importance, "options": None}
         configs.append(with_options(dataclasses.replace(base, **settings), {**shared, **options}))
@@ -53,7 +53,7 @@ def configurations(base: RunConfig, methods: str, importance: str) -> list[RunCo
 
 
 def quick_first(configs: Iterable[RunConfig]) -> list[RunConfig]:
-    """In the order of work: a leaderboard fills soonest when trainings come last, and fits of all levels before these."""
+    """Sort by work, so that a leaderboard fills quickly: methods without levels first, and in both groups training last."""
 
     def effort(config: RunConfig) -> tuple[bool, bool]:
         method = METHODS[config.method]
@@ -71,19 +71,19 @@ def compare_runs(
     out: str | Path | None = None,
     monitor: Monitor | None = None,
 ) -> Leaderboard:
-    """Run every config, the quick methods first, and measure its network on the same test images.
+    """Run every config, quick methods first, and measure the networks on the same test images.
 
     Args:
-        configs: of the same parents and data, see `configurations`.
-        images: test images, balanced over the classes (default: all).
-        records: folder for the runs' records, see `runs.record_folder`; a run that is finished there, with checkpoints and
-            data as they are now, is not run again.
-        also: further finished records of any name; one of the same work is taken in place of a new run.
-        out: folder into which the leaderboard is saved after every row.
+        configs: with the same parents and data, see `configurations`.
+        images: number of test images, balanced over the classes (default: all).
+        records: folder for the runs' records, see `runs.record_folder`; runs finished there with the current checkpoints
+            and data are not repeated.
+        also: further finished records; one of the same work replaces a new run.
+        out: folder to save the leaderboard to after every row.
     Raises:
-        ValueError: no configs, configs of different parents or data, or inputs that cannot be read. A method that does
-            not apply to the parents is a row with its reason.
-        Cancelled: the comparison was cancelled; finished records stay.
+        ValueError: no configs, configs of different parents or data, or unreadable inputs. A method that does not apply to
+            the parents becomes a row with the reason.
+        Cancelled: on request; finished records stay.
     """
     monitor = monitor or Monitor()
     _check_same(configs)
@@ -108,7 +108,7 @@ def compare_runs(
             row["key"] = folder.name if folder else config.key()
             measurements.fused = None
             result = _result(config, folder, measurements, monitor)
-            outputs = measurements.fused  # of this run, if it measured them
+            outputs = measurements.fused  # if this run measured them
             return result.model, result.seconds, None if outputs is None else outputs[rows]
 
         return Entrant(row, fuse)
@@ -129,12 +129,12 @@ def compare_runs(
     )
 
 
-#: As scripts call it that were copied from earlier versions.
+#: Former name, for scripts from earlier versions.
 compare = compare_runs
 
 
 def _compared(configs: Sequence[RunConfig]) -> dict[str, Any]:
-    """The settings that all runs share, so that a leaderboard can be traced to its command."""
+    """The common settings of all runs, to trace a leaderboard to its command."""
     parents = [Path(model).name for model in configs[0].models]
     splits = Path(configs[0].splits).name if configs[0].splits else None
     names = {"fusion_samples": "samples", "importance_samples": "importance_samples", "seed": "seed"}
@@ -145,7 +145,7 @@ def _compared(configs: Sequence[RunConfig]) -> dict[str, Any]:
 
 
 def title(config: RunConfig) -> str:
-    """A run in words, with its importance where it takes one."""
+    """A run in words, with its importance if it takes one."""
     return title_of(config.method, _taken(config), config.options)
 
 
@@ -167,12 +167,12 @@ def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list
         )
     rows = torch.arange(len(test)) if images is None else balanced(test.labels, images)
     plain = RunConfig(**{name: getattr(config, name) for name in (*SAME, "samples", "fusion_from")})
-    user_code.allow(config.target)  # finished runs are read with the networks that they hold
+    user_code.allow(config.target)  # finished runs load the networks they contain
     return test, rows, read_inputs(plain).models
 
 
 def _finished(also: Iterable[str | Path]) -> list[tuple[Path, Identity]]:
-    """Those of some folders that hold a finished record that can be read, and whose files are known."""
+    """Folders with a readable finished record and known files."""
     found = []
     for folder in map(Path, also):
         with contextlib.suppress(ValueError):
@@ -186,7 +186,7 @@ def _taken(config: RunConfig) -> str | None:
 
 
 def _result(config: RunConfig, folder: Path | None, measurements: Measurements, monitor: Monitor) -> FusionResult:
-    """The result in the finished record of the same work, or that of a new run."""
+    """The result of a finished record of the same work, or of a new run."""
     if folder is not None and (folder / "config.json").exists() and read_run(folder).state == "done":
         return FusionResult.load(folder)
     return execute(config, folder, monitor, measurements)[0]

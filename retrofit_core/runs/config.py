@@ -1,4 +1,4 @@
-"""The settings of a run. No torch: the command line reads its options off these fields."""
+"""Settings of a run. No torch: the command line derives its options from these fields."""
 
 import contextlib
 import dataclasses
@@ -17,9 +17,9 @@ from ..training.config import TrainConfig
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Everything that decides a fusion of checkpoints; form, command line, Python and record share it.
+    """Everything that determines a fusion of checkpoints; shared by form, command line, Python and record.
 
-    What is in braces in a help text stands in `cli.words`: what the values of the method say.
+    `cli.words` fills the braces in help texts from the values of the method.
     """
 
     models: tuple[str, ...]
@@ -34,7 +34,7 @@ class RunConfig:
         None,
         "own: each parent's training rows (needs --splits); fusion: the fusion samples. Default: own where there are splits.",
     )
-    """Of scores, and of methods that look at the parents' data"""
+    """For scores, and for methods that read the parents' data"""
     fusion_from: Literal["parent0", "iid"] | None = setting(
         None,
         "parent0: parent 0's training rows (as in the paper; needs --splits); iid: all rows. Default: parent0, so give iid "
@@ -81,10 +81,10 @@ class RunConfig:
     evaluate: bool = setting(False, "Measure parents, ensemble, average and fused network on the test split.")
     analyse: bool = setting(False, "Also compute what the workbench's pictures of the levels need (with --record).")
     options: dict[str, Any] | None = dataclasses.field(default=None, hash=False)
-    """What the method is told (`OptionFlags`, `options_of`) that differs from its defaults; None for none"""
+    """The method's options (`OptionFlags`, `options_of`) that differ from its defaults; None for none"""
 
     def __post_init__(self) -> None:
-        """Names as their tables write them, so that equal runs are equal; unknown ones are left to `check_choices`."""
+        """Normalise names to their tables' spelling, so that equal runs are equal; `check_choices` refuses unknown ones."""
         from ..fusion.grouping import GROUPINGS
         from ..fusion.importance import IMPORTANCE
         from ..methods import METHODS
@@ -98,16 +98,16 @@ class RunConfig:
                 object.__setattr__(self, "options", {**(self.options or {}), **named})
 
     def option(self, name: str) -> Any:
-        """What the method is told, or the default of one of `OptionFlags`."""
+        """The value of an option, else its default in `OptionFlags`."""
         return (self.options or {}).get(name, getattr(OptionFlags, name, None))
 
     def to_json(self) -> dict[str, Any]:
-        """All fields in plain JSON types, so that a record stays complete when defaults change."""
+        """All fields in plain JSON types, so that records stay complete when defaults change."""
         return json.loads(json.dumps(dataclasses.asdict(self)))
 
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> "RunConfig":
-        """The inverse of `to_json`; what is absent, because the record is older than the field, has its default.
+        """The inverse of `to_json`; fields missing in an older record get their defaults.
 
         Raises:
             ValueError: unknown or missing fields.
@@ -119,15 +119,15 @@ class RunConfig:
         return cls(**{**facts, **lists})
 
     def changed(self) -> dict[str, Any]:
-        """The fields that differ from their defaults, in plain JSON types, as the first records had them (see `present`)."""
+        """The fields that differ from their defaults, in plain JSON types, in the layout of the first records (see `present`)."""
         flags, others = self._flags_and_others()
         kept = {**changed(self), **flags, "options": others}
         return json.loads(json.dumps({name: value for name, value in kept.items() if value or name != "options"}))
 
     def key(self) -> str:
-        """Ten characters that two configs share exactly if they are equal; the content of their files may still differ.
+        """Ten characters, equal for two configs exactly if they are equal; the content of their files may still differ.
 
-        Made of what differs from its default, so that a new field changes no key.
+        Depends only on fields that differ from their defaults, so that new fields change no key.
         """
         return key_of(self.changed())
 
@@ -146,7 +146,7 @@ class RunConfig:
 
 @dataclass(frozen=True)
 class OptionFlags:
-    """Options of methods that commands have flags for; all others are given by --option NAME=VALUE."""
+    """Options of methods with their own flags; others are given by --option NAME=VALUE."""
 
     grouping: str | None = setting(
         None,
@@ -163,22 +163,22 @@ class OptionFlags:
     )
 
 
-#: The names of a run's own settings, which are no options of methods.
+#: Names of a run's own settings, as opposed to options of methods.
 FIELDS = tuple(field.name for field in dataclasses.fields(RunConfig))
 FLAGS = {field.name: field.default for field in dataclasses.fields(OptionFlags)}
-#: The flags with which all methods of a leaderboard are told something that have it.
+#: Flags that apply to all methods of a leaderboard that have the option.
 SHARED_OPTIONS = ("preset", "ridge", "toward")
 
 
 def present(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings in a record of any version: in early ones some options of the method are settings of the run."""
+    """The settings of a record of any version: early ones store some method options as settings of the run."""
     early = {name: facts[name] for name, usual in FLAGS.items() if facts.get(name, usual) != usual}
     options = {**early, **(facts.get("options") or {})}
     return {**{name: value for name, value in facts.items() if name not in FLAGS}, "options": options or None}
 
 
 def title_of(method: str, importance: str | None, options: Mapping[str, Any] | None) -> str:
-    """A run in words: method, grouping in place of its own, importance where that is said, and other options."""
+    """A run in words: method, grouping and importance if given, and other options."""
     others = dict(options or {})
     words = [method, others.pop("grouping", None), importance]
     return ", ".join(
@@ -187,7 +187,7 @@ def title_of(method: str, importance: str | None, options: Mapping[str, Any] | N
 
 
 def read_boundaries(text: str) -> str | int | list[str]:
-    """What `partition` takes, from a word, a number of levels or module names separated by commas."""
+    """Parse boundaries for `partition`: a word, a number of levels or comma-separated module names."""
     from ..networks.levels import BOUNDARIES
 
     if text.isdigit():

@@ -1,4 +1,4 @@
-"""Run a config: its method, then the evaluation and the analysis that it asks for."""
+"""Run a config: its method, then the requested evaluation and analysis."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -32,10 +32,10 @@ from .team import team
 
 @dataclasses.dataclass
 class Measurements:
-    """Of the networks of one run, or of several that have their parents and test images in common."""
+    """Measurements for one run, or for several with the same parents and test images."""
 
     common: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """What `measure` says of the networks that do not depend on the method"""
+    """Results of `measure` for networks that do not depend on the method"""
     fused: Tensor | None = None
     """(n, classes) outputs of the last fused network for all test images"""
 
@@ -47,18 +47,18 @@ def execute(
     measurements: Measurements | None = None,
     parties: Parties | None = None,
 ) -> tuple[FusionResult, dict[str, Any]]:
-    """Run a config; with a folder write its record, going on where an earlier run of the same config stopped.
+    """Run a config; with a folder, write its record and resume an interrupted run of the same config.
 
-    Parents that are missing are trained first, where a training.json lies in their folder.
+    Trains missing parents first if their folder has a training.json.
 
     Args:
-        measurements: one for several runs of the same parents and data, whose common networks are then measured once.
-        parties: others who fuse the same parents on samples of their own.
+        measurements: shared by several runs of the same parents and data, to measure common networks once.
+        parties: others who fuse the same parents on their own samples.
     Returns:
         The result, and the metrics of `measure` (empty without `config.evaluate`).
     Raises:
         ValueError: the config cannot be run, or the folder holds another run.
-        Cancelled: the run was cancelled; finished levels are kept in the record.
+        Cancelled: on request; the record keeps finished levels.
     """
     if config.analyse and folder is None:
         raise ValueError(
@@ -67,7 +67,7 @@ def execute(
     if not (is_first := rank() == 0):  # process 0 measures and writes
         config = dataclasses.replace(config, evaluate=False, analyse=False)
     if folder is None or not (Path(folder) / "config.json").exists():
-        check_choices(config)  # before there is a record of what cannot be run
+        check_choices(config)  # before creating a record
     with (
         team(config, parties) as group,
         recording(Path(folder), config, monitor) if folder is not None and is_first else nullcontext() as recorder,
@@ -80,7 +80,7 @@ def execute(
         inputs = read_inputs(config)
         test = test_images(config, required=config.evaluate) if config.evaluate or config.analyse else None
         if test is not None and config.evaluate:
-            check_images(test, monitor=watcher)  # what is refused is refused before the fusion
+            check_images(test, monitor=watcher)  # refuse damaged images before the fusion
         if recorder:
             recorder.inputs_are_read()
         result = group.fuse(config, inputs, watcher, recorder, Path(folder) if folder is not None else None)
@@ -96,7 +96,7 @@ def execute(
 def _analysis_or_reason(
     config: RunConfig, inputs: Inputs, result: FusionResult, test: Images | None, monitor: Monitor
 ) -> tuple[analysing.Analysis | None, str]:
-    """The analysis, or why there is none: a failed analysis does not fail the finished fusion."""
+    """The analysis, or why there is none; its failure does not fail the finished fusion."""
     try:
         return _analyse(config, inputs, result, test, monitor), ""
     except (Cancelled, KeyboardInterrupt):
@@ -129,14 +129,14 @@ def _analyse(
 
 
 def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analysing.Analysis:
-    """Add an analysis to a finished record, in place of an older one.
+    """Add an analysis to a finished record, replacing an older one.
 
-    Relative file names in its config are read from the current folder. While it goes on, analysing.json in the record
-    says how far it is; a file `cancel` there stops it.
+    File names in its config are relative to the current folder. Meanwhile, analysing.json in the record shows the progress,
+    and a file `cancel` there stops the analysis.
 
     Raises:
         ValueError: the run is not finished, or one of its files is missing or has changed.
-        Cancelled: the analysis was cancelled; the record stays as it was.
+        Cancelled: on request; the record stays as it was.
     """
     run = read_run(folder)
     if run.state != "done":
@@ -178,8 +178,8 @@ def measure(
     """Accuracy, per class, loss and calibration of parents, ensemble, vanilla average and fused network on images.
 
     Args:
-        device: where copies of them are measured; the networks themselves are not moved.
-        measurements: of an earlier call with the same parents and images, taken over and added to.
+        device: where to measure copies; the networks themselves are not moved.
+        measurements: of an earlier call with the same parents and images, to reuse and extend.
     """
     measurements = measurements or Measurements()
     if not measurements.common:

@@ -1,8 +1,8 @@
-"""Fine-tunings of finished runs: what is asked for, what it would take, and the work itself.
+"""Fine-tunings of finished runs: settings, plan and execution.
 
-A fine-tuning lies in a folder of its own (`store.FollowUp`): curve.json grows with every epoch, tuned.safetensors is the
-network, and metrics.json, which is written last, has what `evaluate` says of it on the test split, as a run's has of its fused
-network. Controls, which get the same training, have such files in controls/NAME.
+Each fine-tuning has its own folder (`store.FollowUp`): curve.json grows with every epoch, tuned.safetensors is the network, and
+metrics.json, written last, has its `evaluate` results on the test split. Controls, which get the same training, have the same
+files in controls/NAME.
 """
 
 import copy
@@ -42,7 +42,7 @@ RECIPE = RECIPES["finetune"]
 
 
 def _wrong_augmentation(value: object) -> str:
-    """What an augmentation has to be; empty for a good one."""
+    """Valid augmentations, if this one is invalid; else empty."""
     with suppress(ValueError):
         if value == AUTO or (isinstance(value, str) and augmentation(value)):
             return ""
@@ -51,7 +51,7 @@ def _wrong_augmentation(value: object) -> str:
 
 @dataclass(frozen=True)
 class FinetuneConfig(Value, FollowUp):
-    """A fine-tuning of a run's fused network with the paper's schedule, as it can be asked for again."""
+    """Settings that repeat a fine-tuning of a run's fused network with the paper's schedule."""
 
     kind: ClassVar[Kind] = FINETUNING
     version: ClassVar[int] = 1
@@ -78,7 +78,7 @@ class FinetuneConfig(Value, FollowUp):
     )
 
     def to_json(self) -> dict[str, Any]:
-        """In plain JSON types; without controls as earlier versions wrote it."""
+        """Plain JSON types; without controls, as in earlier versions."""
         return {name: value for name, value in super().to_json().items() if name not in self.beside or value}
 
     @classmethod
@@ -86,7 +86,7 @@ class FinetuneConfig(Value, FollowUp):
         """The inverse of `to_json`.
 
         Raises:
-            ValueError: something is missing or of another kind.
+            ValueError: missing or invalid content.
         """
         try:
             needed = settings_of(cls).keys() - set(cls.beside)
@@ -95,13 +95,13 @@ class FinetuneConfig(Value, FollowUp):
             raise ValueError(f"these are no settings of a fine-tuning: {error}") from error
 
     def words(self) -> list[str]:
-        """The options of `retrofit finetune` that are not as by default; record and output aside."""
+        """The options of `retrofit finetune` that differ from their defaults, without record and output."""
         return option_words(self)
 
 
 @dataclass(frozen=True, eq=False)
 class FinetunePlan:
-    """A fine-tuning that can be done: checked, nothing trained yet."""
+    """A validated fine-tuning, before any training."""
 
     config: FinetuneConfig
     run: Finished
@@ -112,18 +112,18 @@ class FinetunePlan:
 
     @property
     def rows(self) -> Tensor:
-        """(n,) all of them."""
+        """(n,) all row numbers."""
         return torch.arange(len(self.images))
 
     @property
     def held_out(self) -> Tensor:
-        """(m,) the rows that are not trained on, and that decide which epoch is kept."""
+        """(m,) held-out rows, which choose the epoch to keep."""
         draw = torch.Generator().manual_seed(self.config.seed)
         return held_out_of(self.images.labels, self.settings["holdout"], draw).nonzero().flatten()
 
     def controls(self) -> dict[str, nn.Module]:
-        """What gets the same training beside the fused network, by name: "parent 0", "average" where the parents have one, and
-        "scratch", the fused architecture with new weights."""
+        """Networks that get the same training as the fused one: "parent 0", "average" if the parents have one, and "scratch", the
+        fused architecture with new weights."""
         if not self.config.controls:
             return {}
         made = {"parent 0": copy.deepcopy(self.run.parents[0])}
@@ -136,9 +136,9 @@ def read_run_to_tune(record: str | Path, base: str | Path = ".") -> tuple[Finish
     """A finished run and its whole training split.
 
     Args:
-        base: the folder from which file names in the run's config are read.
+        base: folder that file names in the run's config are relative to.
     Raises:
-        ValueError: the run is not finished, one of its files is missing or has changed.
+        ValueError: the run is not finished, or one of its files is missing or has changed.
     """
     run = read_finished(record, base, "fine-tuning")
     images = run.images("train")
@@ -147,10 +147,10 @@ def read_run_to_tune(record: str | Path, base: str | Path = ".") -> tuple[Finish
 
 
 def plan_finetuning(config: FinetuneConfig, run: Finished, images: Images) -> FinetunePlan:
-    """Check what is asked of a finished run, see `read_run_to_tune`.
+    """Validate a fine-tuning of a finished run, see `read_run_to_tune`.
 
     Raises:
-        ValueError: the settings make no training.
+        ValueError: invalid settings.
     """
     chosen = {name: getattr(config, name) for name in ("epochs", "batch", "learning_rate", "precision")}
     settings = arguments_of("finetune", images, "", 1, chosen, config.augment)
@@ -166,15 +166,15 @@ def finetune_run(
     device: str = "auto",
     monitor: Monitor | None = None,
 ) -> dict[str, Any]:
-    """Do a fine-tuning in its folder, then those of its controls, and measure what became of the networks.
+    """Run a fine-tuning in its folder, then those of its controls, and measure the networks.
 
     Args:
-        resume: go on after the last finished epoch, or take what is finished.
+        resume: continue after the last finished epoch, and keep what is finished.
     Returns:
-        What metrics.json holds: what `evaluate` says of the network on the test split; {} where there is none.
+        The content of metrics.json: `evaluate` results of the network on the test split; {} if there is none.
     Raises:
-        ValueError: another one lies there, or an unfinished one that is not to be gone on with; and what `train` raises.
-        Cancelled: the monitor asked for it; finished epochs are kept.
+        ValueError: the folder holds another fine-tuning, or an unfinished one without `resume`; or as `train`.
+        Cancelled: on the monitor's request; finished epochs are kept.
     """
     folder, monitor = Path(folder), monitor or Monitor()
     plan.config.check_same(folder, plan.run.folder)
@@ -206,12 +206,12 @@ def _tune(
     """Train one network, and measure it.
 
     Args:
-        place: its number, and how many networks there are.
+        place: its index, and the number of networks.
     """
     index, count = place
     of = f" {index + 1} of {count}, {name}" if count > 1 else ""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / METRICS).unlink(missing_ok=True)  # written again at the end
+    (folder / METRICS).unlink(missing_ok=True)  # rewritten at the end
     monitor.emit("phase", name=f"measuring the networks before{' fine-tuning' * bool(of)}{of}")
     curve = _Curve(
         folder / CURVE, plan, lambda: _measured(plan, name, network, device, monitor), place, monitor, resume
@@ -242,7 +242,7 @@ def read_tuned(folder: str | Path) -> nn.Module:
     """The network of a finished fine-tuning.
 
     Raises:
-        ValueError: it is not finished, or damaged.
+        ValueError: missing, not finished, or damaged.
     """
     if not Path(folder).is_dir():
         raise ValueError(
@@ -254,7 +254,7 @@ def read_tuned(folder: str | Path) -> nn.Module:
 
 
 class _Curve:
-    """curve.json: what the held-out images say of the networks before, and of every epoch."""
+    """curve.json: measurements on held-out images, of the networks before and of every epoch."""
 
     def __init__(
         self,
@@ -286,7 +286,7 @@ class _Curve:
         self._write()
 
     def take(self, event: Event) -> None:
-        """Note an epoch, and say how far the training is."""
+        """Record an epoch, and report progress."""
         self.monitor.emit(**event)
         history = self.content["history"]
         if event["kind"] == "history":
@@ -302,7 +302,7 @@ class _Curve:
             self.monitor.emit("step", name="fine-tuning", index=done, total=count * steps)
 
     def asked(self) -> bool:
-        """Never: the outer monitor raises where it was asked to stop."""
+        """Always False: the outer monitor raises on a request to stop."""
         self.monitor.check()
         return False
 
@@ -312,7 +312,7 @@ class _Curve:
 
 
 def _measured(plan: FinetunePlan, name: str, network: nn.Module, device: str, monitor: Monitor) -> dict[str, Any]:
-    """What `evaluate` says on the held-out images of a network before its training; beside the fused one, of parents and
+    """`evaluate` results on the held-out images for a network before its training; with the fused one, also for parents and
     ensemble."""
     rows = plan.held_out
     networks = {}

@@ -1,4 +1,4 @@
-"""The networks and images of a finished run, for work that goes on from them."""
+"""The networks and images of a finished run, for follow-up work."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -19,31 +19,31 @@ from .record import Run, read_identity, read_run
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """A finished run with everything that it was made of."""
+    """A finished run with its inputs."""
 
     folder: Path
     config: RunConfig
-    """Its files named so that this process finds them"""
+    """With file names that this process can find"""
     parents: list[nn.Module]
     fused: nn.Module
     networks: dict[str, nn.Module] = dataclasses.field(default_factory=dict)
-    """All that a landscape knows by name"""
+    """All networks of a landscape, by name"""
 
     def images(self, split: str = "test") -> Images:
         """A split of its data.
 
         Raises:
-            ValueError: there is no such split.
+            ValueError: no such split.
         """
         return read_images(self.config, split)
 
 
 def read_finished(folder: str | Path, base: str | Path = ".", what: str = "landscape") -> Finished:
-    """Read a finished run, and make sure that its files are those it was made of.
+    """Read a finished run, and check that its files are unchanged.
 
     Args:
-        base: the folder from which file names in the run's config are read.
-        what: the work that needs it, for refusals.
+        base: folder that file names in the run's config are relative to.
+        what: the work that needs it, for messages.
     Raises:
         ValueError: the run is not finished, or one of its files is missing or has changed.
     """
@@ -52,20 +52,20 @@ def read_finished(folder: str | Path, base: str | Path = ".", what: str = "lands
         raise ValueError(f"{folder}: the run is {run.state}, so there is no fused network. Finish it first.")
     check_unchanged(run, Path(base), f"has no {what}")
     config = located(run.config, base)
-    for arch in (config.arch, config.target):  # whoever goes on with a run trusts it
+    for arch in (config.arch, config.target):  # following up on a run implies trust
         user_code.allow(arch)
     parents = read_parents(config, read_images(config, "train"))
     return Finished(Path(folder), config, parents, FusionResult.load(folder).model)
 
 
 def check_unchanged(run: Run, base: Path, refusal: str) -> None:
-    """Refuse a record whose files have changed since; records of the first schema have no digests to compare.
+    """Refuse a record whose files have changed; records of the first schema have no digests to compare.
 
     Args:
-        base: the folder from which file names in its config are read.
-        refusal: what then is not to be: "has no landscape".
+        base: folder that file names in its config are relative to.
+        refusal: the consequence, for the message: "has no landscape".
     Raises:
-        ValueError: one has.
+        ValueError: a file has changed.
     """
     stored = read_identity(run.folder)
     if stored is None:

@@ -1,6 +1,6 @@
-"""What decides a run's numbers: its settings, the content of its files, and the version of its method.
+"""What determines a run's numbers: its settings, the content of its files, and the version of its method.
 
-Two runs are the same work exactly if these are equal, whatever the files are called and whenever they were written.
+Two runs are the same work exactly if these are equal, whatever the names and dates of the files.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -21,30 +21,29 @@ from .config import FLAGS, RunConfig
 from .locations import located
 
 T = TypeVar("T")
-#: Fields of a config that name files: an identity holds the files' content, not their names.
+#: Config fields that name files: an identity contains the files' content, not their names.
 NAMES = ("models", "data", "splits", "target", "base")
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Everything that decides the numbers of a run."""
+    """Everything that determines the numbers of a run."""
 
     config: RunConfig
     inputs: Mapping[str, str | None]
-    """File as the config names it, "DATA train" and "DATA test" -> digest; None: there was no such file (the run may train
-    it)"""
+    """File name in the config, "DATA train" and "DATA test" -> digest; None: the file did not exist (the run may train it)"""
     method_version: int
 
     def key(self) -> str:
-        """Ten characters that two runs share exactly if they are the same work."""
-        # All settings, as the first records had them, so that keys stay.
+        """Ten characters, equal for two runs exactly if they are the same work."""
+        # All settings in the layout of the first records, so that keys stay.
         every = {**self.config.to_json(), **FLAGS, "options": None, **self.config.changed()}
         settings = {name: value for name, value in every.items() if name not in NAMES}
         content = [(self._name(role), self.inputs.get(name) or name) for role, name in self.files()]
         return files.key_of([settings, content, self.method_version])
 
     def files(self) -> list[tuple[str, str]]:
-        """(role, name in `inputs`) of each file, in an order that depends on the settings only."""
+        """(role, name in `inputs`) of each file, in an order that depends only on the settings."""
         config = self.config
         models = [(f"model {index}", name) for index, name in enumerate(config.models)]
         code = [(name, arch) for name, arch in (("arch", config.arch),) if user_code.names_in(arch)]
@@ -53,7 +52,7 @@ class Identity:
         return [*models, *((role, name) for role, name in others if name), *data]
 
     def _name(self, role: str) -> str:
-        """A role with the part of a name that decides numbers: a splits file refers to checkpoints by their names."""
+        """A role, with the file's name if that affects numbers: a splits file refers to checkpoints by name."""
         if role.startswith("model ") and self.config.splits:
             return f"{role} {Path(self.config.models[int(role.split()[1])]).name}"
         return role
@@ -63,12 +62,12 @@ def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
     """The identity of a run, with the current content of its files.
 
     Args:
-        folder: where relative names of files are read from.
+        folder: folder that relative file names start from.
     """
     here = located(config, folder)
     named = [*zip(config.models, here.models, strict=True), (config.splits, here.splits), (config.base, here.base)]
     inputs = {name: _digest(Path(path)) for name, path in named if name and path}
-    if config.target:  # a checkpoint's content, or the words of a preset or spec
+    if config.target:  # a checkpoint's content, or a preset or spec as text
         inputs[config.target] = _digest(Path(here.target or "")) or _of_words(config.target, Path(folder))
     if config.arch and user_code.names_in(config.arch):
         inputs[config.arch] = user_code.code_digest(config.arch, folder)
@@ -79,23 +78,23 @@ def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
 
 
 def of_network(config: RunConfig) -> RunConfig:
-    """What decides the fused network alone: runs that measured or analysed it or not share this."""
+    """The settings that determine the fused network alone, without evaluation and analysis."""
     return replace(config, evaluate=False, analyse=False)
 
 
 def _of_words(arch: str, base: Path) -> str:
-    """The words of an architecture, and the code that they name."""
+    """An architecture's text, and a digest of the code that it names."""
     code = user_code.code_digest(arch, base)
     return f"the words {arch}" + (f" {code}" if code else "")
 
 
 def method_version(name: str, architecture: str | None) -> int:
-    """The version of a method with which its numbers of such networks last changed."""
+    """The version of a method that last changed its numbers for such networks."""
     return find(METHODS, name, "method").version_for(architecture)
 
 
 def architecture_of(path: str | Path) -> str | None:
-    """The name of a checkpoint's architecture, also of one that a run is going to train; None where nothing tells it."""
+    """The architecture's name of a checkpoint, even of one to be trained; None if unknown."""
     spec: object = None
     with suppress(OSError, ValueError):
         folder = Path(path).parent
@@ -108,7 +107,7 @@ def architecture_of(path: str | Path) -> str | None:
 
 
 def other_settings(old: RunConfig, new: RunConfig) -> str:
-    """The first setting that differs, files aside, as the rest of a sentence; empty where all are equal."""
+    """The first setting that differs, apart from file contents, as the rest of a sentence; empty if all are equal."""
     before, after = ({**vars(config), **FLAGS, **(config.options or {})} for config in (old, new))
     for name in before | after:
         if name not in (*NAMES, "options") and before.get(name) != after.get(name):
@@ -124,9 +123,9 @@ def other_settings(old: RunConfig, new: RunConfig) -> str:
 
 
 def difference(old: Identity, new: Identity) -> str:
-    """The first difference, as the rest of a sentence; empty where both are the same work.
+    """The first difference, as the rest of a sentence; empty if both are the same work.
 
-    A file that one of them lacks counts as equal if it has the same name: the run may train it itself.
+    A file that one lacks counts as equal if the names are equal: the run may train it itself.
     """
     if why := other_settings(old.config, new.config):
         return why
@@ -149,12 +148,12 @@ def first_alike(
     folder: str | Path = ".",
     part: Callable[[RunConfig], RunConfig] = lambda config: config,
 ) -> T | None:
-    """The first of some pieces of work that is what a config would do with the files as they are now.
+    """The first known piece of work equal to a config's with the current files.
 
     Args:
-        known: each with its identity.
-        folder: where the config's relative names of files are read from.
-        part: of configs that has to be the same, such as `of_network`.
+        known: pieces of work with their identities.
+        folder: folder that relative file names in the config start from.
+        part: the part of configs to compare, such as `of_network`.
     """
     asked, wanted = part(config), None
     for work, stored in known:
@@ -177,7 +176,7 @@ def _basenames(config: RunConfig) -> list[str]:
 
 def _digest(path: Path) -> str | None:
     try:
-        parts = weightfiles.files_of(path)  # of a sharded checkpoint, every file
+        parts = weightfiles.files_of(path)  # every file of a sharded checkpoint
         return files.digest(path) if parts == [path] else files.digest_of(parts)
     except (OSError, ValueError):
         return None

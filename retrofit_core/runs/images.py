@@ -1,4 +1,4 @@
-"""The images of a run, normalised as its networks were trained."""
+"""The images of a run, normalised as in its networks' training."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,10 +10,10 @@ from .config import RunConfig
 
 
 def read_images(config: RunConfig, split: str) -> Images:
-    """A split of a run's data. Where neither config nor data set tell its normalisation, its checkpoints do.
+    """A split of a run's data. If neither config nor data set have the normalisation, the checkpoints do.
 
     Raises:
-        ValueError: as `load`; or checkpoints that were trained with different ones.
+        ValueError: as `load`; or checkpoints with different normalisations.
     """
     return load(
         config.data, split, config.mean, config.std, config.size, stored=lambda: stored_constants(config.models)
@@ -21,10 +21,10 @@ def read_images(config: RunConfig, split: str) -> Images:
 
 
 def stored_constants(models: Sequence[str | Path]) -> Constants | None:
-    """Mean and standard deviation that stand in checkpoints; None where none tells.
+    """Mean and standard deviation stored in checkpoints; None if none has them.
 
     Raises:
-        ValueError: checkpoints with different ones.
+        ValueError: different values.
     """
     constants: dict[Constants, str] = {}
     for model in models:

@@ -1,4 +1,4 @@
-"""The files of a config: loaded and checked; missing parents are trained."""
+"""Load and check the files of a config; train missing parents."""
 
 import dataclasses
 import os
@@ -41,7 +41,7 @@ class Inputs:
     train: Images
     fusion: tuple[Tensor, Tensor]
     importance: list[tuple[Tensor, Tensor]] | str | None
-    """None if neither the scores, nor the method, nor an analysis need it"""
+    """None if neither scores, method nor analysis need it"""
     target: nn.Module | None
     shares: Tensor | None
     """(n, classes) each parent's share of each class's training rows"""
@@ -51,7 +51,7 @@ class Inputs:
     """The parents' common ancestor"""
 
     def keywords(self, config: RunConfig) -> dict[str, Any]:
-        """The flat keywords of a config's method: `method_keywords`, and the content of its files that the method takes.
+        """The flat keywords of a config's method: `method_keywords`, and file contents that the method takes.
 
         Raises:
             ValueError: as `method_keywords`.
@@ -71,7 +71,7 @@ def read_inputs(config: RunConfig) -> Inputs:
     """Load checkpoints, data and splits.
 
     Raises:
-        ValueError: a file is missing or broken, or an open choice has no safe default.
+        ValueError: a file is missing or damaged, or a choice has no safe default.
     """
     check_choices(config)
     train = read_images(config, "train")
@@ -96,17 +96,17 @@ def read_inputs(config: RunConfig) -> Inputs:
 
 
 def read_parents(config: RunConfig, images: Images) -> list[nn.Module]:
-    """The networks of a config's checkpoints, their classes in the order of the images.
+    """The networks of a config's checkpoints, with a common order of classes (`classes_of`).
 
     Raises:
-        ValueError: a file is missing or broken, or has other classes.
+        ValueError: a file is missing or damaged, or has other classes.
     """
     order = classes_of(config.models, images)
     return [_read(config, path, images, order) for path in config.models]
 
 
 def read_network(config: RunConfig, path: str | Path, images: Images) -> nn.Module:
-    """The network of a checkpoint beside a config's parents, its classes in their order."""
+    """A further checkpoint's network, with the parents' order of classes."""
     return _read(config, path, images, classes_of(config.models, images))
 
 
@@ -115,15 +115,15 @@ def _read(config: RunConfig, path: str | Path, images: Images, order: Sequence[s
 
 
 def beside_parents(config: RunConfig) -> RunConfig:
-    """The config by which checkpoints are read that are no parents, which have other weights to choose from."""
+    """The config for reading checkpoints other than parents, which have other keys of weights."""
     return dataclasses.replace(config, weights=MODEL if config.weights == MODEL else AUTO)
 
 
 def changed_rows(paths: Sequence[str | Path], parts: Sequence[Tensor], images: Images) -> list[str]:
-    """What speaks against these rows being those on which checkpoints were trained, a sentence without an end each.
+    """Signs that checkpoints were not trained on these rows, each as the start of a sentence.
 
     Args:
-        parts: rows of each checkpoint, as a splits file gives them.
+        parts: rows of each checkpoint in a splits file.
     """
     doubts, now = [], None
     for path, rows in zip(paths, parts, strict=True):
@@ -143,10 +143,10 @@ def changed_rows(paths: Sequence[str | Path], parts: Sequence[Tensor], images: I
 
 
 def check_fitting(models: Sequence[nn.Module], images: Images) -> None:
-    """Refuse networks that do not take these images, or tell another number of classes apart.
+    """Refuse networks that do not take these images or have another number of classes.
 
     Raises:
-        ValueError: naming what the network takes and what the data set has.
+        ValueError: names what the network takes and what the data set has.
     """
     example, advice = torch.zeros(1, *images.shape), "Choose the data set that it was trained on"
     for index, model in enumerate(models):
@@ -173,10 +173,10 @@ def check_fitting(models: Sequence[nn.Module], images: Images) -> None:
 
 
 def fusion_rows(config: RunConfig, parts: Sequence[Tensor] | None) -> Tensor | None:
-    """The training rows from which fusion samples are drawn; None for all.
+    """The training rows to draw fusion samples from; None for all.
 
     Args:
-        parts: each parent's rows, where there are splits.
+        parts: each parent's rows, if there are splits.
     """
     if not parts:
         return None
@@ -188,7 +188,7 @@ def _balanced(images: Images, n: int, rows: Tensor | None, seed: int) -> Tensor:
 
 
 def _fusion_data(config: RunConfig, train: Images, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Inputs and labels; targets are computed on these inputs, augmented copies included."""
+    """Inputs, including augmented copies, and labels."""
     generator = torch.Generator().manual_seed(config.seed)
     pixels, labels = copies(train, rows, config.augment, generator, config.auto_augment)
     return train.normalise(pixels), labels
@@ -207,17 +207,17 @@ def _target(config: RunConfig, images: Images) -> nn.Module | None:
     name = config.target
     if name is None:
         return None
-    if os.path.exists(name):  # Path.exists fails at long specs
+    if os.path.exists(name):  # Path.exists fails for long specs
         return read_network(dataclasses.replace(beside_parents(config), arch=None), name, images)
     user_code.allow(name)
     return build(fitted(parse(name), images.shape, len(images.classes)), seed=0)
 
 
 def class_shares(config: RunConfig, train: Images, parts: Sequence[Tensor] | None) -> Tensor | None:
-    """(n, classes) each parent's share of each class's training rows; None where a run does not weigh classes by it.
+    """(n, classes) each parent's share of each class's training rows; None if a run does not use them.
 
     Raises:
-        ValueError: there are no splits.
+        ValueError: no splits.
     """
     method = find(METHODS, config.method, "method")
     if not method.algorithm(**method_keywords(config)).needs_shares:
@@ -231,10 +231,10 @@ def class_shares(config: RunConfig, train: Images, parts: Sequence[Tensor] | Non
 
 
 def check_allowed(training: TrainConfig, folder: Path) -> None:
-    """Refuse to train networks of somebody's own code that only a file names.
+    """Refuse to train networks of user code that only a file names.
 
     Raises:
-        NotAllowed: names the code, and how it is allowed.
+        NotAllowed: names the code, and how to allow it.
     """
     for name in [name for arch in training.arch for name in user_code.names_in(arch) if not user_code.is_allowed(name)]:
         raise user_code.NotAllowed(
@@ -244,18 +244,18 @@ def check_allowed(training: TrainConfig, folder: Path) -> None:
 
 
 def train_missing(config: RunConfig, monitor: Monitor | None = None) -> None:
-    """Train missing parents of a config, where a training.json in their folder says how.
+    """Train missing parents of a config if their folder has a training.json.
 
-    Finished parents stay, and a training that was stopped goes on after its last finished epoch.
+    Keeps finished parents, and resumes an interrupted training after its last finished epoch.
 
     Raises:
-        ValueError: training.json is damaged or does not name a missing file.
+        ValueError: training.json is damaged or does not cover a missing file.
     """
     needed = [Path(name) for name in (*config.models, *([config.splits] if config.splits else []))]
     for folder in dict.fromkeys(path.parent for path in needed if not path.exists()):
         training = read_training(folder)
         if training is None:
-            continue  # the loaders name what is missing
+            continue  # loading reports what is missing
         check_allowed(training, folder)
         written = {*map(Path, training.files(folder)), Path(training.splits(folder))}
         if strange := [path for path in needed if path.parent == folder and path not in written and not path.exists()]:
@@ -264,5 +264,5 @@ def train_missing(config: RunConfig, monitor: Monitor | None = None) -> None:
                 "Name one of these."
             )
         if config.evaluate:
-            check_images(read_images(config, "test"), monitor=monitor)  # what is wrong is said before the training
+            check_images(read_images(config, "test"), monitor=monitor)  # report problems before the training
         train_parents(training, folder, resume=True, test=False, monitor=monitor)

@@ -1,6 +1,6 @@
-"""Landscapes of finished runs: what is asked for, and the networks and images that they are made of.
+"""Landscapes of finished runs: settings, networks and images.
 
-A landscape lies in a folder of its own (`store.FollowUp`), with what `Survey.save` writes.
+Each landscape has its own folder (`store.FollowUp`), with the files of `Survey.save`.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from .store import FINETUNING, LANDSCAPE, FollowUp, Kind
 
 @dataclass(frozen=True)
 class LandscapeConfig(FollowUp):
-    """A landscape of a run, as it can be asked for again."""
+    """Settings that repeat a landscape of a run."""
 
     kind: ClassVar[Kind] = LANDSCAPE
     version: ClassVar[int] = 1
@@ -30,13 +30,13 @@ class LandscapeConfig(FollowUp):
     through: tuple[str, str, str]
     """The networks that span the plane"""
     align: str | None = None
-    """Whose aligned parents are among the networks"""
+    """Alignment whose parents are among the networks"""
     landscape: Landscape = dataclasses.field(default_factory=Landscape)
     tuned: str | None = None
-    """The key of the run's fine-tuning whose network is among the networks; of another checkpoint, what it is known by"""
+    """Key of the run's fine-tuning whose network is included, or an identifier of another checkpoint"""
 
     def to_json(self) -> dict[str, Any]:
-        """In plain JSON types; without a fine-tuned network as earlier versions wrote it, so that keys stay the same."""
+        """Plain JSON types; without a fine-tuned network as in earlier versions, so that keys stay."""
         tuned = {"tuned": self.tuned} if self.tuned else {}
         return {"through": list(self.through), "align": self.align, "landscape": self.landscape.to_json(), **tuned}
 
@@ -45,7 +45,7 @@ class LandscapeConfig(FollowUp):
         """The inverse of `to_json`.
 
         Raises:
-            ValueError: something is missing or of another kind.
+            ValueError: missing or invalid content.
         """
         try:
             first, second, third = content["through"]
@@ -55,17 +55,17 @@ class LandscapeConfig(FollowUp):
             raise ValueError(f"these are no settings of a landscape: {error}") from error
 
     def command(self, record: str) -> str:
-        """The command line that measures it from the folder in which the record lies, with the fine-tuning in it."""
+        """The command line that measures it from the record's parent folder, with the fine-tuning in the record."""
         tuned = ["--tuned", f"{record}/{FINETUNING.folder}/{self.tuned}"] if self.tuned else []
         return shlex.join([*shlex.split(super().command(record)), *tuned])
 
     def words(self) -> list[str]:
-        """The options of `retrofit landscape` that are not as by default; record, fine-tuned network and output aside."""
+        """The options of `retrofit landscape` that differ from their defaults, without record, fine-tuned network and output."""
         align = ["--align", self.align] if self.align else []
         return ["--through", ", ".join(self.through), *align, *option_words(self.landscape)]
 
     def decisive(self) -> dict[str, Any]:
-        """All but the clip, which is for drawings."""
+        """All settings but the clip, which only affects drawings."""
         return dataclasses.replace(self, landscape=dataclasses.replace(self.landscape, clip=None)).to_json()
 
 
@@ -81,9 +81,9 @@ def material_of(
     """A finished run with its networks, see `landscape.networks_of`.
 
     Args:
-        base: the folder from which file names in the run's config are read.
+        base: folder that file names in the run's config are relative to.
     Raises:
-        ValueError: the run is not finished, one of its files is missing or has changed, or its networks are of different
+        ValueError: the run is not finished, one of its files is missing or has changed, or its networks have different
             architectures.
     """
     run = read_finished(folder, base)

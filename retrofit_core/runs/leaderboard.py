@@ -1,6 +1,6 @@
 """compare(): many methods on the same parents, data and test images; one leaderboard.
 
-`comparison` makes such leaderboards of checkpoints.
+`comparison` makes such leaderboards from checkpoints.
 """
 
 import dataclasses
@@ -40,10 +40,10 @@ from .config import title_of
 if TYPE_CHECKING:
     import pandas as pd
 
-BATCH = 500  # samples at once when a network is measured
+BATCH = 500  # batch size for measuring
 Run = Callable[[Sequence[nn.Module], Any], nn.Module | FusionResult]
 SCORES = ("accuracy", "loss", "calibration_error", "per_class")
-#: A row without any results.
+#: A row without results.
 EMPTY: dict[str, Any] = dict.fromkeys(
     ["name", "method", "grouping", "importance", "options", "seconds", "reason", "key", *SCORES]
     + ["operations", "parameters", "difference", "interval", "knows"]
@@ -52,34 +52,34 @@ EMPTY: dict[str, Any] = dict.fromkeys(
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """What `compare` found: a row for each parent and each method, best first; those that do not apply last."""
+    """The result of `compare`: a row for each parent and method, best first; methods that do not apply last."""
 
     rows: list[dict[str, Any]]
     """name, method, grouping (None: the method's own), importance (None for parents), options, accuracy (%), loss,
-    per_class (%), calibration_error, difference (points to the best row, be it a method or a parent) and interval (its
-    95 %), knows (the test images that it knows, see `answers.from_bits`), seconds (of the fusion), operations (multiply-adds
-    for one image), parameters, reason (None, or why there is no network), key (of the run).
-    Every row has all of them; what was not measured is None."""
+    per_class (%), calibration_error, difference (percentage points to the best row, method or parent) and its 95 %
+    interval, knows (the test images that it knows, see `answers.from_bits`), seconds (of the fusion), operations (multiply-
+    adds per image), parameters, reason (None, or why there is no network), key (of the run). Every row has all of them;
+    what was not measured is None."""
     classes: list[str]
     data: str
     samples: int
-    """Test images"""
+    """Number of test images"""
     parents: list[str] = field(default_factory=list)
-    """Names of the checkpoints' files"""
+    """File names of the checkpoints, or names of the parents"""
     splits: str | None = None
     """Name of the splits file"""
     fusion_samples: int | None = None
-    """None where the runs differ, as importance_samples and seed"""
+    """None if the runs differ; likewise importance_samples and seed"""
     importance_samples: int | None = None
     seed: int | None = None
 
     @property
     def fused(self) -> bool:
-        """Whether any method gave a network."""
+        """Whether any method produced a network."""
         return any(row["method"] is not None and row["reason"] is None for row in self.rows)
 
     def to_frame(self) -> "pd.DataFrame":
-        """One line a row; a column for each class."""
+        """One line per row, with a column per class."""
         import pandas as pd
 
         frame = pd.DataFrame([_flat(row, self.classes) for row in self.rows])
@@ -113,29 +113,29 @@ def compare(
     monitor: Monitor | None = None,
     **keywords: Any,
 ) -> Leaderboard:
-    """Fuse networks by many methods and rank what comes out, parents included, with intervals and costs.
+    """Fuse networks by many methods and rank the results, including the parents, with intervals and costs.
 
-    The same for checkpoints, with records that are gone on with: `retrofit compare`, or `comparison.compare_runs`.
+    For checkpoints, with records to resume, use `retrofit compare` or `comparison.compare_runs`.
 
     Args:
-        models: the parents; they are left as they are.
+        models: the parents; not modified.
         data: fusion data: a tensor (B, ...), (inputs, labels), a DataLoader or a Dataset, normalised as in training.
-        test: what accuracies are measured on: Images, or anything with labels that may be `data`.
-        methods: "all", or names, each with options behind plus signs ("zipit+repair=true"); or name -> function
-            (models, data) that gives a network or a FusionResult.
-        importance: names of scores, for the methods that weigh neurons by them.
-        importance_data: [(inputs, labels), ...], one pair a parent; default: the fusion data.
+        test: test data: Images, or anything with labels that may be `data`.
+        methods: "all", or names, each with options after plus signs ("zipit+repair=true"); or name -> function
+            (models, data) that returns a network or a FusionResult.
+        importance: names of scores, for the methods that use them.
+        importance_data: [(inputs, labels), ...], one pair per parent; default: the fusion data.
         logits: see `fuse`.
         names: of the parents; default: parent 0, parent 1, ...
-        classes: names of the classes; default: those of Images, else numbers.
-        keywords: of all methods that have them, such as target=network or memory=bytes.
+        classes: class names; default: those of Images, else numbers.
+        keywords: for all methods that have them, such as target=network or memory=bytes.
     Returns:
-        A row for each parent and method, best first; a method that does not apply is a row with its reason. Every row has the
-        difference to the best one, with its paired bootstrap interval of 95 %.
+        A row for each parent and method, best first; a method that does not apply is a row with the reason. Every row has the
+        difference to the best one, with its paired 95 % bootstrap interval.
     Raises:
-        ValueError: no networks, an unknown method or score, a keyword that no method has or scores for functions, test data
+        ValueError: no networks, an unknown method or score, a keyword that no method has, scores for functions, test data
             without labels or that the networks do not take.
-        Cancelled: the monitor asked for it.
+        Cancelled: on the monitor's request.
     """
     monitor = monitor or Monitor()
     check_models(models)
@@ -152,7 +152,7 @@ def compare(
     titles = list(names) if names is not None else [f"parent {index}" for index in range(len(parents))]
     if len(titles) != len(parents):
         raise ValueError(f"{len(titles)} names for {len(parents)} networks: give one for each, or none.")
-    own = isinstance(methods, Mapping)  # such functions see what they were given
+    own = isinstance(methods, Mapping)  # functions get the original arguments
     given = (list(models), data) if own and packing is not None else (parents, data)
     if not own and packing is not None:
         given = parents, example if labels is None else (example, labels)
@@ -191,14 +191,14 @@ def compare(
 def chosen_methods(
     methods: str | Sequence[str], importance: str | Sequence[str]
 ) -> Iterator[tuple[Method, str | None, dict[str, Any]]]:
-    """Each method with each score (None where it takes none), and its options.
+    """Each method with each score (None if it takes none), and its options.
 
     Args:
-        methods: names, in a text separated by commas, each with options behind plus signs ("zipit+repair=true"); "all" for all.
-            An option of some scores goes to the runs with these; `importance` takes the place of the scores of all.
-        importance: names likewise.
+        methods: names, possibly comma-separated, each with options after plus signs ("zipit+repair=true"); "all" for all.
+            Options of a score apply to runs with that score; an option `importance` replaces the common scores.
+        importance: names, likewise.
     Raises:
-        ValueError: an unknown name, or what is no method with options.
+        ValueError: an unknown name, or an invalid method with options.
     """
     of_all = [known_name(IMPORTANCE, name.partition("+")[0], "importance") for name in _listed(importance)]
     for word in itertools.chain.from_iterable(METHODS if each == "all" else [each] for each in _listed(methods)):
@@ -233,10 +233,10 @@ def chosen_methods(
 def _runs(
     methods: str | Sequence[str], importance: str | Sequence[str], data: Any, keywords: dict[str, Any]
 ) -> list[tuple[dict[str, Any], Run]]:
-    """What each row says, and the function that makes its network.
+    """Each row's description, and the function that makes its network.
 
     Args:
-        data: the parents' own; None: the fusion data.
+        data: the parents' own data; None: the fusion data.
     """
     taken = set()
     runs = []
@@ -260,7 +260,7 @@ def _runs(
 def _check_functions(
     methods: Mapping[str, Any], importance: str | Sequence[str], importance_data: Any, keywords: Mapping[str, Any]
 ) -> None:
-    """Functions take (models, data) alone, so what else is given would be lost."""
+    """Refuse other arguments for functions, which only take (models, data)."""
     for name, run in methods.items():
         if not callable(run):
             raise ValueError(
@@ -286,12 +286,12 @@ def _listed(names: str | Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Entrant:
-    """A method that takes part in a comparison."""
+    """A method in a comparison."""
 
     row: dict[str, Any]
-    """What its row says beside numbers, by the names in EMPTY; `fuse` may add to it"""
+    """The row without measurements, by the names in EMPTY; `fuse` may extend it"""
     fuse: Callable[[], tuple[nn.Module, float | None, Tensor | None]]
-    """-> its network, seconds of the fusion, and its outputs for the test images where they are known"""
+    """-> its network, seconds of the fusion, and its outputs for the test images if known"""
 
 
 def rank(
@@ -303,14 +303,14 @@ def rank(
     monitor: Monitor,
     leaderboard: Callable[[list[dict[str, Any]], list[str]], "Leaderboard"],
 ) -> "Leaderboard":
-    """Run all, measure what comes out, and rank it; a method that fails is a row with its reason.
+    """Run all methods, measure and rank the networks; a method that fails is a row with the reason.
 
     Args:
-        device: where networks are measured.
-        leaderboard: (rows, names of the classes) -> leaderboard; called before each run and at the end.
+        device: where to measure networks.
+        leaderboard: (rows, class names) -> leaderboard; called before each run and at the end.
     Raises:
         ValueError: the parents cannot be measured.
-        Cancelled: the monitor asked for it.
+        Cancelled: on the monitor's request.
     """
     table = [EMPTY | {"name": name} | measure(name, on_device(parent, device)) for name, parent in parents.items()]
     for index, entrant in enumerate(entrants):
@@ -325,14 +325,14 @@ def rank(
             raise
         except ValueError as error:
             found = {"reason": str(error)}
-        except Exception as error:  # one method's defect must not cost the others' hours
+        except Exception as error:  # one method's bug must not waste hours of others
             found = {"reason": f"failed: {type(error).__name__}: {error}"}
         table.append(EMPTY | entrant.row | found)
     return leaderboard(ranked(table, measure.correct), measure.classes)
 
 
 class Measure:
-    """Measures networks on test images or samples, and remembers which of these each knows."""
+    """Measures networks on test images or samples, and remembers which of these each classifies correctly."""
 
     def __init__(
         self, test: Any, rows: Tensor | None = None, *, packing: Packing | None = None, monitor: Monitor
@@ -342,9 +342,9 @@ class Measure:
         Args:
             test: Images, or samples with labels, see `as_inputs`.
             rows: of Images; None for all.
-            packing: how several tensors lie in the networks' inputs.
+            packing: layout of several tensors in the networks' inputs.
         Raises:
-            ValueError: no data that can be measured on.
+            ValueError: unusable data.
         """
         self.monitor, self.correct = monitor, dict[str, Tensor]()
         if isinstance(test, Images):
@@ -363,12 +363,12 @@ class Measure:
             self._outputs = lambda model: _outputs(model, samples, monitor)
 
     def __call__(self, name: str, model: nn.Module, outputs: Tensor | None = None) -> dict[str, Any]:
-        """Scores of a network and its cost, by the names in EMPTY.
+        """A network's scores and cost, by the names in EMPTY.
 
         Args:
-            outputs: (n, classes) of the network, where they are known.
+            outputs: (n, classes) of the network, if known.
         Raises:
-            ValueError: a label that the network does not know.
+            ValueError: a label beyond the network's classes.
         """
         outputs = self._outputs(model) if outputs is None else outputs
         if int(self.labels.max()) >= outputs.shape[1]:
@@ -393,7 +393,7 @@ def _outputs(model: nn.Module, samples: Tensor, monitor: Monitor) -> Tensor:
 
 
 def operations(model: nn.Module, example: Tensor) -> int:
-    """Multiply-adds that a network spends on one image (1, C, H, W): products of matrices and convolutions."""
+    """Multiply-adds of a network for one image (1, C, H, W), in matrix products and convolutions."""
     from torch.utils.flop_counter import FlopCounterMode
 
     with FlopCounterMode(display=False) as counter, evaluating(model), torch.no_grad():
@@ -402,7 +402,7 @@ def operations(model: nn.Module, example: Tensor) -> int:
 
 
 def ranked(table: list[dict[str, Any]], correct: dict[str, Tensor]) -> list[dict[str, Any]]:
-    """Best first, each with its difference to the first; rows without a network last, in their order."""
+    """Sort rows, best first, and add the difference to the first; rows without a network come last, in order."""
     measured_rows = sorted((row for row in table if row["reason"] is None), key=lambda row: -row["accuracy"])
     known = {name: answers.numpy() for name, answers in correct.items()}
     for row in measured_rows:

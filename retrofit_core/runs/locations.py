@@ -1,4 +1,4 @@
-"""Where the files of a config lie."""
+"""Locate the files of a config."""
 
 import dataclasses
 import os
@@ -9,7 +9,7 @@ from .config import RunConfig
 
 
 def located(config: RunConfig, folder: str | Path) -> RunConfig:
-    """A config with its files, which are named from a folder, named from the current one."""
+    """Convert a config's file names from relative to a folder to relative to the current one."""
     base = Path(folder)
     if base == Path():
         return config

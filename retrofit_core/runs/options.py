@@ -1,4 +1,4 @@
-"""What a method makes of the settings of a run: flat keywords, its options beside a run's own fields, and the check of both."""
+"""Convert a run's settings to the method's flat keywords, and check fields and options."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from ..system.settings import Setting, check_seed, settings_of
 from ..system.texts import changed
 from .config import FIELDS, FLAGS, OptionFlags, RunConfig, read_boundaries
 
-#: Fields whose content a method takes as a keyword of the same name: the networks and images of files.
+#: Fields that become keywords with the content of their files: networks and images.
 OF_FILES = ("target", "base", "importance_data", "samples")
 
 
@@ -23,7 +23,7 @@ def options_of(method: str, **chosen: Any) -> dict[str, Setting]:
     """The options of a method by name.
 
     Args:
-        chosen: grouping and importance, if they are chosen; else the options of all scores are listed.
+        chosen: grouping and importance, if chosen; else options of all scores are listed.
     Raises:
         ValueError: unknown method, grouping or importance.
     """
@@ -32,7 +32,7 @@ def options_of(method: str, **chosen: Any) -> dict[str, Setting]:
 
 
 def _tellable(method: str, options: Mapping[str, Any], importance: str | None = None) -> dict[str, Setting]:
-    """All that a method can be told beside some options: `options_of`, and the flags that are no fields of its values."""
+    """All options of a method, given some: `options_of`, and flags that are not fields of its values."""
     choices = {"grouping": options.get("grouping"), "importance": importance}
     keywords = find(METHODS, method, "method").keywords()
     flags = {name: entry for name, entry in settings_of(OptionFlags).items() if name in keywords}
@@ -40,15 +40,14 @@ def _tellable(method: str, options: Mapping[str, Any], importance: str | None = 
 
 
 def checked(method: str, options: Mapping[str, Any], importance: str | None = None) -> dict[str, Any] | None:
-    """The options that differ from the method's defaults, None if there are none: so equal options are stored equally.
+    """The options that differ from the method's defaults, None if there are none, so that equal options are stored equally.
 
-    Beside a preset, which has defaults of its own, all are kept.
+    With a preset, which has its own defaults, all are kept.
 
     Args:
-        importance: if it is chosen; else options of all scores are taken.
+        importance: if chosen; else options of all scores are accepted.
     Raises:
-        ValueError: an option that the method does not have, one named as a setting of the run, or a value of another kind
-            or out of range.
+        ValueError: an option that the method does not have, one named like a setting of the run, or an invalid value.
     """
     settings = _tellable(method, options, importance)
     for name, value in options.items():
@@ -69,7 +68,7 @@ def checked(method: str, options: Mapping[str, Any], importance: str | None = No
 
 
 def _owners(method: str, option: str) -> str:
-    """Whose option it is, as a sentence."""
+    """A sentence on who has this option."""
     owners = find(METHODS, method, "method").owners(option)
     if owners:
         return f" It belongs to {' or '.join(owners)}, which is not chosen."
@@ -78,7 +77,7 @@ def _owners(method: str, option: str) -> str:
 
 
 def with_options(config: RunConfig, options: Mapping[str, Any]) -> RunConfig:
-    """A config whose method is told these options as well.
+    """A config with additional options for its method.
 
     Raises:
         ValueError: as `checked`.
@@ -88,10 +87,10 @@ def with_options(config: RunConfig, options: Mapping[str, Any]) -> RunConfig:
 
 
 def method_keywords(config: RunConfig) -> dict[str, Any]:
-    """The flat keywords of a config's method, apart from the content of its files.
+    """The flat keywords of a config's method, without file contents.
 
     Raises:
-        ValueError: an unknown method, or a field that is set and that the method does not have.
+        ValueError: an unknown method, or a setting that the method does not have.
     """
     method = find(METHODS, config.method, "method")
     chosen = {**changed(config), **(config.options or {})}
@@ -116,7 +115,7 @@ def needs_parents_data(config: RunConfig) -> bool:
 
 
 def check_choices(config: RunConfig) -> None:
-    """Refuse unknown choices, and open ones that have no safe default.
+    """Refuse unknown choices, and missing ones without a safe default.
 
     Raises:
         ValueError: names the choice and the flag.

@@ -1,4 +1,4 @@
-"""A run's folder: made, read and sealed."""
+"""Create, read and seal a run's folder."""
 
 import json
 from collections.abc import Iterable
@@ -16,22 +16,22 @@ from .identities import Identity
 from .store import NEW, STATES, STATUS, state_of
 
 SCHEMA = 2
-#: Records of these schemas are read; only those of SCHEMA can be resumed.
+#: Readable schemas; only records of SCHEMA can be resumed.
 READABLE = (1, SCHEMA)
 SEALED = ("config.json", "levels.parquet", "arrays.npz", "fused.safetensors", "result.json", "metrics.json")
 
 
 def create(folder: Path, config: RunConfig, base: str | Path = ".") -> Identity:
-    """Make a run's folder with its config, or accept one that holds the same work.
+    """Create a run's folder with its config, or accept one with the same work.
 
-    A record without a finished level takes the current content of its files; with one, their content must not have changed.
+    A record without finished levels adopts the current content of its files; otherwise their content must not have changed.
 
     Args:
-        base: where relative names of files are read from.
+        base: folder that relative file names start from.
     Returns:
         The identity of the run with the current content of its files.
     Raises:
-        ValueError: the folder holds another run, or its own whose files or method have changed since.
+        ValueError: the folder holds another run, or the run's files or method have changed.
     """
     current = identities.identity(config, base)
     if not (folder / "config.json").exists():
@@ -58,7 +58,7 @@ def _has_levels(folder: Path) -> bool:
 
 
 def write_identity(folder: Path, identity: Identity, **facts: object) -> None:
-    """Write config.json; `facts` are kept in it beside the identity."""
+    """Write config.json with the identity and further `facts`."""
     write(folder / "config.json", json.dumps({"schema": SCHEMA, **identities.to_json(identity), **facts}, indent=1))
 
 
@@ -66,7 +66,7 @@ def read_config(folder: str | Path) -> RunConfig:
     """The config of a run's folder.
 
     Raises:
-        ValueError: missing, broken, or of another schema.
+        ValueError: missing, damaged, or of another schema.
     """
     return RunConfig.from_json(_read_config_file(folder)["config"])
 
@@ -97,10 +97,10 @@ def _read_config_file(folder: str | Path) -> dict[str, Any]:
 
 
 def record_folder(parent: str | Path, config: RunConfig, base: str | Path = ".") -> Path:
-    """The folder of a run's record, which may not exist yet, in a folder of records.
+    """The folder of a run's record in a folder of records; it may not exist yet.
 
-    It is named by the key of its config; if that folder holds the same config with other file contents (parents that were
-    trained again), by the key of its identity.
+    Its name is the key of the config or, if that folder has the same config with other file contents (retrained parents), the
+    key of the identity.
     """
     usual = Path(parent) / config.key()
     if not (usual / "config.json").exists():
@@ -115,7 +115,7 @@ def checksums(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
 
 def seal_analysis(folder: Path, status: dict[str, Any], analysis: analysing.Analysis) -> None:
-    """Write an analysis into a sealed record: unsealed first, so that a kill in between leaves a record without one."""
+    """Write an analysis into a sealed record; first removes the old one's seal, so that a kill leaves a record without one."""
     sums = {name: sum_ for name, sum_ in status["checksums"].items() if name not in analysing.FILES}
     status = {key: value for key, value in status.items() if key != "analysis"} | {"checksums": sums}
     write(folder / STATUS, json.dumps(status))
@@ -126,7 +126,7 @@ def seal_analysis(folder: Path, status: dict[str, Any], analysis: analysing.Anal
 
 @dataclass(frozen=True)
 class Run:
-    """A run record, as read from disk."""
+    """A run record read from disk."""
 
     folder: Path
     config: RunConfig
@@ -136,7 +136,7 @@ class Run:
 
     @cached_property
     def analysis(self) -> analysing.Analysis | None:
-        """The analysis of the levels; None if it was not asked for or not finished. Read on first use."""
+        """The analysis of the levels, read on first use; None if not requested or not finished."""
         sealed = analysing.FILES[0] in self.status.get("checksums", {})
         return analysing.Analysis.load(self.folder) if sealed else None
 
@@ -147,7 +147,7 @@ class Run:
 
 
 def read_run(folder: str | Path) -> Run:
-    """Read a record; one that is done must have the checksums with which it was sealed.
+    """Read a record; a finished one must match the checksums of its seal.
 
     Raises:
         ValueError: a file is missing, damaged or of another schema.
@@ -173,7 +173,7 @@ def read_status(folder: str | Path) -> dict[str, Any]:
     """status.json, or {"state": "created"} before the worker wrote one.
 
     Raises:
-        ValueError: broken.
+        ValueError: damaged.
     """
     path = Path(folder) / STATUS
     if not path.exists():
@@ -188,7 +188,7 @@ def read_status(folder: str | Path) -> dict[str, Any]:
 
 
 def list_runs(folder: str | Path) -> tuple[list[Run], list[str]]:
-    """All readable records below a folder, newest first, and one sentence for each unreadable one."""
+    """All readable records in a folder, newest first, and one sentence per unreadable one."""
     good, problems = [], []
     for path in sorted(Path(folder).glob("*/config.json")):
         try:

@@ -1,4 +1,4 @@
-"""Write a run's folder while it runs."""
+"""Write a run's folder during the run."""
 
 import json
 import os
@@ -23,19 +23,19 @@ from .config import RunConfig
 from .record import SCHEMA, SEALED, checksums, create, write_identity
 from .store import CANCEL, INTERVAL, STATUS
 
-#: The parts of a run whose seconds its status has, by the stages of its position; all others are of the fusion.
+#: Stage of the position -> part of the run whose seconds are in its status; all others belong to the fusion.
 STAGES = {"training": "training", "evaluate": "measuring", "analysis": "analysis"}
-#: Events with which such a part may begin.
+#: Events that may begin such a part.
 BEGINNINGS = ("phase", "level")
 
 
 @contextmanager
 def recording(folder: Path, config: RunConfig, monitor: Monitor | None = None) -> Iterator["Recorder"]:
-    """A recorder that holds the record's lock, and that notes the error if the block raises one.
+    """A recorder that holds the record's lock, and records an error of the block.
 
     Raises:
         Locked: another process writes this record.
-        ValueError: as `create`, or what a record is written with is not installed.
+        ValueError: as `create`, or a required package is missing.
     """
     require("pyarrow", "data")
     with locked(folder, f"the record {folder}"):
@@ -48,7 +48,7 @@ def recording(folder: Path, config: RunConfig, monitor: Monitor | None = None) -
 
 
 class Recorder:
-    """Writes one run's folder while it runs; see `recording`."""
+    """Writes a run's folder during the run; see `recording`."""
 
     def __init__(self, folder: Path, config: RunConfig, monitor: Monitor | None = None) -> None:
         self.folder = folder
@@ -67,8 +67,7 @@ class Recorder:
         }
         self._written, self.position = 0.0, Position()
         self.identity = create(folder, config)
-        # A file `cancel` that exists already counts: a user may cancel before the worker has started. It is deleted when
-        # the run ends.
+        # An existing file `cancel` counts: a user may cancel before the worker starts. It is deleted when the run ends.
         self.finished = finished_levels(folder)
         self._reports = [report for report, _ in self.finished]
         self._weights = {
@@ -77,10 +76,10 @@ class Recorder:
         self._write_status()
 
     def inputs_are_read(self) -> None:
-        """Note the digests of the run's files once all of them have been read, before the first level is computed.
+        """Record the digests of the run's files after reading all of them, before the first level.
 
         Raises:
-            ValueError: a file has changed since the run began, so it is not known which content was read.
+            ValueError: a file has changed since the run began, so it is unknown which content was read.
         """
         current = identities.identity(self.identity.config)
         if why := identities.difference(self.identity, current):
@@ -89,10 +88,10 @@ class Recorder:
         write_identity(self.folder, current, training=_training(current.config))
 
     def add(self, index: int, report: LevelReport, weights: dict[str, Tensor]) -> None:
-        """Keep a finished level, so that the run can go on after it."""
+        """Keep a finished level, so that the run can resume after it."""
         self._reports.append(report)
         self._weights.update({f"{index}/{name}": value.cpu().clone().contiguous() for name, value in weights.items()})
-        # The reports last: a level counts as finished once it is in levels.parquet.
+        # Reports last: a level counts as finished once it is in levels.parquet.
         write(self.folder / "partial.safetensors", save(self._weights, {"levels": str(len(self._reports))}))
         save_levels(self._reports, self.folder)
 
@@ -104,7 +103,7 @@ class Recorder:
         analysis: analysing.Analysis | None = None,
         why_not: str = "",
     ) -> None:
-        """Write the result and seal the record with checksums; `why_not` says why an analysis that was asked for is missing."""
+        """Write the result and seal the record with checksums; `why_not` explains a missing requested analysis."""
         result.save(self.folder, **metadata)
         write(self.folder / "metrics.json", json.dumps(metrics, indent=1))
         (self.folder / "partial.safetensors").unlink(missing_ok=True)
@@ -116,7 +115,7 @@ class Recorder:
         self._end()
 
     def stop(self, error: BaseException) -> None:
-        """Say why the run ended early; finished levels stay."""
+        """Record why the run ended early; finished levels stay."""
         self.status.update(store.ending_of(error), levels_done=len(self._reports))
         self._end()
 
@@ -127,7 +126,7 @@ class Recorder:
 
     def _event(self, event: Event) -> None:
         self.outer.emit(**event)
-        if event["kind"] != "batch":  # tens of thousands in a training: for the status only
+        if event["kind"] != "batch":  # tens of thousands per training: only for the status
             with (self.folder / "events.jsonl").open("a") as file:
                 file.write(json.dumps({"time": time.time(), **event}, default=str) + "\n")
         self.position.take(event)
@@ -150,7 +149,7 @@ class Recorder:
 
 
 def _training(config: RunConfig) -> dict[str, Any] | None:
-    """How the parents were trained, if the note beside them names all of them. Copied, for the note may be overwritten."""
+    """How the parents were trained, if training.json in their folder covers all of them. A copy, as it may be overwritten."""
     folder = Path(config.models[0]).parent
     try:
         training = read_training(folder)
@@ -161,13 +160,13 @@ def _training(config: RunConfig) -> dict[str, Any] | None:
 
 
 def finished_levels(folder: Path) -> list[tuple[LevelReport, dict[str, Tensor]]]:
-    """The levels that an interrupted run finished: as many as both the reports and the weights hold."""
+    """The finished levels of an interrupted run: as many as both reports and weights contain."""
     path = folder / "partial.safetensors"
     if not path.exists():
         return []
     try:
         reports, weights = load_levels(folder), load_file(str(path))
-    except Exception:  # a damaged remnant is no reason to refuse: the run starts afresh
+    except Exception:  # ignore damaged remains: the run starts over
         return []
     states: list[dict[str, Tensor]] = [{} for _ in reports]
     for key, value in weights.items():

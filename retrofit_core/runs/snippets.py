@@ -1,7 +1,7 @@
 """A run, or a comparison of runs, as text to paste: command line, Python, notebook cell. All three give the same numbers.
 
-They are written from the same configurations that the run was made of, and are to be executed in the runs folder or in
-any empty one: parents that are missing are trained first.
+They are generated from the run's own configurations, for execution in the runs folder or any empty one; they first train
+missing parents.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ TRAINING_IMPORTS = "from retrofit_core.training.parents import TrainConfig, trai
 
 
 def command(config: RunConfig, training: TrainConfig | None = None) -> str:
-    """Lines for a shell: the parents' training if it is known, then the fusion into a record named by its key.
+    """Shell lines: the parents' training if known, then the fusion into a record named by its key.
 
     Examples:
         >>> print(command(RunConfig(models=("a.safetensors",), splits="splits.json")))
@@ -35,7 +35,7 @@ def command(config: RunConfig, training: TrainConfig | None = None) -> str:
 
 
 def python(config: RunConfig, training: TrainConfig | None = None) -> str:
-    """A script that does the same and prints the levels' errors and, if they are measured, the accuracies."""
+    """A script that does the same and prints the levels' errors and any measured accuracies."""
     lines = [*_run(config, training), "print(result.to_frame().to_string())"]
     if config.evaluate:
         lines += [
@@ -46,7 +46,7 @@ def python(config: RunConfig, training: TrainConfig | None = None) -> str:
 
 
 def notebook_cell(config: RunConfig, training: TrainConfig | None = None) -> str:
-    """A cell for Jupyter that does the same and shows the accuracies, or else the levels."""
+    """A Jupyter cell that does the same and shows the accuracies, else the levels."""
     lines = _run(config, training)
     if config.evaluate:
         lines = ["import pandas as pd", *lines, 'pd.DataFrame(metrics["networks"]).T[["accuracy", "loss"]]']
@@ -56,19 +56,19 @@ def notebook_cell(config: RunConfig, training: TrainConfig | None = None) -> str
 
 
 def _run(config: RunConfig, training: TrainConfig | None) -> list[str]:
-    """Imports, the training if it is known, and the run."""
+    """Imports, the training if known, and the run."""
     imports = [IMPORTS, TRAINING_IMPORTS] if training is not None else [IMPORTS]
     run = f'result, metrics = execute(config, "{config.key()}")'
     return [*imports, "", *_training(config, training), *_assignment("config", config), run]
 
 
 def comparison_command(runs: Sequence[tuple[RunConfig, TrainConfig | None]]) -> str:
-    """Lines for a shell that make some runs, as far as they are not there yet, and rank those that can be ranked together.
+    """Shell lines that make missing runs, and rank those that can be ranked together.
 
-    Runs of other parents, data or settings get a line of their own.
+    Runs with other parents, data or settings get separate lines.
 
     Args:
-        runs: each with the training of its parents, if it is known.
+        runs: each with the training of its parents, if known.
     """
     lines = [f"{training.command(_folder(config))} --resume" for config, training in runs if training is not None]
     together: dict[str, list[RunConfig]] = {}
@@ -80,12 +80,12 @@ def comparison_command(runs: Sequence[tuple[RunConfig, TrainConfig | None]]) -> 
 
 
 def comparison_python(runs: Sequence[tuple[RunConfig, TrainConfig | None]]) -> str:
-    """A script that does the same and prints a leaderboard for each set of parents."""
+    """A script that does the same and prints a leaderboard per set of parents."""
     return _comparison(runs, f"print(board.to_frame()[{SHOWN}].to_string())")
 
 
 def comparison_cell(runs: Sequence[tuple[RunConfig, TrainConfig | None]]) -> str:
-    """A cell for Jupyter that does the same and shows the leaderboards."""
+    """A Jupyter cell that does the same and shows the leaderboards."""
     return _comparison(runs, f"display(board.to_frame()[{SHOWN}])")
 
 
@@ -105,7 +105,7 @@ def _comparison(runs: Sequence[tuple[RunConfig, TrainConfig | None]], shown: str
 
 
 def _comparison_lines(configs: Sequence[RunConfig]) -> list[str]:
-    """One line for all of these, which differ in method, importance and options only; else one for each score, or each run."""
+    """One line for all of these, which differ only in method, importance and options; else one per score or run."""
     if line := _ranking(configs):
         return [line]
     scores = dict.fromkeys(config.importance for config in configs)
@@ -116,7 +116,7 @@ def _comparison_lines(configs: Sequence[RunConfig]) -> list[str]:
 
 
 def _ranking(configs: Sequence[RunConfig]) -> str | None:
-    """The `retrofit compare` that runs exactly these, in a folder of records; None where none does."""
+    """The `retrofit compare` command that runs exactly these, in a folder of records; else None."""
     base = dataclasses.replace(
         max(configs, key=lambda config: sum(getattr(config, name) != DEFAULT[name] for name in STYLE)),
         method=DEFAULT["method"],
@@ -139,12 +139,12 @@ def _ranking(configs: Sequence[RunConfig]) -> str | None:
 
 
 def _word(config: RunConfig) -> str:
-    """A config's method as `retrofit compare --methods` takes it."""
+    """A config's method for `retrofit compare --methods`."""
     return "+".join([config.method, *written_options(config.options)])
 
 
 def _shared(config: RunConfig) -> dict[str, Any]:
-    """The settings that all runs of one `retrofit compare` have."""
+    """The settings that all runs of one `retrofit compare` share."""
     differ = ("method", "importance", "options", "analyse", *STYLE)
     return {name: value for name, value in dataclasses.asdict(config).items() if name not in differ}
 
@@ -160,19 +160,19 @@ def _training(config: RunConfig, training: TrainConfig | None) -> list[str]:
 
 
 def _assignment(name: str, config: Any) -> list[str]:
-    """A dataclass, given a name."""
+    """Lines that assign a dataclass to a name."""
     first, *rest = _call(config)
     return [f"{name} = {first}", *rest]
 
 
 def _call(config: Any) -> list[str]:
-    """A dataclass as the call that makes it, without what has its default."""
+    """A dataclass as a constructor call, without defaults."""
     kind, arguments = type(config).__name__, [f"    {key}={_quoted(value)}," for key, value in changed(config).items()]
     return [f"{kind}(", *arguments, ")"] if arguments else [f"{kind}()"]
 
 
 def _quoted(value: Any) -> str:
-    """Python's own notation, with double quotes where that needs no escapes."""
+    """repr with double quotes, if that needs no escapes."""
     if isinstance(value, tuple):
         return f"({', '.join(map(_quoted, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, dict):

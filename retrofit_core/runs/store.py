@@ -1,13 +1,13 @@
-"""Kept work: its kinds, where a piece lies and stands, who is at it, and the trash. No torch, so that lists are read quickly.
+"""Stored work: kinds, locations, states, workers, and the trash. No torch, so that lists load quickly.
 
-A piece of work is a folder. Whoever writes in it holds its lock, notes how far it is, and stops where a file `cancel` asks it
-to. A runs folder holds all of it:
+A piece of work is a folder. Its writer holds the lock, records progress, and stops if a file `cancel` appears. A runs folder
+contains:
 
-    RUN                                     a fusion: config.json, status.json and what `record` says
-    RUN/finetunings/KEY, finetunings/KEY    of that run; the latter of a run that cannot be written to
+    RUN                                     a fusion: config.json, status.json and the files of `record`
+    RUN/finetunings/KEY, finetunings/KEY    of that run; the latter if the run's folder is read-only
     RUN/landscapes/KEY, landscapes/KEY      likewise
-    comparisons/KEY                         a leaderboard, whose runs are records beside it
-    RUN/comparisons/ingredients             a leaderboard of what a run is made of, without records
+    comparisons/KEY                         a leaderboard, whose runs are records next to it
+    RUN/comparisons/ingredients             a leaderboard of a run's ingredients, without records
     parents-KEY                             a training
     experiments/KEY                         a unit of experiments (`experiments.work`)
 """
@@ -34,35 +34,35 @@ ACTIVE = ("created", "running")
 #: The status of a run before its worker has written one.
 NEW = {"state": "created"}
 SETTINGS, STATUS, TRASH = "settings.json", "status.json", ".deleted"
-#: Its existence asks whoever works in a folder to stop after the current step.
+#: If this file exists, the process working in the folder stops after its current step.
 CANCEL = "cancel"
-#: Written by whoever starts a process for a piece of work: {"pid", "birth", "started", "work"}; while it is being started, of
-#: the starter {"starter", "birth", "started", "work"}.
+#: Written by the process that starts a worker: {"pid", "birth", "started", "work"}; during the start, of the starter:
+#: {"starter", "birth", "started", "work"}.
 WORKER = "worker.json"
-#: How far work is that has no status.json: state, name of the step, index, total, error; gone once it is done.
+#: Progress of work without status.json: state, name of the step, index, total, error; removed when done.
 NOTES = "analysing.json"
-#: Seconds between two writes of such a file: often enough for a progress bar, seldom enough for any disk.
+#: Seconds between two writes of such a file: frequent enough for a progress bar, rare enough for any disk.
 INTERVAL = 0.3
-#: Seconds by which two readings of a process's start may differ, as the clock is put right in between.
+#: Seconds by which two readings of a process's start may differ because of clock adjustments.
 CLOCK = 2.0
-#: Held in the runs folder while somebody starts or deletes something there, and the seconds that others wait for that.
+#: Lock of the runs folder for starting or deleting something there, and the seconds that others wait for it.
 STARTING, PATIENCE = ".starting", 60.0
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of kept work."""
+    """A kind of stored work."""
 
     verb: str
-    """The command that does it; worker.json notes it"""
+    """The command that does it, as in worker.json"""
     words: str
-    """In sentences, with its article"""
+    """Its name in sentences, with an article"""
     folder: str = ""
-    """Its place in a runs folder or a run; "": in the runs folder itself"""
+    """Its subfolder in a runs folder or a run; "": the runs folder itself"""
     growing: str = ""
-    """The file that shows what is done so far"""
+    """The file that shows progress"""
     last: str = ""
-    """The file that is there once it is done"""
+    """The file that exists once it is done"""
 
 
 FUSION = Kind("fuse", "run")
@@ -77,7 +77,7 @@ KINDS = {kind.verb: kind for kind in (FUSION, ANALYSIS, TRAINING, LANDSCAPE, FIN
 
 @dataclass(frozen=True)
 class Work:
-    """A piece of kept work, finished or not."""
+    """A piece of stored work, finished or not."""
 
     kind: Kind
     folder: Path
@@ -91,12 +91,12 @@ class Work:
 
     @property
     def words(self) -> str:
-        """In sentences: "run 3f2a", "this landscape"."""
+        """Its name in sentences: "run 3f2a", "this landscape"."""
         return f"run {self.name}" if self.kind == FUSION else f"this {self.kind.words.removeprefix('the ')}"
 
     @property
     def going(self) -> bool:
-        """Whether a worker is at it."""
+        """Whether a worker is working on it."""
         return worker_of(self.folder).get("work") == self.kind.verb and worker_lives(self.folder)
 
     @property
@@ -116,25 +116,25 @@ class Work:
 
     @property
     def version(self) -> tuple[str, int]:
-        """Changes with what there is to show: what caches go by."""
+        """Changes with the content, for caches."""
         return str(self.folder), (self.folder / self.kind.growing).stat().st_mtime_ns
 
 
-# --- what there is --------------------------------------------------------------------------------
+# --- listing and state ----------------------------------------------------------------------------
 
 
 def works_of(kind: Kind, record: Path, elsewhere: Path | None = None) -> list[Work]:
-    """All work of a kind on a finished run, the one that was begun last first.
+    """All work of a kind on a finished run, most recently begun first.
 
     Args:
-        elsewhere: the runs folder with more of it, where the record cannot be written to.
+        elsewhere: the runs folder with more of it, if the record is read-only.
     """
     paths = list((record / kind.folder).glob(f"*/{SETTINGS}"))
     if elsewhere and (others := list((elsewhere / kind.folder).glob(f"*/{SETTINGS}"))):
         content = content_of(record)
         paths += [path for path in others if read_json(path).get("of") == content]
     newest = sorted(paths, key=lambda path: path.stat().st_mtime)
-    # By name, because one that came with a run may have been made again. Broken settings: nothing that could be shown.
+    # By name, because work shipped with a run may have been repeated. Work with damaged settings cannot be shown.
     found = {path.parent.name: Work(kind, path.parent, content) for path in newest if (content := read_json(path))}
     return list(found.values())[::-1]
 
@@ -142,15 +142,15 @@ def works_of(kind: Kind, record: Path, elsewhere: Path | None = None) -> list[Wo
 def work_at(
     kind: Kind, record: Path, key: str, settings: Mapping[str, Any] | None = None, elsewhere: Path | None = None
 ) -> Work:
-    """The work of this key on a finished run, which may not exist yet; see `works_of`."""
+    """The work with this key on a finished run; it may not exist yet. See `works_of`."""
     inside = record / kind.folder / key
     return Work(kind, elsewhere / kind.folder / key if elsewhere and not inside.exists() else inside, settings or {})
 
 
 def state_of(folder: str | Path, status: Mapping[str, Any]) -> str:
-    """One of STATES, or "interrupted" for a run that has not ended and on which no process works.
+    """One of STATES, or "interrupted" for an unfinished run without a process.
 
-    A process works on it if it holds the record's lock, or if it was started for the run, is alive and is still loading.
+    A process is working on it if it holds the record's lock, or if it was started for the run, is alive and still loading.
 
     Args:
         status: the content of status.json.
@@ -160,37 +160,37 @@ def state_of(folder: str | Path, status: Mapping[str, Any]) -> str:
         return state
     started = worker_lives(folder)
     if started and worker_of(folder).get("started", 0) > status.get("updated", 0):
-        return "created"  # the status is that of an earlier attempt: this process is still loading
+        return "created"  # the status is an earlier attempt's: this process is still loading
     if state not in ACTIVE or started or files.is_locked(folder):
         return state
-    # It may have ended well since the status was read: whoever reads it again sees that.
+    # It may have ended since the status was read: read again.
     return "interrupted" if read_json(Path(folder) / STATUS).get("state", state) in ACTIVE else state
 
 
 def notes_of(folder: str | Path) -> dict[str, Any]:
-    """How far work is, or how it ended: state ("running", "failed", "cancelled" or "interrupted"), name, index, total, error.
-    Empty where none was begun, or the last one is done."""
+    """Progress or end of work: state ("running", "failed", "cancelled" or "interrupted"), name, index, total, error. Empty if
+    none was begun, or the last one is done."""
     notes = read_json(Path(folder) / NOTES)
     if notes.get("state") == "running" and not worker_lives(folder) and not files.is_locked(folder):
-        last = read_json(Path(folder) / NOTES)  # it may have ended since
+        last = read_json(Path(folder) / NOTES)  # it may have just ended
         return {**notes, "state": "interrupted"} if last == notes else last
     return notes
 
 
 def worker_of(folder: str | Path) -> dict[str, Any]:
-    """worker.json, or nothing."""
+    """worker.json, or {}."""
     return read_json(Path(folder) / WORKER)
 
 
 def worker_lives(folder: str | Path) -> bool:
-    """Whether the process that worker.json names is alive or being started."""
+    """Whether the process in worker.json is alive or being started."""
     worker = worker_of(folder)
     pid = worker.get("pid", worker.get("starter"))
     return pid is not None and lives(pid, worker.get("birth"))
 
 
 def birth_of(pid: int) -> float | None:
-    """When a process started, in seconds since 1970: a pid alone may be used again. None where there is none."""
+    """Start time of a process in seconds since 1970, because pids are reused; None if there is no such process."""
     try:
         return psutil.Process(pid).create_time()
     except psutil.Error:
@@ -198,7 +198,7 @@ def birth_of(pid: int) -> float | None:
 
 
 def lives(pid: int, birth: float | None = None) -> bool:
-    """Whether a process is there, and is the one that started at this time."""
+    """Whether a process exists and started at this time."""
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
@@ -209,27 +209,27 @@ def lives(pid: int, birth: float | None = None) -> bool:
 
 
 def is_going(folder: Path) -> bool:
-    """Whether a process is at the work in a folder; the worker of a fusion may outlive its end by a moment."""
+    """Whether a process is working in a folder; the worker of a fusion may outlive its end by a moment."""
     status = read_json(folder / STATUS)
     return state_of(folder, status if "state" in status else NEW) in ACTIVE or Work(ANALYSIS, folder).going
 
 
 def work_in(folder: Path) -> Work:
-    """The work that a process was started for in a folder, or that lies there."""
+    """The work that a process was started for in a folder, or that is stored there."""
     lying = next((kind for kind in KINDS.values() if kind.folder == folder.parent.name), FUSION)
     verb = str(worker_of(folder).get("work", lying.verb))
     return Work(KINDS.get(verb, Kind(verb, f"the work ({verb}) in")), folder)
 
 
 def noting_a_process(runs: Path) -> list[Path]:
-    """The folders in a runs folder in which a process works or has worked until it was killed."""
+    """The folders in a runs folder where a process is working, or worked until it was killed."""
     deeper = [f"{within}{kind.folder}/*" for kind in KINDS.values() if kind.folder for within in ("", "*/")]
     notes = [note for place in ("*", *deeper) for name in (WORKER, files.LOCK) for note in runs.glob(f"{place}/{name}")]
     return list(dict.fromkeys(note.parent for note in notes))
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A small JSON file; nothing where it is missing or broken."""
+    """A small JSON file; {} if missing or damaged."""
     try:
         content = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -237,18 +237,18 @@ def read_json(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-# --- who writes -----------------------------------------------------------------------------------
+# --- writing --------------------------------------------------------------------------------------
 
 
 def ending_of(error: BaseException) -> dict[str, str]:
-    """How work ended that an error stopped: its state and the reason."""
+    """The state and reason of work that an error stopped."""
     cancelled = isinstance(error, Cancelled | KeyboardInterrupt)
     message = "" if cancelled else str(error) or type(error).__name__
     return {"state": "cancelled" if cancelled else "failed", "error": message}
 
 
 def asked_to_stop(folder: Path, outer: Monitor) -> bool:
-    """Whether a file `cancel` asks for it; the outer monitor raises where it was asked itself."""
+    """Whether there is a file `cancel`; the outer monitor raises if it was cancelled itself."""
     outer.check()
     return (folder / CANCEL).exists()
 
@@ -258,8 +258,8 @@ def noted(folder: Path, outer: Monitor, what: str = "", patience: float = files.
     """Hold the lock of a folder, with a monitor that also writes NOTES and obeys a file `cancel`.
 
     Args:
-        what: is done there, for the refusal; by default the record of that name.
-        patience: seconds after which it is refused.
+        what: what is written there, for the error message; default: the record.
+        patience: seconds to wait.
     Raises:
         Locked: another process writes there.
     """
@@ -296,10 +296,10 @@ def noted(folder: Path, outer: Monitor, what: str = "", patience: float = files.
 
 @contextmanager
 def alone(runs: Path) -> Iterator[None]:
-    """Hold the right to start or delete something in a runs folder, against other sessions and servers.
+    """Hold the exclusive right to start or delete something in a runs folder, against other sessions and servers.
 
     Raises:
-        ValueError: the folder cannot be written to, or another one is at it for PATIENCE seconds.
+        ValueError: the folder is read-only, or another process holds the right for PATIENCE seconds.
     """
     try:
         with files.locked(runs, "the runs folder", name=STARTING, patience=PATIENCE):
@@ -314,13 +314,13 @@ def alone(runs: Path) -> Iterator[None]:
 
 
 def delete(work: Work, runs: Path, *, with_others: bool = False) -> None:
-    """Move a piece of work to the trash beside it; what was there before is gone for good.
+    """Move a piece of work to the trash next to it, after emptying the trash.
 
     Args:
-        runs: the runs folder, which is held meanwhile.
-        with_others: it belongs to those that are in the trash already, and they stay.
+        runs: the runs folder, which is locked meanwhile.
+        with_others: add to the trash without emptying it.
     Raises:
-        ValueError: it is not there any more, a process is at it or at work in it, or the runs folder cannot be written to.
+        ValueError: it no longer exists, a process is working on it or in it, or the runs folder is read-only.
     """
     folder, trash = work.folder, work.folder.parent / TRASH
     with alone(runs):
@@ -335,10 +335,10 @@ def delete(work: Work, runs: Path, *, with_others: bool = False) -> None:
 
 
 def restore(work: Work, runs: Path) -> None:
-    """Bring back what was deleted.
+    """Restore deleted work.
 
     Raises:
-        ValueError: it is not in the trash, has been started anew since, or the runs folder cannot be written to.
+        ValueError: it is not in the trash, has been started again, or the runs folder is read-only.
     """
     deleted = work.folder.parent / TRASH / work.name
     with alone(runs):
@@ -350,53 +350,53 @@ def restore(work: Work, runs: Path) -> None:
 
 
 def deleted(folder: Path) -> list[str]:
-    """Names of the work that was deleted last from a folder and can be brought back."""
+    """Names of recently deleted work in a folder that can be restored."""
     return sorted(
         path.name for path in folder.glob(f"{TRASH}/*") if path.is_dir() and not (folder / path.name).exists()
     )
 
 
-# --- what is asked of a finished run --------------------------------------------------------------
+# --- work on finished runs ------------------------------------------------------------------------
 
 
 class FollowUp(ABC):
-    """Work on a finished run, as it can be asked for again: its settings, and the name of its folder.
+    """Work on a finished run: settings that repeat it, and the name of its folder.
 
-    The folder has settings.json beside what the work writes. It is named after the settings and the content of the run, so
-    that the same work is found again and never done twice.
+    The folder has settings.json next to the work's files. Its name depends on the settings and the content of the run, so that
+    the same work is found again and never repeated.
     """
 
     kind: ClassVar[Kind]
     version: ClassVar[int]
-    """Raised when the numbers of such work change"""
+    """Increased when the numbers of such work change"""
     beside: ClassVar[tuple[str, ...]] = ()
-    """Settings that add work and change no number of the rest: another attempt may have others"""
+    """Settings that add work without changing other numbers; they may differ between attempts"""
     tuned: str | None = None
-    """The key of the run's fine-tuning that it is also of"""
+    """Key of the run's fine-tuning that the work includes"""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """In plain JSON types."""
+        """The settings in plain JSON types."""
 
     @abstractmethod
     def words(self) -> list[str]:
-        """The options of the command that are not as by default; record and output aside."""
+        """The command's options that differ from their defaults, without record and output."""
 
     def decisive(self) -> dict[str, Any]:
-        """The settings that decide numbers, in plain JSON types."""
+        """The settings that affect numbers, in plain JSON types."""
         return {name: value for name, value in self.to_json().items() if name not in self.beside}
 
     def is_done(self, work: Work) -> bool:
-        """Whether all that is asked for lies in its folder."""
+        """Whether its folder contains everything requested."""
         stored = read_json(work.folder / SETTINGS)
         return work.state == "done" and all(stored.get(name) or not getattr(self, name) for name in self.beside)
 
     def command(self, record: str) -> str:
-        """The command line that does it from the folder in which the record lies."""
+        """The command line that does it, from the record's parent folder."""
         return shlex.join(["retrofit", self.kind.verb, "--record", record, *self.words()])
 
     def key(self, record: str | Path) -> str:
-        """Ten characters that two pieces of such work share exactly if they have the same numbers.
+        """Ten characters, equal for two pieces of such work exactly if they have the same numbers.
 
         Raises:
             ValueError: the record cannot be read.
@@ -404,15 +404,15 @@ class FollowUp(ABC):
         return files.key_of([self.decisive(), content_of(record), self.version])
 
     def save(self, folder: str | Path, record: str | Path) -> None:
-        """Write settings.json, which also says of what run the work is."""
+        """Write settings.json, which also identifies the run."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         files.write(Path(folder) / SETTINGS, json.dumps(self._stored(record), indent=1))
 
     def check_same(self, folder: str | Path, record: str | Path) -> None:
-        """Refuse a folder that holds other work.
+        """Refuse a folder with other work.
 
         Raises:
-            ValueError: its settings are others, or it is of another run.
+            ValueError: other settings, or another run.
         """
         stored = read_json(Path(folder) / SETTINGS)
         both = [{name: of[name] for name in of.keys() - {*self.beside}} for of in (stored, self._stored(record))]
@@ -426,10 +426,10 @@ class FollowUp(ABC):
 
 
 def content_of(record: str | Path) -> str:
-    """A digest of all that work on a finished run depends on: parents, data, fused network.
+    """Digest of everything that work on a finished run depends on: parents, data, fused network.
 
     Raises:
-        ValueError: the record cannot be read, or the run is not finished.
+        ValueError: the record is unreadable, or the run is not finished.
     """
     folder = Path(record)
     content, status = read_json(folder / "config.json"), read_json(folder / STATUS)

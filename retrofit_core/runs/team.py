@@ -1,6 +1,6 @@
-"""Processes that fuse one run together, as `torchrun` starts them: each reads its share of the samples.
+"""Processes that fuse one run together under `torchrun`, each with its share of the samples.
 
-Every level's sums are added up over all of them (`contributors.Processes`), so each process ends with the network of all samples.
+Every level's sums are added over all processes (`contributors.Processes`), so each ends with the network of all samples.
 """
 
 import dataclasses
@@ -29,10 +29,10 @@ from .recorder import Recorder, finished_levels
 
 
 def parties_of(config: RunConfig, party: str | None, folder: Path | None, monitor: Monitor) -> Parties | None:
-    """The parties of `retrofit fuse --party K/N --shared FOLDER`; None without either.
+    """The parties of `retrofit fuse --party K/N --shared FOLDER`; None if neither is given.
 
     Raises:
-        ValueError: one without the other, no such party, a folder in use, or scores on data that one party alone has.
+        ValueError: one without the other, no such party, a folder in use, or scores on data that only one party has.
     """
     if party is None and folder is None:
         return None
@@ -46,31 +46,31 @@ def parties_of(config: RunConfig, party: str | None, folder: Path | None, monito
 
 @dataclass(frozen=True)
 class Follower:
-    """The journal of a process that takes levels over and keeps none: process 0 does."""
+    """The journal of a process that reuses levels but keeps none: process 0 does."""
 
     finished: Sequence[tuple[LevelReport, dict[str, Tensor]]]
 
     def add(self, index: int, report: LevelReport, weights: dict[str, Tensor]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True)
 class Team:
-    """This process among those of one run; `rank` 0 of 1 where it reads all samples that it is given."""
+    """This process among those of one run; rank 0 of 1 if it reads all given samples."""
 
     rank: int = 0
     size: int = 1
     device: str | None = None
-    """In place of the config's"""
+    """Overrides the config's"""
     contributors: Contributors | None = None
 
     def fuse(
         self, config: RunConfig, inputs: Inputs, monitor: Monitor, recorder: Recorder | None, folder: Path | None
     ) -> FusionResult:
-        """Fuse what the config names.
+        """Run the config's method.
 
         Args:
-            folder: of the run; process 0 writes it (`recorder`), the others read which levels an interrupted run finished.
+            folder: of the run; process 0 writes it (`recorder`), the others read the finished levels of an interrupted run.
         Raises:
             ValueError: as the method; fewer samples than processes; or another process ended.
         """
@@ -85,11 +85,11 @@ class Team:
         except RuntimeError as error:
             if self.size == 1 or ("gloo" not in str(error) and not isinstance(error, torch.distributed.DistError)):
                 raise
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # so that the sentence is printed
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # so that the message is printed
             raise ValueError("another process of this run ended, so the run ended too. Start it again.") from error
 
     def _share(self, inputs: Inputs) -> Inputs:
-        """The run's inputs with this process's samples: every `size`-th, so that each process sees all classes."""
+        """The run's inputs with every `size`-th sample, so that each process sees all classes."""
         if self.size == 1:
             return inputs
         importance = inputs.importance
@@ -106,7 +106,7 @@ class Team:
         return x[self.rank :: self.size], labels[self.rank :: self.size]
 
     def _journal(self, recorder: Recorder | None, folder: Path | None) -> Journal | None:
-        """Process 0's recorder; for the others the levels that it takes over from an interrupted run."""
+        """Process 0's recorder; for the others, the finished levels of an interrupted run."""
         if self.size == 1 or self.contributors is None:
             return recorder
         if not self.contributors.largest(len(recorder.finished) if recorder else 0):
@@ -116,7 +116,7 @@ class Team:
 
 @contextmanager
 def team(config: RunConfig, parties: Parties | None = None) -> Iterator[Team]:
-    """Meet the other processes, where torchrun started several; each CUDA device serves one. Or the other parties.
+    """Join the other processes under torchrun, one per CUDA device; or the other parties.
 
     Raises:
         ValueError: the run's method needs all samples in one process.
@@ -134,7 +134,7 @@ def team(config: RunConfig, parties: Parties | None = None) -> Iterator[Team]:
     device = f"cuda:{os.environ['LOCAL_RANK']}" if on_cuda else "cpu"
     if on_cuda:
         torch.cuda.set_device(device)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # by which torchrun ends the others once one has died
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # torchrun sends it to the others when one dies
     torch.distributed.init_process_group("nccl" if on_cuda else "gloo")
     try:
         yield Team(ranks.rank(), ranks.size(), device, Processes(device))

@@ -1,7 +1,7 @@
-"""Processes that do kept work: one at a time in a runs folder, whichever server starts it; asked to stop first, then ended.
+"""Worker processes: one at a time per runs folder, whichever server starts it; cancelled first by request, then by force.
 
-A worker is the command line's own code in a process of its own, which outlives page, tab and server. In the folder in which
-it writes lie worker.json (pid and birth, against reused pids) and worker.log.
+A worker runs the command line's code in its own process, which outlives page, tab and server. Its folder contains worker.json
+(pid and start time, against reused pids) and worker.log.
 """
 
 import json
@@ -23,19 +23,19 @@ from . import store
 from .store import CANCEL, NOTES, WORKER, Work, lives, worker_lives, worker_of
 
 LOG = "worker.log"
-#: Seconds that a worker has for its current step, and then for ending when it is told to.
+#: Seconds for a worker to finish its current step, and then to end after SIGTERM.
 PATIENCE, GRACE = 30.0, 5.0
 POLL = 0.1
-#: Seconds in which a worker that has said its last line is gone.
+#: Seconds for a worker to exit after its last line.
 FAREWELL = 5.0
-#: Of workers, where it is a number: 19 is the lowest priority.
+#: Niceness of workers; 19 is the lowest priority.
 NICENESS = 10
-#: The workers that this process started, by pid, to be reaped when they have ended.
+#: Workers that this process started, by pid, to reap when they end.
 CHILDREN: dict[int, subprocess.Popen] = {}
 
 
 class Busy(ValueError):
-    """Other work is going on; this machine does one at a time."""
+    """Other work is running; this machine does one piece at a time."""
 
     def __init__(self, work: Work) -> None:
         super().__init__(f"{work.kind.words} {work.name} is still running. Wait for it, or cancel it first.")
@@ -48,24 +48,24 @@ class Job:
 
     work: Work
     words: tuple[str, ...]
-    """Of the command line, behind the command"""
+    """Arguments of the command"""
     base: Path
-    """Where it starts: file names in its configuration are relative to it"""
+    """Working directory: file names in its configuration are relative to it"""
     runs: Path
-    """The runs folder, in which one worker is at work at a time"""
+    """The runs folder, which allows one worker at a time"""
 
 
 def command_of(job: Job) -> list[str]:
-    """What a worker runs: the command line's own code."""
+    """The command line of a worker."""
     return [sys.executable, "-m", "retrofit_core", job.work.kind.verb, *job.words, "--json"]
 
 
 def begin(job: Job) -> None:
-    """Start any work, unless it is going on already.
+    """Start work, unless it is already running.
 
     Raises:
-        Busy: other work is going on.
-        ValueError: the folder cannot be written to, or another server is starting something.
+        Busy: other work is running.
+        ValueError: the folder is read-only, or another server is starting something.
     """
     with store.alone(job.runs):
         if job.work.going:
@@ -77,10 +77,10 @@ def begin(job: Job) -> None:
 
 
 def check_idle(runs: Path) -> None:
-    """One worker at a time, and one run of the command line.
+    """Require that no worker and no run of the command line is active.
 
     Raises:
-        Busy: other work is going on.
+        Busy: other work is running.
     """
     for folder in store.noting_a_process(runs):
         _end_overdue(folder)
@@ -89,10 +89,10 @@ def check_idle(runs: Path) -> None:
 
 
 def launch(job: Job) -> None:
-    """Start the worker; the runs folder is held.
+    """Start the worker; call it with the runs folder locked.
 
     Raises:
-        Busy: an earlier worker of this work does not go.
+        Busy: an earlier worker of this work does not exit.
     """
     folder = job.work.folder
     (folder / CANCEL).unlink(missing_ok=True)
@@ -102,7 +102,7 @@ def launch(job: Job) -> None:
             raise Busy(store.work_in(folder))
         time.sleep(POLL)
     own, note = os.getpid(), {"started": time.time(), "work": job.work.kind.verb}
-    # A busy machine may take long to start a process: until then its starter stands for it.
+    # A busy machine may take long to start a process: until then, record its starter.
     files.write(folder / WORKER, json.dumps({**note, "starter": own, "birth": store.birth_of(own)}))
     try:
         with (folder / LOG).open("w") as log:
@@ -124,13 +124,13 @@ def launch(job: Job) -> None:
 
 
 def exit_code(pid: int) -> int | None:
-    """How a worker of this process ended (below zero: minus the signal); None while it lives and for other processes."""
+    """Exit code of a worker of this process (negative: minus the signal); None while it runs and for other processes."""
     child = CHILDREN.get(pid)
     return None if child is None else child.poll()
 
 
 def _step_back(pid: int) -> None:
-    """Give a process a low priority: whoever works at this machine goes first."""
+    """Give a process low priority, so that users of this machine go first."""
     with suppress(psutil.Error):
         process = psutil.Process(pid)
         lower = getattr(psutil, "BELOW_NORMAL_PRIORITY_CLASS", None)  # on Windows
@@ -141,23 +141,23 @@ def _step_back(pid: int) -> None:
 
 
 def cancel(folder: Path) -> None:
-    """Ask the worker to stop after its current step; what is finished is kept. One that does not is ended later."""
+    """Ask the worker to stop after its current step, keeping finished work; kill it later if it does not."""
     (folder / CANCEL).touch()
     threading.Thread(target=_insist, args=(folder,), daemon=True).start()
 
 
 def was_asked(folder: Path) -> bool:
-    """Whether somebody wants the worker to stop."""
+    """Whether the worker was asked to stop."""
     return (folder / CANCEL).exists()
 
 
 def was_ended(folder: Path) -> bool:
-    """Whether the last worker did not stop when it was asked to, and was ended."""
+    """Whether the last worker did not stop on request and was killed."""
     return bool(worker_of(folder).get("ended"))
 
 
 def _end_overdue(folder: Path) -> None:
-    """End a worker that was asked to stop long ago, by a server that has ended meanwhile, too."""
+    """Kill a worker that was asked to stop long ago, even if by a server that has since ended."""
     with suppress(OSError):
         asked = (folder / CANCEL).stat().st_mtime
         if time.time() - asked > PATIENCE and worker_lives(folder):
@@ -171,20 +171,20 @@ def _insist(folder: Path) -> None:
 
 
 def _end(folder: Path, worker: dict[str, Any]) -> None:
-    """Tell a worker's group of processes to end, end what is left of it after GRACE, and note that."""
+    """Terminate a worker's process group, kill the rest after GRACE, and record that."""
     if _gone(worker, 0.0):
         return
     _signal_group(worker["pid"], hard=False)
     _gone(worker, GRACE)
     _signal_group(worker["pid"], hard=True)
-    _gone(worker, float("inf"))  # the system is at it
-    if worker_of(folder) == worker:  # no other one was started meanwhile
+    _gone(worker, float("inf"))  # the kernel ends it
+    if worker_of(folder) == worker:  # no new one was started meanwhile
         files.write(folder / WORKER, json.dumps({**worker, "ended": True}))
         (folder / CANCEL).unlink(missing_ok=True)
 
 
 def _gone(worker: dict[str, Any], seconds: float) -> bool:
-    """Whether a worker ends within so many seconds."""
+    """Whether a worker ends within this time."""
     deadline = time.monotonic() + seconds
     while "pid" in worker and lives(worker["pid"], worker.get("birth")):
         if time.monotonic() >= deadline:
@@ -194,7 +194,7 @@ def _gone(worker: dict[str, Any], seconds: float) -> bool:
 
 
 def _signal_group(pid: int, hard: bool) -> None:
-    if hasattr(os, "killpg"):  # a worker leads a group of its own
+    if hasattr(os, "killpg"):  # a worker leads its own group
         with suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL if hard else signal.SIGTERM)
         return

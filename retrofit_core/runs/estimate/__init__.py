@@ -1,8 +1,8 @@
-"""Whether a run can work, and its time and memory: estimated before anything is trained or fused.
+"""Predict whether a run can work, and its time and memory, before any training or fusion.
 
-Networks are built without weights worth the name and handed to the checks of the method itself, so a refusal is its own
-sentence. Seconds follow from counted operations, at the pace that one training step and one product of matrices have on this
-machine (measured in about a tenth of a second), corrected by what earlier runs took; a busy machine may take longer.
+Networks with blank weights go through the method's own checks, so refusals are the method's messages. Times follow from
+operation counts, at the pace of a training step and a matrix product on this machine (measured in about a tenth of a second),
+corrected by earlier runs; a busy machine may take longer.
 """
 
 from .levels import PlannedLevel, planned_levels

@@ -1,4 +1,4 @@
-"""Which levels of the parents would become which level of the fused network, before anything is trained or fused."""
+"""Predict which levels of the parents become which fused level, before any training or fusion."""
 
 import re
 from collections.abc import Sequence
@@ -32,31 +32,31 @@ class Part:
     width: int
     """Neurons"""
     positions: int
-    """Rows for each sample: places of an image, tokens, or 1"""
+    """Rows per sample: image positions, tokens, or 1"""
     head: bool
     """Whether its neurons are the classes"""
 
 
 @dataclass(frozen=True)
 class PlannedLevel:
-    """Levels of the parents, and the fused one that they become."""
+    """Levels of the parents, and the fused level that they become."""
 
     parents: tuple[Part | None, ...]
     """None: that parent has no such level"""
     fused: Part | None
     becomes: str = ""
-    """What becomes of the neurons, where nothing is refused"""
+    """What happens to the neurons, if nothing is refused"""
     mismatch: str = ""
-    """Why these levels do not belong together, where they do not"""
+    """Why these levels do not match, if they do not"""
 
 
 def planned_levels(config: RunConfig, training: TrainConfig | None, folder: Path) -> tuple[PlannedLevel, ...]:
-    """The levels of a run in their order; () for methods that do not go level by level, or networks that cannot be cut.
+    """The levels of a run in order; () for methods without levels, or networks that cannot be cut.
 
-    Where the method refuses the networks, each is cut by itself, and the levels stand side by side with what is wrong.
+    If the method refuses the networks, each is cut separately, and the levels are listed side by side with mismatches.
 
     Raises:
-        ValueError: the run's files cannot be read or do not belong together.
+        ValueError: the run's files are unreadable or do not belong together.
     """
     if not find(METHODS, config.method, "method").takes.levels:
         return ()
@@ -78,7 +78,7 @@ def _together(levels: Levels, grouping: object) -> tuple[PlannedLevel, ...]:
 
 
 def _becomes(levels: Levels, grouping: object, index: int) -> str:
-    """What becomes of a level's neurons, space by space."""
+    """What happens to a level's neurons, space by space."""
     words = []
     for space in levels.written(index):
         if space.fixed:
@@ -93,7 +93,7 @@ def _becomes(levels: Levels, grouping: object, index: int) -> str:
 
 
 def _apart(config: RunConfig, inputs: Inputs) -> tuple[PlannedLevel, ...]:
-    """The levels of networks that do not belong together."""
+    """The levels of networks that do not match."""
     with suppress(ValueError):
         algorithm: Retrofit = find(METHODS, config.method, "method").algorithm(**method_keywords(config))
         models = [*inputs.models, inputs.target or inputs.models[0]]
@@ -118,7 +118,7 @@ def _part(level: Level) -> Part:
 
 
 def _mismatch(parents: Sequence[Part | None], fused: Part | None) -> str:
-    """The first reason why levels do not belong together."""
+    """The first reason why levels do not match."""
     networks = {f"parent {index}": part for index, part in enumerate(parents)} | {"the fused network": fused}
     if missing := [name for name, part in networks.items() if part is None]:
         return f"{' and '.join(missing)} ha{'s' if len(missing) == 1 else 've'} no such level"
@@ -135,7 +135,7 @@ def _mismatch(parents: Sequence[Part | None], fused: Part | None) -> str:
 
 
 def _ungrouped(parents: Sequence[Part | None], fused: Part | None, grouping: object) -> str:
-    """Why a grouping refuses levels that belong together otherwise."""
+    """Why a grouping refuses levels that match otherwise."""
     if fused is None or fused.head or not isinstance(grouping, Grouper):
         return ""
     try:

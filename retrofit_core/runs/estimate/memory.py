@@ -1,4 +1,4 @@
-"""Bytes of a run: of memory at its peak, and of disk when it is done."""
+"""Bytes of a run: peak memory, and disk space at the end."""
 
 import math
 from collections.abc import Sequence
@@ -17,21 +17,21 @@ from ...networks.levels import Level
 from ...system import device as devices
 from .planning import MethodPlan
 
-#: Bytes that Python and the libraries take.
+#: Bytes for Python and the libraries.
 PROCESS = 750 * 2**20
-#: Chunks of rows that live at once: inputs, outputs, and what becomes of them.
+#: Chunks of rows in memory at once: inputs, outputs, and derived tensors.
 CHUNKS = 4
-#: Images of a training step, where memory is concerned: of a parent, and of a student (at most).
+#: Images per training step, for memory: of a parent, and (at most) of a student.
 BATCH, STUDENT_BATCH = 128, 64
-#: Bytes on disk that a level has in tables, its arrays aside, and a run besides its levels.
+#: Bytes on disk per level, without its arrays, and per run, without its levels.
 LEVEL_FACTS, RUN_FACTS = 7_000, 8_000
 
 
 def peak_memory(planned: MethodPlan, images: int, data: Images, missing: Sequence[int]) -> int:
-    """Networks, data and fusion samples, and the most that the method or a training step takes beside them.
+    """Networks, data and fusion samples, plus the peak of the method or a training step.
 
     Args:
-        missing: numbers of the parents that are trained before.
+        missing: numbers of the parents to train first.
     """
     pixels = math.prod(data.shape)
     held = min(pixels * len(data), devices.PIXEL_BYTES) + 4 * images * pixels
@@ -42,14 +42,14 @@ def peak_memory(planned: MethodPlan, images: int, data: Images, missing: Sequenc
     levels, budget = planned.plan.levels, planned.task.runtime.memory
     each = [_weights(network) for network in levels.networks]
     most = max(_level_bytes(levels, planned.algorithm.fit, k, images, budget) for k in range(len(levels.fused)))
-    if missing:  # weights, gradients, two moments, the best; activations and their gradients
+    if missing:  # weights, gradients, two moments, best weights; activations and their gradients
         numbers = max(sum(level.width * level.positions for level in network) for network in levels.networks)
         most = max(most, 5 * max(each) + 2 * 4 * 3 * BATCH * numbers)
     return PROCESS + sum(each) + held + most
 
 
 def _level_bytes(levels: Levels, fit: Fit, index: int, images: int, budget: int) -> int:
-    """Sums of a level, what the walk keeps where it fits, a few chunks of rows, and what an optimiser goes over."""
+    """Sums of a level, kept boundaries if they fit, a few chunks of rows, and data for an optimiser."""
     level, before = levels.fused[index], levels.fused[index - 1] if index else None
     sums = working_bytes(levels.networks, index, images)
     kept = boundary_bytes(levels.networks, index, images)
@@ -61,10 +61,10 @@ def _level_bytes(levels: Levels, fit: Fit, index: int, images: int, budget: int)
 
 
 def _method_bytes(planned: MethodPlan, images: int, data: Images) -> int:
-    """What a method that does not go level by level takes beside networks and data."""
+    """Memory of a method without levels, besides networks and data."""
     cost, network = planned.cost, planned.networks[0]
     most = cost.bytes
-    if cost.groups:  # sums of all groups in float64, their products, and what all samples are at one operation
+    if cost.groups:  # sums of all groups in float64, their products, and one operation's tensor for all samples
         most += 2 * 8 * sum(sum(widths) ** 2 for widths in cost.groups)
         most += 4 * images * max(_outputs(network, data.shape))
     if cost.trained == "network":
@@ -73,7 +73,7 @@ def _method_bytes(planned: MethodPlan, images: int, data: Images) -> int:
 
 
 def disk_bytes(planned: MethodPlan, missing: Sequence[int], analyse: bool) -> int:
-    """The parents that are trained, the result, and what the record keeps of each level or neuron group."""
+    """Trained parents, the result, and the record's data per level or neuron group."""
     if not isinstance(planned.plan, FusionPlan):
         trained = sum(_bytes(planned.task.parents[index]) for index in missing)
         kept = sum(_kept(sum(widths)) for widths in planned.cost.groups)
@@ -93,12 +93,12 @@ def _kept(m: int) -> int:
 
 
 def _step_bytes(model: nn.Module, shape: Sequence[int], batch: int) -> int:
-    """Of a training step: gradients, two moments and the best weights; activations and their gradients."""
+    """Memory of a training step: gradients, two moments and best weights; activations and their gradients."""
     return 4 * _bytes(model) + 2 * 4 * batch * sum(_outputs(model, shape))
 
 
 def _outputs(model: nn.Module, shape: Sequence[int]) -> list[int]:
-    """Numbers that each module without parts of its own hands on for an image."""
+    """Output sizes of all leaf modules for an image."""
     numbers: list[int] = [0]
 
     def count(_: nn.Module, __: object, output: object) -> None:

@@ -1,8 +1,8 @@
-"""How fast this machine is, measured in about a tenth of a second.
+"""The speed of this machine, measured in about a tenth of a second.
 
-Small networks are run; what would take longer than QUICK for a step is counted instead, operation by operation, at the
-rates of this machine. Of several times the least counts: whatever else the machine does at that moment can only add to
-them, and with it the median of three was found to be wrong by more than ten times.
+Small networks are run; those that need longer than QUICK per step are predicted from operation counts at this machine's rates.
+Of several measurements the minimum counts, because other load can only add time; under load, the median of three was wrong
+by more than a factor of ten.
 """
 
 import copy
@@ -23,9 +23,9 @@ from ...training.optimizers import OPTIMIZERS
 from ..leaderboard import operations as multiply_adds
 from .planning import blank
 
-#: Seconds that one training step of a network may take for it to be measured; it is then run about ten times.
+#: Longest training step, in seconds, of networks to measure; these run about ten steps.
 QUICK = 0.02
-#: Share of the rate of products that whole networks reach: 0.35 (ViT, double VGG16) to 0.7 (CNN, VGG11), at 32 images.
+#: Share of the matrix-product rate that whole networks reach: 0.35 (ViT, double VGG16) to 0.7 (CNN, VGG11), at 32 images.
 EFFICIENCY = 0.5
 
 
@@ -38,24 +38,24 @@ class Pace:
 
     @property
     def forward(self) -> float:
-        """Seconds of a forward pass for an image, in large batches: a third of a step's operations."""
+        """Seconds per image of a forward pass in large batches: a third of a step's operations."""
         return self.per_image / 3
 
 
 @lru_cache(maxsize=32)
 def pace_of(spec: str, device: str) -> Pace:
-    """Counted, or for a small network measured; measuring large ones would take too long."""
+    """Measured for a small network, else counted; measuring large ones would take too long."""
     counted = _counted(spec, device)
     return _measured(spec, device, counted) if counted.fixed + counted.per_image < QUICK else counted
 
 
 def forward_seconds(spec: str, device: str = "cpu") -> float:
-    """Seconds that a network of a spec (JSON) takes for an image, in batches."""
+    """Seconds per image of a network given by its spec (JSON), in batches."""
     return pace_of(spec, device).forward
 
 
 def _counted(spec: str, device: str) -> Pace:
-    """Operations at the rate of products, and the optimiser's work on all parameters."""
+    """Operations at the matrix-product rate, and the optimiser's work on all parameters."""
     model = blank(spec)
     layers = sum(next(module.parameters(recurse=False), None) is not None for module in model.modules())
     parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -64,8 +64,8 @@ def _counted(spec: str, device: str) -> Pace:
 
 
 def _measured(spec: str, device: str, counted: Pace) -> Pace:
-    """From steps of one image and of as many as a twentieth of a second holds; never faster than the rate of products."""
-    model = copy.deepcopy(blank(spec)).to(device)  # in evaluation mode, for BatchNorm would refuse single images
+    """From steps of one image and of as many as fit into 0.05 s; never faster than the matrix-product rate."""
+    model = copy.deepcopy(blank(spec)).to(device)  # in eval mode: BatchNorm would refuse single images
     stepper = OPTIMIZERS["adamw"](model.parameters(), 1e-3, 0.0)
 
     def seconds(images: int, times: int) -> float:
@@ -82,35 +82,35 @@ def _measured(spec: str, device: str, counted: Pace) -> Pace:
 
 @lru_cache(maxsize=32)
 def operations(spec: str) -> float:
-    """Of a training step, for each image; a backward pass takes two forward ones."""
+    """Operations of a training step per image; a backward pass costs two forward passes."""
     with torch.device("meta"):
         model = build(json.loads(spec)).eval()
-    x = torch.zeros(1, *input_shape_of(model), device=devices.of(model))  # networks of others are on the CPU
+    x = torch.zeros(1, *input_shape_of(model), device=devices.of(model))  # foreign networks are on the CPU
     return 6.0 * multiply_adds(model, x)
 
 
 @lru_cache(maxsize=4)
 def step_seconds(device: str) -> float:
-    """Seconds of a gradient step at the smallest of levels: what is not arithmetic."""
+    """Seconds of a gradient step at the smallest level: the overhead."""
     level = nn.Linear(8, 8).to(device)
     return _step(level, 8, torch.optim.AdamW(level.parameters(), lr=0.0), device, 20)
 
 
 @lru_cache(maxsize=4)
 def update_seconds(device: str) -> float:
-    """Seconds for each parameter that a step takes, whatever its batch, on layers too large for the processor's caches."""
+    """Seconds per parameter of a step, independent of batch size, on layers too large for CPU caches."""
     layer = nn.Linear(2048, 2048, bias=False).to(device)
     return _step(layer, 1, OPTIMIZERS["adamw"](layer.parameters(), 1e-3, 0.0), device, 4) / layer.weight.numel()
 
 
 def _step(layer: nn.Linear, rows: int, stepper: torch.optim.Optimizer, device: str, times: int) -> float:
-    """Seconds of a training step of one layer, the quickest of several."""
+    """Seconds of the fastest of several training steps of one layer."""
     x = torch.zeros(rows, layer.in_features, device=device)
     return _quickest(lambda: layer(x).square().mean(), stepper, device, times)
 
 
 def _quickest(loss: Callable[[], torch.Tensor], stepper: torch.optim.Optimizer, device: str, times: int) -> float:
-    """Seconds of the quickest of some steps."""
+    """Seconds of the fastest of some steps."""
     seconds, chosen_device = [], torch.device(device)
     for _ in range(times):
         devices.synchronise(chosen_device)
@@ -125,9 +125,9 @@ def _quickest(loss: Callable[[], torch.Tensor], stepper: torch.optim.Optimizer, 
 
 @lru_cache(maxsize=4)
 def products_rate(device: str, dtype: torch.dtype) -> float:
-    """Floating-point operations a second of a product of matrices.
+    """Floating-point operations per second of a matrix product.
 
-    On a CPU, waiting for a processor does not count, where that can be told: `crowding` speaks of it.
+    On a CPU, excludes time waiting for a core where possible; `crowding` accounts for that.
     """
     chosen_device = torch.device(device)
     on_cpu = chosen_device.type == "cpu"

@@ -1,4 +1,4 @@
-"""What a run's method plans, or its refusal: the networks have no weights worth the name, and nothing is computed."""
+"""A run's method plan, or its refusal, for networks with blank weights, without computing anything."""
 
 import dataclasses
 import json
@@ -23,9 +23,9 @@ from ..options import with_options
 
 @lru_cache(maxsize=32)
 def blank(spec: str) -> Any:
-    """The network of a spec in JSON, its weights zero: enough to be cut into levels, and free to make.
+    """The network of a spec in JSON with zero weights: cheap to make, and enough to cut into levels.
 
-    That of a factory of others is as it makes it: what it keeps besides weights may not be zero.
+    Foreign networks stay as their factory makes them: their other tensors may not be zero.
     """
     with torch.device("meta"), torch.random.fork_rng(devices=[]):
         model = build(json.loads(spec))
@@ -40,28 +40,28 @@ def blank(spec: str) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class MethodPlan:
-    """A method that found nothing to refuse."""
+    """A method that accepted a run."""
 
     algorithm: Any
-    """Its value"""
+    """The method's value"""
     task: Task
     plan: Any
-    """What the value planned"""
+    """The value's plan"""
     cost: Cost
 
     @property
     def networks(self) -> list[nn.Module]:
-        """Networks of the shapes that the result holds: one, or all parents side by side."""
+        """Networks with the result's shapes: one, or all parents side by side."""
         if self.algorithm.takes.keeps_parents:
             return list(self.task.parents)
         return [self.task.target if self.task.target is not None else self.task.parents[0]]
 
 
 def plan_method(config: RunConfig, inputs: Inputs) -> MethodPlan:
-    """What the method of a config would do with networks without weights.
+    """Plan a config's method for networks with blank weights.
 
     Raises:
-        Refusal: with the cures that work here: those that it names, and the most similar of the paper's methods.
+        Refusal: with cures that work here: those of the method's refusal, and the most similar of the paper's methods.
     """
     try:
         return planned(config, inputs)
@@ -76,7 +76,7 @@ def plan_method(config: RunConfig, inputs: Inputs) -> MethodPlan:
 
 
 def _works(config: RunConfig, inputs: Inputs, cure: Cure) -> bool:
-    """Whether nothing is refused with a cure."""
+    """Whether the run is accepted with a cure."""
     try:
         planned(*_cured(config, inputs, *cure))
     except ValueError:
@@ -85,7 +85,7 @@ def _works(config: RunConfig, inputs: Inputs, cure: Cure) -> bool:
 
 
 def _cured(config: RunConfig, inputs: Inputs, name: str, value: Any) -> tuple[RunConfig, Inputs]:
-    """A config with a cure, and its inputs; another method is told what it knows of the settings."""
+    """A config with a cure, and its inputs; another method keeps the settings that it has."""
     if name == "method":
         keywords = METHODS[value].keywords()
         told = {option: given for option, given in (config.options or {}).items() if option in keywords}

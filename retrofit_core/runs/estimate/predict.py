@@ -1,4 +1,4 @@
-"""From counted work to an estimate, corrected by what earlier runs of the method took."""
+"""Turn counted work into an estimate, corrected by the times of earlier runs."""
 
 import contextlib
 import json
@@ -20,13 +20,13 @@ from .pace import pace_of
 from .seconds import training_seconds
 from .work import count_work
 
-#: Seconds from the start of a worker until it reads the data (Python and torch): at least, at most.
+#: Seconds from the start of a worker until it reads the data (Python and torch): least, most.
 START = (2.0, 7.0)
-#: The truth lies within this factor of a prediction, mostly: without and with earlier runs to learn from.
+#: Usual factor between prediction and truth, without and with earlier runs to learn from.
 SPREAD, LEARNT = 2.0, 1.5
-#: Runs of a kind that are learnt from, the newest: so many that agree are believed.
+#: Number of newest runs of a kind to learn from; this many are trusted.
 ENOUGH = 3
-#: Stages that are the same work whatever the method.
+#: Stages that do not depend on the method.
 OF_ANY_METHOD = ("training", "measuring")
 #: On two processors with ten other processes, four runs took up to 1.7 times the longest time of an idle machine.
 MOST_CROWDED = 3.0
@@ -37,18 +37,18 @@ class Estimate:
     """What a run will take, or why it cannot work."""
 
     refusal: str | None
-    """One sentence, with the way out; the numbers are then zero"""
+    """One sentence, with advice; the numbers are then zero"""
     seconds: tuple[float, float]
-    """From the start of the worker to the finished record: at least, at most"""
+    """From the start of the worker to the finished record: least, most"""
     memory: int
-    """Bytes, at the peak"""
+    """Peak bytes"""
     disk: int
-    """Bytes that stay when the run is done: its record, and the parents that it trains"""
+    """Bytes kept at the end: the record, and the parents that the run trains"""
     levels: int
     cures: tuple[Cure, ...] = ()
-    """Settings with a value with which the run would work, where it is refused"""
+    """If refused: settings with values that would work"""
     whole: bool = True
-    """False: the time of the method itself is unknown, because it has not run here yet, and comes on top"""
+    """False: excludes the time of the method itself, which is unknown because it has not run here yet"""
 
 
 def estimate(
@@ -58,14 +58,14 @@ def estimate(
     folder: str | Path = ".",
     crowding: float = 1.0,
 ) -> Estimate:
-    """What the run of a config will take, the training of missing parents included.
+    """Predict the cost of a run, including the training of missing parents.
 
     Args:
-        training: of its parents, if they are to be trained.
+        training: of the parents, if they are to be trained.
         past: finished runs, newest first: {"config", "training", "stages"} as in their records ("stages": the seconds
             in status.json).
-        folder: where file names in the config are read from.
-        crowding: of the machine, see the function of that name: it makes the longest time longer.
+        folder: folder that file names in the config are relative to.
+        crowding: factor on the longest time, see the function `crowding`.
     """
     folder = Path(folder).absolute()
     try:
@@ -77,19 +77,18 @@ def estimate(
     low, high = START[0] + work.reading, (START[1] + work.reading) * crowding
     for stage, (least, most) in work.seconds.items():
         less, more = factors.get(stage, (1 / SPREAD, SPREAD))
-        if (
-            stage == "fusion" and stage in factors and not work.whole
-        ):  # what is counted is but a part: the network's size, roughly
+        # Only part of the work is counted: roughly the network's size.
+        if stage == "fusion" and stage in factors and not work.whole:
             less, more = less * LEARNT / SPREAD, more * SPREAD / LEARNT
         low, high = low + less * least, high + more * most * crowding
     return Estimate(None, (low, high), work.memory, work.disk, work.levels, whole=work.whole or "fusion" in factors)
 
 
 def finetuning_seconds(plan: FinetunePlan, device: str = "auto") -> float:
-    """About how many seconds, from the start of the worker on, on this machine as it is now.
+    """Predicted seconds from the start of the worker, on this machine in its current state.
 
     Raises:
-        ValueError: the network is none of ours, so that its pace cannot be measured beforehand.
+        ValueError: a network without a spec, whose pace cannot be measured beforehand.
     """
     networks = (plan.run.fused, *plan.controls().values())
     specs = [spec for network in networks if isinstance(spec := getattr(network, "spec", None), dict)]
@@ -99,30 +98,30 @@ def finetuning_seconds(plan: FinetunePlan, device: str = "auto") -> float:
     paces = [pace_of(json.dumps(spec), chosen.type) for spec in specs]
     planned = PlannedParent(plan.images, [plan.rows] * count, specs, [plan.settings] * count)
     trained, _ = training_seconds(planned, range(count), paces, chosen)
-    # The networks before, on the held-out images, and those that are trained on about as many test images.
+    # All networks before, on the held-out images, and the trained ones on about as many test images.
     measured = (len(plan.run.parents) * 2 + 2 * count) * len(plan.held_out) * paces[0].forward
     return sum(START) / 2 + trained + measured
 
 
 def crowding() -> float:
-    """How many times longer work on this machine's processors may take for what else they do: 1 where that is nothing.
+    """Factor by which other load on this machine's CPUs may slow work down; 1 without any.
 
-    Whoever waits for a processor gets one in turn: with as much other work as processors, everything takes twice the time.
-    Workers of the workbench step back for the rest, so that counts twice.
+    CPUs are shared in turn: with as much other work as cores, everything takes twice the time. The workbench's workers have
+    low priority, so other load counts twice.
     """
     return min(1 + 2 * psutil.getloadavg()[0] / (os.cpu_count() or 1), MOST_CROWDED)
 
 
 def _factors(method: str, past: Iterable[Mapping[str, Any]], folder: Path) -> dict[str, tuple[float, float]]:
-    """By how much each stage may take less and more than counted, from how it went in the last runs that tell.
+    """The range of factors between actual and counted time per stage, from the last informative runs.
 
-    Training and measuring are the same work whatever the method; the other stages are learnt from runs of the method alone.
+    Training and measuring do not depend on the method; other stages are learnt only from runs of the same method.
     """
     ratios: dict[str, list[float]] = {}
     same_method = others = 0
     parts = set()
     for run in past:
-        # Another version's record, or one whose files are gone, teaches nothing.
+        # Skip records of other versions or with missing files.
         with contextlib.suppress(ValueError, KeyError, TypeError):
             config = RunConfig.from_json(dict(run["config"]))
             same = config.method.lower() == method.lower()
@@ -139,11 +138,11 @@ def _factors(method: str, past: Iterable[Mapping[str, Any]], folder: Path) -> di
 
 
 def _range(ratios: Sequence[float], part: bool) -> tuple[float, float]:
-    """The factors' range with a margin. Fewer than ENOUGH may come from a busy hour: then what was counted is held possible,
-    too; and far beyond the least of them nothing is believed, for the machine's other work can only add.
+    """The factors' range with a margin. Fewer than ENOUGH may come from a busy time, so the count itself remains possible; and
+    values far above the least are ignored, because other load can only add time.
 
     Args:
-        part: what was counted is but a part of the work, so that the factors may be as large as they like.
+        part: only part of the work is counted, so factors may be arbitrarily large.
     """
     possible = ratios if len(ratios) == ENOUGH else [*ratios, 1.0]
     least, most = min(possible), max(possible)

@@ -1,4 +1,4 @@
-"""Seconds of the stages of a run, from counted operations and the machine's pace."""
+"""Seconds of a run's stages, from operation counts and the machine's pace."""
 
 import math
 import time
@@ -24,20 +24,20 @@ from ...training.parents import PlannedParent
 from .pace import Pace, products_rate, step_seconds
 from .planning import MethodPlan
 
-#: Steps of the smallest level whose overhead a level in closed form has, and the first level of all besides.
+#: Overhead in steps of the smallest level: of each level in closed form, and additionally of the first level.
 LEVEL, FIRST = 5, 200
 
 
 def training_seconds(
     planned: PlannedParent, missing: Sequence[int], paces: Sequence[Pace], device: torch.device
 ) -> tuple[float, float]:
-    """Steps of all epochs, augmentation, and a forward pass of the held-out rows for each epoch."""
+    """Steps of all epochs, augmentation, and a forward pass over the held-out rows per epoch."""
     total = 0.0
     for index in missing:
         settings, pace, rows = planned.settings[index], paces[index], len(planned.rows[index])
         held_out = settings["holdout"] * rows
         steps = steps_in(int(rows - held_out), settings["batch"])
-        # Half of the smallest step for what the loop does beside it: drawing rows, events, the status.
+        # Half of the smallest step for the loop's overhead: drawing rows, events, status.
         epoch = (
             steps * (pace.fixed + step_seconds(device.type) / 2)
             + (rows - held_out) * pace.per_image
@@ -48,7 +48,7 @@ def training_seconds(
 
 
 def _augmenting(settings: dict[str, Any], shape: tuple[int, int, int]) -> float:
-    """Seconds an image that augmentation takes, measured on a few."""
+    """Seconds of augmentation per image, measured on a few."""
     augmentation = settings["crop"], settings["flip"], settings["policy"]
     return _augmentation_pace(*augmentation, shape) if any(augmentation) else 0.0
 
@@ -64,11 +64,11 @@ def _augmentation_pace(crop: int, flip: bool, policy: str | None, shape: tuple[i
 def method_seconds(
     planned: MethodPlan, importance_samples: int, paces: Sequence[Pace], device: torch.device
 ) -> tuple[float, float]:
-    """What can be counted of a method: at least, at most.
+    """The countable time of a method: least, most.
 
     Args:
-        importance_samples: of each parent.
-        paces: of the parents, then of what becomes of them.
+        importance_samples: per parent.
+        paces: of the parents, then of the result.
     """
     *parents, fused = paces
     cost = planned.cost
@@ -89,7 +89,7 @@ def method_seconds(
 
 
 def _descent_seconds(cost: Cost, fused: Pace, device: torch.device) -> tuple[float, float]:
-    """The epochs of an optimiser that goes over samples: fewest, most."""
+    """Time of an optimiser's epochs over samples: least, most."""
     step = step_seconds(device.type)
     trained = fused if cost.trained == "network" else Pace(step, 0.0)
     train, held_out = cost.samples * (1 - cost.descent.validation), cost.samples * cost.descent.validation
@@ -100,8 +100,7 @@ def _descent_seconds(cost: Cost, fused: Pace, device: torch.device) -> tuple[flo
 
 
 def _level_seconds(planned: MethodPlan, levels: Levels, fused: Pace, device: torch.device) -> tuple[float, float]:
-    """What each level takes, the passes through the fused network, and the second one through the parents that residual streams
-    take, which are grouped by all their levels."""
+    """Time of all levels, and of the passes through the fused network."""
     fit, images = planned.algorithm.fit, len(planned.task.inputs)
     step, count = step_seconds(device.type), len(levels.fused)
     always = FIRST * step + images * fused.forward
@@ -111,8 +110,8 @@ def _level_seconds(planned: MethodPlan, levels: Levels, fused: Pace, device: tor
         always += sum(_closed_form(levels, k, images, fit, device) for k in range(count))
         return always, always
     train, held_out = images * (1 - fit.validation), images * fit.validation
-    # A pass over the held-out images counts as a step more, and the loss, position by position, as half a pass.
-    # What a step takes whatever its batch is the optimiser's work on large levels, and overhead on small ones.
+    # A pass over the held-out images counts as one more step, and the loss at all positions as half a pass.
+    # The fixed cost of a step is the optimiser's work on large levels, and overhead on small ones.
     steps = (math.ceil(train / fit.batch_size) + 1) * max(fused.fixed, step * count)
     epoch = steps + 1.5 * train * fused.per_image + held_out * fused.forward
     return always + fewest * epoch, always + most * epoch
@@ -121,8 +120,8 @@ def _level_seconds(planned: MethodPlan, levels: Levels, fused: Pace, device: tor
 def analysis_seconds(
     planned: MethodPlan, levels: Levels, importance_samples: int, paces: Sequence[Pace], device: torch.device
 ) -> tuple[float, float]:
-    """Every score, groupings by each of them from several seeds, the moments again, and the accuracy after each level
-    (half of the parents' tails and of the fused prefix on average)."""
+    """Time of all scores, groupings by each from several seeds, the moments again, and the accuracy after each level (on
+    average half of the parents' tails and of the fused prefix)."""
     fit, images, count = planned.algorithm.fit, len(planned.task.inputs), len(levels.fused)
     total = sum(importance_seconds(score(), importance_samples, count, paces[:-1]) for score in IMPORTANCE.values())
     total += (images + TEST_IMAGES * count / 2) * sum(pace.forward for pace in paces)
@@ -134,19 +133,19 @@ def analysis_seconds(
 
 
 def importance_seconds(importance: Importance, samples: int, levels: int, parents: Sequence[Pace]) -> float:
-    """Passes forward and backward without the weights' gradients: two thirds of a training step."""
+    """Time of forward and backward passes without weight gradients: two thirds of a training step."""
     return importance.passes(levels) * samples * sum(2 / 3 * pace.per_image for pace in parents)
 
 
 def _grouping(levels: Levels, index: int, grouping: Grouper) -> float:
-    """Nothing at heads, where class k stays class k, nor where heads of attentions are grouped, which are few."""
+    """Seconds of a level's grouping; 0 at fixed levels, later levels of a stream, and for the few heads of attentions."""
     level = levels.fused[index]
     known = level.fixed or isinstance(level.blocks, Heads) or levels.stream(index)[0] < index
     return 0.0 if known else grouping.seconds(sum(levels.widths(index)), level.width)
 
 
 def _closed_form(levels: Levels, index: int, images: int, fit: Fit, device: torch.device) -> float:
-    """Moments in the precision of products, solves in float64; symmetric products count half."""
+    """Seconds for moments, in the precision of products, and solves in float64; symmetric products count half."""
     level = levels.fused[index]
     layer, *beside = level.form.layers
     m, d, n = columns(levels.networks, index), level.width, images * level.positions
@@ -156,11 +155,11 @@ def _closed_form(levels: Levels, index: int, images: int, fit: Fit, device: torc
     solves = products_rate(device.type, torch.float64)
     if dual_is_cheaper(n, p, m):
         work = n * n * p + n**3 / 3 + 2 * n * n * m + 2 * n * m * m + n * m * m + 2 * n * d * (m + p)
-        return overhead + (work + n**3 / 3 + 2 * n * n * m) / solves  # the report factors once more
+        return overhead + (work + n**3 / 3 + 2 * n * n * m) / solves  # the report factorises again
     by_lags = lags.applies(layer) and not beside
     matrices = level.form.parts or 1
     inputs = len(lags.LAGS) * 2 * n * layer.weight.shape[1] ** 2 if by_lags else matrices * n * p * p
     sums = inputs + 2 * n * p * m + n * m * m
     factor = p**3 / 3 + p * p * m
-    # The report factors once more. Sums are bound by memory as much as by arithmetic: half of the rate.
+    # The report factorises again. Sums are partly memory-bound: half the rate.
     return overhead + 2 * sums / products + (2 * factor + p * m * m + 2 * p * m * d + p * p * d) / solves

@@ -1,4 +1,4 @@
-"""What there is to do in a run, counted."""
+"""Count the work of a run."""
 
 import json
 import os
@@ -33,7 +33,7 @@ from .seconds import analysis_seconds, method_seconds, training_seconds
 
 @dataclass(frozen=True)
 class Work:
-    """What a run takes by count alone."""
+    """The cost of a run by counting alone."""
 
     seconds: dict[str, tuple[float, float]]
     """Stage -> (least, most) at this machine's pace"""
@@ -41,14 +41,14 @@ class Work:
     memory: int
     disk: int
     levels: int
-    """Or neuron groups that are aligned; 0 for methods that know neither"""
+    """Levels or aligned neuron groups; 0 for methods with neither"""
     whole: bool = True
-    """False: the seconds leave out the method itself, which only earlier runs measure"""
+    """False: the seconds exclude the method itself, which only earlier runs measure"""
 
 
 @lru_cache(maxsize=2)
 def _data(name: str, mean: Any, std: Any, size: int | None) -> tuple[Images, int, float]:
-    """Training images, of which only labels and shape are read, the number of test images, and the seconds of reading them."""
+    """Training images (only labels and shape are read), the number of test images, and the seconds for reading them."""
     start = time.perf_counter()
     train = load(name, "train", mean, std, size)
     tests = len(load(name, "test", mean, std, size)) if has_split(name, "test") else 0
@@ -57,7 +57,7 @@ def _data(name: str, mean: Any, std: Any, size: int | None) -> tuple[Images, int
 
 @lru_cache(maxsize=512)
 def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, all_parents: bool = False) -> Work:
-    """Counted once for each config; raises ValueError where the run cannot work."""
+    """Count a config's work, cached; raises ValueError if the run cannot work."""
     config, inputs, planned = inputs_of(config, training, folder)
     images, tests, reading = _data(config.data, config.mean, config.std, config.size)
     models, missing = inputs.models, list[int]()
@@ -91,8 +91,8 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
 def inputs_of(
     config: RunConfig, training: TrainConfig | None, folder: Path
 ) -> tuple[RunConfig, Inputs, PlannedParent | None]:
-    """A config with its files found, what `read_inputs` would read (networks to be trained and images are blank), and the
-    training.
+    """A config with its files located, the content that `read_inputs` would load (blank for untrained networks and images), and
+    the training.
 
     Raises:
         ValueError: a choice has no safe default, or the files do not belong together.
@@ -116,7 +116,7 @@ def inputs_of(
 def _inputs(
     config: RunConfig, models: Sequence[nn.Module], images: Images, rows: Sequence[torch.Tensor] | None
 ) -> Inputs:
-    """What `read_inputs` reads, its images blank."""
+    """The inputs of `read_inputs`, with blank images."""
     balanced(images.labels, config.samples, rows=fusion_rows(config, rows))
     samples = config.samples * (1 + config.augment)
     blanks = torch.zeros(1, *images.shape).expand(samples, -1, -1, -1), torch.zeros(samples, dtype=torch.long)
@@ -133,14 +133,14 @@ def _inputs(
 
 
 def _network(path: str, config: RunConfig, like: Images) -> nn.Module:
-    """The network of a checkpoint, read once for all the methods that a leaderboard asks about."""
+    """The network of a checkpoint, cached for all methods of a leaderboard."""
     stamp = Path(path).stat() if Path(path).exists() else None
     stamped = (stamp.st_mtime_ns, stamp.st_size) if stamp else None
     order, code = classes_of(config.models, like), user_code.code_digest(config.arch)
     return _read(path, config.arch, like, config.weights, order, code, stamped)
 
 
-@lru_cache(maxsize=4)  # they are held whole
+@lru_cache(maxsize=4)  # whole networks
 def _read(
     path: str,
     arch: str | None,
