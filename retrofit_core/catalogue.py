@@ -20,7 +20,7 @@ class Line(Generic[V]):
     source: str
     """The publication; empty if there is none"""
     value: V
-    """The class of its value, here by name: `Retrofit`, `Distilled`, or one of `baselines`"""
+    """The class of its value, here by name: `Retrofit`, `Distilled`, `Auto`, or one of `baselines`"""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the value that the name fixes; a part by its name in its table"""
     version: int = 1
@@ -77,6 +77,12 @@ _LINES = (
         OURS,
         "Distilled",
         {"grouping": "kmeans", "fit": "ridge"},
+    ),
+    Line(
+        "Auto",
+        "Up to four fusions are tried; the best of them and of the parents on held-out samples is returned.",
+        OURS,
+        "Auto",
     ),
     Line(
         "Random-Linear",

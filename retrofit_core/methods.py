@@ -10,6 +10,7 @@ from typing import Any
 from torch import nn
 
 from . import baselines
+from .baselines.auto import Auto
 from .baselines.distilled import Distilled
 from .catalogue import CATALOGUE, CONTROL, OURS, PAPER, Line
 from .fusion.algorithm import Retrofit
@@ -317,7 +318,7 @@ class Methods(dict[str, Method]):
 
 
 #: The classes of values that are no baseline.
-FUSIONS: dict[str, type[Algorithm]] = {value.__name__: value for value in (Retrofit, Distilled)}
+FUSIONS: dict[str, type[Algorithm]] = {value.__name__: value for value in (Retrofit, Distilled, Auto)}
 METHODS = Methods(
     {
         name: Method(**{**vars(line), "value": FUSIONS.get(line.value) or getattr(baselines, line.value)})

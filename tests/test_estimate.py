@@ -176,7 +176,7 @@ def test_what_is_not_refused_runs(tmp_path, monkeypatch, subtests):
             if METHODS[name].takes.levels:
                 assert answer.levels == 4
             result, _ = execute(configs[name])
-            assert len(result.levels) == answer.levels
+            assert len(result.levels) == answer.levels or result.config.get("chosen") == {}  # a parent
 
 
 @pytest.mark.slow

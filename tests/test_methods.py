@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from retrofit_core import METHODS, evaluate
+from retrofit_core.baselines.auto import Auto
 from retrofit_core.baselines.distilled import Distilled
 from retrofit_core.fusion.algorithm import Retrofit
 from retrofit_core.methods import BEYOND, CONTROLS, RETROFITTING
@@ -16,9 +17,9 @@ def test_the_four_methods_are_one_algorithm():
     ours = ["HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient"]
     assert list(METHODS)[:4] == ours == list(RETROFITTING)
     assert {METHODS[name].value for name in (*ours, *CONTROLS)} == {Retrofit}
-    assert {METHODS[name].value for name in BEYOND} == {Distilled}
+    assert {METHODS[name].value for name in BEYOND} == {Distilled, Auto}
     by_level = sorted(name for name, method in METHODS.items() if method.takes.levels)
-    assert by_level == sorted((*ours, *BEYOND, *CONTROLS))
+    assert by_level == sorted((*ours, "KF-Linear-KD", *CONTROLS))
     assert find(METHODS, "kf-linear", "method") is METHODS["KF-Linear"]
 
 

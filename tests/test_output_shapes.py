@@ -56,6 +56,7 @@ READS_CLASSES = {
     "Ensemble-Shares": ("Use .*Ensemble-Logits", "Ensemble-Logits", {}),
     "KD": ("Use loss='mse'", "KD", {"loss": "mse", "start": "parent0", "epochs": 1, "weight_decay": 0.0}),
     "KF-Linear-KD": ("Use KF-Linear", "KF-Linear", LINEAR),
+    "Auto": ("Use KF-Linear", "KF-Linear", LINEAR),
     "Fisher": ("Use Average", "Average", {}),
     "Greedy-Soup": ("Use Average", "Average", {}),
 }

@@ -2,10 +2,10 @@
 
 import time
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..data.augment import crop, usual_padding
 from ..fusion.algorithm import FusionPlan, Retrofit
@@ -91,13 +91,22 @@ class Distilled(Retrofit):
 
     def run(self, plan: FusionPlan) -> FusionResult:
         """Fuse, ask the teachers, train."""
-        fused, begin, task = super().run(plan), time.perf_counter(), plan.task
-        monitor, device, student = task.runtime.monitor, task.device, fused.model
+        fused, begin = super().run(plan), time.perf_counter()
+        config = {**fused.config, "curve": self.train(fused.model, plan.task)}
+        return replace(fused, config=config, seconds=fused.seconds + time.perf_counter() - begin)
+
+    def train(self, student: nn.Module, task: Task) -> list[dict[str, Any]]:
+        """Train a fused network, in place, towards the parents' mean prediction on the task's samples and copies of them.
+
+        Returns:
+            The curve of `descend`.
+        """
+        monitor, device = task.runtime.monitor, task.device
         inputs = moved(task.inputs.to(device, task.dtype), self.copies, task.seed)
         logits = logits_of(task.parents, inputs, device, monitor)  # (n, B, classes)
         goals = (logits / self.distil_temperature).softmax(2).mean(0)
         monitor.emit("phase", name="distillation")
-        curve = fit_to_goals(
+        return fit_to_goals(
             student,
             inputs,
             goals,
@@ -106,8 +115,6 @@ class Distilled(Retrofit):
             seed=task.seed,
             monitor=monitor,
         )
-        config = {**fused.config, "curve": curve}
-        return replace(fused, config=config, seconds=fused.seconds + time.perf_counter() - begin)
 
 
 def moved(inputs: Tensor, copies: int, seed: int) -> Tensor:

@@ -163,7 +163,8 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     for index, report in enumerate(result.importance):
         if gaps := report.get("completeness_gap"):
             percents = " ".join(f"{gap:.1%}" for gap in gaps)
-            out.print(f"completeness gap of parent {index}'s {config.importance} per level: {percents}")
+            score = result.config.get("chosen", {}).get("importance", config.importance)
+            out.print(f"completeness gap of parent {index}'s {score} per level: {percents}")
     if networks:
         say_normalisation(config, config.models, read_images(config, "train"))
         out.print(networks_table(networks))

@@ -101,6 +101,8 @@ class FusionPlan:
 
     task: Task
     levels: Levels
+    scored: Sequence[Scores] | None = field(default=None, kw_only=True)
+    """The parents' scores, where they are known already"""
 
     @property
     def spaces(self) -> list[JointSpace]:
@@ -236,7 +238,9 @@ class Retrofit(Algorithm):
         fitted = self.fit.fit(step, sums, solution, groups, s)  # lines 5-9: targets T = z A, weights of the level
         return level_report(step.level, step.widths, sums, s, groups, fitted, step.doubts)
 
-    def _scored(self, plan: FusionPlan, walk: Walk) -> list[Scores]:
+    def _scored(self, plan: FusionPlan, walk: Walk) -> Sequence[Scores]:
+        if plan.scored is not None:
+            return plan.scored
         task, others = plan.task, walk.contributors
         add_up = others.add_up if task.runtime.contributors is not None else None
         data, monitor = task.parents_data(), task.runtime.monitor

@@ -231,8 +231,9 @@ class FusionResult:
 
     @property
     def note(self) -> str:
-        """A sentence where the network was one single level, which is distillation; else empty."""
-        return single_level([level.kind for level in self.levels])
+        """What a method that chooses chose, and why; that the network was one single level, which is distillation; else empty."""
+        sentences = [self.config.get("choice", ""), single_level([level.kind for level in self.levels])]
+        return " ".join(filter(None, sentences))
 
     def __repr__(self) -> str:
         """What was done, and a line for each level."""

@@ -38,7 +38,7 @@ USUAL = (
 FAMILIES = {
     "Retrofitting": (
         "group neurons and fit each level to the groups",
-        (*PAPERS, "KF-Linear-KD"),
+        (*PAPERS, "KF-Linear-KD", "Auto"),
     ),
     "Controls": (
         "fit in the same way to groups that know nothing of the neurons",

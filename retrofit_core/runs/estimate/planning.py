@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from ...baselines.auto import AutoPlan
+from ...fusion.algorithm import FusionPlan
 from ...fusion.task import Cost, Task
 from ...methods import METHODS, RETROFITTING
 from ...networks.architectures import Architecture, build
@@ -48,6 +50,13 @@ class MethodPlan:
     plan: Any
     """The value's plan"""
     cost: Cost
+
+    @property
+    def fusions(self) -> list["MethodPlan"]:
+        """The fusions by level that it consists of: itself, those that a method chooses from, or none."""
+        if isinstance(self.plan, AutoPlan):
+            return [MethodPlan(t.algorithm, t.plan.task, t.plan, t.plan.cost()) for t in self.plan.trials]
+        return [self] if isinstance(self.plan, FusionPlan) else []
 
     @property
     def networks(self) -> list[nn.Module]:

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from ...data.augment import augmented
-from ...fusion.algorithm import FusionPlan
 from ...fusion.budget import columns
 from ...fusion.fit import Fit, Ridge
 from ...fusion.grouping import Grouper
@@ -73,11 +72,14 @@ def method_seconds(
     *parents, fused = paces
     cost = planned.cost
     always = cost.passes * sum(pace.forward for pace in parents)
-    if cost.scored:
-        always += importance_seconds(planned.task.importance, importance_samples, len(cost.groups), parents)
+    scoring = [fusion.task.importance for fusion in planned.fusions] or (
+        [planned.task.importance] if cost.scored else []
+    )
+    # Fusions that are tried one after the other have their scores in common.
+    always += max((importance_seconds(s, importance_samples, len(cost.groups), parents) for s in scoring), default=0.0)
     least, most = always, always
-    if isinstance(planned.plan, FusionPlan):
-        of_levels = _level_seconds(planned, planned.plan.levels, fused, device)
+    for fusion in planned.fusions:
+        of_levels = _level_seconds(fusion, fusion.plan.levels, fused, device)
         least, most = least + of_levels[0], most + of_levels[1]
     if cost.trained is None:
         return least, most

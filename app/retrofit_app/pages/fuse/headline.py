@@ -37,6 +37,8 @@ def headline(entry: runs.Entry, palette: figures.Palette, tuned: Work | None = N
     shown = rows(entry, counts, tuned)
     st.html(figures.tiles(shown, classes, palette))
     st.markdown(finding(entry))
+    if choice := methods.decided(entry).get("choice"):
+        st.markdown(escaped(choice))
     if sentence := shortfall(entry, counts):
         st.warning(sentence, icon=":material/trending_down:")
     st.caption(_provenance(entry, any(any(tile.guessed) for row in shown for tile in row)))

@@ -1,0 +1,358 @@
+"""Several fusions are tried, and the best on held-out samples is returned, be it a parent; ours, not the paper's."""
+
+import copy
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from ..data.sampling import balanced
+from ..fusion.algorithm import FusionPlan, Retrofit
+from ..fusion.eligibility import check_inputs, check_outputs
+from ..fusion.fit import Gradient, Ridge
+from ..fusion.grouping import Hungarian, KMeans
+from ..fusion.importance import Conductance, Uniform
+from ..fusion.importance.base import Scores
+from ..fusion.importance.parents import parents_scores
+from ..fusion.results import FusionResult
+from ..fusion.task import Algorithm, Cost, Takes, Task, planned
+from ..networks.outputs import check_class_scores
+from ..system.labels import class_labels
+from ..system.monitor import Event, Monitor
+from ..system.settings import Range, setting
+from .averaging import outcome
+from .distillation import logits_of
+from .distilled import Distilled, DistilledPlan
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A fusion that may be tried: a method of the table and its options."""
+
+    method: str
+    weighing: Literal["uniform", "conductance", "conductance and worth"]
+    """How much neurons count: all alike, by conductance on the parents' own data, or by its square root times the square of
+    what their parent is worth"""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """As tables name it."""
+        return ", ".join([self.method, self.weighing, *self.options])
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether it needs data of each parent."""
+        return self.weighing != "uniform"
+
+    def algorithm(self) -> Retrofit:
+        """Its value."""
+        grouping, fit = self.method.split("-")
+        return Retrofit(
+            grouping=KMeans() if grouping == "KF" else Hungarian(),
+            fit=Ridge(**self.options) if fit == "Linear" else Gradient(),
+        )
+
+    def task(self, task: Task) -> Task:
+        """What it is to fuse.
+
+        Raises:
+            ValueError: it weighs neurons, and nobody gave data for that.
+        """
+        data = task.importance.data
+        if self.is_scored and data is None:
+            raise ValueError("conductance needs labelled data of each parent. Pass importance_data.")
+        return replace(task, importance=Conductance(data=data) if self.is_scored else Uniform())
+
+    def weighed(self, scores: Sequence[Scores], worth: Sequence[float]) -> list[Scores] | None:
+        """The parents' conductance as this candidate weighs neurons by it; None where all count alike.
+
+        Args:
+            worth: of each parent, not negative.
+        """
+        if self.weighing != "conductance and worth":
+            return list(scores) if self.is_scored else None
+        factors = [(value / max(worth)) ** 2 if max(worth) > 0 else 1.0 for value in worth]
+        return [
+            replace(parent, values=[factor * s.sqrt() / s.sqrt().sum() for s in parent.values])
+            for parent, factor in zip(scores, factors, strict=True)
+        ]
+
+
+ACTIVE = {"active": True, "repair": True}
+#: What is tried: the first that take the parents. Chosen by measurement, see docs/findings_beyond.md.
+CANDIDATES = (
+    Candidate("KF-Linear", "conductance", ACTIVE),
+    Candidate("KF-Linear", "uniform", ACTIVE),
+    Candidate("KF-Linear", "conductance and worth", ACTIVE),
+    Candidate("KF-Linear", "conductance"),
+    Candidate("HF-Linear", "uniform"),
+    Candidate("KF-Linear", "uniform"),
+)
+#: Where no closed form takes the parents.
+OTHERWISE = Candidate("KF-Gradient", "uniform")
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A candidate that takes the parents."""
+
+    candidate: Candidate
+    algorithm: Retrofit
+    plan: FusionPlan
+
+    def scores(self) -> list[Scores]:
+        """Conductance of the parents' neurons; other candidates that are scored need the same."""
+        task = self.plan.task
+        return parents_scores(
+            self.plan.levels.parents, task.importance, task.parents_data(), task.device, task.runtime.monitor
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class AutoPlan:
+    """The samples divided, and the candidates that take the parents."""
+
+    task: Task
+    held: Tensor
+    """(B,) which fusion samples no fusion learns from"""
+    trials: Sequence[Trial]
+    left_out: Mapping[str, str]
+    """Candidates that do not take the parents, and why"""
+    distilled: Distilled | None
+    """How the best of them is trained afterwards; None: not at all"""
+
+    def cost(self) -> Cost:
+        """Of the training and of passes over all samples; the estimate adds what the fusions cost. Groups are those of one."""
+        passes = sum(trial.plan.cost().passes for trial in self.trials) + len(self.held)
+        groups = self.trials[0].plan.cost().groups
+        if self.distilled is None:
+            return Cost(passes, groups=groups)
+        training = DistilledPlan(self.trials[0].plan.task, self.trials[0].plan.levels, self.distilled).cost()
+        return replace(training, passes=passes + training.samples, scored=False)
+
+    def deciding(self) -> tuple[Tensor, Tensor | None]:
+        """The samples by which it chooses: inputs (V, ...) and labels (V,), None unless all have some.
+
+        Those that are held out, and the parents' own as far as no fusion learns from them.
+        """
+        task, held = self.task, self.held
+        pairs = [(task.inputs[held], None if task.labels is None else task.labels[held])]
+        if task.importance.data is not None and not isinstance(task.importance.data, str):
+            learned = {_bytes(x) for x in task.inputs[~held]}
+            for inputs, labels in task.parents_data():
+                fresh = torch.tensor([_bytes(x) not in learned for x in inputs], dtype=torch.bool)
+                pairs.append((inputs[fresh], None if labels is None else labels[fresh]))
+        labels = [y.cpu() for _, y in pairs if y is not None]
+        return torch.cat([x.cpu() for x, _ in pairs]), torch.cat(labels) if len(labels) == len(pairs) else None
+
+
+def _bytes(sample: Tensor) -> bytes:
+    return sample.detach().cpu().numpy().tobytes()
+
+
+@dataclass(frozen=True)
+class Auto(Algorithm):
+    """A few fusions are tried, the best is trained as by KF-Linear-KD, and the best of all these and the parents is returned.
+
+    Samples by which it chooses: a share of the fusion samples, from which no fusion learns, and each parent's own data as far as
+    they are no other fusion samples. Where all of them have labels accuracy decides, else agreement with the ensemble; a class
+    counts as much as any other, and `worth` says what stands for classes without samples. Of equals the one that was tried first
+    wins, and a parent before a fusion. Levels and their errors are those of the chosen fusion; a parent has none.
+    """
+
+    takes: ClassVar[Takes] = Takes(
+        target=True, parents_data=True, other_depths=True, any_architecture=True, memory=True
+    )
+
+    held_out: float = setting(
+        0.25,
+        "share of the fusion samples by which it chooses, and from which no fusion learns",
+        Range(0, 1, without_low=True, without_high=True),
+    )
+    tries: int = setting(3, "most fusions that are tried", Range(1, 4), title="Most fusions")
+    distil: bool = setting(
+        True,
+        "the best fusion is also trained as in KF-Linear-KD, where samples of all classes tell whether that helps",
+        title="Train the best fusion",
+    )
+
+    def plan(self, task: Task) -> AutoPlan:
+        """Divide the samples and ask every candidate; see `Algorithm`."""
+        check_inputs(task.parents, task.inputs, target=task.target, least=2, method="Auto", written=())
+        classes = check_class_scores(
+            check_outputs(task.parents, task.inputs), "Auto", "Use KF-Linear.", ("method", "KF-Linear")
+        )
+        for inputs, labels in [(task.inputs, task.labels), *task.parents_data()]:
+            _check_labels(labels if len(inputs) else None, classes)
+        held = self._held(task)
+        rest = replace(
+            task,
+            inputs=task.inputs[~held],
+            labels=None if task.labels is None else task.labels[~held],
+            runtime=replace(task.runtime, monitor=_within(task.runtime.monitor), journal=None),
+        )
+        trials, left_out = list[Trial](), dict[str, str]()
+        for candidate in CANDIDATES:
+            if len(trials) < self.tries:
+                self._ask(candidate, rest, trials, left_out)
+        if not trials:
+            self._ask(OTHERWISE, rest, trials, left_out)
+        if not trials:
+            raise ValueError(f"no fusion takes these networks. {_reasons(left_out)}")
+        distilled = Distilled() if self.distil and Distilled().samples(rest) > 1 else None
+        return AutoPlan(task, held, trials, left_out, distilled)
+
+    def _ask(self, candidate: Candidate, task: Task, trials: list[Trial], left_out: dict[str, str]) -> None:
+        """Add a candidate to those that take the parents, or to those that do not."""
+        try:
+            algorithm = candidate.algorithm()
+            trials.append(Trial(candidate, algorithm, planned(algorithm, candidate.task(task))))
+        except ValueError as error:
+            left_out[candidate.title] = str(error)
+
+    def _held(self, task: Task) -> Tensor:
+        """(B,) which samples are held out, balanced over the classes where these are known."""
+        count = len(task.inputs)
+        labels = torch.zeros(count) if task.labels is None else task.labels.cpu()
+        number = min(max(1, round(self.held_out * count)), count - 1)
+        rows = balanced(labels, number, generator=torch.Generator().manual_seed(task.seed))
+        return torch.zeros(count, dtype=torch.bool).index_fill_(0, rows, True)
+
+    @torch.no_grad()
+    def run(self, plan: AutoPlan) -> FusionResult:
+        """Measure the parents, fuse and measure one candidate after the other, train the best of them, return the best of all."""
+        start, task = time.perf_counter(), plan.task
+        monitor, device = task.runtime.monitor, task.device
+        inputs, labels = plan.deciding()
+        inputs = inputs.to(device, task.dtype)
+        logits = logits_of(task.parents, inputs, device, monitor)  # (n, V, classes)
+        truth = logits.softmax(2).mean(0).argmax(1) if labels is None else labels.to(device)
+        parents = torch.stack([by_class(answers, truth) for answers in logits])
+        results, fused, left_out = dict[str, FusionResult](), dict[str, float](), dict(plan.left_out)
+
+        def measured(title: str, result: FusionResult) -> None:
+            right = by_class(logits_of([result.model], inputs, device, monitor)[0], truth)
+            results[title], fused[title] = result, right.nanmean().item()
+
+        alone, scores = worth(parents, len(truth)), list[Scores]()
+        for trial in plan.trials:
+            title = trial.candidate.title
+            monitor.emit("phase", name=title)
+            if trial.candidate.is_scored and not scores:  # once for all
+                scores = trial.scores()
+            weighed = trial.candidate.weighed(scores, alone.tolist())
+            try:
+                measured(title, trial.algorithm.run(replace(trial.plan, scored=weighed)))
+            except ValueError as error:  # sums that overflow
+                left_out[title] = str(error)
+        if not results:
+            raise ValueError(f"no fusion of these networks was possible. {_reasons(left_out)}")
+        if plan.distilled is not None and not parents[0].isnan().any():
+            best = max(fused, key=lambda title: fused[title])
+            student = copy.deepcopy(results[best].model)
+            curve = plan.distilled.train(student, plan.trials[0].plan.task)
+            config = {**results[best].config, "curve": curve}
+            measured(f"{best}, distilled", replace(results[best], model=student, config=config))
+        found = {f"parent {k}": right for k, right in enumerate(alone.tolist()) if _is_like_target(task, k)} | fused
+        chosen = max(found, key=lambda name: found[name])  # the first of equals
+        facts = {
+            "choice": _sentence(chosen, found, len(truth), labels is not None, left_out),
+            "chosen": results[chosen].config if chosen in results else {},
+            "candidates": {name: 100 * score for name, score in found.items()},
+            "left_out": left_out,
+            "seed": task.seed,
+            "samples": len(task.inputs),
+        }
+        if chosen in results:
+            model, levels, importance = results[chosen].model, results[chosen].levels, results[chosen].importance
+        else:
+            parent = copy.deepcopy(task.parents[int(chosen.removeprefix("parent "))])
+            model, levels, importance = parent.to(device).eval(), [], []
+        return replace(outcome("Auto", self, model, task, start, **facts), levels=levels, importance=importance)
+
+
+def by_class(logits: Tensor, truth: Tensor) -> Tensor:
+    """(classes,) the share of each class's samples that logits (V, classes) tell right; NaN where it has none."""
+    classes = logits.shape[1]
+    counts = torch.bincount(truth, minlength=classes)
+    return torch.bincount(truth, (logits.argmax(1) == truth).double(), minlength=classes) / counts
+
+
+def worth(parents: Tensor, samples: int) -> Tensor:
+    """What parents are worth over all classes, from their accuracies in those of which there are samples.
+
+    If classes are missing, samples may be those of some parents' own classes, and their means there would flatter these. What
+    the other parents know of them is the best guess of what a parent knows of classes that are not its own, so their mean
+    stands for those that are missing. A balanced draw of so many samples may miss some by chance; these do not count.
+
+    Args:
+        parents: (n, classes), NaN where a class has no sample.
+    Returns:
+        (n,) from 0 to 1.
+    """
+    count, classes = parents.shape
+    own, chance = parents.nanmean(1), (1 - 1 / classes) ** samples
+    missing = ((parents[0].isnan().double().mean() - chance) / (1 - chance)).clamp_min(0)
+    others = (own.sum() - own) / (count - 1) if count > 1 else own
+    return own + missing * (others - own)
+
+
+def _check_labels(labels: Tensor | None, classes: int) -> None:
+    """Refuse labels that name no class of the parents."""
+    if labels is None:
+        return
+    labels = class_labels(labels, "Auto")
+    if not 0 <= int(labels.min()) <= int(labels.max()) < classes:
+        raise ValueError(
+            f"the labels run from {int(labels.min())} to {int(labels.max())}, and the parents have {classes} classes. Pass "
+            f"labels from 0 to {classes - 1}, or none."
+        )
+
+
+def _is_like_target(task: Task, parent: int) -> bool:
+    """Whether a parent has the shapes of the fused network that is asked for, so that it may be returned itself."""
+    if task.target is None:
+        return True
+    shapes = [
+        {name: tensor.shape for name, tensor in network.state_dict().items()}
+        for network in (task.parents[parent], task.target)
+    ]
+    return shapes[0] == shapes[1]
+
+
+def _within(monitor: Monitor) -> Monitor:
+    """A monitor that takes the levels of a candidate for steps: they are not those of the result."""
+
+    def event(event: Event) -> None:
+        monitor.emit(**{**event, "kind": "step", "name": "levels"} if event["kind"] == "level" else event)
+
+    def cancelled() -> bool:
+        monitor.check()
+        return False
+
+    return Monitor(event, cancelled)
+
+
+def _sentence(
+    chosen: str, scores: Mapping[str, float], samples: int, labelled: bool, left_out: Mapping[str, str]
+) -> str:
+    """What was chosen and why, and what was left out."""
+    others = "; ".join(f"{name} {100 * score:.1f}" for name, score in scores.items() if name != chosen)
+    told = "right" if labelled else "as the ensemble says"
+    sentence = (
+        f"Auto chose {chosen}: class by class {100 * scores[chosen]:.1f} % of {samples} samples that no fusion saw are {told}"
+        f"{f' ({others})' if others else ''}."
+    )
+    return f"{sentence} {_reasons(left_out)}" if left_out else sentence
+
+
+def _reasons(left_out: Mapping[str, str]) -> str:
+    """The candidates that were left out, and the first sentence why."""
+    reasons: dict[str, list[str]] = {}
+    for title, why in left_out.items():
+        reasons.setdefault(why.split(". ")[0].removesuffix("."), []).append(title)
+    return "Left out: " + "; ".join(f"{' and '.join(titles)} ({why})" for why, titles in reasons.items()) + "."

@@ -1,0 +1,253 @@
+"""Auto against plain loops: candidates called by name and measured one by one, the choice made by hand."""
+
+import copy
+import itertools
+import math
+
+import pytest
+import torch
+
+from retrofit_core import METHODS, build, importance_scores, train
+from retrofit_core.baselines.auto import worth
+from retrofit_core.data import load
+from retrofit_core.system.monitor import Monitor
+from tests.marks import each_case
+from tests.networks import labels, normal, seeded
+from tests.properties import assert_same_tensors, untouched
+
+ACTIVE = {"active": True, "repair": True}
+SIZES = [64, 24, 16, 10]
+
+
+def trained(classes, seed, epochs=12):
+    """A digits network that has seen these classes only, and rows of theirs, some of which no training needs."""
+    images = load("digits", "train")
+    rows = torch.isin(images.labels, torch.tensor(classes)).nonzero()[:, 0]
+    model = build({"architecture": "mlp", "sizes": SIZES}, seed=seed)
+    train(model, images, rows, epochs=epochs, seed=seed)
+    return model, (images.inputs(rows[:160]), images.labels[rows[:160]])
+
+
+@pytest.fixture(scope="module")
+def shards():
+    """Two parents with five classes each, and data of each."""
+    pairs = [trained(range(5), 0), trained(range(5, 10), 1)]
+    return [model for model, _ in pairs], [data for _, data in pairs]
+
+
+def classes_right(model, x, y):
+    """{class: share of its samples that are told right}, by loops."""
+    hits = {}
+    with torch.no_grad():
+        for sample, truth in zip(x, y.tolist(), strict=True):
+            hits.setdefault(truth, []).append(int(model(sample[None]).argmax()) == truth)
+    return {c: sum(told) / len(told) for c, told in hits.items()}
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def by_hand(parents, fusion, own, held, candidates):
+    """The scores of candidates and parents, and the candidates' networks."""
+    x, y = fusion
+    fitted = (x[~held], y[~held] if y is not None else None)
+    known = list(fitted[0])
+    deciding = [(x[held], y[held] if y is not None else None)]
+    for inputs, truth in own or []:
+        fresh = [k for k, sample in enumerate(inputs) if not any(torch.equal(sample, other) for other in known)]
+        deciding.append((inputs[fresh], truth[fresh]))
+    dx = torch.cat([pair[0] for pair in deciding])
+    if y is None:
+        with torch.no_grad():
+            dy = torch.stack([parent(dx).softmax(1) for parent in parents]).mean(0).argmax(1)
+    else:
+        dy = torch.cat([truth for _, truth in deciding if truth is not None])
+    fused, networks = {}, {}
+    for title, (name, keywords) in candidates.items():
+        networks[title] = METHODS[name](parents, fitted, device="cpu", seed=3, **keywords).model
+        fused[title] = mean(classes_right(networks[title], dx, dy).values())
+    alone = [mean(classes_right(parent, dx, dy).values()) for parent in parents]
+    seen, missed_by_chance = len(set(dy.tolist())) / 10, 0.9 ** len(dx)
+    missing = max(0, (1 - seen - missed_by_chance) / (1 - missed_by_chance))
+    scores = {}
+    for k, right in enumerate(alone):
+        others = mean([other for j, other in enumerate(alone) if j != k])
+        scores[f"parent {k}"] = (1 - missing) * right + missing * others
+    return scores | fused, networks
+
+
+def by_worth(own, worths):
+    """An importance function: the square root of each neuron's share of conductance, times its parent's worth squared."""
+    turns = itertools.cycle(range(len(own)))
+
+    def scores(levels, x, y):
+        k = next(turns)
+        found = []
+        for share in importance_scores(levels, own[k][0], own[k][1], "conductance").values:
+            roots = [math.sqrt(s) for s in share.tolist()]
+            found.append(torch.tensor([worths[k] ** 2 * root / sum(roots) for root in roots], dtype=torch.float64))
+        return found
+
+    return scores
+
+
+def assert_chosen_by_hand(result, scores, networks):
+    best = max(scores.values())
+    chosen = next(title for title, score in scores.items() if score > best - 1e-9)
+    assert result.config["candidates"].keys() == scores.keys()
+    for title, score in scores.items():
+        assert result.config["candidates"][title] == pytest.approx(100 * score), title
+    assert result.note.startswith(f"Auto chose {chosen}:")
+    assert_same_tensors(result.model, networks[chosen])
+
+
+def test_labelled_data_of_each_parent_decide_by_accuracy(shards):
+    parents, own = shards
+    data = {"importance": "conductance", "importance_data": own}
+    options = {"importance_data": own, "tries": 4, "distil": False, "seed": 3, "device": "cpu"}
+    with untouched(*parents):
+        result = METHODS["Auto"](parents, own[0], **options)
+    held = METHODS["Auto"].plan(parents, own[0], **options).held
+    worths = [result.config["candidates"][f"parent {k}"] for k in (0, 1)]  # which by_hand proves
+    candidates = {
+        "KF-Linear, conductance, active, repair": ("KF-Linear", {**data, **ACTIVE}),
+        "KF-Linear, uniform, active, repair": ("KF-Linear", ACTIVE),
+        "KF-Linear, conductance and worth, active, repair": (
+            "KF-Linear",
+            {"importance": by_worth(own, worths), "importance_data": own, "normalise_scores": False, **ACTIVE},
+        ),
+        "KF-Linear, conductance": ("KF-Linear", data),
+    }
+    assert_chosen_by_hand(result, *by_hand(parents, own[0], own, held, candidates))
+    assert "Left out" not in result.note and "are right" in result.note
+
+
+@each_case("labelled", [True, False])
+def test_samples_of_one_parent_do_not_make_it_the_best(shards, labelled):
+    """There the parent itself is nearly always right, and no sample shows what it does not know."""
+    parents, own = shards
+    fusion = own[0] if labelled else (own[0][0], None)
+    candidates = {
+        "KF-Linear, uniform, active, repair": ("KF-Linear", ACTIVE),
+        "HF-Linear, uniform": ("HF-Linear", {}),
+        "KF-Linear, uniform": ("KF-Linear", {}),
+    }
+    options = {"distil": False, "seed": 3, "device": "cpu"}
+    given = fusion if labelled else fusion[0]
+    result = METHODS["Auto"](parents, given, **options)
+    held = METHODS["Auto"].plan(parents, given, **options).held
+    scores, networks = by_hand(parents, fusion, None, held, candidates)
+    assert_chosen_by_hand(result, scores, networks)
+    assert scores["parent 0"] < 0.7 < max(scores.values())
+    assert ("are right" if labelled else "as the ensemble says") in result.note
+    assert "KF-Linear, conductance (conductance needs labelled data of each parent)" in result.note
+
+
+def test_a_parent_that_is_far_ahead_is_returned():
+    """Of a network that has learned and one that has not, on samples of all classes, which neither saw."""
+    (strong, _), weak = trained(range(10), 0), build({"architecture": "mlp", "sizes": SIZES}, seed=1)
+    weak.fc3.weight.data *= 100  # it is sure of itself, and so any mean is spoilt
+    test = load("digits", "test")
+    data = test.inputs(torch.arange(200)), test.labels[:200]
+    for parents, index in (([weak, strong], 1), ([strong, weak], 0)):
+        result = METHODS["Auto"](parents, data, device="cpu")
+        scores = result.config["candidates"]
+        assert result.note.startswith(f"Auto chose parent {index}: ") and scores[f"parent {index}"] == max(
+            scores.values()
+        )
+        assert_same_tensors(result.model, strong)
+        assert result.model is not strong and result.levels == [] and result.config["chosen"] == {}
+    smaller = build({"architecture": "mlp", "sizes": [64, 8, 8, 10]}, seed=5)
+    shrunk = METHODS["Auto"]([strong, weak], data, target=smaller, device="cpu")
+    assert not any(name.startswith("parent") for name in shrunk.config["candidates"])
+    assert shrunk.model.state_dict()["fc1.weight"].shape == (8, 64)
+
+
+@each_case("seed", range(3))
+def test_it_is_never_less_than_the_best_parent_on_the_held_out_samples(shards, seed):
+    parents, own = shards
+    result = METHODS["Auto"](parents, own[0], importance_data=own, seed=seed, device="cpu")
+    scores = result.config["candidates"]
+    chosen = result.note.removeprefix("Auto chose ").split(":")[0]
+    assert scores[chosen] == max(scores.values()) >= scores["parent 0"]
+    assert sum(name.endswith(", distilled") for name in scores) == 1
+
+
+def test_the_best_fusion_is_trained_as_by_kf_linear_kd(shards):
+    """With one candidate, the network that was trained is that of KF-Linear-KD on the samples that are fitted."""
+    parents, own = shards
+    options = {"importance_data": own, "tries": 1, "seed": 3, "device": "cpu"}
+    result = METHODS["Auto"](parents, own[0], **options)
+    held = METHODS["Auto"].plan(parents, own[0], **options).held
+    trained_after = METHODS["KF-Linear-KD"](
+        parents, own[0][0][~held], importance="conductance", importance_data=own, seed=3, device="cpu", **ACTIVE
+    ).model
+    fused = METHODS["KF-Linear"](
+        parents, own[0][0][~held], importance="conductance", importance_data=own, seed=3, device="cpu", **ACTIVE
+    ).model
+    chosen = result.note.removeprefix("Auto chose ").split(":")[0]
+    assert_same_tensors(result.model, trained_after if chosen.endswith("distilled") else fused)
+    assert "KF-Linear, conductance, active, repair, distilled" in result.config["candidates"]
+
+
+def test_scores_are_computed_once(shards):
+    parents, own = shards
+    events = []
+    METHODS["Auto"](parents, own[0], importance_data=own, distil=False, device="cpu", monitor=Monitor(events.append))
+    phases = [event["name"] for event in events if event["kind"] == "phase"]
+    assert phases.count("KF-Linear, conductance, active, repair") == 1
+    begun = [event for event in events if event.get("name") == "conductance" and event["index"] == 0]
+    assert len(begun) == len(parents)
+
+
+def test_held_out_samples_are_balanced_and_a_share(shards):
+    parents, own = shards
+    x, y = torch.cat([pair[0] for pair in own]), torch.cat([pair[1] for pair in own])
+    for share, count in ((0.25, 80), (0.5, 160), (0.001, 1), (0.99, 317)):
+        held = METHODS["Auto"].plan(parents, (x, y), held_out=share).held
+        assert held.sum() == count
+        if count == 80:
+            assert torch.bincount(y[held]).tolist() == [8] * 10
+    assert METHODS["Auto"].plan(parents, x).held.sum() == 80
+
+
+def test_networks_without_a_closed_form_get_the_gradient_fit():
+    class Recurrent(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.states, self.head = torch.nn.GRU(6, 5, batch_first=True), torch.nn.Linear(5, 3)
+
+        def forward(self, x):
+            return self.head(self.states(x)[0][:, -1])
+
+    parents = [seeded(seed, Recurrent) for seed in (0, 1)]
+    result = METHODS["Auto"](parents, (normal(30, 7, 6).float(), labels(30, 3)), distil=False, device="cpu")
+    assert "KF-Gradient, uniform" in result.config["candidates"] and "KF-Linear, uniform" in result.config["left_out"]
+
+
+def test_where_nothing_can_be_tried_one_sentence_says_why():
+    parents = [build({"architecture": "mlp", "sizes": [64, 8, 10]}, seed=0), build({"architecture": "cnn"}, seed=1)]
+    with pytest.raises(ValueError, match="no fusion takes these networks. Left out: .*KF-Linear, uniform.*KF-Gradient"):
+        METHODS["Auto"](parents, normal(30, 1, 8, 8).float())
+
+
+def test_labels_are_classes_of_the_parents():
+    model = build({"architecture": "mlp", "sizes": [64, 8, 10]}, seed=0)
+    x = normal(30, 1, 8, 8).float()
+    with pytest.raises(ValueError, match="the labels run from 0 to 11, and the parents have 10 classes"):
+        METHODS["Auto"]([model, copy.deepcopy(model)], (x, labels(30, 12)))
+
+
+def test_what_parents_are_worth_is_corrected_for_missing_classes():
+    nan = math.nan
+    # Five of ten classes; each parent knows its own five.
+    shards = torch.tensor([[1.0] * 5 + [nan] * 5, [0.0] * 5 + [nan] * 5])
+    assert worth(shards, 400).tolist() == pytest.approx([0.5, 0.5], abs=1e-6)
+    # All classes: nothing is corrected. A class that a few samples may miss by chance is not missing.
+    assert worth(torch.tensor([[0.9, 0.7], [0.5, 0.1]]), 400).tolist() == pytest.approx([0.8, 0.3])
+    assert worth(torch.tensor([[0.9, nan], [0.5, nan]]), 1).tolist() == pytest.approx([0.9, 0.5])
+    assert worth(torch.tensor([[0.9, nan]]), 400).tolist() == pytest.approx([0.9])
+    # One of three parents knows the two classes of four that there are.
+    three = torch.tensor([[0.8, 0.8, nan, nan], [0.2, 0.0, nan, nan], [0.0, 0.2, nan, nan]])
+    assert worth(three, 400).tolist() == pytest.approx([(0.8 + 0.1) / 2, (0.1 + 0.45) / 2, (0.1 + 0.45) / 2])
