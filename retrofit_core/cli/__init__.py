@@ -1,12 +1,12 @@
 """The command line.
 
-Its commands: data | train | finetune | methods | fuse | analyse | compare | landscape | reproduce | report | evaluate | levels |
+Commands: data | train | finetune | methods | fuse | analyse | compare | landscape | reproduce | report | evaluate | levels |
 app | learn | docs.
 """
 
 from collections.abc import Sequence
 
-# Importing a file registers its commands; help lists them in this order.
+# Importing a module registers its commands, in the order of the help.
 from . import training  # noqa: F401  # isort: skip
 from . import fusing  # noqa: F401  # isort: skip
 from . import comparing  # noqa: F401  # isort: skip
@@ -21,8 +21,8 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code: 0 done, 1 no method of a comparison gave a network,
-    2 cannot be done as asked, 130 interrupted."""
+    """Run the command line; returns the exit code: 0 success, 1 no method of a comparison gave a network or a unit of
+    `reproduce` failed, 2 error, 130 interrupted."""
     try:
         app(args=None if arguments is None else list(arguments), prog_name="retrofit")
     except SystemExit as end:

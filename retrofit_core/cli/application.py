@@ -1,7 +1,7 @@
-"""The application: commands are registered here, and errors and interruptions become sentences.
+"""The application: registers commands and prints errors and interruptions as sentences.
 
-Nothing that is imported with the commands imports torch, which takes seconds: a command imports what it works with when it
-works, and `{names}` in a help text are filled in from `words` when the help is asked for.
+Importing torch takes seconds, so no command module imports it: commands import what they need when they run, and `words`
+fills in the `{names}` in a help text when it is shown.
 """
 
 import inspect
@@ -27,7 +27,7 @@ from .fields import parameters_of, value_of
 from .terminal import err, say
 
 T = TypeVar("T", bound=Callable[..., None])
-INTERRUPTED = 130  # what shells report for Ctrl-C
+INTERRUPTED = 130  # shells' code for Ctrl-C
 app = typer.Typer(
     name="retrofit",
     no_args_is_help=True,
@@ -41,13 +41,15 @@ app = typer.Typer(
 
 
 def user_cache() -> Path:
-    """The folder of files that can be made again."""
+    """The cache folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retrofit-workbench"
 
 
 def _words() -> dict[str, str]:
-    """What the names in help texts stand for. They are kept in the user's cache, for finding them imports torch, which takes
-    seconds; where a file of the core has changed, they are found again."""
+    """Values of the names in help texts.
+
+    They are cached until a file of the core changes, because computing them imports torch, which takes seconds.
+    """
     core = Path(__file__).parents[1]
     stats = [(path.relative_to(core).as_posix(), path.stat()) for path in sorted(core.rglob("*.py"))]
     state = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
@@ -60,14 +62,14 @@ def _words() -> dict[str, str]:
     from .words import words
 
     known = dict(words())
-    with suppress(OSError):  # a folder that cannot be written: found again the next time
+    with suppress(OSError):  # the cache cannot be written
         cache.mkdir(parents=True, exist_ok=True)
         write(file, json.dumps({"state": state, "words": known}))
     return known
 
 
 class Explained(TyperCommand):
-    """A command whose help names what tables and values say of themselves."""
+    """A command whose help text contains `{names}`, see `words`."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Fill in the names, then print the help."""
@@ -84,7 +86,7 @@ def command(name: str, *options: inspect.Parameter) -> Callable[[T], T]:
     Errors are printed as one sentence on standard error; an interruption prints no traceback.
 
     Args:
-        options: further ones, see `fields.options_of`, which the function reads from a parameter `context`.
+        options: Further options (see `fields.options_of`), which the function reads from `context`.
     """
 
     def register(function: T) -> T:
@@ -100,9 +102,8 @@ def command(name: str, *options: inspect.Parameter) -> Callable[[T], T]:
                     beside = {"context": context} if "context" in hints else {}
                     function(asked=value_of(context, value), **beside)
             except ValueError as error:
-                time.sleep(
-                    10 * bool(rank())
-                )  # where process 0 fails too, torchrun ends this one: one sentence is printed
+                # If process 0 fails too, torchrun ends this one meanwhile, so that one sentence is printed.
+                time.sleep(10 * bool(rank()))
                 say("Error:", error, to=err)
                 raise typer.Exit(2) from None
             except (KeyboardInterrupt, Cancelled) as stopped:
@@ -120,7 +121,7 @@ def command(name: str, *options: inspect.Parameter) -> Callable[[T], T]:
 
 @contextmanager
 def _notices_printed() -> Iterator[None]:
-    """Print each `Notice` once, as a sentence on standard error; other warnings as usual."""
+    """Print each `Notice` once, as a sentence on standard error; leave other warnings alone."""
     said: set[str] = set()
     with warnings.catch_warnings():
         usual = warnings.showwarning

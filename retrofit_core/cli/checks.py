@@ -1,4 +1,4 @@
-"""What commands refuse before they import anything that takes seconds."""
+"""Checks that commands make before slow imports."""
 
 import os
 from collections.abc import Collection, Sequence
@@ -8,24 +8,24 @@ import typer
 
 from ..system.texts import flag
 
-TRAINING = "training.json"  # says in a folder how its missing parents are trained; `training.parents` writes it
+TRAINING = "training.json"  # how to train a folder's missing parents; written by `training.parents`
 
 
 def check_alone_with_record(context: typer.Context, of_record: Collection[str]) -> None:
-    """Refuse parameters of a command that the record says already, if they were given.
+    """Raise ValueError if a parameter is given that the record determines.
 
     Args:
-        of_record: their names.
+        of_record: Their names.
     """
     if given := [words for name, words in _given(context).items() if name in of_record]:
         raise ValueError(f"--record has networks and data of its own: leave {', '.join(given)} out.")
 
 
 def check_alone_with_resume(context: typer.Context, beside: Collection[str]) -> None:
-    """Refuse settings beside --resume: a resumed run has its record's, and others would be ignored.
+    """Raise ValueError if settings are given with --resume, which takes those of the record.
 
     Args:
-        beside: names of parameters that may be given with it.
+        beside: Names of parameters that may be given with it.
     """
     if given := [words for name, words in _given(context).items() if name not in beside]:
         raise ValueError(
@@ -35,7 +35,7 @@ def check_alone_with_resume(context: typer.Context, beside: Collection[str]) -> 
 
 
 def _given(context: typer.Context) -> dict[str, str]:
-    """The parameters that stand on the command line, by name, as sentences call them."""
+    """Parameters given on the command line: name -> words for a sentence."""
     arguments = {"models": "the checkpoints", "model": "the checkpoint"}
     sources = {name: context.get_parameter_source(name) for name in context.params}
     on_line = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
@@ -43,17 +43,14 @@ def _given(context: typer.Context) -> dict[str, str]:
 
 
 def check_checkpoints(paths: Sequence[Path | str]) -> None:
-    """Refuse checkpoints that are not there, before anything that takes seconds is imported.
-
-    Those that a training.json in their folder can bring back are left to the run.
-    """
+    """Raise ValueError if a checkpoint is missing and its folder has no training.json for retraining it."""
     for path in map(Path, paths):
         if not path.exists() and not (path.parent / TRAINING).exists():
             raise ValueError(f"there is no checkpoint at {path}.")
 
 
 def check_output(out_file: Path | None, record: Path | None) -> None:
-    """Refuse outputs that could not be written, before minutes of work."""
+    """Raise ValueError early if an output cannot be written."""
     if out_file is None and record is None:
         raise ValueError("say where the fused network goes: --out FILE.safetensors, or --record FOLDER.")
     if out_file is not None:
@@ -68,11 +65,11 @@ def check_output(out_file: Path | None, record: Path | None) -> None:
 
 
 def check_folder(folder: Path | None, option: str) -> None:
-    """Refuse a folder that cannot be made or written to, before minutes of work; none is fine."""
+    """Raise ValueError early if a folder cannot be made or written to; None is allowed."""
     if folder is None:
         return
     existing = folder.absolute()
-    while not existing.exists() and not existing.is_symlink():  # up to the first parent folder that exists
+    while not existing.exists() and not existing.is_symlink():
         existing = existing.parent
     if not existing.is_dir():
         raise ValueError(f"{option} {folder}: {existing} is not a folder. Name a new folder, or one that is there.")

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from ..networks.levels import Level
 
 LAST_PORT = 65535
-#: Seconds between two looks whether the server has ended, and for which it may take its time to end when it is asked to.
+#: Seconds between two polls of the server, and seconds that it may take to shut down.
 POLL, PATIENCE = 0.2, 10.0
-#: Titles of columns that would be too wide.
+#: Short titles for wide columns.
 SHORT = {"rows per sample": "rows", "adds to it": "adds"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataRequest:
-    """What is asked of `retrofit data`."""
+    """Parameters of `retrofit data`."""
 
     name: str | None = argument(None, "One of {data_sets}. Without a name, they are listed.")
     out: Path | None = setting(None, "Folder. Default: data/NAME.")
@@ -60,7 +60,7 @@ def data_command(asked: DataRequest) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateRequest:
-    """What is asked of `retrofit evaluate`, beside how files are read."""
+    """Parameters of `retrofit evaluate`, besides those for reading files."""
 
     models: tuple[Path, ...] = argument(
         MISSING, "Checkpoints (safetensors, .pt with tensors only, or a folder of shards)."
@@ -112,7 +112,7 @@ def evaluate_command(context: typer.Context, asked: EvaluateRequest) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class LevelsRequest:
-    """What is asked of `retrofit levels`, beside how the checkpoint is read."""
+    """Parameters of `retrofit levels`, besides those for reading the checkpoint."""
 
     model: Path = argument(MISSING, "A checkpoint.")
     boundaries: str = setting("layers", "{boundaries}, a number of levels, or names of modules separated by commas.")
@@ -144,7 +144,7 @@ def levels_command(context: typer.Context, asked: LevelsRequest) -> None:
 
     config = config_of(context)
     images = load(asked.data, "train") if asked.data else None
-    classes = stored(read_metadata(asked.model))  # levels are the same whatever the classes of these images
+    classes = stored(read_metadata(asked.model))  # levels do not depend on the classes of these images
     network, metadata = load_model(asked.model, config.arch, like=images, weights=config.weights, classes=classes)
     if (kind := metadata["architecture"]["architecture"]) in COMPOSITES:
         raise ValueError(
@@ -157,14 +157,14 @@ def levels_command(context: typer.Context, asked: LevelsRequest) -> None:
     descriptions = [_describe(levels, index) for index in range(len(levels))]
     if asked.json:
         return print_json({"levels": descriptions})
-    # Columns of what no level has would only take room.
+    # Leave out empty columns.
     columns = [name for name in descriptions[0] if any(facts[name] != "" for facts in descriptions)]
     titles = (SHORT.get(name, name) for name in columns)
     table = new_table("", *titles, title=str(asked.model), figures=True)
     table.columns[1].no_wrap, table.columns[1].overflow = False, "fold"
     numbers = {level.name: str(number) for number, level in enumerate(levels, 1)}
     for number, facts in enumerate(descriptions, 1):
-        facts["stream"] = numbers.get(facts["stream"], "")  # a name again would leave no room for the others
+        facts["stream"] = numbers.get(facts["stream"], "")  # a name would be too wide
         table.add_row(str(number), *(str(facts[name]) for name in columns))
     table.caption = "rows: for each sample" + ("; stream: the level where it begins" if "stream" in columns else "")
     out.print(table)
@@ -192,7 +192,7 @@ def _describe(levels: "Sequence[Level]", index: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class AppRequest:
-    """What is asked of `retrofit app`."""
+    """Parameters of `retrofit app`."""
 
     port: int = setting(8501, "Port on this machine; if it is taken, the next free one.", Range(1, LAST_PORT))
     browser: bool = setting(True, "Open the default browser.")
@@ -209,18 +209,18 @@ def app_command(asked: AppRequest) -> None:
     folder = app_folder()
     port = free_port(asked.port)
     flags = ["--server.address=127.0.0.1", f"--server.port={port}", "--server.headless=true"]
-    # Else it collects garbage after every run of a page, 0.1 s with torch loaded, before it sends what was drawn.
+    # Otherwise, Streamlit collects garbage (0.1 s with torch loaded) after every run of a page, before it sends it.
     flags.append("--runner.postScriptGC=false")
     words = [sys.executable, "-m", "streamlit", "run", str(folder / "shell" / "main.py"), *flags]
     address = f"http://127.0.0.1:{port}"
     out.print(f"The workbench is at [bold]{address}[/bold] (Ctrl-C stops it; if it is restarted, the tab reconnects).")
     runs = asked.runs.absolute()
-    # Commands that the workbench shows are given beside the runs folder, where data sets are looked for in `data`.
+    # Users run the commands shown in the workbench next to the runs folder, where data sets are in `data`.
     data = os.pathsep.join(filter(None, [str(runs.parent / "data"), os.environ.get("RETROFIT_DATA")]))
     environment = {**os.environ, "RETROFIT_RUNS": str(runs), "RETROFIT_DATA": data}
     if asked.results:
         environment["RETROFIT_RESULTS"] = os.pathsep.join(str(path.absolute()) for path in asked.results)
-    # Streamlit reads .streamlit/config.toml from the folder in which it starts.
+    # Streamlit reads .streamlit/config.toml from the working directory.
     with _asked_to_end() as ending, subprocess.Popen(words, cwd=folder, env=environment) as server:
         if asked.browser and sys.stdout.isatty():
             _open_when_ready(server, port, address, ending)
@@ -231,9 +231,9 @@ def app_command(asked: AppRequest) -> None:
 
 @contextmanager
 def _asked_to_end() -> Iterator[threading.Event]:
-    """Set by the signals that ask this command to end, so that it takes its server with it, however early they come."""
+    """An event set by SIGINT, SIGTERM or SIGHUP, so that the command ends its server however early they come."""
     ending = threading.Event()
-    names = ("SIGINT", "SIGTERM", "SIGHUP")  # the last one is not everywhere, and `nohup` switches it off
+    names = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows has no SIGHUP, and `nohup` ignores it
     wanted = [getattr(signal, name) for name in names if hasattr(signal, name)]
     ignored = [each for each in wanted if each.name == "SIGHUP" and signal.getsignal(each) is signal.SIG_IGN]
     earlier = {each: signal.signal(each, lambda *_: ending.set()) for each in wanted if each not in ignored}
@@ -245,7 +245,7 @@ def _asked_to_end() -> Iterator[threading.Event]:
 
 
 def _end(server: subprocess.Popen) -> None:
-    """Ask it to end, and end it where it does not; the work that it started goes on."""
+    """Terminate the server, or kill it if it does not end; its jobs continue."""
     server.terminate()
     try:
         server.wait(PATIENCE)
@@ -254,10 +254,10 @@ def _end(server: subprocess.Popen) -> None:
 
 
 def app_folder() -> Path:
-    """Where the workbench lies: installed, or in the repository.
+    """Folder of the installed workbench, or of the repository's.
 
     Raises:
-        ValueError: in neither.
+        ValueError: It is in neither.
     """
     spec = importlib.util.find_spec("retrofit_app")
     places = spec and spec.submodule_search_locations
@@ -268,10 +268,10 @@ def app_folder() -> Path:
 
 
 def free_port(first: int) -> int:
-    """The first port of this machine, from this one on, on which nobody listens.
+    """First free port of this machine, from `first` on.
 
     Raises:
-        ValueError: fifty ports are taken.
+        ValueError: Fifty ports are taken.
     """
     import socket
 

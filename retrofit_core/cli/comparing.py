@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from ..runs.leaderboard import Leaderboard
 
 NOTHING_FUSED = 1  # exit code of a comparison in which no method gave a network
-WIDE = 10_000  # characters: more than any table
+WIDE = 10_000  # characters, more than any table
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompareRequest:
-    """What is asked of `retrofit compare`, beside the config that all runs share."""
+    """Parameters of `retrofit compare`, besides the runs' shared config."""
 
     models: tuple[Path, ...] = argument((), "Parents; the first one gives the architecture.")
     methods: str = setting(
@@ -73,7 +73,7 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
     from ..runs.comparison import compare_runs, configurations
 
-    shared = config_of(context, importance=RunConfig.importance)  # a list of names here
+    shared = config_of(context, importance=RunConfig.importance)  # the option: several
     configs = configurations(shared, asked.methods, asked.importance)
     again, records = "Run the same command again", asked.records
     advice = f": finished runs in {records} are kept." if records else " with --records FOLDER to keep runs."
@@ -90,7 +90,7 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
 
 
 def _print_board(board: "Leaderboard", out_folder: Path | None) -> None:
-    """The tables, and why a method has no network."""
+    """Print the tables, and why a method has no network."""
     out.print(leaderboard_table(board))
     classes = _classes_table(board)
     if Measurement.get(out, out.options.update(width=WIDE), classes).maximum <= out.width:

@@ -18,7 +18,7 @@ from .commands import LAST_PORT, free_port
 from .fields import argument
 from .terminal import new_table, out, say
 
-#: What the pages are made from, beside mkdocs.yml.
+#: Sources of the pages, besides mkdocs.yml.
 SOURCES = (
     "docs",
     "retrofit_core",
@@ -31,15 +31,15 @@ SOURCES = (
     "LICENSE",
 )
 
-#: A file of every built site, by which it is known.
+#: A file that identifies a built site.
 MARK = "search/search_index.json"
-#: Where the pages lie in an installation, beside the programs.
+#: Folder of the pages in an installation.
 INSTALLED = "share/retrofit-workbench/docs"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DocsRequest:
-    """What is asked of `retrofit docs`."""
+    """Parameters of `retrofit docs`."""
 
     page: str | None = argument(None, "A page to print here instead, such as start or troubleshooting.")
     port: int = setting(8510, "Port on this machine; if it is taken, the next free one.", Range(1, LAST_PORT))
@@ -76,7 +76,7 @@ def docs_command(asked: DocsRequest) -> None:
 
 
 def _pages(repository: Path | None) -> dict[str, Path]:
-    """The pages by name: the repository's, else those that were installed."""
+    """Pages by name: the repository's, or else the installed ones."""
     if repository is not None:
         files = list((repository / "docs").glob("*.md"))
     else:
@@ -89,7 +89,7 @@ def _pages(repository: Path | None) -> dict[str, Path]:
 
 
 def _list(pages: dict[str, Path]) -> None:
-    """What there is to read, a line for each page."""
+    """Print a table of the pages."""
     table = new_table("page", "what it says", title="retrofit docs PAGE")
     for name, file in pages.items():
         table.add_row(name, file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# "))
@@ -98,7 +98,7 @@ def _list(pages: dict[str, Path]) -> None:
 
 
 def _print(name: str, pages: dict[str, Path]) -> None:
-    """One page: laid out in a terminal, as it is elsewhere."""
+    """Print a page: rendered in a terminal, raw elsewhere."""
     text = pages[name].read_text(encoding="utf-8")
     if not out.is_terminal:
         return print(text)
@@ -108,7 +108,7 @@ def _print(name: str, pages: dict[str, Path]) -> None:
 
 
 def _repository() -> Path | None:
-    """The repository that this code runs from, or in which the command is given."""
+    """The repository of this code, or of the current folder."""
     current = Path.cwd()
     for folder in (Path(__file__).parents[2], current, *current.parents):
         if (folder / "mkdocs.yml").is_file() and (folder / "retrofit_core").is_dir():
@@ -117,7 +117,7 @@ def _repository() -> Path | None:
 
 
 def _is_stale(site: Path, repository: Path) -> bool:
-    """Whether the site is missing, or older than what it is made from."""
+    """Whether the site is missing or older than its sources."""
     try:
         built = (site / "index.html").stat().st_mtime
     except OSError:
@@ -133,7 +133,7 @@ def _build(site: Path, repository: Path) -> None:
     """Build all pages into a folder.
 
     Raises:
-        ValueError: the folder holds something else, what builds the pages is not installed, or they cannot be built.
+        ValueError: The folder holds something else, a package is not installed, or the build fails.
     """
     if site.is_dir() and any(site.iterdir()) and not (site / MARK).exists():
         raise ValueError(f"{site} holds something else than a site, which would be lost. Choose a new folder.")
@@ -142,7 +142,7 @@ def _build(site: Path, repository: Path) -> None:
     say("Building the pages, which takes half a minute.")
     unfinished = site.with_name(f"{site.name}.tmp")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(unfinished)]
-    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # of the theme, which speaks of another product
+    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # the theme's warning about another product
     done = subprocess.run(command, cwd=repository, env=quiet, capture_output=True, text=True)
     if done.returncode:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -152,19 +152,19 @@ def _build(site: Path, repository: Path) -> None:
 
 
 def _serve(site: Path, port: int, browser: bool) -> None:
-    """Show the pages to browsers of this machine until the command is interrupted."""
+    """Serve the pages to this machine until interrupted."""
     import webbrowser
     from functools import partial
     from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing of each file."""
+            """Do not log requests."""
 
     server = ThreadingHTTPServer(("127.0.0.1", free_port(port)), partial(Quiet, directory=site))
     address = f"http://127.0.0.1:{server.server_port}"
     out.print(f"They are at [bold]{address}[/bold] (Ctrl-C stops it).")
     if browser and sys.stdout.isatty():
-        webbrowser.open(address)  # the server takes the request as soon as it runs
+        webbrowser.open(address)  # the server answers once it runs
     with server, suppress(KeyboardInterrupt):
         server.serve_forever()

@@ -1,4 +1,4 @@
-"""Arguments and options of commands, made from the fields of the values that they fill."""
+"""Arguments and options of commands, made from dataclass fields."""
 
 import dataclasses
 import inspect
@@ -16,9 +16,9 @@ from ..system.settings import Setting, setting, settings_of
 from ..system.texts import changed, flag, read_options
 
 T = TypeVar("T")
-#: How checkpoints and images are read.
+#: How to read checkpoints and images.
 READING = ("data", "arch", "weights", "mean", "std", "size", "device")
-#: A help text shows the ends of a range, but no end as large as that of all seeds.
+#: Help texts show no upper end of a range above this one, such as that of seeds.
 LARGEST_END = 10**6
 
 
@@ -36,26 +36,26 @@ class Shared:
 
 
 def argument(default: Any, help: str) -> Any:
-    """A field of a command's value that is given without a flag; MISSING as its default: it must be given.
+    """A field that is a positional argument of the command, required if its default is MISSING.
 
-    The class is a dataclass with `kw_only=True`: its other fields are options.
+    The class is a dataclass with `kw_only=True`, whose other fields are options.
     """
     return setting(default, help, kw_only=False)
 
 
 def parameters_of(value: type) -> list[inspect.Parameter]:
-    """Parameters of a command for the fields of its own value."""
+    """Parameters of a command, one for each field of its request."""
     arguments = {field.name for field in dataclasses.fields(value) if not field.kw_only}
     hints, settings = get_type_hints(value), settings_of(value)
     return [_parameter(entry, hints[name], name in arguments) for name, entry in settings.items()]
 
 
 def options_of(value: type, *names: str, without: Sequence[str] = ()) -> list[inspect.Parameter]:
-    """Options of a command for the settings of a dataclass, with their sentences, ranges and defaults.
+    """Options of a command for the settings of a dataclass, with their help, ranges and defaults.
 
     Args:
-        names: of the fields; all of them where none is given.
-        without: fields that are left out.
+        names: Fields; all if none is given.
+        without: Fields to leave out.
     """
     hints = get_type_hints(value)
     settings = {name: entry for name, entry in settings_of(value).items() if name not in without}
@@ -63,7 +63,7 @@ def options_of(value: type, *names: str, without: Sequence[str] = ()) -> list[in
 
 
 def _parameter(entry: Setting, hint: Any, is_argument: bool = False) -> inspect.Parameter:
-    """One parameter; words are read later, so that a wrong one is refused in the sentence of whoever knows better."""
+    """One parameter. Strings are parsed later, so that the error message is the setting's own."""
     kind = _type(entry, hint)
     flags = flag(entry.name) + (f"/--no-{entry.name}" if entry.default is True else "")
     words = sentence(entry.help)
@@ -74,7 +74,7 @@ def _parameter(entry: Setting, hint: Any, is_argument: bool = False) -> inspect.
 
 
 def _type(entry: Setting, hint: Any) -> Any:
-    """The type as which a command line reads a setting: words for what is read from them."""
+    """Type of a setting on the command line: str if it is parsed later."""
     if entry.read is not None:
         kind = str
     elif get_origin(hint) is tuple:
@@ -86,7 +86,7 @@ def _type(entry: Setting, hint: Any) -> Any:
 
 
 def _limits(entry: Setting) -> dict[str, Any]:
-    """The numbers that an option takes: shown by its help where they can be, else only checked."""
+    """Range of an option: shown in its help if typer can show it, else only checked."""
     numbers = entry.range
     if numbers is None or entry.read is not None:
         return {}
@@ -105,15 +105,15 @@ def _in_range(entry: Setting) -> Callable[[Any], Any]:
 
 
 def sentence(text: str) -> str:
-    """A help text with a capital letter and a full stop, which those of values do not have."""
+    """A setting's help text with a capital letter and a full stop."""
     return text if text.endswith((".", "}")) else f"{text[0].upper()}{text[1:]}."
 
 
 def value_of(context: typer.Context, kind: Callable[..., T], **chosen: Any) -> T:
-    """The value that a command's parameters make: those named like its settings, read where they are words.
+    """Make a value from the command's parameters of the same names; strings are parsed.
 
     Args:
-        chosen: fields that are not, or not simply, the parameter of their name.
+        chosen: Fields given directly, in place of the parameters of their names.
     """
     given = {name: value for name, value in context.params.items() if value is not None and name not in chosen}
     settings = {name: entry for name, entry in settings_of(kind).items() if name in given}  # type: ignore[arg-type]
@@ -126,10 +126,10 @@ def value_of(context: typer.Context, kind: Callable[..., T], **chosen: Any) -> T
 
 
 def config_of(context: typer.Context, **chosen: Any) -> RunConfig:
-    """The config that a command's parameters make; its method is told what flags and --option say, unchecked.
+    """Make a config from the command's parameters; flags and --option become method options, unchecked.
 
     Args:
-        chosen: see `value_of`.
+        chosen: See `value_of`.
     """
     arch = with_logits(context.params.get("arch"), context.params.get("logits"))
     options = {**changed(value_of(context, OptionFlags)), **read_options(context.params.get("option") or [])}
@@ -138,10 +138,10 @@ def config_of(context: typer.Context, **chosen: Any) -> RunConfig:
 
 
 def with_logits(arch: str | None, logits: str | None) -> str | None:
-    """An architecture as `--arch` and `--logits` say it together.
+    """Architecture from `--arch` and `--logits`.
 
     Raises:
-        ValueError: --logits for a network that returns one tensor, or that is not named.
+        ValueError: --logits is given without a user network.
     """
     if logits is None:
         return arch

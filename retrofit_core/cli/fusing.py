@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from ..fusion.results import LevelReport
     from ..inspection.analysis import Analysis
 
-#: What may be given with --resume: where the result goes, and in which form.
+#: Parameters allowed with --resume.
 BESIDE_RESUME = ("resume", "out", "json")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MethodsRequest:
-    """What is asked of `retrofit methods`."""
+    """Parameters of `retrofit methods`."""
 
     name: str | None = argument(None, "One method, to list its options. Without a name: all methods.")
     grouping: str | None = setting(None, "Grouping to take in place of the method's own: {groupings}.")
@@ -88,13 +88,13 @@ def methods_command(asked: MethodsRequest) -> None:
     for key, entry in options.items():
         default = "none" if entry.default in (None, ()) else json.dumps(entry.default)
         cells = (default, entry.description, entry.help + of_importance(key))
-        table.add_row(key, *map(escape, cells))  # a pair of brackets is no markup
+        table.add_row(key, *map(escape, cells))  # brackets are no markup
     return out.print(table)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FuseRequest:
-    """What is asked of `retrofit fuse`, beside the run's config."""
+    """Parameters of `retrofit fuse`, besides the run's config."""
 
     models: tuple[Path, ...] = argument((), "Parents; the first one gives the architecture.")
     out: Path | None = setting(None, "Fused checkpoint (.safetensors).")
@@ -184,7 +184,7 @@ def _going_on(folder: Path | None, out_file: Path | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class AnalyseRequest:
-    """What is asked of `retrofit analyse`."""
+    """Parameters of `retrofit analyse`."""
 
     records: tuple[Path, ...] = argument(MISSING, "Folders of finished runs, as written by fuse --record.")
     json: bool = same_as(Shared, "json")

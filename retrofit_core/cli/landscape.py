@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from ..data import Images
     from ..inspection.landscape import Landscape, Plan, Survey
 
-#: Networks that span the plane where nothing else is said, the first three that are there.
+#: Networks that span the plane by default: the first three that exist.
 FIRST = ("parent 0", "parent 1", "fused", "fine-tuned", "aligned parent 1", "parent 2")
-#: Parameters that a record decides.
+#: Parameters that a record determines.
 OF_RECORD = ("models", "fused", "data", "arch", "logits", "weights", "mean", "std", "size")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LandscapeRequest:
-    """What is asked of `retrofit landscape`, beside its settings and how files are read."""
+    """Parameters of `retrofit landscape`, besides its settings and those for reading files."""
 
     models: tuple[Path, ...] = argument((), "Parents, all of one architecture.")
     record: Path | None = setting(None, "A finished run: its parents, its fused network and its data.")
@@ -102,10 +102,10 @@ def landscape_command(context: typer.Context, asked: LandscapeRequest) -> None:
 
 
 def spanning(networks: "Mapping[str, nn.Module]", text: str | None) -> Sequence[str]:
-    """The names of the three networks that span the plane.
+    """Names of the networks that span the plane.
 
     Raises:
-        ValueError: none are named, and too few are there.
+        ValueError: None are named, and fewer than three exist.
     """
     if text is not None:
         return [name.strip() for name in text.split(",")]
@@ -121,7 +121,7 @@ def spanning(networks: "Mapping[str, nn.Module]", text: str | None) -> Sequence[
 def _of_record(
     asked: LandscapeRequest, record: Path, settings: "Landscape", folder: Path | None, device: str, monitor: Monitor
 ) -> "tuple[RunConfig, Mapping[str, nn.Module]]":
-    """The config and the networks of a finished run; what is asked for is noted in the folder, before anything can fail."""
+    """The config and networks of a finished run; the request is saved in the folder before anything can fail."""
     from ..runs import read_config
     from ..runs.images import read_images
     from ..runs.landscapes import LandscapeConfig, material_of
@@ -142,7 +142,7 @@ def _of_record(
     if asked.through is not None:
         note(spanning({}, asked.through))
     config = read_config(record)
-    user_code.allow(config.arch)  # a fine-tuned network is read first
+    user_code.allow(config.arch)  # before reading a fine-tuned network
     reading = dataclasses.replace(config, weights=RunConfig.weights, arch=None)
     tuned = _network(asked.tuned, reading, read_images(reading, asked.split)) if asked.tuned else None
     material = material_of(record, tuned, align=asked.align, device=device, monitor=monitor)
@@ -152,7 +152,7 @@ def _of_record(
 
 
 def _of_checkpoints(asked: LandscapeRequest, config: RunConfig, monitor: Monitor) -> "dict[str, nn.Module]":
-    """The networks of checkpoints, their classes in one order."""
+    """The networks of checkpoints, with one order of classes."""
     from ..data.sampling import balanced
     from ..inspection.landscape import networks_of
     from ..runs.images import read_images
@@ -170,13 +170,13 @@ def _of_checkpoints(asked: LandscapeRequest, config: RunConfig, monitor: Monitor
 
 
 def _network(path: Path | None, config: RunConfig, images: "Images") -> "nn.Module | None":
-    """The network of a checkpoint, or of a fine-tuning's folder."""
+    """The network of a checkpoint or of a fine-tuning folder."""
     from ..runs.finetunings import read_tuned
     from ..runs.inputs import read_network
 
     if path is None:
         return None
-    is_checkpoint = path.suffix or any(path.glob("*.index.json"))  # one file, or shards
+    is_checkpoint = path.suffix or any(path.glob("*.index.json"))  # a file or shards
     return read_network(config, path, images) if is_checkpoint else read_tuned(path)
 
 

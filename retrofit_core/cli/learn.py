@@ -15,7 +15,7 @@ from .terminal import say
 
 @dataclass(frozen=True, kw_only=True)
 class LearnRequest:
-    """What is asked of `retrofit learn`."""
+    """Parameters of `retrofit learn`."""
 
     out: Path | None = setting(None, "Write the page to this file. Default: learn.html in the user's cache.")
     browser: bool = setting(True, "Open the default browser.")
@@ -44,7 +44,7 @@ def learn_command(asked: LearnRequest) -> None:
 
 
 def _learn() -> Any:
-    """The workbench's room `learn`, read from its file: it needs nothing else of the workbench."""
+    """The workbench's package `learn`, loaded alone from its file."""
     spec = importlib.util.spec_from_file_location("retrofit_learn", app_folder() / "learn" / "__init__.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""What is measured: in a runs folder, in bundles, or in what comes with the project; and the list of it."""
+"""Measured results of a runs folder, of bundles, or shipped with the project, and their list."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from ..experiments.setting import Setting, settings
 from ..experiments.tables import TABLES
 from .terminal import err, new_table, out, say
 
-#: Results that come with the project, where a command is given in its folder.
+#: Results shipped with the project, relative to its folder.
 SHIPPED = Path("benchmarks/results/experiments")
 
 
@@ -21,12 +21,12 @@ def scales_of(words: str | None) -> list[Scale]:
 
 
 def results_of(paths: Sequence[Path]) -> Bundle:
-    """What bundles, folders of bundles and runs folders hold together."""
+    """Merged results of bundles, folders of bundles and runs folders."""
     return merged(map(results_in, paths))
 
 
 def measured(folder: Path, results: Sequence[Path]) -> Bundle:
-    """The results of a runs folder and of what is named beside it; those of the project where neither holds any."""
+    """Results of a runs folder and of `results`; the shipped ones if the folder has none and `results` is empty."""
     here = Bundle(all_results(folder))
     if here.results or results:
         return merged([here, results_of(results)])
@@ -42,7 +42,7 @@ def measured(folder: Path, results: Sequence[Path]) -> Bundle:
 
 
 def list_tables(folder: Path, results: Sequence[Path], scale: str | None) -> None:
-    """Every table, and how many of its cells are measured at each scale, the best first."""
+    """Print how many cells of each table are measured at each scale, largest first."""
     known = measured(folder, results)
     listed = new_table("table", "what", "cells measured")
     for entry in TABLES.values():
@@ -51,7 +51,7 @@ def list_tables(folder: Path, results: Sequence[Path], scale: str | None) -> Non
 
 
 def _counted(table: Table, known: Bundle, scales: Sequence[Scale]) -> list[str]:
-    """How much is measured of the columns that are measured, by scale and parents."""
+    """Measured cells of the measured columns, by badge (scale and parents)."""
     by_badge: dict[str, list[Setting]] = {}
     order = list(SCALES)
     for each in sorted(settings(table, known, scales), key=lambda each: -order.index(each.scale.name)):

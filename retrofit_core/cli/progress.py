@@ -1,4 +1,4 @@
-"""Long work on standard error: a bar, or a line now and then where that is no terminal but a file or a service's log."""
+"""Progress of long work on standard error: a bar in a terminal, or a line now and then in a log file."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,13 +17,13 @@ EVERY = 60.0
 
 
 class Log:
-    """Where the work is, in lines."""
+    """Progress in lines."""
 
     def __init__(self) -> None:
         self.position, self.said = Position(), time.monotonic()
 
     def note(self, event: Event) -> None:
-        """Take an event in; say where the work is if nothing was said for a while."""
+        """Process an event; print the progress if nothing was printed for a while."""
         self.position.take(event)
         if time.monotonic() - self.said >= EVERY:
             self.said = time.monotonic()
@@ -33,7 +33,7 @@ class Log:
 
 @contextmanager
 def advised(advice: str) -> Iterator[None]:
-    """If the work inside is interrupted, let the command say how to go on."""
+    """If interrupted, make the command say how to continue."""
     try:
         yield
     except (KeyboardInterrupt, Cancelled) as stopped:
@@ -43,10 +43,10 @@ def advised(advice: str) -> Iterator[None]:
 
 @contextmanager
 def progress(quiet: bool, folder: Path | None = None) -> Iterator[Monitor]:
-    """Where the work is, loss and accuracy, and the time left of its stage; nothing if `quiet`.
+    """Show the current step, loss and accuracy, and the time left in its stage; nothing if `quiet`.
 
     Args:
-        folder: in which the work is noted for whoever looks on, and which can ask it to stop, see `store.noted`.
+        folder: Folder that shows the progress and in which others can cancel the work, see `store.noted`.
     """
     with (
         units_progress(0, quiet) as (bar, _),
@@ -57,10 +57,10 @@ def progress(quiet: bool, folder: Path | None = None) -> Iterator[Monitor]:
 
 @contextmanager
 def units_progress(total: int, quiet: bool = False) -> Iterator[tuple[Monitor, Callable[[], None]]]:
-    """A bar for all units of work and one for what is under way, and what to call when a unit is done.
+    """Show a bar for all units of work and one for the current unit; also yields what to call after each unit.
 
     Args:
-        total: units; with 0 there is no bar of all.
+        total: Number of units; 0 for no overall bar.
     """
     if quiet or not err.is_terminal:
         yield Monitor(None if quiet else Log().note), lambda: None
@@ -79,7 +79,7 @@ def units_progress(total: int, quiet: bool = False) -> Iterator[tuple[Monitor, C
             position.take(event)
             left = position.left(time.time())
             detail = ", ".join(filter(None, (position.measured, f"{left:.0f} s left" if left is not None else "")))
-            # An empty bar moves to and fro.
+            # A bar without a total pulses.
             share = {"completed": position.share, "total": 1.0 if position.share else None}
             bars.update(single, description=position.words or position.unit or "starting", detail=detail, **share)
 

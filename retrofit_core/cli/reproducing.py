@@ -36,13 +36,13 @@ LARGE = 1_000_000
 
 
 def _chosen(known: Mapping[str, Any], names: Sequence[str]) -> list[str]:
-    """The names of tables that are meant, each once; "all" stands for all that are known."""
+    """Names of the chosen tables, each once; "all" means all known ones."""
     chosen = {name if name == "all" else known_name(known, name, "table"): None for name in names}
     return list(known if "all" in chosen else chosen)
 
 
 def chosen_cells(tables: Sequence[Table], asked: ReproduceRequest) -> list[Cell]:
-    """The cells of tables whose columns and rows are asked for."""
+    """Cells of the requested columns and rows."""
     scale, given = scale_of(asked.scale or SCALE), given_source(asked)
     cells = [cell for table in tables for cell in table.cells(scale, asked.seeds, given, asked.parents)]
     if wanted := _columns_of([table.name for table in tables], asked.columns):
@@ -56,9 +56,9 @@ def chosen_cells(tables: Sequence[Table], asked: ReproduceRequest) -> list[Cell]
 
 
 def reproduce(asked: ReproduceRequest) -> None:
-    """Measure tables, and print what comes out as it comes."""
+    """Measure tables and print results as they come."""
     if asked.backend == "loky":
-        pick(asked.device)  # refused once, not by every unit
+        pick(asked.device)  # raises once, not in every unit
     scale = asked.scale or SCALE
     chosen = [TABLES[name] for name in _chosen(TABLES, asked.tables)]
     planned = plan(chosen_cells(chosen, asked), asked.folder, results_of(asked.results).results)
@@ -90,7 +90,7 @@ def reproduce(asked: ReproduceRequest) -> None:
 
 
 def print_report(asked: ReportRequest) -> None:
-    """Print or write the tables, or the bundles of their results."""
+    """Print or write the tables, or bundles of their results."""
     write_as = find(FORMATS, asked.format, "format")
     chosen = _chosen(dict.fromkeys(all_tables()), asked.tables or ["all"])
     wanted = _columns_of(chosen, asked.columns)
@@ -113,7 +113,7 @@ def print_report(asked: ReportRequest) -> None:
 
 
 def _write_bundles(path: Path, known: Bundle, tables: Sequence[Table] | None, with_images: bool) -> None:
-    """One file, or a folder with a file for each table; None for the tables keeps all results in a file."""
+    """Write one file, or a folder with a file for each table; None for all results."""
     if path.is_file() or (path.suffix == ".json" and not path.is_dir()):
         chosen = known if tables is None else used_by(tables, known)
         files = [BundleFile(path, len(chosen.results), write_bundle(path, chosen, with_images))]
@@ -128,10 +128,10 @@ def _write_bundles(path: Path, known: Bundle, tables: Sequence[Table] | None, wi
 
 
 def _columns_of(tables: Sequence[str], columns: str | None) -> set[str] | None:
-    """The columns that are asked for; None for all.
+    """Requested columns; None for all.
 
     Raises:
-        ValueError: none of the tables has one.
+        ValueError: No table has a requested column.
     """
     if columns is None:
         return None
@@ -142,7 +142,7 @@ def _columns_of(tables: Sequence[str], columns: str | None) -> set[str] | None:
 def _given_for(
     tables: Sequence[str], columns: set[str] | None, source: ParentSource | None
 ) -> tuple[GivenParents, ...]:
-    """The columns that given checkpoints stand for: those of the tables named with as many parents."""
+    """Given checkpoints as parents of the chosen columns that have as many parents."""
     if source is None:
         return ()
     parts = len(source.models)
@@ -164,7 +164,7 @@ def given_source(asked: TablesRequest) -> ParentSource | None:
     """Checkpoints in place of trained parents.
 
     Raises:
-        ValueError: a file is missing.
+        ValueError: A file is missing.
     """
     if not asked.model:
         return None
@@ -185,7 +185,7 @@ def _say_substitutes(tables: Sequence[Table], scale: str) -> None:
 
 
 def _counting(count: Callable[[], None]) -> OnResult:
-    """Counts the units that are done, and prints what came of each."""
+    """Callback that counts finished units and prints results."""
 
     def on_result(unit: Unit, result: Result | str) -> None:
         count()
@@ -213,7 +213,7 @@ def _close(outcome: Outcome, folder: Path) -> None:
 
 
 def _print_plan(planned: Sequence[PlannedUnit]) -> None:
-    """Units by their parents, in the order of work."""
+    """Print units by parents, in the order of work."""
     for source in dict.fromkeys(one.unit.source for one in planned):
         folder = f", {source.training.folder}" if source.training else ""
         table = new_table("state", "about", "unit", title=f"{parents_title(source)}{folder}")

@@ -1,4 +1,4 @@
-"""What `retrofit reproduce` and `retrofit report` are asked; their work reads it, too."""
+"""Parameters of `retrofit reproduce` and `retrofit report`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from .fields import argument
 
 @dataclass(frozen=True, kw_only=True)
 class TablesRequest:
-    """What is asked of the paper's tables."""
+    """Shared parameters."""
 
     tables: tuple[str, ...] = argument((), "{tables}, or all.")
     seeds: int | None = setting(
@@ -28,7 +28,7 @@ class TablesRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class ReproduceRequest(TablesRequest):
-    """What is asked of `retrofit reproduce`."""
+    """Parameters of `retrofit reproduce`."""
 
     scale: str | None = setting(None, "{scales}. Default: small; with --list every one.")
     methods: str | None = setting(
@@ -48,7 +48,7 @@ class ReproduceRequest(TablesRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class ReportRequest(TablesRequest):
-    """What is asked of `retrofit report`."""
+    """Parameters of `retrofit report`."""
 
     scale: str | None = setting(
         None, "One or several, separated by commas. {scales}. Default: each at which a column is measured."

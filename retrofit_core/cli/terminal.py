@@ -1,4 +1,4 @@
-"""What commands print: sentences, tables, JSON, and lines for a shell that go on from here."""
+"""Output of commands: sentences, tables, JSON and shell commands to run next."""
 
 import json
 import shlex
@@ -22,12 +22,12 @@ out, err = Console(), Console(stderr=True)
 
 
 def say(*words: object, to: Console = out) -> None:
-    """Print a sentence as it is: nothing in it is markup, and the terminal breaks its lines."""
+    """Print a sentence without markup; the terminal wraps it."""
     to.print(*words, soft_wrap=True, markup=False, highlight=False)
 
 
 def say_normalisation(config: RunConfig, models: Sequence[str | Path], images: "Images") -> None:
-    """Say how pixels are normalised where checkpoints do not state it: other pixels cost accuracy without an error."""
+    """Print the normalisation if checkpoints do not state it: a wrong one lowers accuracy without an error."""
     from ..networks.checkpoints import read_metadata
 
     silent = [Path(model).name for model in models if config.mean is None and "mean" not in read_metadata(model)]
@@ -40,7 +40,7 @@ def say_normalisation(config: RunConfig, models: Sequence[str | Path], images: "
 
 
 def shell(*words: object) -> str:
-    """Words as a line for a shell, quoted where it needs that."""
+    """Words as a shell command, quoted as needed."""
     return shlex.join(map(str, words))
 
 
@@ -57,7 +57,7 @@ def networks_table(networks: dict[str, dict[str, Any]]) -> Table:
 
 
 def new_table(*columns: str, title: str = "", figures: bool = False) -> Table:
-    """Fits 80 columns; the first column is never cut. With `figures` it is wrapped instead, and no other one is cut."""
+    """A table for 80 columns whose first column is not wrapped; with `figures`, it is, and the others are not."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), title=title, title_justify="left")
     for index, column in enumerate(columns):
         table.add_column(column, no_wrap=(index == 0) != figures)
@@ -69,11 +69,11 @@ def print_json(content: dict[str, Any]) -> None:
 
 
 def pixel_words(config: RunConfig | TrainConfig) -> list[str]:
-    """The options that say how images are read, for a line that goes on with them."""
+    """Options for reading the images in the same way in the next command."""
     return option_words(config, without=vars(config).keys() - {"mean", "std", "size"})
 
 
 def arch_words(archs: Sequence[str | None]) -> list[str]:
-    """The option that allows a user's own code again, for a line that goes on with these architectures."""
+    """The option that allows user code of these architectures in the next command."""
     names = dict.fromkeys(name for arch in archs for name in user_code.names_in(arch))
     return ["--arch", ",".join(names)] if names else []

@@ -15,17 +15,17 @@ from .fields import READING, Shared, argument, config_of, options_of, value_of, 
 from .progress import advised, progress
 from .terminal import arch_words, networks_table, new_table, out, pixel_words, print_json, say_next
 
-#: What training and fine-tuning have in common.
+#: Settings of both training and fine-tuning.
 LOOP = ("epochs", "batch", "learning_rate", "precision", "augment", "seed")
-#: Parameters that a record decides.
+#: Parameters that a record determines.
 OF_RECORD = ("model", "data", "arch", "logits", "weights", "mean", "std", "size")
-#: What was fine-tuned, the checkpoint, what `evaluate` says of the networks before and after, and the best epoch.
+#: What was fine-tuned, the checkpoint, metrics of the networks before and after, and the best epoch.
 FinetuneResult = tuple[str, Path, dict[str, dict[str, Any]], int | None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainRequest:
-    """What is asked of `retrofit train`, beside the training's config."""
+    """Parameters of `retrofit train`, besides the training config."""
 
     only: int | None = setting(None, "Train this parent alone (from 0), the others elsewhere.", COUNT)
     out: Path = setting(Path("parents"), "Folder for the checkpoints and splits.json.")
@@ -64,7 +64,7 @@ def train_command(context: typer.Context, asked: TrainRequest) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class FinetuneRequest:
-    """What is asked of `retrofit finetune`, beside the training's settings and how files are read."""
+    """Parameters of `retrofit finetune`, besides those of training and of reading files."""
 
     model: Path | None = argument(None, "The checkpoint to train on.")
     record: Path | None = setting(None, "A finished run: its fused network, on its whole training set.")
@@ -123,7 +123,7 @@ def finetune_command(context: typer.Context, asked: FinetuneRequest) -> None:
 def _finetune_checkpoint(
     asked: FinetuneRequest, model: Path, file: Path, training: TrainConfig, reading: RunConfig
 ) -> FinetuneResult:
-    """Fine-tune the network of a checkpoint into another one."""
+    """Fine-tune a checkpoint and write another one."""
     import torch
 
     from ..data import has_split, load
@@ -161,7 +161,7 @@ def _finetune_checkpoint(
 
 
 def _finetune_record(asked: FinetuneRequest, record: Path, training: TrainConfig) -> FinetuneResult:
-    """Fine-tune the fused network of a finished run, in a folder that shows how far it is."""
+    """Fine-tune the fused network of a finished run, in a folder that shows the progress."""
     from ..networks.checkpoints import load_model
     from ..runs import read_run
     from ..runs.finetunings import (
@@ -184,7 +184,7 @@ def _finetune_record(asked: FinetuneRequest, record: Path, training: TrainConfig
         )
     check_folder(folder, "--out")
     config.check_same(folder, record)
-    config.save(folder, record)  # before anything can fail: whoever looks on knows what was asked for
+    config.save(folder, record)  # before anything can fail, so that the workbench knows the request
     with advised(AGAIN), progress(asked.json, folder) as monitor:
         plan = plan_finetuning(config, *read_run_to_tune(record))
         after = finetune_run(plan, folder, resume=asked.resume, device=training.device, monitor=monitor)
@@ -197,6 +197,6 @@ def _finetune_record(asked: FinetuneRequest, record: Path, training: TrainConfig
 
 
 def _chosen(training: TrainConfig) -> dict[str, Any]:
-    """The settings that were asked for in place of the recipe's."""
+    """Settings given in place of the recipe's."""
     settings = {name: getattr(training, name) for name in ("epochs", "batch", "learning_rate", "precision")}
     return {name: value for name, value in settings.items() if value is not None}

@@ -1,4 +1,4 @@
-"""What tables and values say of themselves, for the help of commands; importing it takes seconds."""
+"""Names and sentences from tables and values for help texts; importing this module takes seconds."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,7 @@ from .fields import sentence
 
 
 def words() -> Mapping[str, str]:
-    """What stands in the place of each `{name}` of a help text."""
+    """Text for each `{name}` in a help text."""
     ridge = settings_of(FITS["ridge"])
     tables = {
         "boundaries": BOUNDARIES,
@@ -48,13 +48,13 @@ def words() -> Mapping[str, str]:
 
 
 def of_importance(option: str) -> str:
-    """The scores whose option it is, where not all of them have it."""
+    """The scores that have this option, if not all do."""
     owners = [name for name, cls in IMPORTANCE.items() if option in settings_of(cls)]
     return f" (of {', '.join(owners)})" if 0 < len(owners) < len(IMPORTANCE) else ""
 
 
 def _with_options(table: Mapping[str, type[Value]], shared: type[Value]) -> str:
-    """The names of a table, each with its own options."""
+    """Names of a table, each with its own options."""
     options = {
         name: [field for field in settings_of(cls) if field not in settings_of(shared)] for name, cls in table.items()
     }
