@@ -1,4 +1,4 @@
-"""Model fusion via retrofitting: trained networks fused level by level, with few samples, without retraining."""
+"""Model fusion via retrofitting: fuses trained networks level by level, with few samples, without retraining."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -49,8 +49,8 @@ __all__ = [
     "save_model",
     "train",
 ]
-#: Names are imported when they are first asked for: torch takes seconds, in which the command line must already be
-#: able to answer an interruption.
+#: Names are imported on first access: importing torch takes seconds, during which the command line must already handle
+#: an interruption.
 _HOMES = {
     "Conductance": "fusion.importance",
     "Custom": "fusion.importance",

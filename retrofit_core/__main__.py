@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> int:
-    """Run the command line; imported here, for an interruption is to be quiet from the first second on."""
+    """Run the command line. It is imported here so that interrupting the import prints no traceback."""
     try:
         from .cli import main as run
     except KeyboardInterrupt:

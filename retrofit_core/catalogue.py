@@ -1,4 +1,4 @@
-"""What each method is called, does and is published as: the table of methods, as far as it can be read without torch."""
+"""The table of methods: names, descriptions and publications, without importing torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,11 +22,11 @@ class Line(Generic[V]):
     value: V
     """The class of its value, here by name: `Retrofit`, `Distilled`, `Auto`, or one of `baselines`"""
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of the value that the name fixes; a part by its name in its table"""
+    """Fields of the value that the name fixes; parts by their names in the tables"""
     version: int = 1
-    """Raised when its numbers change, so that older records are known as such"""
+    """Increases when its numbers change, to recognise older records"""
     unchanged: tuple[str, ...] = ()
-    """Architectures whose numbers the last rise left as they were"""
+    """Architectures whose numbers the last increase left alone"""
 
     @property
     def description(self) -> str:
@@ -34,7 +34,7 @@ class Line(Generic[V]):
         return f"{self.sentence.removesuffix('.')} ({self.source})." if self.source else self.sentence
 
     def version_for(self, architecture: str | None) -> int:
-        """The version with which its numbers of such networks last changed."""
+        """The version in which its numbers for an architecture last changed."""
         return self.version - (architecture in self.unchanged)
 
 

@@ -1,5 +1,4 @@
-"""The table of methods that command line, app, worker and tests read: the lines of `catalogue` with their classes, called with
-flat keywords."""
+"""The table of methods: the lines of `catalogue` with their classes, called with flat keywords."""
 
 import dataclasses
 import inspect
@@ -22,7 +21,7 @@ from .system.registry import find, known_name, made, name_of
 from .system.runtime import Runtime
 from .system.settings import SAMPLES_SETTING, SEED_SETTING, Setting, Value, settings_of
 
-#: Keywords that are no options of a method, in the order in which they are listed.
+#: Keywords that are not method options, in display order.
 KEYWORDS = {
     "preset": "default, or paper: the paper's hyper-parameters",
     "grouping": "",
@@ -42,16 +41,16 @@ KEYWORDS = {
     "contributors": "who else has samples of this fusion: Processes() or Parties(...)",
     "journal": "keeps finished levels, so that an interrupted fusion goes on",
 }
-#: Those that come after the options.
+#: Keywords after the options.
 LAST = ("samples", "seed", "memory", "device", "monitor", "contributors", "journal")
-#: Keywords of every method that are no settings.
+#: Keywords of every method that are not settings.
 RUNTIME = ("device", "monitor", "contributors", "journal")
-#: Keywords of every method that its task holds.
+#: Keywords of every method that belong to its task.
 OF_TASK = ("target", "base", "class_shares", "sample_counts", "samples", "logits", "seed")
 
 
 def _options(chosen: object, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The keywords that are settings of a class; none where a function or a value is chosen."""
+    """Keywords that are settings of a class; none if `chosen` is a function or a value."""
     if not (inspect.isclass(chosen) and issubclass(chosen, Value)):
         return {}
     return {name: value for name, value in given.items() if name in settings_of(chosen)}
@@ -59,14 +58,14 @@ def _options(chosen: object, given: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, repr=False)
 class Method(Line[type[Algorithm]]):
-    """One line of the table of methods. Calling it fuses; its settings are the fields of its value and of that one's parts.
+    """One line of the table of methods. Calling it fuses; its settings are the fields of its value and its value's parts.
 
-    `METHODS["KF-Linear"].help()` and its signature tell all keywords of a method, with defaults and ranges.
+    `METHODS["KF-Linear"].help()` and its signature list all keywords of a method, with defaults and ranges.
     """
 
     @property
     def takes(self) -> Takes:
-        """What it can be given; the parents as its grouping takes them and the levels as its fit does, where it has these."""
+        """What it accepts; its grouping, if any, determines the parents that it accepts, and its fit the levels."""
         takes = self.value.takes
         if "grouping" not in self.parts:
             return takes
@@ -81,16 +80,16 @@ class Method(Line[type[Algorithm]]):
 
     @property
     def parts(self) -> Mapping[str, Mapping[str, type[Any]]]:
-        """Fields that hold other values: field -> table of names."""
+        """Fields that hold other values: field -> table of classes."""
         return self.value.parts
 
     def part_classes(self, given: Mapping[str, Any]) -> list[type[Value]]:
-        """The classes whose fields are settings: the value's, and those of its parts and importance that are chosen.
+        """The classes whose fields are settings: of the value, its chosen parts and its importance.
 
         Args:
-            given: keywords; those that name a part or the importance decide, where they are values, names or classes.
+            given: keywords, which may choose parts and importance as names, classes, functions or values.
         Raises:
-            ValueError: an unknown name.
+            ValueError: a name is unknown.
         """
         classes: list[type[Value]] = [self.value]
         chosen = {**self.fixed, **given}
@@ -106,9 +105,9 @@ class Method(Line[type[Algorithm]]):
         return classes
 
     def settings(self, given: Mapping[str, Any] | None = None) -> dict[str, Setting]:
-        """Its settings that can be written as text, by name, for the parts and the importance chosen in `given`.
+        """Settings that can be written as text, by name, for the parts and importance chosen in `given`.
 
-        If no importance is chosen, the settings of all scores are listed.
+        Without a chosen importance, the settings of all scores are included.
         """
         classes = self.part_classes(given or {})
         if self.takes.importance and "importance" not in (given or {}):
@@ -117,7 +116,7 @@ class Method(Line[type[Algorithm]]):
         return {name: entry for name, entry in settings.items() if name not in self.fixed and entry.is_plain}
 
     def keywords(self, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Every keyword that it takes, with its default."""
+        """Every keyword with its default."""
         takes = self.takes
         settings = {
             name: entry.default for name, entry in self.settings({"importance": "uniform", **(given or {})}).items()
@@ -142,10 +141,10 @@ class Method(Line[type[Algorithm]]):
         return {**_in_order(known), **always, **runtime}
 
     def prepare(self, models: Sequence[nn.Module], data: object, **keywords: object) -> tuple[Algorithm, Task]:
-        """The value and the task that flat keywords stand for.
+        """Make the value and the task from flat keywords.
 
         Raises:
-            ValueError: a keyword that the method does not have, or contents that it does not take.
+            ValueError: the method does not have a keyword or does not accept its contents.
         """
         self._check_keywords(keywords)
         given = {**self._preset(keywords), **keywords}
@@ -155,31 +154,31 @@ class Method(Line[type[Algorithm]]):
         return self._value(given), task
 
     def plan(self, models: Sequence[nn.Module], data: object, **keywords: object) -> Any:
-        """Check everything and compute nothing; the plan tells the cost.
+        """Check everything without computing; the plan tells the cost.
 
         Raises:
-            ValueError: as `prepare`, or what is asked cannot be done.
+            ValueError: as in `prepare`, or the fusion is impossible.
         """
         return planned(*self.prepare(models, data, **keywords))
 
     def __call__(self, models: Sequence[nn.Module], data: object, /, **keywords: object) -> FusionResult:
-        """Fuse; the parents are left as they are.
+        """Fuse, without changing the parents.
 
         Args:
-            models: a list of networks; parent 0 gives the architecture unless there is a target.
+            models: the parents; parent 0 determines the architecture unless there is a target.
             data: fusion data: a tensor, (inputs, labels), a DataLoader or a Dataset.
             keywords: see `keywords`.
         Raises:
-            ValueError: from `plan`, before any work.
-            Cancelled: the monitor asked for it.
+            ValueError: as in `plan`, before any work.
+            Cancelled: the monitor requested it.
         """
         return carry_out(*self.prepare(models, data, **keywords))
 
     def algorithm(self, **keywords: object) -> Algorithm:
-        """The value that flat keywords stand for, apart from parents and data.
+        """Make the value from flat keywords, without parents and data.
 
         Raises:
-            ValueError: as `prepare`.
+            ValueError: as in `prepare`.
         """
         self._check_keywords(keywords)
         self._importance(keywords)
@@ -187,7 +186,7 @@ class Method(Line[type[Algorithm]]):
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """Models, data, and every keyword with what it takes and its default."""
+        """Models, data, and every keyword with its annotation and default."""
         only, first = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_ONLY
         parameters = [
             inspect.Parameter("models", first, annotation=Sequence[nn.Module]),
@@ -206,7 +205,7 @@ class Method(Line[type[Algorithm]]):
         return f"METHODS[{self.name!r}]"
 
     def help(self) -> str:
-        """All about it, to be printed: what it does, who published it, and each keyword with what it takes."""
+        """Text for printing: what it does, its publication, and each keyword with accepted values."""
         settings, lines = self._explained(), []
         for name, default in self._offered().items():
             said = KEYWORDS.get(name, "")
@@ -224,12 +223,12 @@ class Method(Line[type[Algorithm]]):
         return "\n".join([self.description, "", call, "", of, "", "Keywords:", *lines])
 
     def _explained(self) -> dict[str, Setting]:
-        """Its settings, those of every score included, and those of runtime and task."""
+        """Settings of the method, of all scores, of the runtime and of the task."""
         always = (SAMPLES_SETTING, SEED_SETTING, settings_of(Runtime)["memory"])
         return {**self.settings(), **{entry.name: entry for entry in always}}
 
     def _offered(self) -> dict[str, Any]:
-        """Every keyword with its default, those of all scores included."""
+        """Every keyword with its default, including those of all scores."""
         keywords = self.keywords()
         scores = {name: entry.default for name, entry in self.settings().items() if name not in keywords}
         return _in_order({**keywords, **scores})
@@ -240,7 +239,7 @@ class Method(Line[type[Algorithm]]):
         return f" (of {', '.join(owners)})" if few else ""
 
     def owners(self, setting: str) -> list[str]:
-        """The choices of parts and importance that have a setting, as `fit='gradient'`."""
+        """The choices of parts and importance that have a setting, such as `fit='gradient'`."""
         tables = {**self.parts, **({"importance": IMPORTANCE} if self.takes.importance else {})}
         return [
             f"{part}={name!r}"
@@ -304,20 +303,20 @@ class Method(Line[type[Algorithm]]):
 
 
 def _in_order(keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """What is chosen first, then options, then what every method takes; the same order for all methods."""
+    """Order keywords: choices and task first, then options, then those of `LAST`."""
     named = [name for name in KEYWORDS if name in keywords]
     first, last = ([name for name in named if (name in LAST) == late] for late in (False, True))
     return {name: keywords[name] for name in (*first, *(name for name in keywords if name not in KEYWORDS), *last)}
 
 
 class Methods(dict[str, Method]):
-    """The table; a name is found however it is written, and another one is refused with the nearest."""
+    """The table, for names in any spelling; the error for an unknown one suggests the nearest."""
 
     def __missing__(self, name: str) -> Method:
         return self[known_name(self, name, "method")]
 
 
-#: The classes of values that are no baseline.
+#: Classes of values that are not baselines.
 FUSIONS: dict[str, type[Algorithm]] = {value.__name__: value for value in (Retrofit, Distilled, Auto)}
 METHODS = Methods(
     {
@@ -325,13 +324,12 @@ METHODS = Methods(
         for name, line in CATALOGUE.items()
     }
 )
-#: The paper's own four, ours that go beyond them, and our controls of them; all of these go level by level. The others are what
-#: it compares with.
+#: The paper's four methods, our extensions and our controls, all of which fuse level by level. The others are baselines.
 RETROFITTING = tuple(name for name, method in METHODS.items() if method.source == PAPER)
 BEYOND = tuple(name for name, method in METHODS.items() if method.source == OURS)
 CONTROLS = tuple(name for name, method in METHODS.items() if method.source == CONTROL)
 
 
 def methods_with(keyword: str) -> list[str]:
-    """Names of the methods that have a keyword, whatever their parts."""
+    """Names of the methods that have a keyword with their own parts and any score."""
     return [name for name, method in METHODS.items() if keyword in {**method.settings(), **method.keywords()}]

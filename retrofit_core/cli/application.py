@@ -86,7 +86,7 @@ def command(name: str, *options: inspect.Parameter) -> Callable[[T], T]:
     Errors are printed as one sentence on standard error; an interruption prints no traceback.
 
     Args:
-        options: Further options (see `fields.options_of`), which the function reads from `context`.
+        options: further options (see `fields.options_of`), which the function reads from `context`.
     """
 
     def register(function: T) -> T:

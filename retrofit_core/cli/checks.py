@@ -15,7 +15,7 @@ def check_alone_with_record(context: typer.Context, of_record: Collection[str]) 
     """Raise ValueError if a parameter is given that the record determines.
 
     Args:
-        of_record: Their names.
+        of_record: their names.
     """
     if given := [words for name, words in _given(context).items() if name in of_record]:
         raise ValueError(f"--record has networks and data of its own: leave {', '.join(given)} out.")
@@ -25,7 +25,7 @@ def check_alone_with_resume(context: typer.Context, beside: Collection[str]) -> 
     """Raise ValueError if settings are given with --resume, which takes those of the record.
 
     Args:
-        beside: Names of parameters that may be given with it.
+        beside: names of parameters that may be given with it.
     """
     if given := [words for name, words in _given(context).items() if name not in beside]:
         raise ValueError(

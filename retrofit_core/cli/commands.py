@@ -257,7 +257,7 @@ def app_folder() -> Path:
     """Folder of the installed workbench, or of the repository's.
 
     Raises:
-        ValueError: It is in neither.
+        ValueError: it is in neither.
     """
     spec = importlib.util.find_spec("retrofit_app")
     places = spec and spec.submodule_search_locations
@@ -271,7 +271,7 @@ def free_port(first: int) -> int:
     """First free port of this machine, from `first` on.
 
     Raises:
-        ValueError: Fifty ports are taken.
+        ValueError: fifty ports are taken.
     """
     import socket
 

@@ -133,7 +133,7 @@ def _build(site: Path, repository: Path) -> None:
     """Build all pages into a folder.
 
     Raises:
-        ValueError: The folder holds something else, a package is not installed, or the build fails.
+        ValueError: the folder holds something else, a package is not installed, or the build fails.
     """
     if site.is_dir() and any(site.iterdir()) and not (site / MARK).exists():
         raise ValueError(f"{site} holds something else than a site, which would be lost. Choose a new folder.")

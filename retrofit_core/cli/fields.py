@@ -54,8 +54,8 @@ def options_of(value: type, *names: str, without: Sequence[str] = ()) -> list[in
     """Options of a command for the settings of a dataclass, with their help, ranges and defaults.
 
     Args:
-        names: Fields; all if none is given.
-        without: Fields to leave out.
+        names: fields; all if none is given.
+        without: fields to leave out.
     """
     hints = get_type_hints(value)
     settings = {name: entry for name, entry in settings_of(value).items() if name not in without}
@@ -113,7 +113,7 @@ def value_of(context: typer.Context, kind: Callable[..., T], **chosen: Any) -> T
     """Make a value from the command's parameters of the same names; strings are parsed.
 
     Args:
-        chosen: Fields given directly, in place of the parameters of their names.
+        chosen: fields given directly, in place of the parameters of their names.
     """
     given = {name: value for name, value in context.params.items() if value is not None and name not in chosen}
     settings = {name: entry for name, entry in settings_of(kind).items() if name in given}  # type: ignore[arg-type]
@@ -129,7 +129,7 @@ def config_of(context: typer.Context, **chosen: Any) -> RunConfig:
     """Make a config from the command's parameters; flags and --option become method options, unchecked.
 
     Args:
-        chosen: See `value_of`.
+        chosen: see `value_of`.
     """
     arch = with_logits(context.params.get("arch"), context.params.get("logits"))
     options = {**changed(value_of(context, OptionFlags)), **read_options(context.params.get("option") or [])}

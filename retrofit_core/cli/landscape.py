@@ -105,7 +105,7 @@ def spanning(networks: "Mapping[str, nn.Module]", text: str | None) -> Sequence[
     """Names of the networks that span the plane.
 
     Raises:
-        ValueError: None are named, and fewer than three exist.
+        ValueError: none are named, and fewer than three exist.
     """
     if text is not None:
         return [name.strip() for name in text.split(",")]

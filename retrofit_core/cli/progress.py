@@ -46,7 +46,7 @@ def progress(quiet: bool, folder: Path | None = None) -> Iterator[Monitor]:
     """Show the current step, loss and accuracy, and the time left in its stage; nothing if `quiet`.
 
     Args:
-        folder: Folder that shows the progress and in which others can cancel the work, see `store.noted`.
+        folder: shows the progress; others can cancel the work in it, see `store.noted`.
     """
     with (
         units_progress(0, quiet) as (bar, _),
@@ -60,7 +60,7 @@ def units_progress(total: int, quiet: bool = False) -> Iterator[tuple[Monitor, C
     """Show a bar for all units of work and one for the current unit; also yields what to call after each unit.
 
     Args:
-        total: Number of units; 0 for no overall bar.
+        total: number of units; 0 for no overall bar.
     """
     if quiet or not err.is_terminal:
         yield Monitor(None if quiet else Log().note), lambda: None

@@ -131,7 +131,7 @@ def _columns_of(tables: Sequence[str], columns: str | None) -> set[str] | None:
     """Requested columns; None for all.
 
     Raises:
-        ValueError: No table has a requested column.
+        ValueError: no table has a requested column.
     """
     if columns is None:
         return None
@@ -164,7 +164,7 @@ def given_source(asked: TablesRequest) -> ParentSource | None:
     """Checkpoints in place of trained parents.
 
     Raises:
-        ValueError: A file is missing.
+        ValueError: a file is missing.
     """
     if not asked.model:
         return None
