@@ -1,1 +1,1 @@
-"""Algorithm 1: what is to be fused, its sums, groups, targets and fits, and what comes out."""
+"""Algorithm 1: tasks, moments, groups, targets, fits and results."""

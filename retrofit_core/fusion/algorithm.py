@@ -51,27 +51,27 @@ def fuse(
     seed: int = 0,
     runtime: Runtime | None = None,
 ) -> FusionResult:
-    """Fuse trained networks into one by retrofitting (Luenam et al., Algorithm 1). The parents are left as they are.
+    """Fuse trained networks into one by retrofitting (Luenam et al., Algorithm 1), without changing the parents.
 
     Args:
-        models: the parents; parent 0 gives the architecture unless there is a target.
+        models: the parents; parent 0 determines the architecture unless there is a target.
         data: fusion data: a tensor (B, ...), (inputs, labels), a DataLoader or a Dataset, normalised as in training.
         grouping: a value such as KMeans(restarts=10), a name in GROUPINGS, or a function of your own.
         fit: Ridge(...), Gradient(...), or a name in FITS.
         importance: a value such as Conductance(data, steps=50), a name in IMPORTANCE, or a function of your own.
-        target: network of the fused architecture (widths); its weights do not matter to the closed form.
+        target: network of the fused architecture (widths); the closed form ignores its weights.
         head, scored: see `Retrofit`.
         class_shares: (n, classes) each parent's share of each class, for head="shares".
-        boundaries, leaves: where levels end and what is taken whole, see `partition`; "auto" cuts behind every layer for
-            the ridge, at blocks for gradient fits. Networks of unequal depth are aligned: see `cut_into_levels`.
-        logits: which output is the logits, of networks that return a dict, a tuple or an object; default: the entry of that
-            name, or the only tensor.
-        samples: at most this many of the fusion data, from the start; a loader is read no further.
-        seed: decides k-means starts, batches and perturbation; the same seed gives the same weights.
+        boundaries, leaves: where levels end and which submodules are not cut, see `partition`; "auto" cuts after every
+            layer for the ridge, at blocks for gradient fits. `cut_into_levels` aligns networks of unequal depth.
+        logits: the output that holds the logits, if networks return a dict, a tuple or an object; default: the entry of
+            that name, or the only tensor.
+        samples: maximum number of fusion samples, taken from the start; a loader is read no further.
+        seed: seed of k-means starts, batches and perturbation; the same seed gives the same weights.
         runtime: device, memory, monitor, journal.
     Raises:
-        ValueError: what is asked cannot be done; raised before any work.
-        Cancelled: the monitor asked for it.
+        ValueError: the fusion is impossible; raised before any work.
+        Cancelled: the monitor requested it.
     """
     retrofit = Retrofit(
         grouping=made(GROUPINGS, grouping, "grouping"),
@@ -97,34 +97,34 @@ def fuse(
 
 @dataclass(frozen=True, eq=False)
 class FusionPlan:
-    """Everything a fusion works on, checked."""
+    """Checked inputs of a fusion."""
 
     task: Task
     levels: Levels
     scored: Sequence[Scores] | None = field(default=None, kw_only=True)
-    """The parents' scores, where they are known already"""
+    """The parents' scores, if already known"""
 
     @property
     def spaces(self) -> list[JointSpace]:
-        """The spaces of neurons, and how each of them is grouped."""
+        """The spaces of neurons, with their ways of grouping."""
         return self.levels.spaces
 
     def __str__(self) -> str:
-        """A line for each space: the level where it begins, its neurons, how it is grouped."""
+        """A line for each space: its first level, its neurons and how it is grouped."""
         return "\n".join(
             f"{self.levels.fused[space.first].name}: {' + '.join(map(str, space.widths))} -> {space.width}, {space.way}"
             for space in self.spaces
         )
 
     def cost(self) -> Cost:
-        """Passes and scores, level by level; grouping and fit give their own costs."""
+        """Cost of passes and scores; grouping and fit give their own costs."""
         widths = tuple(self.levels.widths(index) for index in range(len(self.levels.fused)))
         return Cost(passes=len(self.task.inputs), scored=True, groups=widths)
 
 
 @dataclass(frozen=True)
 class Retrofit(Algorithm):
-    """Level by level: group the parents' neurons, take each group's mean, and fit the fused level to it."""
+    """For each level, group the parents' neurons, average each group, and fit the fused level to these means."""
 
     takes: ClassVar[Takes] = Takes(
         target=True, importance=True, class_shares=True, contributors=True, memory=True, levels=True, other_depths=True
@@ -155,7 +155,7 @@ class Retrofit(Algorithm):
         return self.head == "shares"
 
     def plan(self, task: Task) -> FusionPlan:
-        """Cut parents and fused network into levels and refuse what cannot be fused; see `Algorithm`."""
+        """Cut parents and fused network into levels and check that they can be fused; see `Algorithm`."""
         check_inputs(
             task.parents,
             task.inputs,
@@ -221,8 +221,11 @@ class Retrofit(Algorithm):
         return FusionResult(levels.model, reports, self.config(task, walk.all_samples), seconds, importance)
 
     def _level(self, step: Step, search: Search, s: Tensor) -> LevelReport:
-        """Fuse one level. On a GPU that works alone, what hardly ever fails is first taken for granted, and looked at once, with
-        the report; where it fails the level is fused again, with a look at each."""
+        """Fuse one level.
+
+        On a single GPU, checks that hardly ever fail are deferred to the report, to synchronise once; if one fails, the level
+        is fused again with every check.
+        """
         if step.device.type != "cpu" and isinstance(step.walk.contributors, Alone) and not self.fit.epochs_range[1]:
             with suppress(Doubted, ValueError):
                 return self._fused(replace(step, doubts=[]), search, s)
@@ -247,11 +250,11 @@ class Retrofit(Algorithm):
         return parents_scores(plan.levels.parents, task.importance, data, walk.device, monitor, add_up=add_up)
 
     def _weighing(self, s: Tensor) -> Tensor:
-        """(width,) a parent's scores at a level, as neurons are weighed by them."""
+        """(width,) a parent's scores at a level as weights of its neurons."""
         return s.mean().expand_as(s).clone() if self.scored == "head" else s.clone()
 
     def config(self, task: Task, samples: int) -> dict[str, Any]:
-        """Everything that decided the fused network, beside parents and data; as flat as the settings of a method."""
+        """Everything that determines the fused network besides parents and data, as flat as a method's settings."""
         parts: dict[str, Any] = {"grouping": self.grouping, "fit": self.fit, "importance": task.importance}
         names = {
             "grouping": name_of(GROUPINGS, self.grouping),
@@ -273,7 +276,7 @@ class Retrofit(Algorithm):
         }
 
     def common(self, task: Task) -> bytes:
-        """The digest of what all contributors must have in common: the parents, and the settings that decide their fusion."""
+        """Digest of what all contributors must share: the parents, and the settings that determine their fusion."""
         settings = self.config(task, 0)
         shared = {name: value for name, value in settings.items() if name not in ("samples", "device", "memory")}
         digest = sha256(json.dumps(shared, sort_keys=True, default=str).encode())
@@ -285,7 +288,7 @@ class Retrofit(Algorithm):
         return digest.digest()
 
     def weights_of(self, levels: Sequence[Level], parents: Sequence[Tensor], task: Task) -> Tensor:
-        """(m,) the weights of a level's neurons, from each parent's level and scores there; of classes those of the head."""
+        """(m,) weights of a level's neurons, from each parent's level and scores; classes get those of the head."""
         weights = [self._weighing(s) for s in parents]
         mean = torch.cat(list(parents)).mean()
         for k, (weight, s, level) in enumerate(zip(weights, parents, levels, strict=True)):
@@ -300,5 +303,5 @@ class Retrofit(Algorithm):
 
 
 def _spec(target: nn.Module | None) -> Any:
-    """The architecture of a target: its spec if it is one of ours, else the name of its class."""
+    """The architecture of a target: its spec, or else the name of its class."""
     return None if target is None else getattr(target, "spec", type(target).__name__)

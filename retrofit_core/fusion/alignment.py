@@ -1,7 +1,7 @@
-"""How the parents' neurons map to those of a fused network, and the parents reordered by that map.
+"""Maps from the parents' neurons to those of a fused network, and the parents reordered by them.
 
-Legend: parent k has n_k neurons in a group and the fused network d; T (n_k, d) makes each fused neuron from the parent's,
-U (n_k, d) hands the parent's outgoing weights to fused neurons.
+Legend: parent k has n_k neurons in a group and the fused network d; T (n_k, d) makes fused neurons from the parent's, and
+U (n_k, d) maps the parent's outgoing weights to fused neurons.
 """
 
 import copy
@@ -16,7 +16,7 @@ from ..networks.symmetry import Group, mapped, tensors
 
 @dataclass(frozen=True, eq=False)
 class AlignedGroup:
-    """One group of neurons, as the fused network and all parents have it."""
+    """One group of neurons in the fused network and all parents."""
 
     name: str
     width: int
@@ -24,10 +24,10 @@ class AlignedGroup:
     labels: tuple[Tensor, ...]
     """For each parent (n_k,) int64: the fused neuron that receives each of its neurons, or its largest part"""
     soft: tuple[tuple[Tensor, Tensor], ...] | None = None
-    """For each parent T and U, where neurons are split among fused ones; None: each goes into one as a whole"""
+    """T and U of each parent, if neurons are split among fused ones; None: each goes into a single one"""
 
     def permutation(self, k: int) -> Tensor | None:
-        """(d,) the neuron of parent k at each position of the fused network, if the map is a permutation; else None."""
+        """(d,) the neuron of parent k at each position of the fused network; None if the map is no permutation."""
         labels = self.labels[k]
         if self.soft is not None and not all(_is_permutation(matrix) for matrix in self.soft[k]):
             return None
@@ -38,8 +38,8 @@ class AlignedGroup:
     def maps(self, k: int) -> tuple[Tensor, Tensor]:
         """T and U of parent k, (n_k, d) float64.
 
-        The mean over parents of T' is what the fused neurons are made of, so T holds n times each neuron's share in its
-        fused one: 1 where as many neurons stand together as there are parents.
+        Fused neurons are the mean of T' over n parents, so T holds n times each neuron's share in its fused one: 1 if it
+        has n neurons.
         """
         if self.soft is not None:
             return self.soft[k]
@@ -52,35 +52,35 @@ class AlignedGroup:
 class Alignment:
     """The neuron groups of a fusion, bottom-up, with a map from each parent to the fused network.
 
-    It holds the parents themselves (those on another device as copies): they must not be changed if `parent` is to be used.
+    It holds the parents themselves (copies if they are on another device): do not change them before using `parent`.
     """
 
     groups: tuple[AlignedGroup, ...]
     shares: tuple[float, ...]
-    """Of each parent in the mean; they sum to one"""
+    """Weight of each parent in the mean; they sum to one"""
     networks: tuple[nn.Module, ...]
-    """The parents as they were aligned: on the device, BatchNorm folded where the method folds it"""
+    """The parents as aligned: on the device, with BatchNorm folded if the method folds it"""
     neurons: tuple[Sequence[Group], ...]
-    """The neuron groups of each of them"""
+    """Their neuron groups"""
     fused: nn.Module
     """A network of the fused widths"""
     targets: Sequence[Group]
-    """Its neuron groups; those without an entry in `groups` are not aligned (behind the cut of a partial zip)"""
+    """Its neuron groups; those without an entry in `groups` are not aligned (after the cut of a partial zip)"""
 
     def __getitem__(self, name: str) -> AlignedGroup:
         """The group of this name.
 
         Raises:
-            KeyError: there is none.
+            KeyError: no such group.
         """
         return {group.name: group for group in self.groups}[name]
 
     @torch.no_grad()
     def state(self, k: int) -> dict[str, Tensor]:
-        """Parent k's parameters and buffers, as the fused network would hold them.
+        """Parent k's parameters and buffers in the order of the fused network.
 
         Raises:
-            ValueError: some of its neurons are not aligned, and the fused network has other widths there.
+            ValueError: some of its neurons are not aligned, and the fused network has another width there.
         """
         shapes = tensors(self.fused)
         maps = {group.name: group.maps(k) for group in self.groups}
@@ -95,10 +95,10 @@ class Alignment:
 
     @torch.no_grad()
     def parent(self, k: int) -> nn.Module:
-        """Parent k with its neurons where the fused network has them, in evaluation mode.
+        """Parent k with its neurons in the order of the fused network, in evaluation mode.
 
-        One to one maps keep its function. The mean of all, weighted by `shares`, is the fused network before REPAIR, new
-        statistics of BatchNorm or a fit, where the method weighs neurons by nothing else: uniform importance.
+        One-to-one maps keep its function. With uniform importance, the mean of all parents weighted by `shares` is the fused
+        network before REPAIR, new BatchNorm statistics or a fit.
         """
         network = copy.deepcopy(self.fused).eval()
         state = self.state(k)
@@ -107,16 +107,16 @@ class Alignment:
         return network
 
     def parents(self) -> list[nn.Module]:
-        """All parents with their neurons where the fused network has them; see `parent`."""
+        """All parents with their neurons in the order of the fused network; see `parent`."""
         return [self.parent(k) for k in range(len(self.networks))]
 
 
 def hard_groups(labels: Mapping[str, Tensor], widths: Mapping[str, Sequence[int]]) -> tuple[AlignedGroup, ...]:
-    """Groups whose neurons each go into one fused neuron as a whole.
+    """Groups in which each neuron goes into a single fused neuron.
 
     Args:
-        labels: group -> (m,) fused neuron of each neuron, parents side by side; every fused neuron has some.
-        widths: group -> neurons of each parent.
+        labels: group -> (m,) fused neuron of each neuron of all parents; no fused neuron is empty.
+        widths: group -> number of neurons of each parent.
     """
     return tuple(
         AlignedGroup(name, int(together.max()) + 1, together.split(list(widths[name])))
@@ -125,6 +125,6 @@ def hard_groups(labels: Mapping[str, Tensor], widths: Mapping[str, Sequence[int]
 
 
 def _is_permutation(matrix: Tensor) -> bool:
-    """Whether a map moves neurons as they are, up to rounding."""
+    """Whether a map is a permutation, up to rounding."""
     ones = (matrix - 1).abs() < 1e-9
     return bool((ones | (matrix.abs() < 1e-9)).all() and (ones.sum(0) == 1).all() and (ones.sum(1) == 1).all())

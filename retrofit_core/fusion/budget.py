@@ -1,4 +1,4 @@
-"""Bytes that a level takes, and the refusal of budgets that one level alone exceeds."""
+"""Memory of a level, and the check that it fits the budget."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from .moments import dual_is_cheaper
 
 
 def check_memory(networks: Sequence[Sequence[Level]], samples: int, memory: int, fit: str) -> None:
-    """Refuse a budget that one level alone exceeds.
+    """Check that each level fits the memory budget.
 
     Args:
         networks: levels of the parents and, last, of the fused network.
@@ -31,9 +31,9 @@ def check_memory(networks: Sequence[Sequence[Level]], samples: int, memory: int,
 
 
 def working_bytes(networks: Sequence[Sequence[Level]], index: int, samples: int) -> int:
-    """Bytes of a level's sums and of the matrices that solving needs, in the cheaper of its two forms.
+    """Bytes of a level's sums and of the solver's matrices, in the cheaper of the two forms.
 
-    Primal: xx, its factor, xz, phi, zz and G. Dual: rows and kernel. Levels that are not affine need zz alone.
+    Primal: xx, its factor, xz, phi, zz and G. Dual: rows and kernel. Levels that are not affine need only zz.
     """
     level = networks[-1][index]
     m = columns(networks, index)
@@ -46,8 +46,8 @@ def working_bytes(networks: Sequence[Sequence[Level]], index: int, samples: int)
 
 
 def columns(networks: Sequence[Sequence[Level]], index: int) -> int:
-    """Columns of z: the parents' neurons and, where a level's outputs are added to a stream, the stream's; where a function
-    follows before, also what the parents' layers make."""
+    """Number of columns of z: the parents' neurons and, if the level adds to a stream, the stream's neurons, plus the outputs
+    of the parents' layers if a function is applied before the sum."""
     level = networks[-1][index]
     return level.form.columns(sum(network[index].width for network in networks[:-1]), level.width)
 
@@ -57,10 +57,10 @@ def dual_bytes(n: int, p: int, m: int) -> int:
 
 
 def boundary_bytes(networks: Sequence[Sequence[Level]], index: int, samples: int) -> int:
-    """Bytes of the boundary tensors of all networks after a level, for all samples."""
+    """Bytes of all networks' boundary tensors after a level, for all samples."""
     return itemsize(networks[-1]) * samples * sum(network[index].numbers for network in networks)
 
 
 def itemsize(levels: Sequence[Level]) -> int:
-    """Bytes of a number of a network: 4 for float32, 8 for float64."""
+    """Bytes per number: 4 for float32, 8 for float64."""
     return next((p.element_size() for level in levels for p in level.module.parameters()), 4)

@@ -1,6 +1,6 @@
-"""Other sources of a level's sums besides this walk: none, other processes, or parties that exchange files of sums.
+"""Contributors to a level's sums besides this walk: none, other processes, or parties that exchange files of sums.
 
-Moments add up, so fusing distributed data differs from fusing data in one place only in where sums are added up.
+Moments are additive, so fusing distributed data differs from fusing data in one place only in adding up the sums.
 """
 
 import time
@@ -20,33 +20,33 @@ from .moments import Moments, Rows
 
 T = TypeVar("T")
 
-POLL = 0.05  # seconds between looks into the folder that parties share
+POLL = 0.05  # seconds between polls of the parties' shared folder
 
 
 class Contributors(Protocol):
-    """Adds the sums of others to those of one walk; all of them make the same calls in the same order."""
+    """Adds other contributors' sums to those of one walk. All make the same calls in the same order."""
 
     share_rows: bool
-    """Whether rows may be handed over, as the dual form needs them, or sums alone"""
+    """Whether rows may be shared, as the dual form needs, or only sums"""
 
     def samples(self, samples: int, work: Callable[[], bytes] = bytes) -> int:
-        """Samples of all contributors together, from this walk's own; `work` gives the digest of what all must have in common."""
+        """Total number of samples, given this walk's; `work` returns the digest of what all contributors must share."""
         ...
 
     def total(self, index: int, sums: Moments | Rows) -> Moments | Rows:
-        """The sums (or rows) of level `index` over all contributors, from this walk's own."""
+        """Sums (or rows) of level `index` over all contributors, given this walk's."""
         ...
 
     def add_up(self, tensor: Tensor) -> Tensor:
-        """Any other sum over rows, over all contributors: of the shape of `tensor`, such as (m, m)."""
+        """Any other sum over rows, over all contributors, with the shape of `tensor`, such as (m, m)."""
         ...
 
     def largest(self, number: float) -> float:
-        """The largest of all contributors' numbers."""
+        """The maximum over all contributors."""
         ...
 
     def agree(self, tensors: Sequence[Tensor]) -> None:
-        """Give these tensors, a fitted level's, the first contributor's values, so that rounding does not part the networks."""
+        """Copy the first contributor's values into these tensors of a fitted level, so that rounding does not split the networks."""
         ...
 
 
@@ -68,14 +68,14 @@ class Alone:
         return number
 
     def agree(self, tensors: Sequence[Tensor]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class Processes:
-    """Every process of torch.distributed walks with samples of its own, all of them level by level together.
+    """The processes of torch.distributed, each with its own samples, in step level by level.
 
     Args:
-        device: on which the processes' backend adds up numbers of samples ("cuda" for NCCL).
+        device: where the backend adds up numbers ("cuda" for NCCL).
     """
 
     share_rows = True
@@ -111,15 +111,15 @@ class Processes:
 
 
 class Parties:
-    """Parties that keep their data: each fuses the same networks, and they exchange sums through a folder that all can reach.
+    """Parties that keep their data: all fuse the same networks and exchange sums through a shared folder.
 
-    A party's file of a round is deleted once the next round is complete.
+    A party deletes its file of a round once the next round is complete.
 
     Args:
-        folder: without files of this party.
-        number, parties: this party's number, from 0, and how many there are.
-        settings: what all parties must have in common beside networks, method and options, such as the normalisation of images.
-        monitor: hears of whom this party waits for, and may cancel.
+        folder: shared folder without files of this party.
+        number, parties: this party's number, from 0, and the number of parties.
+        settings: what all parties must share besides networks, method and options, such as the normalisation of images.
+        monitor: receives the party that this one waits for, and may cancel.
     Raises:
         ValueError: no such party, or the folder holds files of an earlier run.
     """
@@ -138,10 +138,10 @@ class Parties:
             raise ValueError(f"{folder} holds files of party {number} from an earlier run. Choose an empty folder.")
 
     def samples(self, samples: int, work: Callable[[], bytes] = bytes) -> int:
-        """As `Contributors`.
+        """See `Contributors`.
 
         Raises:
-            ValueError: another party fuses other networks, or with other settings.
+            ValueError: another party fuses other networks or has other settings.
         """
         settings = torch.tensor(list(sha256(self.settings + work()).digest()), dtype=torch.uint8)
         own = {"samples": torch.tensor([samples]), "settings": settings}
@@ -185,13 +185,13 @@ class Parties:
     def _exchanged(
         self, save: Callable[[Path], None], load: Callable[[Path], T], senders: int | None = None
     ) -> list[T]:
-        """What the first `senders` parties (default: all) save in this round, in the parties' order."""
+        """What the first `senders` parties (default: all) save in this round, in order."""
         senders = self.parties if senders is None else senders
         if self.number < senders:
             with replacing(self._path(self.round, self.number)) as temporary:
                 save(temporary)
         everyone = [load(self._awaited(number)) for number in range(senders)]
-        if self.round and senders == self.parties:  # all have read what was sent before
+        if self.round and senders == self.parties:  # all have read the earlier rounds
             for path in self.folder.glob(f"*-{self.number}.safetensors"):
                 if path != self._path(self.round, self.number):
                     path.unlink()

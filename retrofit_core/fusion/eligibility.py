@@ -1,4 +1,4 @@
-"""What may be fused with what: decided before any work, one sentence per refusal."""
+"""Checks before any work: which networks and data can be fused."""
 
 from collections.abc import Sequence
 
@@ -21,11 +21,11 @@ def check_inputs(
     method: str,
     written: Sequence[nn.Module] | None = None,
 ) -> None:
-    """Refuse parents and fusion data that no method can use.
+    """Check parents and fusion data for any method.
 
     Args:
-        least: number of samples that the method needs.
-        written: the networks whose weights are written, averaged or mapped, the others only run; default: all of them.
+        least: minimum number of samples.
+        written: networks whose weights are written, averaged or mapped, while the others only run; default: all.
     Raises:
         ValueError: no parents; NaN, no or mixed floating-point weights, or computed ones; too few, integer or infinite
             samples.
@@ -42,7 +42,7 @@ def check_inputs(
 
 
 def check_models(models: object) -> None:
-    """Refuse anything but a list of networks.
+    """Check that `models` is a list of networks.
 
     Raises:
         ValueError: another type, an empty list, or an entry that is no torch.nn.Module.
@@ -61,12 +61,12 @@ def check_models(models: object) -> None:
 
 
 def check_outputs(models: Sequence[nn.Module], inputs: Tensor) -> tuple[int, ...]:
-    """Run one sample through every network, for methods that do not look at neurons.
+    """Run one sample through every network, for methods that do not cut networks into levels.
 
     Returns:
-        The shape of the outputs for a sample.
+        Output shape for one sample.
     Raises:
-        ValueError: a network does not take it, or their outputs have different shapes.
+        ValueError: a network fails on it, or output shapes differ.
     """
     shapes = [output_shape(model, inputs, f"parent {index}") for index, model in enumerate(models)]
     if len(set(shapes)) > 1:
@@ -78,18 +78,18 @@ def check_outputs(models: Sequence[nn.Module], inputs: Tensor) -> tuple[int, ...
 
 
 def output_shape(model: nn.Module, inputs: Tensor, network: str) -> tuple[int, ...]:
-    """The shape of a network's outputs for a sample, (classes,) or (tokens, classes), of which one is run.
+    """Output shape of a network for one sample, (classes,) or (tokens, classes), found by running the first one.
 
     Args:
-        network: the network, at the start of the sentence.
+        network: its name, to start the message.
     Raises:
-        ValueError: the network does not take the sample.
+        ValueError: the network fails on the sample.
     """
     parameter = next(model.parameters())
     try:
         with torch.no_grad(), evaluating(model):
             output = model(inputs[:1].to(parameter.device, parameter.dtype))
-    except Exception as error:  # whatever the network's own code raises
+    except Exception as error:  # user code may raise anything
         raise ValueError(
             f"{network} does not run on an input of shape {tuple(inputs[:1].shape)}: {first_line(error)}. Pass data of "
             "the shape that it was trained on."
@@ -119,7 +119,7 @@ def _check_data(inputs: Tensor, least: int, method: str) -> None:
 def check_weights(model: nn.Module, network: str) -> None:
     weights = dict(model.named_parameters())
     for name, tensor in model.state_dict().items():
-        masked = name not in weights and not tensor.isnan().any()  # -inf in a buffer masks an attention
+        masked = name not in weights and not tensor.isnan().any()  # -inf in a buffer is an attention mask
         if tensor.dtype.is_floating_point and not (tensor.isfinite() | (masked & (tensor == -torch.inf))).all():
             raise ValueError(f"{network} has NaN or infinity in {name!r}. Load an earlier checkpoint of it.")
     kinds = {parameter.dtype for parameter in model.parameters()}

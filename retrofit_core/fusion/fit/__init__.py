@@ -1,6 +1,6 @@
-"""Fits: how a level's weights are brought to its targets (paper sec. 4.2.2).
+"""Fits of a level's weights to its targets (paper sec. 4.2.2).
 
-A fit is a class of `Fit` whose fields are its options, and one line in FITS.
+A fit is a subclass of `Fit`, whose fields are its options, and one line in FITS.
 """
 
 from ..mapping import Groups, mapped_weights, neurons_read

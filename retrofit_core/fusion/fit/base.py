@@ -1,4 +1,4 @@
-"""What a fit is: how a level's weights are brought to its targets."""
+"""The base class of fits of a level's weights to its targets."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -19,7 +19,7 @@ from ..walk import Step, Walk
 
 @torch.no_grad()
 def check_mapped(levels: Levels, example: Tensor) -> None:
-    """Refuse, before any work, levels onto whose inputs the parents' weights cannot be mapped, whatever the groups will be.
+    """Check before any work that the parents' weights can be mapped to every level's inputs, whatever the groups.
 
     Args:
         example: (B, ...) a few inputs, on the device.
@@ -34,7 +34,7 @@ def check_mapped(levels: Levels, example: Tensor) -> None:
         if step.level.affine is None:
             continue
         boundary = step.boundary
-        if step.index:  # not the values there, which a target's weights may make zero
+        if step.index:  # random values, because a target's weights may make the real ones zero
             boundary = each(boundary, lambda z: torch.randn(z.shape, generator=generator).to(z))
         reads = step.reads(boundary)
         if reads is None or not step.level.form.parts:
@@ -43,46 +43,46 @@ def check_mapped(levels: Levels, example: Tensor) -> None:
 
 @dataclass(frozen=True)
 class Fit(Value):
-    """Base of the fits. A new one is a class with `fit`, and one line in FITS; its fields are its options."""
+    """Base class of fits. A new one needs a method `fit` and one line in FITS; its fields are its options."""
 
     needs_affine: ClassVar[bool] = False
     """Whether every level must be affine in its weights"""
     needs_inputs: ClassVar[bool] = False
-    """Whether it works on sums over the fused network's inputs, and not on their outputs alone"""
+    """Whether it needs sums over the fused network's inputs, not only over outputs"""
     least_samples: ClassVar[int] = 2
     levels: ClassVar[str] = "preactivations"
     """Where levels end by default; see `partition`"""
 
     @property
     def epochs_range(self) -> tuple[int, int]:
-        """Fewest and most epochs that each level is trained for; (0, 0): it is solved. A fit that trains has the fields
-        batch_size and validation too, as in `Gradient`."""
+        """Minimum and maximum epochs per level; (0, 0) for a closed form. A fit that trains also has the fields batch_size and
+        validation, as in `Gradient`."""
         return 0, 0
 
     def check(self, levels: Levels, example: Tensor) -> None:
-        """Refuse, before any work, levels that it cannot fit.
+        """Check early that it can fit all levels.
 
         Args:
             example: (B, ...) a few inputs, on the device.
         Raises:
-            ValueError: names the level, the reason and the way out.
+            ValueError: names the level, the reason and a solution.
         """
 
     def products(self, weights: torch.dtype, device: torch.device) -> torch.dtype:
-        """Precision of the products whose sums it works on, for networks with such weights."""
+        """Precision of the products in its sums, for networks with weights of this precision."""
         return weights
 
     def solve(self, step: Step, sums: Moments | Rows) -> Solution:
-        """What the level's neurons are grouped by, and everything that can be computed before they are: by default nothing, and
-        they are grouped by their raw outputs."""
+        """Compute the Gram matrix for grouping, and whatever does not depend on the groups. By default, only the Gram matrix of
+        the raw outputs."""
         m = sum(step.widths)
         return Solution(sums.zz[:m, :m])
 
     def fit(self, step: Step, sums: Moments | Rows, solution: Solution, groups: Grouping, s: Tensor) -> Fitted:
-        """Write the weights into the level that bring it to the targets `groups.targets(s)`.
+        """Fit the level's weights to the targets `groups.targets(s)` and write them.
 
         Args:
-            solution: what `solve` gave.
+            solution: result of `solve`.
             s: (m,) scores.
         """
         raise NotImplementedError

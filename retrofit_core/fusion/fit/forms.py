@@ -1,4 +1,4 @@
-"""How the layers of each form are solved for all parent neurons, and fitted to the targets then.
+"""Solvers for each form of layer: first for all parent neurons, then for the targets.
 
 Legend as in `moments`; W0 (p, m) the parents' own weights on the fused inputs.
 """
@@ -24,7 +24,7 @@ from ..targets import Targets
 from ..walk import Step
 from .repair import repaired
 
-#: Solves a level's least squares, given what gives the parents' weights.
+#: Solves a level's least squares, given a function for W0.
 LeastSquaresOf = Callable[[Step, Moments | Rows, Callable[[Step], Tensor]], Solution]
 
 
@@ -32,12 +32,12 @@ class LeastSquares:
     """Linear layers and convolutions: least squares in closed form."""
 
     def parents_weights(self, step: Step) -> Tensor:
-        """W0 (p, m), with zeros (p, d) for the stream, which no weights make."""
+        """W0 (p, m), then zeros (p, d) for the stream, which has no weights."""
         W0 = step.parents_weights()
         return torch.cat([W0, W0.new_zeros(len(W0), step.level.form.adds * step.level.width)], 1)
 
     def solve(self, least_squares: LeastSquaresOf, step: Step, sums: Moments | Rows) -> Solution:
-        """The fit of every parent neuron."""
+        """Fit every parent neuron."""
         return least_squares(step, sums, self.parents_weights)
 
     def fit(self, step: Step, sums: Moments | Rows, solution: Solution, groups: Grouping, s: Tensor) -> Fitted:
@@ -50,7 +50,7 @@ class LeastSquares:
         with clock.phase("report"):
             labels, missed = groups.labels, solution.missed(missing.A, V)
             untouched = approximation_error(sums, missing, torch.zeros_like(V)) if level.form.adds else float("nan")
-            if groups.reading is not None:  # heads: what the targets, and what is fitted to them, say of each neuron
+            if groups.reading is not None:  # heads: compare each neuron with its reconstruction from the targets
                 missing, V = Targets(missing.A @ groups.reading, s), V @ groups.reading
                 labels, missed = torch.arange(len(s), device=s.device), None
             return Fitted(
@@ -64,11 +64,11 @@ class LeastSquares:
 
 
 class BehindFunction(LeastSquares):
-    """A layer whose outputs go through a function before they are added to a stream: first fitted to what the parents' layers
-    make, then to what is missing behind the function."""
+    """A layer whose outputs pass through a function before they are added to a stream: first fitted to the outputs of the
+    parents' layers, then to what is missing after the function."""
 
     def parents_weights(self, step: Step) -> Tensor:
-        """W0, the stream, and again for what the parents' layers make, (p, 2 m + d)."""
+        """W0, zeros for the stream, and W0 again for the parents' layers, (p, 2 m + d)."""
         W0 = super().parents_weights(step)
         return torch.cat([W0, W0[:, : sum(step.widths)]], 1)
 
@@ -88,8 +88,8 @@ class BehindFunction(LeastSquares):
 
 
 class Tables(LeastSquares):
-    """Embeddings: a row for each token, so the groups' means of the parents' rows are the targets themselves, of every token,
-    whether it occurs in the fusion data or not. A layer that is tied to a table has what the table has, and a bias likewise."""
+    """Embeddings have a row for each token, so the groups' means of the parents' rows are the targets of every token, whether
+    it occurs in the fusion data or not. A layer tied to a table shares these means; its bias gets means likewise."""
 
     def solve(self, least_squares: LeastSquaresOf, step: Step, sums: Moments | Rows) -> Solution:
         """Nothing is solved."""
@@ -100,8 +100,8 @@ class Tables(LeastSquares):
         return Solution(sums.zz, 0.0, lambda A: torch.cat([table @ A for table in tables]))
 
     def fit(self, step: Step, sums: Moments | Rows, solution: Solution, groups: Grouping, s: Tensor) -> Fitted:
-        """Write the means into the tables. What is missed is what rounding leaves and, of rows that are added to a stream, the
-        stream's own error."""
+        """Write the means into the tables. The error is that of rounding, plus the stream's own error for rows that are added
+        to a stream."""
         level, targets = step.level, groups.targets(s)
         assert isinstance(level.form, (Lookup, Tied))
         with step.walk.stopwatch.phase("solve"):
@@ -123,12 +123,12 @@ SOLVERS: dict[type[Form], LeastSquares] = {
 
 
 def form_of(sums: Moments | Rows) -> str:
-    """Which of the two forms these sums are of."""
+    """The form of these sums."""
     return "dual" if isinstance(sums, Rows) else "primal"
 
 
 def missing_targets(level: Level, targets: Targets) -> Targets:
-    """What the level's layers are fitted to, as a weighting of the parents' neurons and, where their outputs are added to a
-    stream, of that stream: z A - h, for its neurons stand behind the parents'."""
+    """Targets of the level's layers, as weights of the parents' neurons and, if the layers add to a stream h, of its neurons,
+    which follow the parents': z A - h."""
     stream = -torch.eye(level.width, dtype=targets.A.dtype, device=targets.A.device)[: level.form.adds * level.width]
     return replace(targets, A=torch.cat([targets.A, stream]))

@@ -23,10 +23,10 @@ from .base import Fit
 
 @torch.no_grad()
 def perturb(module: nn.Module, amount: float, generator: torch.Generator) -> None:
-    """(1 - amount) x the weights + amount x fresh ones, see `renew`."""
+    """Make weights (1 - amount) x old + amount x fresh ones, see `renew`."""
     seed = int(torch.randint(2**31, (1,), generator=generator))
     fresh = copy.deepcopy(module)
-    # torch initialisers draw from the global generator: seed a fork of it and leave the caller's untouched
+    # torch initialisers use the global generator: seed a fork and leave the caller's alone
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         renew(fresh)
@@ -50,7 +50,7 @@ class Gradient(Descent, Fit):
     )
 
     def check(self, levels: Levels, example: Tensor) -> None:
-        """Refuse levels inside of blocks: it fits what stands between one tensor and the next."""
+        """Check that levels end where a single tensor is alive and share no weights."""
         if is_branched(levels.fused) or levels.fused[-1].output.tail:
             raise ValueError(
                 "a gradient fit needs levels that end where one tensor is alive. Use boundaries='blocks', or fit='ridge' "
@@ -73,16 +73,16 @@ class Gradient(Descent, Fit):
         weights: Tensor | None = None,
         monitor: Monitor | None = None,
     ) -> list[dict[str, Any]]:
-        """Fit a level from the weights that it holds, in evaluation mode (no dropout).
+        """Fit a level from its current weights, in evaluation mode (no dropout).
 
         Plain MSE unless there are weights: near-zero scores would starve those neurons of gradient and spoil later levels
-        (App. B.2). The best epoch on the held-out samples is restored, the start (epoch 0) included. With a perturbation
-        epsilon the start is (1 - epsilon) x the held weights + epsilon x freshly initialised ones.
+        (App. B.2). The best epoch on the held-out samples is restored, including the start (epoch 0). With a perturbation
+        epsilon, the start is (1 - epsilon) x the current weights + epsilon x freshly initialised ones.
 
         Args:
             inputs: (B, ...) boundary tensors of the fused network.
             targets: (B, positions, d).
-            weights: (d,) of the neurons' errors; only their ratios matter.
+            weights: (d,) weights of the neurons' errors; only ratios matter.
         Returns:
             One dict per epoch: epoch, loss (training), validation; epoch 0 is the start.
         """
@@ -103,7 +103,7 @@ class Gradient(Descent, Fit):
         return descend(module, len(inputs), loss, measure, self, generator=generator, monitor=monitor)
 
     def fit(self, step: Step, sums: Moments | Rows, solution: Solution, groups: Grouping, s: Tensor) -> Fitted:
-        """Train the level's weights, from those of the parents on."""
+        """Train the level's weights, starting at the parents'."""
         level, walk, targets = step.level, step.walk, groups.targets(s)
         _start_at_parents(step, targets.A)
         x, T = step.inputs_and_targets(targets.A)
@@ -119,7 +119,7 @@ class Gradient(Descent, Fit):
 
 
 def _cross_of_rows(step: Step, s: Tensor, labels: Tensor, targets: Targets) -> float | Tensor:
-    """Theorem 1's cross term of a level that is not affine, from its rows; 0 without any work for weighted means."""
+    """Theorem 1's cross term of a level that is not affine, from its rows; zero for weighted means."""
     extra = excess(targets, labels, s)
     if extra is None:
         return 0.0
@@ -134,8 +134,8 @@ def _cross_of_rows(step: Step, s: Tensor, labels: Tensor, targets: Targets) -> f
 def _start_at_parents(step: Step, A: Tensor) -> None:
     """Start at parent 0's weights (p, d), or at the mapped mean of the parents' where shapes differ.
 
-    In levels of several layers, and where the parents' weights cannot be mapped, those tensors start at parent 0's that it has
-    too, of the same name and shape; the others keep the target's.
+    In levels of several layers, or if the parents' weights cannot be mapped, tensors start at parent 0's of the same name and
+    shape; the others keep the target's values.
     """
     level = step.level
     carried = {entry.name for entry in level.carried}
@@ -144,9 +144,8 @@ def _start_at_parents(step: Step, A: Tensor) -> None:
     shared = {name: first[name] for name in tensors if name in first and first[name].shape == tensors[name].shape}
     affine = level.affine is not None and all(parent.affine is not None for parent in step.parents)
     if len(shared) < len(tensors) and affine:
-        with suppress(
-            ValueError
-        ):  # its inputs are not the parents' neurons one by one, as behind a flatten of another order
+        # An input may not be a single neuron of the parents, as after a flatten in another order.
+        with suppress(ValueError):
             level.write(step.parents_weights() @ A)
             return
     for name, value in shared.items():

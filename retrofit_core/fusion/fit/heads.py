@@ -1,11 +1,11 @@
-"""What the heads of a fused attention are fitted to (docs/method.md).
+"""Targets of the heads of a fused attention (docs/method.md).
 
-Legend: a fused head has d neurons and stands for a group of the parents' heads, whose n neurons lie side by side; q, k (N, n)
-queries and keys, c (N, n) the values that the maps have mixed, rows being tokens; w (n,) the weight of each one's head.
+Legend: a fused head has d neurons and represents a group of the parents' heads with n neurons in total; q, k (N, n) queries
+and keys, c (N, n) values mixed by the attention maps, a row for each token; w (n,) the weight of each neuron's head.
 
-Queries and keys enter as q'k and values as a product with the layer that reads them, so within a head any invertible change
-of basis leaves the function alone: neurons have no counterparts in another head, spaces have. A fused head keeps the d
-directions that matter most to the mean logits sum_i w_i q_i k_i, or to what the heads together add to the stream.
+Queries and keys enter as q'k, and values as a product with the layer that reads them, so the function does not depend on the
+basis of a head: it is spaces that have counterparts in another head, not neurons. A fused head keeps the d directions that
+matter most to the mean logits sum_i w_i q_i k_i, or to the heads' joint contribution to the stream.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,30 +20,30 @@ from ..grouping import Grouping, assigned, check_grouping
 from ..moments import MomentSums
 from ..walk import Step, Walk, level_generator
 
-#: Eigenvalues below this share of the largest are no directions of the data.
+#: Eigenvalues below this fraction of the largest count as zero.
 CUTOFF = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class HeadSums:
-    """Sums over the samples of one attention, all heads of all parents side by side, in float64."""
+    """Sums over samples for one attention, with all heads of all parents, in float64."""
 
     maps: Tensor
     """(heads, heads) inner products of attention maps"""
     query: Tensor
     """(n, n) inner products of queries"""
     key: Tensor
-    """(n, n) of keys, less each sample's mean over tokens: what is added to all keys changes no map"""
+    """(n, n) of keys minus each sample's mean over tokens: a constant added to all keys changes no map"""
     mixed: Tensor
     """(n, n) of mixed values"""
 
 
 @torch.no_grad()
 def head_sums(walk: Walk, index: int, parents: Sequence[Heads]) -> HeadSums:
-    """Run the parents ahead to where their attentions are read.
+    """Run the parents ahead to the reader of their attention.
 
     Args:
-        index: the level at which the walk stands.
+        index: the current level of the walk.
     """
     totals: list[MomentSums] = []
     for boundaries in walk.parents_ahead(index, parents[0].reader):
@@ -68,14 +68,14 @@ def head_sums(walk: Walk, index: int, parents: Sequence[Heads]) -> HeadSums:
 def head_groupings(
     step: Step, scores: Sequence[Sequence[Tensor]], grouping: Callable[..., Grouping]
 ) -> dict[int, Grouping]:
-    """Level -> what the queries, keys or values that it makes are fitted to, for the attention to which a step's level belongs.
+    """Level -> targets of its queries, keys or values, for the attention of a step's level.
 
-    Heads are grouped by their maps, as neurons are by their outputs, weighted by the scores of all their neurons together. A
-    neuron's label is the fused neuron in which it has most weight, one to one with the neurons of its head where it can be.
+    Heads are grouped by their maps, as neurons are by their outputs, weighted by the sum of their neurons' scores. A neuron's
+    label is the fused neuron in which it has most weight, one to one within a head if possible.
 
     Args:
         scores: of each parent's neurons at each level.
-        grouping: of heads.
+        grouping: groups the heads.
     """
     walk, index = step.walk, step.index
     *parents, fused = [heads for levels in walk.networks if isinstance(heads := levels[index].blocks, Heads)]
@@ -118,15 +118,15 @@ def head_groupings(
 
 
 def joint_basis(query: Tensor, key: Tensor, w: Tensor, d: int, first: int) -> tuple[Tensor, Tensor]:
-    """A_q and A_k (n, d) such that (q A_q)(k A_k)' comes as near as d directions can to sum_i w_i q_i k_i.
+    """A_q and A_k (n, d) such that (q A_q)(k A_k)' best approximates sum_i w_i q_i k_i with d directions.
 
-    Of Q the square root of q'q and K that of k'k, the best approximation of Q W K is that of its singular values
-    (Eckart and Young); both sides take the root of each, so that they are of one size.
+    With Q the square root of q'q and K that of k'k, it is the truncated SVD of Q W K (Eckart and Young); each side takes the
+    square root of the singular values, so that both have the same scale.
 
     Args:
         query, key: (n, n) inner products.
         w: (n,).
-        first: number of neurons of the first head, to whose order the basis is turned.
+        first: number of neurons of the first head, to which the basis is rotated.
     """
     Q, Q_inverse = _roots(query)
     K, K_inverse = _roots(key)
@@ -138,15 +138,15 @@ def joint_basis(query: Tensor, key: Tensor, w: Tensor, d: int, first: int) -> tu
 
 
 def value_basis(mixed: Tensor, outgoing: Tensor, d: int, first: int) -> Tensor:
-    """A_v (n, d): the d directions of c outgoing' that hold most of its energy.
+    """A_v (n, d): the d directions of c outgoing' with most energy.
 
     Args:
         mixed: (n, n) inner products of c.
-        outgoing: (D, n) what each value adds to what is read.
+        outgoing: (D, n) outgoing weights of each value.
         first: as in `joint_basis`.
     """
     C, _ = _roots(mixed)
-    added = outgoing @ C  # its products are those of c outgoing'
+    added = outgoing @ C  # has the inner products of c outgoing'
     _, S, V = torch.linalg.svd(added, full_matrices=False)
     rank = int((S[:d] > CUTOFF**0.5 * S[0]).sum())
     U = added @ V[:rank].T / S[:rank]
@@ -155,7 +155,7 @@ def value_basis(mixed: Tensor, outgoing: Tensor, d: int, first: int) -> Tensor:
 
 
 def _roots(gram: Tensor) -> tuple[Tensor, Tensor]:
-    """The square root (n, n) of a Gram matrix and its pseudo-inverse."""
+    """Square root (n, n) of a Gram matrix, and the root's pseudo-inverse."""
     values, vectors = torch.linalg.eigh(gram)
     root = values.clamp_min(0).sqrt()
     large = values > CUTOFF * values[-1].clamp_min(1e-300)
@@ -164,7 +164,7 @@ def _roots(gram: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _turn(products: Tensor) -> Tensor:
-    """The rotation of a basis that brings it nearest to the neurons of one head (Procrustes).
+    """The rotation of a basis towards the neurons of one head (Procrustes).
 
     Args:
         products: (directions, neurons of the head) inner products.
@@ -176,15 +176,15 @@ def _turn(products: Tensor) -> Tensor:
 
 
 def _padded(A: Tensor, d: int) -> Tensor:
-    """(n, d) of (n, directions): with columns of zeros where there are fewer directions than fused neurons."""
+    """Pad (n, directions) with columns of zeros to (n, d)."""
     return torch.cat([A, A.new_zeros(len(A), d - A.shape[1])], 1)
 
 
 def read_back(A: Tensor, zz: Tensor) -> Tensor:
-    """(d, m) the weights that give each parent neuron back best from the targets z A of its head: what stands for it.
+    """(d, m) the weights that best reconstruct each parent neuron from the targets z A of its head.
 
     Args:
-        A: (m, d) weights of the targets; neurons of one head have weight in the same ones.
+        A: (m, d) weights of the targets; neurons of one head contribute to the same targets.
         zz: (m, m) inner products of the neurons.
     """
     reading = A.new_zeros(A.shape[1], A.shape[0])
@@ -198,7 +198,7 @@ def read_back(A: Tensor, zz: Tensor) -> Tensor:
 
 
 def _labels(A: Tensor) -> Tensor:
-    """(n,) the column in which each row has most weight; one to one as far as there are columns."""
+    """(n,) the column in which each row has most weight; one to one as far as possible."""
     labels = A.abs().argmax(1)
     rows, columns = assigned(A.abs(), maximize=True)
     labels[rows.to(A.device)] = columns.to(A.device)
@@ -206,7 +206,7 @@ def _labels(A: Tensor) -> Tensor:
 
 
 def _head_score(heads: Heads, head: int, scores: Sequence[Tensor]) -> Tensor:
-    """The scores of all neurons of a head together.
+    """Sum of the scores of a head's neurons.
 
     Args:
         scores: of one parent, (width,) for each level.
@@ -216,8 +216,8 @@ def _head_score(heads: Heads, head: int, scores: Sequence[Tensor]) -> Tensor:
 
 
 def _outgoing(parents: Sequence[Sequence[Level]], heads: Sequence[Heads], stream: Tensor | None) -> Tensor:
-    """(D, n) the weights of the layers that read the values, onto the fused stream where its groups are known; else onto each
-    parent's own neurons."""
+    """(D, n) weights of the layers that read the values, to the fused stream if its groups are known, else to each parent's
+    own neurons."""
     weights = [
         levels[attention.reader].form.layers[0].weight.detach().flatten(1).double()[:, attention.columns.flatten()]
         for levels, attention in zip(parents, heads, strict=True)
@@ -227,12 +227,12 @@ def _outgoing(parents: Sequence[Sequence[Level]], heads: Sequence[Heads], stream
 
 
 def _before(parents: Sequence[Sequence[Level]], level: int, k: int) -> int:
-    """Neurons of the parents before parent k at a level."""
+    """Number of neurons before parent k's at a level."""
     return sum(levels[level].width for levels in parents[:k])
 
 
 def _empty(walk: Walk, level: int) -> tuple[Tensor, Tensor]:
-    """Weights (m, d) and labels (m,) of a level of which no head is known yet."""
+    """Weights (m, d) and labels (m,) of a level, all zero."""
     m = sum(levels[level].width for levels in walk.parents)
     weights = torch.zeros(m, walk.fused[level].width, dtype=torch.float64, device=walk.device)
     return weights, torch.zeros(m, dtype=torch.int64, device=walk.device)

@@ -1,6 +1,6 @@
-"""Layers whose outputs go through a function before they are added to a stream: fitted to what is missing behind it.
+"""Fit of layers whose outputs pass through a function before they are added to a stream.
 
-Legend: x (N, p) inputs, h (N, d) the fused network's stream, T (N, d) the targets of the stream after the sum, g the function.
+Legend: x (N, p) inputs, h (N, d) the fused network's stream, T (N, d) targets of the stream after the sum, g the function.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from ...networks.levels import Activated
 from ..moments import Moments, Rows, Strength
 from ..walk import Step
 
-#: Passes over the rows at most, and the share by which the error must fall for another one.
+#: Maximum passes over the rows, and the relative decrease of the error for another one.
 PASSES, LEAST = 30, 1e-3
 
 
@@ -20,23 +20,23 @@ PASSES, LEAST = 30, 1e-3
 def repaired(
     step: Step, sums: Moments | Rows, V: Tensor, A: Tensor, strength: Strength
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Weights that lessen sum |g(x V) + h - T|^2 + strength |V - V0|^2, from V0 on, none of whose steps makes it larger.
+    """Reduce sum |g(x V) + h - T|^2 + strength |V - V0|^2 from V0 on; no accepted step increases it.
 
-    Each step minimises a parabola over the error of every row (majorisation: |g'| has a bound), so that all of them need one
-    factor of x'x and one pass over the rows.
+    Each step minimises a quadratic upper bound (majorisation: |g'| is bounded), so it needs one pass over the rows, and all
+    share a factor of x'x.
 
     Args:
-        V: (p, d) weights to begin with, float64; the bias in the last row.
+        V: (p, d) initial weights V0, float64; the bias in the last row.
         A: (m, d) weights of the targets.
     Returns:
-        The weights; and (d,) what they miss of the targets, and what would be missing were g(x V) zero.
+        The weights; and (d,) their squared error, and (d,) that of g(x V) = 0.
     """
     xx = sums.x.T @ sums.x if isinstance(sums, Rows) else sums.xx
     assert xx is not None
     D = torch.ones(len(xx), 1).to(xx)
     D[-1:] = 1 - float(sums.bias)
     start, best = V, V
-    batches = list(step.branch(A)) if _fits(step, V) else None  # else computed again at each pass
+    batches = list(step.branch(A)) if _fits(step, V) else None  # None: recomputed in each pass
     gradient, missed, lacking, slope = _pass(step, V, A, batches)
     bound = slope**2
     error = missed.sum()
@@ -57,7 +57,7 @@ def repaired(
 
 
 def _fits(step: Step, V: Tensor) -> bool:
-    """Whether the rows can be held beside the sums: inputs, stream and targets in a quarter of the budget."""
+    """Whether the rows (inputs, stream and targets) fit in a quarter of the memory budget."""
     rows = step.walk.samples * step.level.positions
     return 4 * V.element_size() * rows * (V.shape[0] + 2 * V.shape[1]) <= step.walk.memory
 
@@ -70,7 +70,7 @@ def _factor(xx: Tensor, D: Tensor, bound: float, strength: Strength) -> Tensor:
 def _pass(
     step: Step, V: Tensor, A: Tensor, batches: Sequence[tuple[Tensor, Tensor, Tensor]] | None
 ) -> tuple[Tensor, Tensor, Tensor, float]:
-    """x' (g'(x V) (g(x V) + h - T)) (p, d); (d,) squared misses; (d,) |h - T|^2; the largest |g'|."""
+    """x' (g'(x V) (g(x V) + h - T)) (p, d); (d,) squared errors; (d,) |h - T|^2; the largest |g'|."""
     form = step.level.form
     assert isinstance(form, Activated)
     gradient, missed, lacking, slope = torch.zeros_like(V), V.new_zeros(V.shape[1]), V.new_zeros(V.shape[1]), 0.0

@@ -19,16 +19,16 @@ from ..walk import Step
 from .base import Fit, check_mapped
 from .forms import SOLVERS
 
-#: The ridge "auto" of networks with levels inside of blocks, and of those with attentions; measured, docs/defaults.md.
+#: The ridge "auto" of networks with levels inside blocks, and of those with attention; measured, docs/defaults.md.
 IN_BLOCKS, WITH_ATTENTIONS = "0.03x", "0.003x"
-#: A target that varies by less, as a share of the largest deviation, is not made to vary more.
+#: Targets with a smaller deviation, relative to the largest, are not rescaled.
 DEAD = 1e-6
 
 
 def why_no_ridge(value: object) -> str:
-    """What a ridge may be, for anything else; see `Setting.check`."""
+    """Allowed ridges, if the value is none; see `Setting.check`."""
     try:
-        ridge_strength(value, 1.0, "zero")  # type: ignore[arg-type]  # what it is, is asked here
+        ridge_strength(value, 1.0, "zero")  # type: ignore[arg-type]
     except (ValueError, TypeError):
         return "'auto', a number from 0, or a multiple of the mean input energy such as '0.1x'"
     return ""
@@ -36,10 +36,10 @@ def why_no_ridge(value: object) -> str:
 
 @dataclass(frozen=True)
 class Ridge(Fit):
-    """Least squares in closed form, with a ridge; for levels that are affine in their weights.
+    """Ridge regression in closed form, for levels that are affine in their weights.
 
     Minimises sum_k S_k |x v_k - T_k|^2 + lambda x the penalty of docs/method.md; equals numpy.linalg.lstsq on the
-    targets at lambda = 0 and full rank. The scores decide the targets only: per output they cancel.
+    targets at lambda = 0 and full rank. The scores determine only the targets: per output they cancel.
     """
 
     needs_affine: ClassVar[bool] = True
@@ -80,11 +80,11 @@ class Ridge(Fit):
 
     @property
     def needs_parents_weights(self) -> bool:
-        """Whether the parents' own weights are mapped onto the fused inputs."""
+        """Whether the parents' weights must be mapped to the fused inputs."""
         return self.toward == "parents" or not self.refit
 
     def check(self, levels: Levels, example: Tensor) -> None:
-        """Refuse levels that are not affine; towards the parents, also theirs."""
+        """Check that all levels, and the parents' if needed, are affine, and readable if `active`."""
         for index, level in enumerate(levels.fused):
             if not level.form.closed:
                 raise ValueError(
@@ -112,7 +112,7 @@ class Ridge(Fit):
             check_mapped(levels, example)
 
     def products(self, weights: torch.dtype, device: torch.device) -> torch.dtype:
-        """float32 where the ridge outweighs their rounding; see `product_dtype`."""
+        """float32 if the ridge outweighs its rounding; see `product_dtype`."""
         return product_dtype(self.ridge, weights, device)
 
     def _strength(self, step: Step) -> float | str:
@@ -122,14 +122,14 @@ class Ridge(Fit):
         return self.ridge
 
     def solve(self, step: Step, sums: Moments | Rows) -> Solution:
-        """Solve for every parent neuron; grouping happens in the solution's Gram matrix, or in that of the raw outputs."""
+        """Solve for every parent neuron; grouping uses the Gram matrix of the solution, raw outputs or activations."""
         return SOLVERS[type(step.level.form)].solve(self._least_squares, step, sums)
 
     def _least_squares(self, step: Step, sums: Moments | Rows, parents_weights: Callable[[Step], Tensor]) -> Solution:
-        """The same of a level that is affine in its weights.
+        """Solve a level that is affine in its weights.
 
         Args:
-            parents_weights: gives W0, (p, columns of the sums).
+            parents_weights: returns W0, (p, columns of the sums).
         """
         level, m = step.level, sum(step.widths)
         with step.walk.stopwatch.phase("solve"):
@@ -151,10 +151,10 @@ class Ridge(Fit):
 
 
 def _check_reading(name: str, readers: Sequence[Level], before: Sequence[Sequence[Level]], example: Tensor) -> None:
-    """Refuse networks in which it is not known what the next level's layers read of each of a level's neurons.
+    """Check that in all parents, the next level reads each neuron at the same places.
 
     Raises:
-        ValueError: names the level.
+        ValueError: they do not; the message names the level.
     """
     seen = []
     for reader, levels in zip(readers, before, strict=True):
@@ -172,15 +172,15 @@ def _check_reading(name: str, readers: Sequence[Level], before: Sequence[Sequenc
 
 
 def _without_refit(sums: Moments | Rows, solution: Solution, W0: Tensor) -> Solution:
-    """The solution's groups, with the groups' means of the parents' weights W0 (p, m) in place of fitted weights."""
+    """The solution, with the groups' means of the parents' weights W0 (p, m) in place of fitted weights."""
     return replace(solution, weights=lambda A: W0 @ A, missed=partial(squared_misses, sums))
 
 
 def _as_varied(sums: Moments | Rows, solution: Solution) -> Solution:
-    """The solution for targets that have the mean deviation of the neurons they stand for, about their own mean; without a bias
-    about zero.
+    """The solution for targets rescaled to the mean standard deviation of their neurons, about the mean, or about zero without
+    a bias.
 
-    A mean of neurons that agree only in part varies less than they do, and the activation function behind it passes less on
+    The mean of neurons that agree only in part varies less than they do, so the activation function after it passes on less
     (Jordan et al. 2023). The fit is linear in its targets, so its columns are rescaled.
     """
     means = sums.sz / sums.rows if sums.bias else torch.zeros_like(sums.sz)

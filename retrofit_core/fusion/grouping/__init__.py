@@ -1,8 +1,8 @@
 """Grouping: which of the parents' neurons each fused neuron represents (paper sec. 4.2.1), in Gram space.
 
-Legend: m neurons of all parents side by side, G (m, m) their inner products, s (m,) scores, d groups, R_k group k.
-A grouping is a class of `Grouper` whose fields are its options, and one line in GROUPINGS. A user's own is passed as a
-function `(gram, scores, widths, width, *, generator) -> Grouping`.
+Legend: m neurons of all parents, G (m, m) their inner products, s (m,) scores, d groups, R_k group k. A grouping is a
+subclass of `Grouper`, whose fields are its options, and one line in GROUPINGS. Users pass their own as a function
+`(gram, scores, widths, width, *, generator) -> Grouping`.
 """
 
 from .assignment import assigned

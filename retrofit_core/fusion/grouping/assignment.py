@@ -1,17 +1,17 @@
-"""The assignment problem: which row goes with which column at the least cost together."""
+"""The assignment problem."""
 
 import torch
 from torch import Tensor
 
 
 def assigned(costs: Tensor, *, maximize: bool = False) -> tuple[Tensor, Tensor]:
-    """(k,) rows and (k,) columns of the best one-to-one assignment, on the CPU; k is the smaller side.
+    """(k,) rows and (k,) columns of the optimal one-to-one assignment, on the CPU; k is the smaller side.
 
-    Equals scipy.optimize.linear_sum_assignment (Crouse 2016), which does it.
+    Computed by scipy.optimize.linear_sum_assignment (Crouse 2016).
     Raises:
-        ValueError: costs that are not finite.
+        ValueError: costs are not finite.
     """
-    from scipy.optimize import linear_sum_assignment  # here: it takes half a second to import
+    from scipy.optimize import linear_sum_assignment  # importing it takes half a second
 
     costs = costs.cpu()
     if not torch.isfinite(costs).all():
