@@ -46,7 +46,7 @@ class Contributors(Protocol):
         ...
 
     def agree(self, tensors: Sequence[Tensor]) -> None:
-        """Copy the first contributor's values into these tensors of a fitted level, so that rounding does not split the networks."""
+        """Copy the first contributor's values into a fitted level's tensors, so that rounding does not split the networks."""
         ...
 
 

@@ -1,6 +1,6 @@
-"""Spaces of neurons, as all networks of a fusion have them: each is grouped once, at the level where it begins.
+"""Spaces of neurons shared by all networks of a fusion. Each is grouped once, at the level where it begins.
 
-Legend: n neurons of a space in all parents side by side, m neurons of a level in all of them, d fused neurons.
+Legend: n neurons of a space in all parents, m neurons of a level in all parents, d fused neurons.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..networks.levels import Heads, Level, Parts, is_branched
 from ..networks.spaces import stream
 
-#: Gives the groups (m,) of an earlier level's neurons.
+#: Returns the groups (m,) of an earlier level's neurons.
 Labels = Callable[[int], Tensor]
 
 
@@ -22,20 +22,20 @@ class JointSpace:
     """A space of neurons in all parents and the fused network."""
 
     first: int
-    """The level where it begins: there it is grouped"""
+    """The level where it begins and is grouped"""
     fixed: bool
     """Whether neuron c stays neuron c"""
     blocks: type[Parts | Heads] | None
-    """The spaces of its neurons"""
+    """Kind of blocks that its neurons form"""
     widths: tuple[int, ...]
-    """Neurons of each parent; n together"""
+    """Number of neurons of each parent; n in total"""
     width: int
     """d"""
     places: dict[int, tuple[Tensor, Tensor]]
-    """Of each level that makes them: (n, copies) positions of the parents' neurons, all parents' outputs side by side; and
+    """Level that makes them -> (n, copies) positions of the parents' neurons in all parents' concatenated outputs; and
     (d, copies) of the fused network's"""
     compared: tuple[int, ...]
-    """The levels by whose outputs its neurons are compared"""
+    """The levels whose outputs are compared"""
 
     @property
     def way(self) -> str:
@@ -47,7 +47,7 @@ class JointSpace:
         return f"sum over {len(self.compared)} levels" if len(self.compared) > 1 else "its own outputs"
 
     def labels(self, index: int, groups: Tensor) -> Tensor:
-        """(n,) the fused neuron of each of its neurons, from the groups (m,) of a level that makes them."""
+        """(n,) the fused neuron of each of its neurons, given the groups (m,) of a level that makes them."""
         theirs, ours = self.places[index]
         slots = torch.empty(int(ours.max()) + 1, dtype=torch.int64)
         slots[ours] = torch.arange(len(ours))[:, None]
@@ -56,14 +56,14 @@ class JointSpace:
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Parents and fused network, cut into levels that belong together."""
+    """Parents and fused network, cut into corresponding levels."""
 
     parents: Sequence[Sequence[Level]]
     """The levels of each parent, on the device"""
     fused: Sequence[Level]
-    """Those of the network that becomes the fused one"""
+    """The levels of `model`"""
     model: nn.Module = nn.Identity()
-    """That network: a copy of the target or of parent 0"""
+    """The network that becomes the fused one: a copy of the target or of parent 0"""
 
     @property
     def networks(self) -> list[Sequence[Level]]:
@@ -71,21 +71,21 @@ class Levels:
         return [*self.parents, self.fused]
 
     def widths(self, index: int) -> tuple[int, ...]:
-        """The parents' neurons at a level."""
+        """Neurons of each parent at a level."""
         return tuple(levels[index].width for levels in self.parents)
 
     @property
     def branched(self) -> bool:
-        """Whether levels lie inside of blocks."""
+        """Whether there are levels inside blocks."""
         return is_branched(self.fused)
 
     def stream(self, index: int) -> list[int]:
-        """The levels that make the same neurons as this one, itself among them: those of one residual stream."""
+        """The levels that make the same neurons as this one, including itself: those of one residual stream."""
         return stream(self.fused, index)
 
     @cached_property
     def spaces(self) -> list[JointSpace]:
-        """All spaces, in the order in which they begin."""
+        """All spaces, in order of their first levels."""
         places: dict[int, dict[int, tuple[Tensor, Tensor]]] = {}
         for index, level in enumerate(self.fused):
             for which, written in enumerate(level.writes):
@@ -108,7 +108,7 @@ class Levels:
         return JointSpace(first, written.space.fixed, blocks, widths, len(written.places), places, tuple(alike))
 
     def _makes(self, index: int) -> bool:
-        """Whether a level makes neurons; not where it treats those of others channel by channel, side by side."""
+        """Whether a level makes neurons, and does not only process others channel by channel."""
         return self.fused[index].plain or not self.fused[index].form.channelwise
 
     def written(self, index: int) -> list[JointSpace]:
@@ -116,7 +116,7 @@ class Levels:
         return [self.spaces[written.space.number] for written in self.fused[index].writes]
 
     def known(self, index: int, labels: Labels) -> Tensor:
-        """(m,) the groups of a level's neurons where levels before it decide them, -1 where their space begins here."""
+        """(m,) groups of a level's neurons if earlier levels determine them, -1 if their space begins here."""
         known = torch.full((sum(self.widths(index)),), -1)
         for space in self.written(index):
             if space.first < index:
@@ -127,13 +127,13 @@ class Levels:
         return known
 
     def in_parts(self, index: int) -> list[int]:
-        """The levels whose neurons lie in the same parts of grouped convolutions as this one's, itself among them."""
+        """The levels whose neurons are in the same parts of grouped convolutions as this one's, including itself."""
         parts = self._parts(self.fused, index)
         others = [self._parts(self.fused, k) for k in range(len(self.fused))]
         return [k for k, other in enumerate(others) if parts and other and other.first == parts.first]
 
     def parts_of(self, index: int) -> Tensor:
-        """(m,) the part in which each of the parents' neurons lies, all parents' parts numbered one after the other."""
+        """(m,) the part of each of the parents' neurons, with all parents' parts numbered consecutively."""
         of_parents, count = [], 0
         for levels in self.parents:
             parts = self._parts(levels, index)
@@ -145,12 +145,12 @@ class Levels:
         return torch.cat(of_parents)
 
     def part_counts(self, index: int) -> tuple[int, ...]:
-        """The number of parts of each parent and, last, of the fused network."""
+        """Number of parts of each parent and, last, of the fused network."""
         return tuple(len(parts.places) for levels in self.networks if (parts := self._parts(levels, index)))
 
     def known_parts(self, index: int, labels: Labels) -> Tensor | None:
-        """(m,) the fused network's part to which each of the parents' neurons is assigned, where levels before this one decide
-        it: of a level that works channel by channel their groups; None where they do not, or there are no parts."""
+        """(m,) the fused network's part to which earlier levels assign each of the parents' neurons; None if they do not, or
+        there are no parts. A level that works channel by channel has the groups of its neurons."""
         if self.fused[index].form.channelwise:
             return self.known(index, labels)
         parts = self._parts(self.fused, index)
@@ -170,7 +170,7 @@ class Levels:
         return blocks if isinstance(blocks, Parts) else None
 
     def joined(self, scores: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
-        """The scores (width,) of each parent's neurons at each level; of one space their mean over the levels that make it."""
+        """Scores (width,) of each parent's neurons at each level, averaged over the levels that make the same space."""
         return [self._joined(levels, of_levels) for levels, of_levels in zip(self.parents, scores, strict=True)]
 
     def _joined(self, levels: Sequence[Level], scores: Sequence[Tensor]) -> list[Tensor]:

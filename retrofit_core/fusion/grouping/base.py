@@ -1,4 +1,4 @@
-"""Groupings, the base of their options, and the costs that all of them minimise."""
+"""Groupings, the base class of grouping algorithms, and the cost that they minimise."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -10,7 +10,7 @@ from ...system.device import Holds
 from ...system.settings import Value
 from ..targets import Targets, group_sums, weighted_means
 
-#: Neurons of each parent.
+#: Neurons per parent.
 Widths = tuple[int, ...]
 
 
@@ -23,54 +23,53 @@ class Grouping:
     width: int
     """d, the number of groups; none is empty"""
     cost: float
-    """The minimised cost, sum_j s_j |phi_j - centroid|^2; NaN where earlier levels decide the groups"""
+    """The minimised cost, sum_j s_j |phi_j - centroid|^2; NaN if earlier levels determine the groups"""
     report: dict[str, Any] = field(default_factory=dict)
     """Facts about the search (restarts, iterations, swaps)"""
     weights: Tensor | None = None
-    """(m, d) of each neuron in each group's target, where these are not the groups' means"""
+    """(m, d) weight of each neuron in each group's target, if targets are not the groups' means"""
     reading: Tensor | None = None
-    """(d, m) what represents each neuron then: the targets, weighted"""
+    """(d, m) weights of the targets that then represent each neuron"""
 
     def targets(self, scores: Tensor) -> Targets:
-        """The importance-weighted means of the groups, as weights A (m, d)."""
+        """The groups' importance-weighted means, or `weights`, as weights A (m, d)."""
         means = weighted_means(self.labels, scores, self.width)
         return means if self.weights is None else Targets(self.weights, means.totals)
 
 
 @dataclass(frozen=True)
 class Grouper(Value):
-    """Base of all grouping algorithms. A new one is a class with `__call__`, and one line in GROUPINGS; its fields are its
-    options."""
+    """Base class of grouping algorithms. A new one needs `__call__` and one line in GROUPINGS; its fields are its options."""
 
     parents: ClassVar[tuple[int, int | None]] = (1, None)
-    """Least and greatest number of parents; None: any"""
+    """Minimum and maximum number of parents; None: any"""
     equal_widths: ClassVar[bool] = False
-    """Whether all of them must have the fused width"""
+    """Whether all parents must have the fused width"""
     is_random: ClassVar[bool] = False
-    """Whether another seed can give another grouping"""
+    """Whether the grouping depends on the seed"""
 
     def check(self, widths: Widths, width: int) -> None:
-        """Refuse, before any work, parents' widths and a fused width that cannot be grouped.
+        """Check before any work that these widths can be grouped.
 
         Raises:
-            ValueError: the reason and the way out, without the level's name.
+            ValueError: the reason and a solution, without the level's name.
         """
 
     def seconds(self, m: int, width: int) -> float:
-        """About how long m neurons in `width` groups take on one core; at 0 the estimate leaves the grouping out."""
+        """Approximate time for m neurons in `width` groups on one core; 0 if negligible."""
         return 0.0
 
     def __call__(
         self, gram: Tensor, scores: Tensor, widths: Widths, width: int, *, generator: torch.Generator | None = None
     ) -> Grouping:
-        """Group m neurons. What is returned is checked, and its groups are renumbered; the class head is not grouped.
+        """Group m neurons. The caller checks the result and renumbers its groups; the class head is not grouped.
 
         Args:
             gram: (m, m) float64 inner products of the neurons.
             scores: (m,) float64 weights, not negative, on the same device.
-            widths: neurons of each parent, summing to m.
+            widths: number of neurons of each parent, summing to m.
             width: d, the number of groups.
-            generator: the source of randomness, on the CPU.
+            generator: source of randomness, on the CPU.
         """
         raise NotImplementedError(
             f"{type(self).__name__} has no __call__(self, gram, scores, widths, width, *, generator=None)."
@@ -78,10 +77,10 @@ class Grouper(Value):
 
 
 def check_enough(widths: Widths, width: int) -> None:
-    """Refuse more groups than neurons.
+    """Check that there are enough neurons.
 
     Raises:
-        ValueError: the reason and the way out, without the level's name.
+        ValueError: the reason and a solution, without the level's name.
     """
     if width > sum(widths):
         raise ValueError(
@@ -91,10 +90,10 @@ def check_enough(widths: Widths, width: int) -> None:
 
 
 def check_grouping(grouping: Grouping, m: int, width: int, holds: Holds = bool) -> Grouping:
-    """Check what a grouping returned.
+    """Check the result of a grouping.
 
     Args:
-        holds: told that the labels are in range and no group is empty.
+        holds: evaluates whether labels are in range and no group is empty.
     Raises:
         ValueError: labels of another shape, type or range, another number of groups, or an empty group.
     """
@@ -108,7 +107,7 @@ def check_grouping(grouping: Grouping, m: int, width: int, holds: Holds = bool) 
         raise ValueError(
             f"the grouping must return Grouping(labels, width={width}, cost) with {m} whole-number labels, a tensor."
         )
-    numbers = labels.long().clamp(0, width - 1)  # a GPU must not be sent to places that are none
+    numbers = labels.long().clamp(0, width - 1)  # an index out of range would crash a GPU
     counts = group_sums(torch.ones_like(labels, dtype=torch.float64), numbers, width)
     if not holds((numbers == labels).all() & (counts > 0).all()):
         least, most, empty = int(labels.min()), int(labels.max()), int((counts == 0).sum())
@@ -121,7 +120,7 @@ def check_grouping(grouping: Grouping, m: int, width: int, holds: Holds = bool) 
 
 
 def grouped_cost(gram: Tensor, scores: Tensor, labels: Tensor, width: int) -> float:
-    """sum_j s_j |phi_j - centroid of its group|^2 from the Gram matrix: what every grouping minimises."""
+    """sum_j s_j |phi_j - centroid of its group|^2, the cost of a grouping, from the Gram matrix."""
     A = weighted_means(labels, scores, width).A
     totals = group_sums(scores, labels, width)
     return (scores @ gram.diagonal() - totals @ ((gram @ A) * A).sum(0)).clamp_min(0).item()
@@ -136,7 +135,7 @@ def squared_distances(gram: Tensor) -> Tensor:
 def pairwise_costs(gram: Tensor, scores: Tensor, first: int) -> Tensor:
     """(first, m - first): the exact cost of joining neuron i of the first parent with neuron j of the others.
 
-    s_i s_j / (s_i + s_j) |phi_i - phi_j|^2 (docs/method.md): by how much the grouping error grows, at any ridge.
+    s_i s_j / (s_i + s_j) |phi_i - phi_j|^2 (docs/method.md): the increase of the grouping error, at any ridge.
     """
     s, t = scores[:first, None], scores[None, first:]
     norms = gram.diagonal()

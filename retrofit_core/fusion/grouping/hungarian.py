@@ -13,17 +13,17 @@ from .base import Grouper, Grouping, Widths, pairwise_costs
 
 @dataclass(frozen=True)
 class Hungarian(Grouper):
-    """Each neuron of parent 0 paired with one of parent 1 at the least total cost (Theorem 2a).
+    """Pairs each neuron of parent 0 with one of parent 1 at minimum total cost (Theorem 2a).
 
-    Optimal for the representation cost of the level under one-to-one matching: the cost is squared, projected and
-    weighted. Equals `scipy.optimize.linear_sum_assignment` on `pairwise_costs`. Group k holds parent 0's neuron k.
+    Minimises the level's representation cost (squared, projected and weighted) over one-to-one matchings, by
+    `scipy.optimize.linear_sum_assignment` on `pairwise_costs`. Group k holds parent 0's neuron k.
     """
 
     parents: ClassVar[tuple[int, int | None]] = (2, 2)
     equal_widths: ClassVar[bool] = True
 
     def check(self, widths: Widths, width: int) -> None:
-        """Refuse other than two parents of the fused width."""
+        """Check that there are two parents of the fused width."""
         if len(widths) != 2 or set(widths) != {width}:
             raise Refusal(
                 f"hungarian pairs exactly two parents of the fused width; found widths {widths} and fused width {width}. "

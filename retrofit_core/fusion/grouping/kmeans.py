@@ -1,7 +1,7 @@
 """Weighted k-means on neurons, from their Gram matrix alone (paper App. B.1; Arthur and Vassilvitskii 2007).
 
-The points are the columns of phi, which are never needed: distances to centroids follow from G. Memberships are one-hot,
-so one Lloyd step costs O(m^2) a restart: a row-wise sum of G over groups, no product with a centroid matrix.
+The points are the columns of phi, which are never needed, because distances to centroids follow from G. Memberships are
+one-hot, so a Lloyd step sums rows of G over groups, in O(m^2) per restart, without a matrix product.
 """
 
 import math
@@ -16,17 +16,17 @@ from ..targets import adds_in_order, group_sums, shares
 from .base import Grouper, Grouping, Widths, check_enough, squared_distances
 
 ITERATIONS = 300
-#: Iterations on a GPU between two looks at whether any restart goes on: a look waits for all that was asked of it.
+#: Iterations on a GPU between two checks for convergence, each of which synchronises.
 SWEEPS = 4
-#: For the estimate: iterations of Lloyd that are usual, and element operations a second.
+#: For the estimate: usual number of Lloyd iterations, and element operations per second.
 USUAL_ITERATIONS, ELEMENTS_A_SECOND = 15, 1e9
 
 
 @dataclass(frozen=True)
 class KMeans(Grouper):
-    """Weighted k-means: similar neurons in one group, whichever parents they come from.
+    """Weighted k-means: groups similar neurons, whichever parents they come from.
 
-    Greedy k-means++ with restarts, Lloyd to convergence; the lowest cost wins. Equals scikit-learn's
+    Greedy k-means++ with restarts, Lloyd to convergence; the lowest cost wins. Equivalent to scikit-learn's
     KMeans(init="k-means++", n_init=restarts) with sample weights on points of this Gram matrix.
     """
 
@@ -40,13 +40,13 @@ class KMeans(Grouper):
     )
 
     def check(self, widths: Widths, width: int) -> None:
-        """Refuse more groups than neurons, and a search that has no start."""
+        """Check that there are enough neurons, and a start."""
         check_enough(widths, width)
         if not self.restarts and not (self.first_parent and widths[0] >= width):
             raise ValueError("kmeans needs restarts >= 1 where parent 0 has fewer neurons than the fused level.")
 
     def seconds(self, m: int, width: int) -> float:
-        """Seeding, and a usual number of iterations."""
+        """Seeding and the usual number of iterations."""
         seeding = self.restarts * width * (2 + math.log(width)) * m
         return width * 1e-4 + (3 * seeding + (self.restarts + 1) * USUAL_ITERATIONS * m * m) / ELEMENTS_A_SECOND
 
@@ -78,7 +78,7 @@ class KMeans(Grouper):
 def seed_centres(
     distances: Tensor, scores: Tensor, width: int, restarts: int, generator: torch.Generator | None
 ) -> Tensor:
-    """(restarts, width) neurons chosen by greedy k-means++: the best of 2 + log k draws at each step, as scikit-learn.
+    """(restarts, width) neurons chosen by greedy k-means++: the best of 2 + log k draws at each step, as in scikit-learn.
 
     A draw picks neuron j with probability proportional to s_j times its squared distance to the nearest centre.
     """
@@ -91,7 +91,7 @@ def seed_centres(
         potential = (nearest * weights).cumsum(1)  # (restarts, m)
         levels = draws[k] * potential[:, -1:]
         candidates = torch.searchsorted(potential, levels, right=True).clamp_max_(len(scores) - 1)
-        if k == 0:  # nothing to compare the first centre with: one plain weighted draw
+        if k == 0:  # the first centre is a single weighted draw
             candidates = candidates[:, :1]
         reached = distances.index_select(0, candidates.flatten()).view(*candidates.shape, -1)  # (restarts, trials, m)
         if k:
@@ -105,14 +105,14 @@ def seed_centres(
 def lloyd(
     gram: Tensor, scores: Tensor, centres: Tensor, distances: Tensor, iterations: int = ITERATIONS
 ) -> tuple[Tensor, list[float], int]:
-    """Weighted Lloyd iterations from the given centre neurons, all restarts together.
+    """Weighted Lloyd iterations of all restarts.
 
-    The cost never rises; a group that runs empty takes the worst-served neuron (largest score times distance).
+    The cost never increases; a group that becomes empty gets the worst neuron (largest score times distance).
 
     Args:
-        centres: (restarts, d) neurons that start as centres.
+        centres: (restarts, d) neurons used as initial centres.
     Returns:
-        labels (restarts, m), the cost of each restart, number of iterations of the longest one.
+        Labels (restarts, m), the cost of each restart, and the maximum number of iterations.
     """
     starts, width = _start_labels(distances, centres), centres.shape[1]
     if not adds_in_order(gram):
@@ -123,12 +123,12 @@ def lloyd(
 
 
 def _descend(gram: Tensor, scores: Tensor, labels: Tensor, width: int, iterations: int) -> tuple[Tensor, Tensor, int]:
-    """Lloyd iterations of one restart, labels (m,), of which each renews only what changed."""
+    """Lloyd iterations of one restart, labels (m,), updating only what changed."""
     centroids, least = Centroids(gram, scores, width), gram.new_tensor(math.inf)
     for step in range(iterations):
         centroids.move_to(labels)
         moved, cost = centroids.nearest.clone(), (centroids.to_own[None] @ scores)[0]
-        falling = cost < least  # rounding can make a converged restart swap twins for ever
+        falling = cost < least  # rounding can make a converged restart swap twins forever
         least = torch.minimum(least, cost)
         _refill_empty_groups(moved[None], (centroids.to_own * scores)[None], width)
         if not falling or torch.equal(moved, labels):
@@ -140,7 +140,7 @@ def _descend(gram: Tensor, scores: Tensor, labels: Tensor, width: int, iteration
 def _descend_together(
     gram: Tensor, scores: Tensor, labels: Tensor, width: int, iterations: int
 ) -> tuple[Tensor, list[float], int]:
-    """Lloyd iterations of all restarts, labels (restarts, m): the host looks once in SWEEPS iterations whether any goes on."""
+    """Lloyd iterations of all restarts, labels (restarts, m), with a check for convergence every SWEEPS iterations."""
     costs = torch.full((len(labels),), math.inf, dtype=gram.dtype, device=gram.device)
     active, begun = torch.ones_like(costs, dtype=torch.bool), torch.zeros((), dtype=torch.long, device=gram.device)
     steps, read = 0, [math.inf] * len(labels)
@@ -161,16 +161,15 @@ def _descend_together(
 
 
 def _start_labels(distances: Tensor, centres: Tensor) -> Tensor:
-    """(restarts, m) nearest centre; a centre belongs to its own group even beside an equal one, so no group starts empty."""
+    """(restarts, m) nearest centre; a centre belongs to its own group even if another is equal, so no group starts empty."""
     if adds_in_order(distances):
         labels = torch.stack([distances[centre].min(0).indices for centre in centres])
     else:
         labels = distances[centres].min(1).indices
     numbers = torch.arange(centres.shape[1], device=centres.device).expand_as(centres)
     labels.scatter_(1, centres, numbers)
-    _refill_empty_groups(
-        labels, torch.ones_like(labels, dtype=distances.dtype), centres.shape[1]
-    )  # a centre drawn twice
+    # A centre may have been drawn twice.
+    _refill_empty_groups(labels, torch.ones_like(labels, dtype=distances.dtype), centres.shape[1])
     return labels
 
 
@@ -199,10 +198,10 @@ def distances_to_centroids(gram: Tensor, scores: Tensor, labels: Tensor, width: 
 
 
 class Centroids:
-    """The distances of `distances_to_centroids` for one grouping that changes little by little.
+    """Incremental `distances_to_centroids` for one grouping.
 
-    After the first steps of Lloyd some twenty of a thousand neurons move. Only the distances to centroids of groups that
-    lost or won one are computed again, in the same order of additions, so that they equal those of a fresh start.
+    After the first Lloyd steps, about twenty of a thousand neurons move. Only the distances to centroids of groups that lost
+    or gained a neuron are recomputed, in the same order of additions, so that they equal those of a full computation.
     """
 
     def __init__(self, gram: Tensor, scores: Tensor, width: int) -> None:
@@ -215,7 +214,7 @@ class Centroids:
         self.to_nearest = gram.new_full((m,), math.inf)
 
     def move_to(self, labels: Tensor) -> None:
-        """Renew what the grouping (m,) changes."""
+        """Update to the grouping `labels` (m,)."""
         groups = torch.cat([self.labels, labels])[(labels != self.labels).repeat(2)].unique()
         groups = groups[groups >= 0]
         changed = torch.zeros(len(self.distances), dtype=torch.bool, device=labels.device)
@@ -233,7 +232,7 @@ class Centroids:
         self._renew(groups, changed, products.mul_(-2).add_(norms[:, None]).add_(self.norms))
 
     def _renew(self, groups: Tensor, changed: Tensor, rows: Tensor) -> None:
-        """Put in the distances (groups, m) to changed centroids; search all centroids only for neurons that lost theirs."""
+        """Set distances (groups, m) to changed centroids; search all centroids only for neurons that lost theirs."""
         self.distances[groups] = rows
         if not len(groups):
             return
@@ -247,12 +246,12 @@ class Centroids:
 
 
 def _refill_empty_groups(labels: Tensor, badness: Tensor, width: int) -> None:
-    """Move the worst-served neurons (of groups with company) into empty groups, in place; labels, badness (restarts, m).
+    """Move the worst neurons into empty groups, in place; labels, badness (restarts, m).
 
-    One after the other, a neuron can go while another stays in its group: all but the best-served one of each group can.
+    The best neuron of each group stays, so that no group becomes empty.
     """
     counts = group_sums(torch.ones_like(badness), labels, width)
-    if adds_in_order(labels) and counts.all():  # a GPU would have to be waited for
+    if adds_in_order(labels) and counts.all():  # a GPU would synchronise here
         return
     order = badness.argsort(dim=1, descending=True, stable=True)
     group = labels.gather(1, order)
@@ -260,7 +259,7 @@ def _refill_empty_groups(labels: Tensor, badness: Tensor, width: int) -> None:
     place = torch.arange(labels.shape[1], device=labels.device).expand_as(labels)
     rank = torch.empty_like(labels).scatter_(1, by_group, place)
     can_go = rank - (counts.cumsum(1) - counts).gather(1, group) < counts.gather(1, group) - 1
-    number = (can_go.cumsum(1) - 1).clamp_(0, width - 1)  # among those that can go
+    number = (can_go.cumsum(1) - 1).clamp_(0, width - 1)  # among the candidates
     empty = counts == 0
     goes = can_go & (number < empty.sum(1, keepdim=True))
     labels.scatter_(1, order, torch.where(goes, (~empty).byte().argsort(dim=1, stable=True).gather(1, number), group))

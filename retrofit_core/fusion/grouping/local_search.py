@@ -1,4 +1,4 @@
-"""Local search by single swaps of centres (Kanungo et al. 2002), after Lloyd."""
+"""Local search by single swaps of centres (Kanungo et al. 2002) after Lloyd."""
 
 from dataclasses import dataclass
 
@@ -14,17 +14,16 @@ from .kmeans import ELEMENTS_A_SECOND, KMeans, distances_to_centroids, lloyd
 
 @dataclass(frozen=True)
 class LocalSearch(KMeans):
-    """k-means, then swaps of one centre for one neuron while the cost falls, then Lloyd again.
+    """k-means, then swaps of one centre for one neuron while the cost decreases, then Lloyd again.
 
-    Centres of the swaps are neurons. The result is never worse than its k-means start. The 9 + epsilon of Theorem 2b
-    needs swaps of several centres at once over a candidate set of points that are not neurons; this search makes
-    single swaps over the neurons, so that bound is not claimed for it.
+    The result is never worse than its k-means start. The 9 + epsilon of Theorem 2b needs swaps of several centres at once
+    among points that are not neurons; this search makes single swaps among neurons and does not claim that bound.
     """
 
     max_swaps: int = setting(200, "swaps at most", COUNT, title="Most swaps")
 
     def seconds(self, m: int, width: int) -> float:
-        """k-means, and a few dozen swaps over all pairs."""
+        """k-means and a few dozen swaps over all pairs."""
         return super().seconds(m, width) + min(self.max_swaps, width) * 3 * m * m / ELEMENTS_A_SECOND
 
     def __call__(
@@ -33,7 +32,7 @@ class LocalSearch(KMeans):
         """Cluster the neurons; see `Grouper`.
 
         Raises:
-            ValueError: as `KMeans`.
+            ValueError: as in `KMeans`.
         """
         start = super().__call__(gram, scores, widths, width, generator=generator)
         distances = squared_distances(gram)
@@ -49,9 +48,9 @@ class LocalSearch(KMeans):
 
 
 def _nearest_neurons(gram: Tensor, scores: Tensor, labels: Tensor, width: int) -> Tensor:
-    """(d,) for each group the member nearest to its centroid: groups are disjoint, so the centres are distinct."""
+    """(d,) the member of each group nearest to its centroid; groups are disjoint, so these centres are distinct."""
     to_own = distances_to_centroids(gram, scores, labels[None], width)[1][0]
-    order = to_own.argsort(descending=True)  # nearest last, so that it is the one that stays
+    order = to_own.argsort(descending=True)  # the nearest is written last
     centres = torch.empty(width, dtype=torch.long, device=labels.device)
     for j in order.tolist():
         centres[labels[j]] = j
@@ -59,10 +58,10 @@ def _nearest_neurons(gram: Tensor, scores: Tensor, labels: Tensor, width: int) -
 
 
 def _best_swap(distances: Tensor, scores: Tensor, centres: Tensor) -> bool:
-    """Make the best single swap in place; False if none lowers the cost.
+    """Make the best single swap in place; False if none decreases the cost.
 
-    Change of swapping centre i for neuron c: what all neurons nearer to c gain, plus what the neurons of i lose by
-    going to c or to their second-nearest centre. O(m^2) for all pairs (the idea of FastPAM, Schubert and Rousseeuw 2019).
+    Swapping centre i for neuron c changes the cost by the gain of all neurons nearer to c plus the loss of i's neurons, which
+    move to c or their second-nearest centre. O(m^2) for all pairs (as in FastPAM, Schubert and Rousseeuw 2019).
     """
     if len(centres) == 1:
         near, nearest = distances[centres[0]], torch.zeros(len(scores), dtype=torch.long, device=scores.device)

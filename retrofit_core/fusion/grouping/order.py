@@ -1,4 +1,4 @@
-"""Number groups: their order is free, but may have to match parent 0's weights."""
+"""Group numbers: their order is free, but may have to match parent 0's weights."""
 
 from collections.abc import Callable
 
@@ -21,12 +21,12 @@ def grouped(
     nearness: Tensor | None = None,
     holds: Holds = bool,
 ) -> Grouping:
-    """What a grouping makes of the parents' neurons, checked, and its groups numbered like parent 0's.
+    """Group the parents' neurons, check the result, and number the groups like parent 0's neurons.
 
     Args:
-        widths: neurons of each parent.
+        widths: number of neurons of each parent.
         width: number of groups.
-        nearness: (m, m) inner products by which groups are numbered; default: `gram`.
+        nearness: (m, m) inner products for numbering the groups; default: `gram`.
         holds: see `check_grouping`.
     Raises:
         ValueError: see `check_grouping`.
@@ -37,11 +37,11 @@ def grouped(
 
 
 def ordered_like(grouping: Grouping, gram: Tensor, scores: Tensor, reference: Tensor) -> Grouping:
-    """The same groups, numbered so that group k's centroid lies as near as possible to neuron reference[k].
+    """The same groups, numbered so that group k's centroid is as near as possible to neuron reference[k].
 
     Args:
-        gram: (m, m) inner products in which nearness is measured.
-        reference: (r,) neuron numbers; r may differ from the number of groups, the rest keeps its order.
+        gram: (m, m) inner products that define the distances.
+        reference: (r,) neuron numbers; r may differ from the number of groups, the rest of which keeps its order.
     """
     A = grouping.targets(scores).A
     energy = ((A.T @ gram) * A.T).sum(1)
@@ -54,6 +54,6 @@ def ordered_like(grouping: Grouping, gram: Tensor, scores: Tensor, reference: Te
     for k in range(grouping.width):
         if new[k] < 0:
             new[k] = next(free)
-    # with more given neurons than groups the numbers have gaps: close them, keeping the order
+    # if there are more reference neurons than groups, close the gaps between numbers
     new = new.argsort().argsort().to(grouping.labels.device)
     return Grouping(new[grouping.labels], grouping.width, grouping.cost, grouping.report)

@@ -1,8 +1,8 @@
-"""Neurons in the parts of grouped convolutions: the parts are grouped first, then the neurons within each group of parts.
+"""Grouping for grouped convolutions: the parts are grouped first, then the neurons within each group of parts.
 
-A part of the fused network reads only what stands for the parents' parts that were assigned to it, so a neuron can be grouped
-with neurons of these alone. Which parts belong together must not depend on the order of neurons within them: they are compared by
-Z Z' (rows x rows), Z being the outputs of a part's neurons, whose inner products are |Z_g' Z_h|^2 (docs/method.md).
+A part of the fused network reads only the parents' parts assigned to it, so a neuron can only be grouped with neurons of these.
+Comparing parts must not depend on the order of neurons within them: they are compared by Z Z' (rows x rows), with Z the outputs
+of a part's neurons, whose inner products are |Z_g' Z_h|^2 (docs/method.md).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,15 +19,15 @@ Group = Callable[..., Grouping]
 
 
 def alike(grams: Iterable[Tensor]) -> Tensor:
-    """(m, m) the sum of Gram matrices, each divided by its trace, so that states of any size count alike."""
+    """(m, m) the sum of Gram matrices, each divided by its trace, so that the scale of a state does not matter."""
     return torch.stack([gram / gram.trace().clamp_min(1e-300) for gram in grams]).sum(0)
 
 
 def among(gram: Tensor, places: Tensor) -> Tensor:
-    """(n, n) inner products of some neurons, those of their copies added up.
+    """(n, n) inner products of some neurons, summed over their copies.
 
     Args:
-        places: (n, copies) where they are.
+        places: (n, copies) their positions.
     """
     places = places.to(gram.device)
     return torch.stack([gram[copy][:, copy] for copy in places.T]).sum(0)
@@ -38,7 +38,7 @@ def part_gram(zz: Tensor, parts: Tensor) -> Tensor:
 
     Args:
         zz: (m, m) inner products of neurons.
-        parts: (m,) the part of each, all parents' parts numbered one after the other.
+        parts: (m,) the part of each, with all parents' parts numbered consecutively.
     """
     members = one_hot(parts).to(zz)
     return members.T @ zz.square() @ members
@@ -53,11 +53,11 @@ def grouped_within(
     places: Tensor,
     generator: torch.Generator,
 ) -> Grouping:
-    """The neurons of a level, grouped part by part of the fused network.
+    """Group a level's neurons within each part of the fused network.
 
     Args:
-        assigned: (m,) the fused network's part to which each neuron's part was assigned.
-        widths: neurons of each parent.
+        assigned: (m,) the fused network's part to which each neuron's part is assigned.
+        widths: number of neurons of each parent.
         places: (parts, neurons of each) of the fused network's level.
     """
     parents = torch.arange(len(widths)).repeat_interleave(torch.tensor(widths)).to(gram.device)

@@ -1,4 +1,4 @@
-"""Groups drawn at random: what a fit reaches whose groups know nothing of the neurons."""
+"""Random groups: what a fit reaches without any information about the neurons."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,15 +11,15 @@ from .base import Grouper, Grouping, Widths, check_enough, grouped_cost
 
 @dataclass(frozen=True)
 class Random(Grouper):
-    """Groups that look at neither neurons nor scores: the control of all groupings.
+    """Groups independent of neurons and scores: the control of all groupings.
 
-    Each group gets one neuron that nobody else has; the others fall into any group with equal chance.
+    Each group gets one neuron; the remaining ones fall into any group with equal probability.
     """
 
     is_random: ClassVar[bool] = True
 
     def check(self, widths: Widths, width: int) -> None:
-        """Refuse more groups than neurons."""
+        """Check that there are enough neurons."""
         check_enough(widths, width)
 
     def __call__(

@@ -1,4 +1,4 @@
-"""Class heads: class c with class c (paper App. F); elsewhere a control, neurons as they lie."""
+"""Grouping of class heads, class c with class c (paper App. F); elsewhere a control."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,12 +12,12 @@ from .base import Grouper, Grouping, Widths, grouped_cost
 
 @dataclass(frozen=True)
 class SameIndex(Grouper):
-    """Neuron k of every parent in group k."""
+    """Puts neuron k of every parent into group k."""
 
     equal_widths: ClassVar[bool] = True
 
     def check(self, widths: Widths, width: int) -> None:
-        """Refuse unequal widths."""
+        """Check that widths are equal."""
         if set(widths) != {width}:
             raise Refusal(
                 f"same_index needs equal widths; found widths {widths} and fused width {width}. Use grouping='kmeans'.",
@@ -27,7 +27,7 @@ class SameIndex(Grouper):
     def __call__(
         self, gram: Tensor, scores: Tensor, widths: Widths, width: int, *, generator: torch.Generator | None = None
     ) -> Grouping:
-        """Group k holds neuron k of every parent; see `Grouper`.
+        """Put neuron k of every parent into group k; see `Grouper`.
 
         Raises:
             ValueError: a parent's width differs from the fused width.

@@ -1,6 +1,6 @@
 """Importance: how much each neuron matters to its parent's decisions (paper sec. 2.2 and App. F).
 
-A score is a class of `Importance` whose fields are its options, and one line in IMPORTANCE. A user's own is passed as a
+A score is a subclass of `Importance`, whose fields are its options, and one line in IMPORTANCE. Users pass their own as a
 function `(levels, x, y) -> list of one (width,) tensor per level`, alone or as `Custom(data, function=...)`.
 """
 
@@ -47,12 +47,12 @@ __all__ = [
 
 
 def as_importance(importance: str | Importance | Callable[..., Any], **options: object) -> Importance:
-    """The value that a name, a class or a function stands for.
+    """Make an importance from a name, a class or a function.
 
     Args:
-        options: its fields, where it is not a value already; of a function the keywords that it takes.
+        options: fields of a name's or class's value, or keywords of a function.
     Raises:
-        ValueError: an unknown name, or a field that the score does not have or take.
+        ValueError: unknown name or field, or a wrong value of a field.
     """
     if callable(importance) and not isinstance(importance, (type, Importance)):
         shared: dict[str, Any] = {name: options.pop(name) for name in ("data", "normalise_scores") if name in options}
@@ -61,15 +61,15 @@ def as_importance(importance: str | Importance | Callable[..., Any], **options: 
 
 
 def importance_name(importance: Importance) -> str:
-    """The name under which tables, records and messages know a score."""
+    """The name of a score in tables, records and messages."""
     return name_of(IMPORTANCE, importance)
 
 
 def check_labels(y: Tensor | None, importance: Importance) -> Tensor | None:
-    """The labels (B,) as int64, unless they name no classes.
+    """Labels (B,) as int64, if the score needs them; others are returned as they are.
 
     Raises:
-        ValueError: no labels where the score needs them, or other than whole numbers.
+        ValueError: needed labels are missing, or are not integers.
     """
     name = importance_name(importance)
     if not importance.needs_labels:
@@ -99,9 +99,9 @@ def importance_scores(
         x: (B, ...) inputs on the model's device.
         y: (B,) labels; attributions explain the logit of the true class.
         importance: a value, a name in IMPORTANCE, or a function `(levels, x, y)`.
-        add_up: adds the sums of other processes, which hold other samples: scores are then means over all samples.
-        options: fields of the value, where only its name is given; `normalise_scores=False` keeps the raw scores (a
-            parent with larger logits then weighs more).
+        add_up: adds the sums of other processes, which have other samples; scores are then means over all samples.
+        options: fields of a named score; `normalise_scores=False` keeps raw scores (parents with larger logits then
+            weigh more).
     Raises:
         ValueError: unknown name, missing labels, or scores that are negative, not finite or of the wrong shape.
     """
@@ -124,10 +124,10 @@ def importance_scores(
 
 
 def check_covered(importance: Importance, levels: Sequence[Level]) -> None:
-    """Refuse, before any work, levels that a score does not cover.
+    """Check before any work that a score covers all levels.
 
     Raises:
-        ValueError: says what is not covered, and the way out.
+        ValueError: says what it does not cover, and a solution.
     """
     if is_branched(levels) and not importance.widths_only:
         check_anywhere(importance)
@@ -135,7 +135,7 @@ def check_covered(importance: Importance, levels: Sequence[Level]) -> None:
 
 
 def check_anywhere(importance: Importance) -> None:
-    """Refuse a score that is known at the ends of levels only.
+    """Check that a score is defined inside blocks.
 
     Raises:
         ValueError: names others.
@@ -150,7 +150,7 @@ def check_anywhere(importance: Importance) -> None:
 
 
 def _at_outputs(value: Importance, levels: Sequence[Level], x: Tensor, y: Tensor, monitor: Monitor) -> Scores:
-    """Scores at the outputs of levels, some of which lie inside of blocks."""
+    """Scores at the outputs of levels, some of them inside blocks."""
 
     def run(inputs: Tensor, *, with_gradients: bool) -> list[Tensor]:
         boundary, outputs = inputs.detach().requires_grad_(with_gradients), []
@@ -171,7 +171,7 @@ def scores_inside(
     y: Tensor,
     monitor: Monitor,
 ) -> Scores:
-    """`Importance.scores_at` without the completeness gap: what sums to f_y(x) - f_y(0) at a level does not inside of a block."""
+    """`Importance.scores_at` without the completeness gap: inside a block, attributions do not sum to f_y(x) - f_y(0)."""
     scores = importance.scores_at(run, axes, x, y, monitor=monitor)
     return Scores(scores.values, {name: fact for name, fact in scores.report.items() if name != "completeness_gap"})
 
@@ -179,12 +179,12 @@ def scores_inside(
 def checked_scores(
     scores: Scores, importance: Importance, widths: Sequence[tuple[str, int]], device: torch.device
 ) -> Scores:
-    """Raw scores as float64, + 1e-8, and normalised where that is wanted.
+    """Check raw scores, and return them as float64, + 1e-8, normalised if the importance says so.
 
     Args:
-        widths: (name, neurons) of each level or neuron group.
+        widths: (name, number of neurons) of each level or neuron group.
     Raises:
-        ValueError: another number of levels or neurons; negative or non-finite scores.
+        ValueError: wrong number of levels or neurons; negative or non-finite scores.
     """
     name = importance_name(importance)
     if len(scores.values) != len(widths):
@@ -196,7 +196,7 @@ def checked_scores(
             )
     sizes = [width for _, width in widths]
     values = torch.cat([value.detach() for value in scores.values]).to(device, torch.float64).split(sizes)
-    usable = torch.stack([(torch.isfinite(value) & (value >= 0)).all() for value in values]).tolist()  # one wait
+    usable = torch.stack([(torch.isfinite(value) & (value >= 0)).all() for value in values]).tolist()  # one sync
     if not all(usable):
         level = widths[usable.index(False)][0]
         raise ValueError(f"importance {name!r} returned negative or non-finite scores for level {level!r}.")

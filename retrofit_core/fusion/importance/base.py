@@ -1,4 +1,4 @@
-"""What an importance score is: one number per neuron, level and parent."""
+"""The base class of importance scores: one number per neuron, level and parent."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -13,9 +13,9 @@ from ...networks.outputs import check_class_scores
 from ...system.monitor import Monitor
 from ...system.settings import Value, setting
 
-#: Added to every score, so that a class which a parent never saw keeps a vanishing weight, not none (docs/method.md).
+#: Added to every score, so that classes which a parent never saw keep a tiny weight (docs/method.md).
 EPSILON = 1e-8
-#: Bytes of activations and gradients that one batch of samples may take.
+#: Maximum bytes of a batch's activations and gradients.
 BATCH_BYTES = 2**30
 
 
@@ -31,26 +31,26 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class Importance(Value):
-    """Base of the importance scores: what they are computed on, what they need, what they cost.
+    """Base class of importance scores: their data, requirements and cost.
 
-    A new score is a class with `scores`, and one line in IMPORTANCE; its fields are its options.
+    A new score needs a method `scores` and one line in IMPORTANCE; its fields are its options.
     """
 
     title: ClassVar[str] = ""
-    """Its name in words, for pages; the class's name where it says none"""
+    """Its displayed name; default: from the class's name"""
     needs_data: ClassVar[bool] = True
     needs_labels: ClassVar[bool] = True
     """Whether it explains decisions for the true classes"""
     reads_logits: ClassVar[bool] = True
-    """Where it needs labels: whether it reads the logit of the true class, which outputs of other shapes do not have"""
+    """If it needs labels: whether it reads the logit of the true class, so that outputs must be class scores"""
     widths_only: ClassVar[bool] = False
-    """Whether it looks at nothing but the widths of levels, so that anything with neurons has scores"""
+    """Whether it depends only on the widths of levels, so that anything with neurons has scores"""
     scores_anywhere: ClassVar[bool] = False
-    """Whether it has `scores_at`, for neurons inside blocks, where no level ends"""
+    """Whether it has `scores_at`, for neurons inside blocks"""
 
     data: Any = field(default=None)
-    """What the scores are computed on: one (inputs, labels) per parent (the paper: its own training data), or "fusion" for
-    the fusion data"""
+    """Data for the scores: one (inputs, labels) per parent (in the paper, its own training data), or "fusion" for the fusion
+    data"""
     normalise_scores: bool = setting(
         True, "importance scores of each level and parent sum to 1", title="Scores sum to one"
     )
@@ -64,7 +64,7 @@ class Importance(Value):
         """The same score on these data.
 
         Raises:
-            ValueError: it has data already.
+            ValueError: it already has data.
         """
         if self.data is not None:
             raise ValueError(
@@ -73,39 +73,38 @@ class Importance(Value):
         return replace(self, data=data)
 
     def for_whole_numbers(self, whole: Tensor) -> Self:
-        """The same score for networks that read whole numbers, which cannot be halved.
+        """The same score for networks with integer inputs, which cannot be scaled.
 
         Args:
-            whole: which numbers of a sample are whole, in a form that broadcasts over samples.
+            whole: mask of the integers in a sample, broadcastable over samples.
         Raises:
-            ValueError: the score is not known there.
+            ValueError: the score is undefined for them.
         """
         return self
 
     def check(self, levels: Sequence[Level]) -> None:
-        """Refuse, before any work, a network that the score does not cover.
+        """Check before any work that the score covers the network.
 
         Raises:
-            ValueError: says what is not covered, and the way out.
+            ValueError: says what it does not cover, and a solution.
         """
 
     def passes(self, levels: int) -> float:
-        """Passes forward and backward that a sample takes through a network of so many levels; at 0 the estimate leaves the
-        scores out."""
+        """Forward and backward passes of each sample through a network with this number of levels; 0 if negligible."""
         return 0.0
 
     def scores(
         self, levels: Sequence[Level], x: Tensor, y: Tensor | None, *, monitor: Monitor
     ) -> Scores | Sequence[Tensor]:
-        """One (width,) tensor per level of one parent, not negative; 1e-8 is added, and they are normalised, afterwards.
+        """One (width,) tensor per level of one parent, not negative; the caller adds 1e-8 and normalises them.
 
-        Gradients are on. The tensor after the last level holds the logits.
+        Gradients are enabled. The tensor after the last level holds the logits.
 
         Args:
-            x: (B, ...) all inputs, on the levels' device: the score itself takes them in batches (`samples_per_batch`).
-            y: (B,) int64 labels of classes that the network has. None only if `needs_labels` is false: other scores assert
-                that there are some.
-            monitor: to be asked before each batch (`check`), and told of it (`emit("step", index=, total=, name=)`).
+            x: (B, ...) all inputs, on the levels' device; the score itself splits them into batches (`samples_per_batch`).
+            y: (B,) int64 labels of the network's classes. None only if `needs_labels` is false; other scores assert that
+                they are given.
+            monitor: call `check()` and `emit("step", index=, total=, name=)` before each batch.
         """
         raise NotImplementedError(f"{type(self).__name__} has no scores(self, levels, x, y, *, monitor).")
 
@@ -118,37 +117,37 @@ class Importance(Value):
         *,
         monitor: Monitor,
     ) -> Scores:
-        """The same wherever a network can be watched, where `scores_anywhere`.
+        """The same for any tensors of a network, if `scores_anywhere`.
 
         Args:
-            run: (inputs, with_gradients=) -> the tensors that are scored, the last one being the outputs.
-            axes: the neuron axis of each.
+            run: (inputs, with_gradients=) -> the tensors to score, ending with the outputs.
+            axes: neuron axis of each.
         """
         raise NotImplementedError
 
 
 def samples_per_batch(levels: Sequence[Level], copies: int, bytes_per_number: int = 4) -> int:
-    """Samples whose activations at all levels, `copies` times over, fit into BATCH_BYTES."""
+    """Samples (1 to 64) for which `copies` of all activations fit into BATCH_BYTES."""
     numbers = sum(level.width * level.positions for level in levels)
     return max(1, min(64, BATCH_BYTES // (bytes_per_number * copies * numbers)))
 
 
 def absolute_sum(attribution: Tensor, axis: int) -> Tensor:
-    """(width,) sum of |attribution| over samples and positions: the absolute value comes before any sum."""
+    """(width,) sum of |attribution| over samples and positions; the absolute value comes first."""
     moved = attribution.movedim(axis, -1)
     return moved.abs().reshape(-1, moved.shape[-1]).double().sum(0)
 
 
 def gaps(signed: Sequence[float], change: float) -> list[float]:
-    """Relative completeness gap of each level: signed attributions should sum to f_y(x) - f_y(0)."""
+    """Relative completeness gap of each level, whose signed attributions should sum to f_y(x) - f_y(0)."""
     return [abs(total - change) / max(abs(change), 1e-12) for total in signed]
 
 
 def true_logits(outputs: Tensor, y: Tensor) -> Tensor:
-    """f_y(x): (B,) each sample's logit of its own label.
+    """f_y(x): (B,) each sample's logit of its label.
 
     Raises:
-        ValueError: outputs that are no class scores.
+        ValueError: outputs are no class scores.
     """
     check_class_scores(
         outputs.shape[1:], "the logit of the true class", "Use importance='uniform'.", ("importance", "uniform")

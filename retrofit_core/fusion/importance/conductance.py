@@ -1,4 +1,4 @@
-"""Conductance of every neuron at every level, in one pass per interpolation point (Dhamdhere et al. 2018)."""
+"""Conductance of all neurons at all levels, in one pass per interpolation point (Dhamdhere et al. 2018)."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -22,13 +22,13 @@ Run = Callable[..., list[Tensor]]
 
 @dataclass(frozen=True, eq=False)
 class Conductance(Importance):
-    """What flows through a neuron to the logit of the true class (Dhamdhere et al. 2018).
+    """Flow through a neuron to the logit of the true class (Dhamdhere et al. 2018).
 
     With boundary tensors h(a) at inputs a x and gradients g(a) = d f_y / d h, the attribution of a neuron is
-    sum_i (h(a_i+1) - h(a_i)) g(a_i) over Gauss-Legendre points a_1 ... a_(steps+1): Captum's LayerConductance, which
-    makes two passes per level where one backward pass per point gives the gradients at all levels. The score is the sum
-    over positions of its absolute value, averaged over samples. The baseline is zero, the mean image in normalised input
-    space. Where inputs are whole numbers, such as tokens, the path leads from zero to what nn.Embedding makes of them.
+    sum_i (h(a_i+1) - h(a_i)) g(a_i) over Gauss-Legendre points a_1 ... a_(steps+1), as in Captum's LayerConductance. Captum
+    makes two passes per level; here, one backward pass per point gives the gradients at all levels. The score is the sum
+    over positions of the absolute value, averaged over samples. The baseline is zero, the mean image in normalised input
+    space. For integer inputs, such as tokens, the path leads from zero to their embeddings (nn.Embedding).
     """
 
     scores_anywhere: ClassVar[bool] = True
@@ -38,14 +38,14 @@ class Conductance(Importance):
     )
     mixed_precision: bool = setting(False, "passes in bfloat16, sums in float64")
     whole: Tensor | None = field(default=None, repr=False)
-    """Which numbers of a sample are whole; see `for_whole_numbers`"""
+    """Mask of the integers in a sample; see `for_whole_numbers`"""
 
     def for_whole_numbers(self, whole: Tensor) -> Self:
-        """The path of whole numbers is that of their embeddings."""
+        """Use the path of the integers' embeddings."""
         return replace(self, whole=whole)
 
     def check(self, levels: Sequence[Level]) -> None:
-        """Refuse whole numbers that are looked up in no nn.Embedding."""
+        """Check that an nn.Embedding reads the integers."""
         tables = any(isinstance(part, nn.Embedding) for level in levels for part in level.module.modules())
         if self.whole is not None and not tables:
             raise Refusal(
@@ -55,11 +55,11 @@ class Conductance(Importance):
             )
 
     def passes(self, levels: int) -> float:
-        """One pass for each of the points, whatever the number of levels."""
+        """One pass for each point, for any number of levels."""
         return self.steps + 1
 
     def scores(self, levels: Sequence[Level], x: Tensor, y: Tensor | None, *, monitor: Monitor | None = None) -> Scores:
-        """Conductance at each level's output: (width,) each."""
+        """Conductance at each level's output, (width,) each."""
         assert y is not None
         axes, batch = [level.axis for level in levels], samples_per_batch(levels, copies=8)
         return self.scores_at(partial(_boundaries, levels), axes, x, y, monitor=monitor, batch=batch)
@@ -67,7 +67,7 @@ class Conductance(Importance):
     def scores_at(
         self, run: Run, axes: Sequence[int], x: Tensor, y: Tensor, *, monitor: Monitor | None = None, batch: int = 64
     ) -> Scores:
-        """Conductance at the tensors that `run` returns; `batch` samples are in one pass."""
+        """Conductance at the tensors that `run` returns, with `batch` samples per pass."""
         y, whole = as_labels(y), self.whole
         points = (np.polynomial.legendre.leggauss(self.steps + 1)[0] + 1) / 2
         sums: list[Tensor | float] = [0.0] * len(axes)
@@ -89,12 +89,12 @@ class Conductance(Importance):
 
 
 def _scaled(run: Run, x: Tensor, point: float, *, with_gradients: bool) -> list[Tensor]:
-    """The boundaries, (B, ...) each, at a point of the path from zero to the inputs."""
+    """Boundary tensors, (B, ...) each, at a point of the path from zero to the inputs."""
     return run(x * point, with_gradients=with_gradients)
 
 
 def _along_embeddings(run: Run, whole: Tensor, x: Tensor, point: float, *, with_gradients: bool) -> list[Tensor]:
-    """The same where some inputs are whole numbers: these stay, and what each nn.Embedding makes is scaled."""
+    """The same for integer inputs, which stay while the outputs of each nn.Embedding are scaled."""
     thread = threading.get_ident()
 
     def scale(module: nn.Module, _: object, output: Tensor) -> Tensor | None:
@@ -102,7 +102,7 @@ def _along_embeddings(run: Run, whole: Tensor, x: Tensor, point: float, *, with_
             return None
         return (output.detach() * point).requires_grad_(torch.is_grad_enabled())
 
-    # of every module that runs meanwhile, copies included; its stub knows no hooks that return something
+    # A global hook also covers copies of modules. Its type stub does not know hooks that return a value.
     hook = nn.modules.module.register_module_forward_hook(scale)  # type: ignore[arg-type]
     try:
         return run(torch.where(whole, x, x * point), with_gradients=with_gradients)
@@ -111,7 +111,7 @@ def _along_embeddings(run: Run, whole: Tensor, x: Tensor, point: float, *, with_
 
 
 def _attributions(path: Run, x: Tensor, y: Tensor, points: np.ndarray) -> list[Tensor]:
-    """Conductance at each place, shaped like its tensor, (B, ...)."""
+    """Conductance at each boundary tensor, of the same shape (B, ...)."""
     totals: list[Tensor] = []
     before: list[Tensor] = []
     gradients: tuple[Tensor, ...] = ()
@@ -128,7 +128,7 @@ def _attributions(path: Run, x: Tensor, y: Tensor, points: np.ndarray) -> list[T
 
 
 def _boundaries(levels: Sequence[Level], x: Tensor, *, with_gradients: bool) -> list[Tensor]:
-    """The output of every level. The first is a leaf: nothing before it needs a backward pass."""
+    """The output of every level. The first is a leaf, so that no backward pass goes below it."""
     with torch.no_grad():
         h = levels[0].module(x)
     boundaries = [h.requires_grad_(with_gradients)]
@@ -143,7 +143,7 @@ def _change(path: Run, x: Tensor, start: Tensor, y: Tensor) -> float:
     """Sum over samples of f_y(x) - f_y(0).
 
     Args:
-        start: samples at whose point 0 the paths begin; one, where that is the same for all.
+        start: samples whose paths begin at point 0; one if that point is the same for all.
     """
     after = true_logits(path(x, 1.0, with_gradients=False)[-1], y)
     zero = path(start, 0.0, with_gradients=False)[-1]

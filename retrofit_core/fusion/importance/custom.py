@@ -1,4 +1,4 @@
-"""A score of the user's own."""
+"""Importance from a user's function."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,22 +14,22 @@ from .base import Importance, Scores
 
 @dataclass(frozen=True, eq=False)
 class Custom(Importance):
-    """A function `(levels, x, y) -> Scores`, or one (width,) tensor or array per level, as an importance."""
+    """Importance from a function `(levels, x, y) -> Scores`, or one (width,) tensor or array per level."""
 
-    reads_logits: ClassVar[bool] = False  # its function sees to the outputs itself
+    reads_logits: ClassVar[bool] = False  # left to the function
 
     function: Callable[..., Any] = field(kw_only=True)
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Keywords that are handed to the function"""
+    """Keywords passed to the function"""
 
     @property
     def __name__(self) -> str:
-        """The function's name, under which records and messages know the score."""
+        """The function's name, for records and messages."""
         return getattr(self.function, "__name__", str(self.function))
 
     def scores(
         self, levels: Sequence[Level], x: Tensor, y: Tensor | None, *, monitor: Monitor
     ) -> Scores | Sequence[Tensor]:
-        """What the function returns, arrays of numpy as tensors."""
+        """The function's result, with arrays as tensors."""
         returned = self.function(levels, x, y, **self.options)
         return returned if isinstance(returned, Scores) else [torch.as_tensor(value) for value in returned]

@@ -1,4 +1,4 @@
-"""DeepLIFT through Captum (Shrikumar et al. 2017; Kokhlikyan et al. 2020), on models that its rules cover."""
+"""DeepLIFT with Captum (Shrikumar et al. 2017; Kokhlikyan et al. 2020), on models that its rules cover."""
 
 import math
 import warnings
@@ -19,7 +19,7 @@ from ...system.refusals import Refusal
 from ...system.settings import setting
 from .base import Importance, Scores, absolute_sum, gaps, samples_per_batch, true_logits
 
-#: Modules that are linear in evaluation mode, so that a plain gradient is the right rule.
+#: Modules that are linear in evaluation mode, for which the gradient is the right rule.
 LINEAR_MODULES = (
     *(nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Flatten, BatchNorm, *TRANSPARENT),
     *(nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d),
@@ -37,8 +37,8 @@ class DeepLift(Importance):
     """DeepLIFT of a neuron for the logit of the true class (Shrikumar et al. 2017), on models that Captum's rules cover.
 
     Rescale rule, zero baseline; the score is the sum over positions of |attribution|, averaged over samples. With
-    `fallback="gradient"` the report's `completeness_gap` says how far the attributions of each level are from adding up
-    (a few per cent with max pooling, 29 % measured on a GELU network).
+    `fallback="gradient"`, the report's `completeness_gap` is the error in the sum of each level's attributions (a few per
+    cent with max pooling, 29 % measured on a GELU network).
     """
 
     title: ClassVar[str] = "DeepLIFT"
@@ -50,7 +50,7 @@ class DeepLift(Importance):
     )
 
     def for_whole_numbers(self, whole: Tensor) -> Self:
-        """Refused: differences to a zero input say nothing of whole numbers."""
+        """Raise ValueError: a difference to zero has no meaning for integers."""
         raise Refusal(
             "importance 'deeplift' compares a sample with zero, and some inputs of these networks are integers, such as tokens, "
             "where zero is a value like any other. Use importance='conductance', whose path is that of their embeddings, or "
@@ -60,11 +60,11 @@ class DeepLift(Importance):
         )
 
     def check(self, levels: Sequence[Level]) -> None:
-        """Refuse a network that the rules do not cover, unless the fallback serves."""
+        """Check that the rules, or the fallback, cover the network."""
         check_rules(levels, self.fallback)
 
     def passes(self, levels: int) -> float:
-        """Two for each level."""
+        """Two per level."""
         return 2.0 * levels
 
     def scores(self, levels: Sequence[Level], x: Tensor, y: Tensor | None, *, monitor: Monitor | None = None) -> Scores:
@@ -79,7 +79,7 @@ class DeepLift(Importance):
         size = samples_per_batch(levels, copies=16)
         with torch.no_grad():
             zero = network(torch.zeros_like(x[:1]))
-            true_logits(zero, y[:1])  # refused here, not by Captum
+            true_logits(zero, y[:1])  # raises before Captum does
         for number, (inputs, labels) in enumerate(zip(x.split(size), y.split(size), strict=True)):
             monitor.check()
             monitor.emit("step", index=number, total=math.ceil(len(x) / size), name="deeplift")
@@ -94,10 +94,10 @@ class DeepLift(Importance):
 
 
 def check_rules(levels: Sequence[Level], fallback: str | None = None) -> list[str]:
-    """The operations that the rules do not cover, in words, if the fallback serves them.
+    """Operations that only the fallback covers, in words.
 
     Raises:
-        ValueError: there are some, and there is no fallback.
+        ValueError: there are some, and no fallback.
     """
     missing = uncovered(levels)
     if missing and fallback != "gradient":
@@ -112,10 +112,10 @@ def check_rules(levels: Sequence[Level], fallback: str | None = None) -> list[st
 
 
 def _attributions(network: nn.Sequential, x: Tensor, y: Tensor) -> list[Tensor]:
-    """DeepLIFT at each level's output, shaped like it.
+    """DeepLIFT at each level's output, with the same shape.
 
-    Captum attributes to one layer a pass. On the way to the first level's output its backward pass comes by those of all
-    others, so one pass gives them all.
+    Captum attributes to one layer per pass. Its backward pass to the first level's output passes all the others, so one pass
+    is enough.
     """
     outputs: list[Tensor] = []
     gradients: dict[int, Tensor] = {}
@@ -125,13 +125,13 @@ def _attributions(network: nn.Sequential, x: Tensor, y: Tensor) -> list[Tensor]:
         index = len(outputs)
         outputs.append(output.detach().clone())
         output.register_hook(lambda gradient: gradients.__setitem__(index, gradient.detach()))
-        # A copy goes on: Captum puts its rules on the tensor that an activation reads, and they come first then.
+        # Return a copy, because Captum hooks its rules to the tensor that an activation reads, and they must run first.
         return output.clone()
 
     hooks = [level.register_forward_hook(keep) for level in network[1:]]
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # Captum announces the hooks that it sets and removes
+            warnings.simplefilter("ignore", UserWarning)  # Captum warns of its own hooks
             attributed = _captum().LayerDeepLift(network, network[0]).attribute(x, torch.zeros_like(x), target=y)
     finally:
         for hook in hooks:
@@ -142,7 +142,7 @@ def _attributions(network: nn.Sequential, x: Tensor, y: Tensor) -> list[Tensor]:
 
 
 def _captum() -> Any:
-    """Captum: only this score needs it, it takes a second, and it warns in notebooks that have no widgets for its bars."""
+    """Import Captum here: only this score needs it, it takes a second, and it warns in notebooks without widgets."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         require("captum", "baselines")
@@ -151,12 +151,11 @@ def _captum() -> Any:
 
 
 def uncovered(levels: Sequence[Level]) -> list[str]:
-    """The operations of a model for which DeepLIFT has no rule, in words; empty if it covers all."""
+    """Operations for which DeepLIFT has no rule, in words."""
     non_linear = tuple(_captum()._core.deep_lift.SUPPORTED_NON_LINEAR)
     missing, seen = [], set()
-    parts = [
-        (level, part) for level in levels for part in level.module.modules() if isinstance(part, fx.GraphModule)
-    ]  # a level that joins several has several
+    # A joined level has several graph modules.
+    parts = [(level, part) for level in levels for part in level.module.modules() if isinstance(part, fx.GraphModule)]
     for level, part in parts:
         for node in part.graph.nodes:
             if node.op == "call_module":

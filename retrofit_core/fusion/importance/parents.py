@@ -14,13 +14,13 @@ from . import Importance, Scores, check_labels, importance_name, importance_scor
 def check_parents_data(
     importance: Importance, data: Sequence[tuple[Tensor, Tensor | None]], outputs: Sequence[int]
 ) -> None:
-    """Refuse, before any work, data on which neurons cannot be scored.
+    """Check before any work that neurons can be scored on these data.
 
     Args:
         data: (inputs, labels) for each parent.
         outputs: shape of the parents' outputs for a sample.
     Raises:
-        ValueError: missing or strange labels, labels that the parents have no class for, or outputs without classes.
+        ValueError: missing or invalid labels, labels that are no class of the parents, or outputs without classes.
     """
     if not importance.needs_labels:
         return
@@ -47,14 +47,14 @@ def parents_scores(
     *,
     add_up: Callable[[Tensor], Tensor] | None = None,
 ) -> list[Scores]:
-    """The scores of each parent's neurons, level by level.
+    """Scores of each parent's neurons at each level.
 
     Args:
         parents: the levels of each parent, on the device.
         data: (inputs, labels) for each parent.
-        add_up: adds the sums of other processes, which hold other samples.
+        add_up: adds the sums of other processes, which have other samples.
     Raises:
-        ValueError: as `check_parents_data` and `importance_scores`.
+        ValueError: as in `check_parents_data` and `importance_scores`.
     """
     if importance.needs_labels:
         check_parents_data(importance, data, _outputs(parents[0], data[0][0][:1].to(device)))
@@ -71,7 +71,7 @@ def parents_scores(
 
 @torch.no_grad()
 def _outputs(levels: Sequence[Level], x: Tensor) -> tuple[int, ...]:
-    """The shape of a network's outputs for a sample."""
+    """Shape of a network's outputs for a sample."""
     outputs = compose(levels, x.to(next(levels[0].module.parameters()).dtype))
     assert isinstance(outputs, Tensor)
     return tuple(outputs.shape[1:])

@@ -14,7 +14,7 @@ from .base import Importance, Scores
 
 @dataclass(frozen=True, eq=False)
 class Uniform(Importance):
-    """Every neuron counts the same; needs no data."""
+    """Equal importance of all neurons; needs no data."""
 
     needs_data: ClassVar[bool] = False
     needs_labels: ClassVar[bool] = False
