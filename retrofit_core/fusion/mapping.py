@@ -1,4 +1,4 @@
-"""The parents' own weights on the fused network's inputs: W0 of the ridge towards the parents (docs/method.md)."""
+"""Map the parents' weights to the fused network's inputs: W0 of the ridge towards the parents (docs/method.md)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from ..networks.levels import Boundary, Level, each
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """How the parents' neurons of a level were grouped."""
+    """The groups of the parents' neurons at a level."""
 
     labels: Tensor
     """(m,) group of each neuron"""
@@ -22,26 +22,26 @@ class Groups:
     width: int
     """Number of groups"""
     axis: int = 1
-    """Neuron axis of the boundary tensor there"""
+    """Neuron axis of the boundary tensor"""
     stream: int = 0
-    """Tensors of one number hold the same neurons"""
+    """Tensors with the same number hold the same neurons"""
 
 
 def mapped_weights(
     fused: Level, parents: Sequence[Level], reads: Sequence[Groups | None] | None, parts: Tensor | None = None
 ) -> Tensor:
-    """W0 (p, m): each parent neuron's weights, its inputs replaced by the fused neurons that stand for them.
+    """W0 (p, m): each parent neuron's weights, with its inputs replaced by their fused neurons.
 
-    Weights of several neurons in one group sum onto it; fused neurons without a member of that parent get 0;
-    convolutions map per kernel position; the bias is the parent's.
+    Weights of several neurons in one group are summed; fused neurons without a member from that parent get 0; convolutions
+    map each kernel position; the bias is the parent's.
 
     Args:
-        reads: for each layer the groups of the neurons that it reads, None where it reads the network's input (the parents'
-            weights stay as they are); None: the level does not read its inputs neuron by neuron.
-        parts: (m,) the fused network's part to which each neuron is assigned, of grouped convolutions, whose neurons read their
-            own part alone.
+        reads: for each layer, the groups of the neurons that it reads, or None if it reads the network's input (which keeps
+            the parents' weights). None: the level does not read its inputs neuron by neuron.
+        parts: (m,) for grouped convolutions, the fused network's part to which each neuron is assigned; neurons read only
+            their own part.
     Raises:
-        ValueError: there are no such neurons, or a parent's inputs do not correspond to the fused ones position by position.
+        ValueError: `reads` is None, or a parent's inputs do not correspond to the fused ones position by position.
     """
     if reads is None:
         raise ValueError(
@@ -67,14 +67,14 @@ def mapped_weights(
 def _mapped_layer(
     fused: Level, k: int, layer: Affine, theirs: Affine, previous: Groups | None, parts: Tensor | None
 ) -> Tensor:
-    """(p, neurons of parent k) the parent's weights in one layer, without its bias."""
+    """(p, neurons of parent k) the parent's mapped weights in one layer, without bias."""
     weights = theirs.weight.detach().flatten(1).T.double()  # (inputs of the parent, its neurons)
     mapped = weights
     if previous is not None and parts is not None:
         mapped = _mapped_part(layer, theirs, weights, previous.labels.split(list(previous.widths))[k], parts)
     elif previous is not None:
         groups = previous.labels.split(list(previous.widths))[k]
-        positions = len(weights) // len(groups)  # kernel or spatial positions per channel; inputs are channel-major
+        positions = len(weights) // len(groups)  # kernel or spatial positions; inputs are channel-major
         mapped = weights.new_zeros(previous.width, positions, weights.shape[1])
         mapped.index_add_(0, groups, weights.reshape(len(groups), positions, -1))
         mapped = mapped.flatten(0, 1)
@@ -88,20 +88,19 @@ def _mapped_layer(
 
 
 def _mapped_part(layer: Affine, theirs: Affine, weights: Tensor, groups: Tensor, parts: Tensor) -> Tensor:
-    """(p, neurons) the weights of a parent's grouped convolution, on the inputs of the fused part of each neuron.
+    """(p, neurons) weights of a parent's grouped convolution for the inputs of each neuron's fused part.
 
     Args:
         weights: (inputs of a part, neurons).
         groups: of all channels that the layer reads.
     """
     each, neurons = layer.weight.shape[1], torch.arange(weights.shape[1], device=weights.device)
-    of_part = weights.reshape(
-        theirs.weight.shape[1], -1, len(neurons)
-    )  # (channels of a part, kernel positions, neurons)
+    # (channels of a part, kernel positions, neurons)
+    of_part = weights.reshape(theirs.weight.shape[1], -1, len(neurons))
     mapped = of_part.new_zeros(each, *of_part.shape[1:])
     first = theirs.weight.shape[1] * (neurons // (len(neurons) // theirs.groups))  # type: ignore[operator, union-attr]
     for channel, weight in enumerate(of_part):
-        slots = groups[first + channel] - each * parts  # of the fused neuron, within its part
+        slots = groups[first + channel] - each * parts  # positions within the fused part
         mapped[slots, :, neurons] += weight.T
     return mapped.flatten(0, 1)
 
@@ -109,11 +108,11 @@ def _mapped_part(layer: Affine, theirs: Affine, weights: Tensor, groups: Tensor,
 def groups_read(
     level: Level, boundary: Boundary, before: Sequence[Groups | None] | None
 ) -> tuple[Groups | None, ...] | None:
-    """For each layer of a level the groups of the neurons that it reads, see `neurons_read`; None if one has no such.
+    """For each layer of a level, the groups of the neurons that it reads, see `neurons_read`; None if a layer has none.
 
     Args:
         boundary: before the level.
-        before: the groups of each tensor there; None at the first level.
+        before: the groups of each boundary tensor; None at the first level.
     """
     if before is None or level.form.channelwise:  # each channel reads itself
         return (None,) * len(level.form.layers)
@@ -125,15 +124,15 @@ def groups_read(
 
 @torch.no_grad()
 def neurons_read(level: Level, number: int, boundary: Boundary, before: Sequence[Groups | None]) -> Groups | None:
-    """The groups of the neurons over which the input columns of a layer run in order, each with equally many columns; None
-    where it reads the network's input.
+    """Groups of the neurons that a layer reads in order, each in equally many input columns; None if it reads the network's
+    input.
 
     Args:
-        number: of the layer in its level.
+        number: index of the layer in its level.
         boundary: before the level.
-        before: the groups of each tensor there.
+        before: the groups of each boundary tensor.
     Raises:
-        LookupError: there are no such neurons.
+        LookupError: the layer does not read neurons in order.
     """
     plain = _inputs(level, number, boundary)
     streams = {groups.stream: groups for groups in before if groups is not None}
@@ -153,11 +152,11 @@ def _inputs(level: Level, number: int, boundary: Boundary) -> Tensor:
     assert isinstance(form, AffineForm)
     tensor = form.read(each(boundary, lambda tensor: tensor[:1]))[0][number]
     rows = form.alone(number).rows([tensor])
-    return rows.flatten(1)  # of grouped convolutions all channels, those of the parts one after the other
+    return rows.flatten(1)  # all channels of grouped convolutions, part by part
 
 
 def _turned(boundary: Boundary, before: Sequence[Groups | None], stream: int) -> Boundary:
-    """The boundary, (B, ...) each tensor, with the neurons of one stream in reversed order."""
+    """The boundary tensors, (B, ...) each, with the neurons of one stream in reverse order."""
     tensors = (boundary,) if isinstance(boundary, Tensor) else boundary
     turned = tuple(
         tensor.flip(groups.axis) if groups is not None and groups.stream == stream else tensor
@@ -167,8 +166,8 @@ def _turned(boundary: Boundary, before: Sequence[Groups | None], stream: int) ->
 
 
 def _in_blocks(plain: Tensor, turned: Tensor, width: int) -> bool:
-    """Whether blocks of columns are reversed as the neurons are, up to rounding: a mean over positions adds in another order
-    where the tensor lies otherwise in memory."""
+    """Whether blocks of columns are reversed like the neurons, up to rounding: a mean over positions adds in an order that
+    depends on the memory layout."""
     if plain.shape[1] % width:
         return False
     blocks = plain.reshape(len(plain), width, -1).flip(1).reshape(plain.shape)

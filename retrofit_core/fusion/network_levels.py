@@ -1,4 +1,4 @@
-"""The levels of parents and fused network that belong together: cut, aligned, and refused where they do not."""
+"""Corresponding levels of parents and fused network: cut, aligned and checked."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ from ..system.refusals import Refusal
 from .grouping import Grouper, Grouping, SameIndex
 from .joint_spaces import Levels
 
-#: The way out of levels inside of blocks.
+#: The solution for levels inside blocks.
 INSTEAD = "Use fit='gradient' (HF-Gradient, KF-Gradient); if you named boundaries, leave them out."
 
 
@@ -39,16 +39,16 @@ def cut_into_levels(
     boundaries: str | int | Sequence[str],
     leaves: Sequence[str] = (),
 ) -> Levels:
-    """Partition parents and target, and refuse networks whose levels do not belong together.
+    """Partition parents and target into corresponding levels.
 
     Networks of different depth are aligned: between two changes of the number of positions (the stages of a
-    convolutional network) the deeper ones join neighbouring levels until all have equally many.
+    convolutional network), the deeper ones join neighbouring levels until all have the same number.
 
     Args:
-        inputs: (B, ...), of which two samples are used.
+        inputs: (B, ...), the first two samples of which are used.
         boundaries, leaves: see `partition`.
     Raises:
-        ValueError: names the level and the way out.
+        ValueError: levels do not correspond; the message names one and a solution.
     """
     example = inputs[:2].to(device)
     model = copy.deepcopy(target if target is not None else models[0]).to(device)
@@ -67,10 +67,10 @@ def cut_into_levels(
 
 
 def check_groupings(levels: Levels, grouping: Grouper | Callable[..., Grouping]) -> None:
-    """Ask a grouping whether it can group the neurons of every level.
+    """Check that a grouping can group the neurons of every level.
 
     Raises:
-        ValueError: names the level, the reason and the way out.
+        ValueError: names the level, the reason and a solution.
     """
     if not isinstance(grouping, Grouper):
         return  # a custom function
@@ -85,7 +85,7 @@ def check_groupings(levels: Levels, grouping: Grouper | Callable[..., Grouping])
                         for network in levels.networks
                         if isinstance(parts := network[index].blocks, Parts)
                     ]
-                    for *counts, count in zip(*each, strict=True):  # of parts, and of neurons in each
+                    for *counts, count in zip(*each, strict=True):  # numbers of parts, then of their neurons
                         grouping.check(tuple(counts), count)
                 else:
                     (SameIndex() if space.fixed else grouping).check(space.widths, space.width)
@@ -108,7 +108,7 @@ def _cut(trace: Trace, boundaries: str | int | Sequence[str], network: str) -> l
 
 
 def _aligned(networks: list[list[Level]]) -> list[list[Level]]:
-    """Equally many levels in every stage, where the networks have the same stages; else as they are."""
+    """The same number of levels in every stage, if the networks have the same stages; else unchanged levels."""
     stages = [[list(group) for _, group in groupby(levels[:-1], lambda level: level.positions)] for levels in networks]
     orders = [[stage[0].positions for stage in network] for network in stages]
     if len({len(levels) for levels in networks}) == 1 or any(order != orders[0] for order in orders):
@@ -124,7 +124,7 @@ def _aligned(networks: list[list[Level]]) -> list[list[Level]]:
 
 
 def _blocks_joined(networks: list[list[Level]]) -> list[list[Level]]:
-    """The levels; blocks that a skip passes in all networks write one space, as levels inside of blocks do."""
+    """The levels; blocks with a skip in all networks write one space, like levels inside blocks."""
     networks = [list(levels) for levels in networks]
     alone = [all(_alone(levels, index) for levels in networks) for index in range(len(networks[0]))]
     first = 0
@@ -140,13 +140,13 @@ def _blocks_joined(networks: list[list[Level]]) -> list[list[Level]]:
 
 
 def _alone(levels: Sequence[Level], index: int) -> bool:
-    """Whether a level writes nothing but a space of its own."""
+    """Whether a level writes only a space of its own."""
     level = levels[index]
     return level.plain and level.blocks is None and level.fixed == level.head and len(stream(levels, index)) == 1
 
 
 def _numbered(levels: list[Level]) -> list[Level]:
-    """Joined levels of a chain: each makes the neurons of the one tensor behind it."""
+    """Renumber joined levels of a chain: each makes the neurons of the one tensor after it."""
     return [
         level
         if len(level.alive) > 1
@@ -160,7 +160,7 @@ def _numbered(levels: list[Level]) -> list[Level]:
 
 
 def _parts(stage: list[Level], count: int) -> list[list[Level]]:
-    """A stage in `count` runs of levels, as equal as possible, the longer ones last."""
+    """A stage in `count` runs of levels, as equal as possible, longer ones last."""
     ends = [len(stage) * (k + 1) // count for k in range(count)]
     return [stage[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
@@ -218,7 +218,7 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
 
 
 def _check_parts(level: Level, parents: Sequence[Level]) -> None:
-    """Refuse parts of grouped convolutions that are wider than a parent's: an assigned part may be the only one."""
+    """Check that a grouped convolution has no more parts than all parents', and none wider than a parent's."""
     ours, *theirs = [tuple(net.blocks.places.shape) for net in (level, *parents) if isinstance(net.blocks, Parts)]
     if ours[1] > min(neurons for _, neurons in theirs) or ours[0] > sum(count for count, _ in theirs):
         raise ValueError(
@@ -229,10 +229,10 @@ def _check_parts(level: Level, parents: Sequence[Level]) -> None:
 
 
 def _check_joints(index: int, fused: Sequence[Level], parents: Sequence[Sequence[Level]], instead: str) -> None:
-    """Refuse levels that are joined otherwise in a parent than in the fused network.
+    """Check that parents and fused network join levels alike.
 
     Args:
-        instead: the way out.
+        instead: the solution, for the message.
     """
     level = fused[index]
     for levels in parents if level.form.closed else ():
@@ -252,7 +252,7 @@ def _check_joints(index: int, fused: Sequence[Level], parents: Sequence[Sequence
 
 
 def _kinds(level: Level) -> Sequence[object]:
-    """The spaces of a level's neurons and the tensors that hold numbers for others, but for how many they are."""
+    """The spaces of a level's neurons, and its tensors with numbers for other neurons, regardless of widths."""
     tensors = {**dict(level.module.named_parameters()), **dict(level.module.named_buffers())} if level.carried else {}
     carried = [
         (entry.axis, [(maker, index.shape[1]) for maker, _, index in entry.makers] or tensors[entry.name].shape)
@@ -262,7 +262,7 @@ def _kinds(level: Level) -> Sequence[object]:
 
 
 def _joints(levels: Sequence[Level], index: int) -> tuple[object, ...]:
-    """What joins a level to others, in networks that belong together."""
+    """What joins a level to others; corresponding levels have equal joints."""
     level, blocks, alike = levels[index], levels[index].blocks, stream(levels, index)
     joined = (blocks.first,) if isinstance(blocks, Parts) else blocks and (*blocks.levels, blocks.reader)
     return level.form.joints(), len(level.alive), alike[0] if len(alike) > 1 else None, joined, _kinds(level)

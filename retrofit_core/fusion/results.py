@@ -1,4 +1,4 @@
-"""What a fusion returns: the model and one report per level, as objects, a table, or a folder."""
+"""Results of a fusion: the model and one report per level, as objects, a table, or a folder."""
 
 import html
 import json
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class LevelReport:
-    """One level of a finished fusion. n parents with m neurons together, d fused neurons."""
+    """One level of a finished fusion, with m parent neurons in total and d fused neurons."""
 
     name: str
     kind: str
@@ -42,34 +42,34 @@ class LevelReport:
     rows: int
     """Samples x positions"""
     scores: Tensor = field(repr=False)
-    """(m,) importance, parents side by side; at the head what weighs its targets"""
+    """(m,) importance of all parents' neurons; at the head, the weights of its targets"""
     labels: Tensor = field(repr=False)
     """(m,) group of each parent neuron"""
     gram: Tensor = field(repr=False)
     """(m, m) float32 inner products of the raw outputs, sums over rows"""
     energy: float
-    """sum_j s_j |z_j|^2: what both errors are compared with"""
+    """sum_j s_j |z_j|^2, to which errors are compared"""
     grouping_error: float
     approximation_error: float
     unavoidable_error: float
-    """The part of `cost` that no weights of this level could avoid, whatever the grouping; NaN for gradient fits, where it is not
-    computed. It can exceed the approximation error: what single neurons miss cancels in part in their group's mean, and is
-    grouping error then"""
+    """The part of `cost` that no weights of this level could avoid with any grouping; NaN (not computed) for gradient fits. It
+    can exceed the approximation error: errors of single neurons partly cancel in their group's mean, and then are grouping
+    error"""
     ridge: float
-    """lambda that was used; NaN for gradient fits"""
+    """lambda as used; NaN for gradient fits"""
     form: str
     """primal, dual, lookup (rows of embeddings) or gradient"""
     grouping: dict[str, Any]
     """Facts about the grouping"""
     cross_error: float = 0.0
-    """Theorem 1's third term: 0 where the targets are the groups' weighted means, of either sign for other targets"""
+    """Theorem 1's third term: 0 if targets are the groups' weighted means, of either sign otherwise"""
     stream: str = ""
-    """The first level of the residual stream that the level writes to; empty where no other level makes its neurons"""
+    """The first level of the residual stream that the level writes to; empty if no other level makes its neurons"""
     missing_error: float = float("nan")
-    """sum_k S_k |T_k - h_k|^2 where the level's outputs are added to a stream h: what they were fitted to, of which the
-    approximation error is left; else NaN"""
+    """sum_k S_k |T_k - h_k|^2 if the level adds to a stream h: the energy of its targets, to which the approximation error is
+    compared; else NaN"""
     weights: Tensor | None = field(default=None, repr=False)
-    """(m, d) of each parent neuron in each target, where these are not the groups' means (heads of an attention)"""
+    """(m, d) weight of each parent neuron in each target, if targets are not the groups' means (attention heads)"""
     curve: list[dict[str, Any]] = field(default_factory=list, repr=False)
     """Loss per epoch of a gradient fit; empty for a closed form"""
     seconds: dict[str, float] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class LevelReport:
 
     @property
     def target_weights(self) -> Tensor:
-        """(m, d) the weight of each parent neuron in the targets."""
+        """(m, d) weight of each parent neuron in the targets."""
         return weighted_means(self.labels, self.scores, self.width).A if self.weights is None else self.weights
 
     @property
@@ -87,7 +87,7 @@ class LevelReport:
 
     @property
     def cost(self) -> float:
-        """J = sum_j s_j |f_k(j) - z_j|^2 of the fused neurons f: grouping, approximation and cross error together."""
+        """J = sum_j s_j |f_k(j) - z_j|^2 of the fused neurons f: the sum of grouping, approximation and cross error."""
         return self.grouping_error + self.approximation_error + self.cross_error
 
     @cached_property
@@ -112,7 +112,7 @@ class LevelReport:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What a fit says of a level, for its report; see the fields of `LevelReport`. Numbers may be tensors without axes."""
+    """Results of a fit for a level's report; see the fields of `LevelReport`. Numbers may be 0-dimensional tensors."""
 
     form: str
     approximation_error: float | Tensor = float("nan")
@@ -124,7 +124,7 @@ class Fitted:
 
 
 class Doubted(ArithmeticError):
-    """Something that was taken for granted at a level is not so."""
+    """A deferred check of a level failed."""
 
 
 def level_report(
@@ -136,11 +136,11 @@ def level_report(
     fitted: Fitted,
     doubts: Sequence[Tensor] | None = None,
 ) -> LevelReport:
-    """The report of a level whose parents' neurons were put into groups, its tensors on the device; see `on_host`.
+    """The report of a grouped level, with its tensors on the device; see `on_host`.
 
     Args:
-        widths: neurons of each parent, m together.
-        sums: over rows, of the parents' outputs; zz may hold more behind theirs.
+        widths: number of neurons of each parent, m in total.
+        sums: sums over rows of the parents' outputs; zz may hold more columns after theirs.
         s: (m,) scores.
         doubts: see `Step`.
     Raises:
@@ -171,7 +171,7 @@ def level_report(
 
 
 def on_host(reports: Sequence[LevelReport]) -> list[LevelReport]:
-    """The reports with their tensors on the CPU, those of one kind copied together: a GPU is waited for at each copy."""
+    """The reports with their tensors on the CPU; those of one dtype are copied together, because each copy synchronises."""
     held = [(k, name, getattr(report, name)) for k, report in enumerate(reports) for name in (*ARRAYS, "weights")]
     away = [(k, name, tensor) for k, name, tensor in held if tensor is not None and tensor.device.type != "cpu"]
     copies: list[dict[str, Any]] = [{} for _ in reports]
@@ -186,7 +186,7 @@ def on_host(reports: Sequence[LevelReport]) -> list[LevelReport]:
 
 
 def _read_together(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts with tensors as numbers; a GPU is waited for once."""
+    """The facts with tensors as numbers, synchronising once."""
     tensors = {name: fact.double() for name, fact in facts.items() if isinstance(fact, Tensor)}
     return {**facts, **dict(zip(tensors, torch.stack(list(tensors.values())).tolist(), strict=True))}
 
@@ -194,7 +194,7 @@ def _read_together(facts: Mapping[str, Any]) -> dict[str, Any]:
 def principal_components(gram: Tensor, components: int = COMPONENTS) -> tuple[Tensor, Tensor]:
     """PCA of m points from their Gram matrix: coordinates (m, components) and explained shares (components,).
 
-    Equals scikit-learn's PCA on the points, up to signs; signs are fixed so that the largest entry is positive.
+    Equals scikit-learn's PCA on the points, up to signs, which make the largest entry positive.
     """
     from scipy.linalg import eigh
 
@@ -219,24 +219,24 @@ class FusionResult:
     model: nn.Module
     levels: list[LevelReport]
     config: dict[str, Any]
-    """Everything needed to repeat the run"""
+    """Settings that determine the result"""
     seconds: float
     importance: list[dict[str, Any]] = field(default_factory=list)
     """One report per parent: completeness gaps of attributions"""
     alignment: Alignment | None = None
-    """Of methods that align neurons and average: the map of their neurons, and the parents reordered. Files do not hold it;
-    the labels of its groups are those of the levels, which they do hold"""
+    """For methods that align neurons and average: the map of neurons, and the reordered parents. Not saved; the labels of its
+    groups are those of the levels, which are saved"""
     processor_seconds: float | None = None
-    """Of all threads of this process, hardly changed by others on the machine, unlike `seconds`; files do not hold it"""
+    """CPU time of all threads, which hardly depends on other processes, unlike `seconds`; not saved"""
 
     @property
     def note(self) -> str:
-        """What a method that chooses chose, and why; that the network was one single level, which is distillation; else empty."""
+        """What a method chose, if any, and why; a note if the network was a single level, which is distillation."""
         sentences = [self.config.get("choice", ""), single_level([level.kind for level in self.levels])]
         return " ".join(filter(None, sentences))
 
     def __repr__(self) -> str:
-        """What was done, and a line for each level."""
+        """A headline, and a line for each level."""
         return "\n".join([self._headline(), *([self._short().to_string(index=False)] if self.levels else [])])
 
     def _repr_html_(self) -> str:
@@ -261,7 +261,7 @@ class FusionResult:
         return frame(self.levels)
 
     def save(self, folder: str | Path, **metadata: object) -> None:
-        """Write a folder that `load` and the workbench read: fused.safetensors, levels.parquet, arrays.npz, result.json."""
+        """Write a folder for `load` and the workbench: fused.safetensors, levels.parquet, arrays.npz, result.json."""
         require("pyarrow", "data")
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -272,7 +272,7 @@ class FusionResult:
 
     @classmethod
     def load(cls, folder: str | Path, model: nn.Module | None = None) -> "FusionResult":
-        """Read what `save` wrote. For an architecture that is not ours pass a `model`; its weights are overwritten.
+        """Read a folder written by `save`. For a foreign architecture, pass a `model`, whose weights are overwritten.
 
         Raises:
             ValueError: a file is missing or broken.
@@ -292,13 +292,13 @@ class FusionResult:
 
             try:
                 model.load_state_dict(load_file(str(weights)))
-            except Exception as error:  # safetensors and torch each have their own
+            except Exception as error:  # safetensors and torch have their own exceptions
                 raise ValueError(f"{weights} is broken or does not fit the model passed ({error}).") from error
         return cls(model, load_levels(folder), facts["config"], facts["seconds"], facts["importance"])
 
 
 def frame(levels: Sequence[LevelReport]) -> "pd.DataFrame":
-    """The levels' numbers as a table; it has its columns also where a method has no levels."""
+    """The levels' numbers as a table, which has its columns even without levels."""
     columns: dict[str, Callable[[LevelReport], Any]] = {
         "level": lambda level: level.name,
         "kind": lambda level: level.kind,
@@ -322,7 +322,7 @@ def frame(levels: Sequence[LevelReport]) -> "pd.DataFrame":
 def save_levels(levels: Sequence[LevelReport], folder: Path) -> None:
     """Write arrays.npz and levels.parquet (one row per level, nested facts as JSON).
 
-    In this order: arrays of more levels than the table has are no fault, and the table says how many are finished.
+    Arrays come first, because arrays of extra levels do no harm: the table determines how many levels are finished.
     """
     arrays = {}
     for index, level in enumerate(levels):
@@ -340,7 +340,7 @@ def save_levels(levels: Sequence[LevelReport], folder: Path) -> None:
 
 
 def load_levels(folder: str | Path) -> list[LevelReport]:
-    """Read what `save_levels` wrote.
+    """Read files written by `save_levels`.
 
     Raises:
         ValueError: a file is missing or broken.
@@ -351,10 +351,10 @@ def load_levels(folder: str | Path) -> list[LevelReport]:
     folder = Path(folder)
     try:
         table = pd.read_parquet(folder / "levels.parquet")
-        # opened here, because numpy leaves a broken file open
+        # numpy does not close a broken file
         with (folder / "arrays.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return [_read_level(json.loads(report), arrays, index) for index, report in enumerate(table["report"])]
-    except Exception as error:  # pyarrow, zip, json and numpy each have their own
+    except Exception as error:  # pyarrow, zip, json and numpy have their own exceptions
         raise ValueError(f"{folder}: levels.parquet or arrays.npz is missing or broken ({error}).") from error
 
 

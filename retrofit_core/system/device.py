@@ -23,7 +23,7 @@ PIXEL_BYTES = 2 * 2**30
 #: Machine epsilon of float32 products in reduced precision.
 _FLOAT32_ROUNDING = {"tf32": 2.0**-10, "bf16": 2.0**-7}
 
-#: Tells whether a claim holds, a tensor without axes: `bool`, which waits for a GPU, or what takes it for granted for now.
+#: Checks a claim, a 0-dimensional tensor: `bool`, which synchronises a GPU, or a function that defers the check.
 Holds = Callable[[Tensor], bool]
 
 PRECISIONS = ("auto", "float32", "bfloat16")

@@ -1,8 +1,7 @@
 """The moment form: sums over rows from which grouping, fit and errors of an affine level follow (docs/method.md).
 
-Legend: x (N, p) input rows of the fused level, the last column 1 if it has a bias; z (N, m) output rows of all parents,
-side by side; xx = x'x, xz = x'z, zz = z'z, sz = sum of z: sums, not means, because the paper's ridge strengths refer to
-sums.
+Legend: x (N, p) input rows of the fused level, the last column 1 if it has a bias; z (N, m) concatenated output rows of all
+parents; xx = x'x, xz = x'z, zz = z'z, sz = sum of z. They are sums, not means, as are the paper's ridge strengths.
 """
 
 from .choices import AUTO_STRENGTH, dual_is_cheaper, product_dtype, ridge_strength

@@ -1,4 +1,4 @@
-"""What is decided before any sum: how strong the ridge is, how exact the products, which of the two forms."""
+"""Choices before any sum: the strength of the ridge, the precision of products, and the primal or dual form."""
 
 import math
 
@@ -9,20 +9,20 @@ from .products import Strength
 
 AUTO_STRENGTH = {"zero": 1e-2, "parents": 1e-1}
 """Ridge strengths relative to the mean of the diagonal of xx; measured, docs/defaults.md."""
-#: A relative ridge this many times the rounding of the products makes it harmless: 1e-3 for float32.
+#: A relative ridge this many times the products' rounding error makes it harmless: 1e-3 for float32.
 _OUTWEIGHS = 8000
 
 
 def ridge_strength(ridge: float | str, diagonal: Strength, toward: str) -> Strength:
-    """lambda of a level, in units of a sum over rows; 0 is a number, not a tensor.
+    """lambda of a level, in units of a sum over rows; zero is always a float.
 
     Args:
         ridge: a number (the paper's convention); "0.1x" for 0.1 times the mean diagonal of xx; "auto" for the relative
-            strength of AUTO_STRENGTH.
+            strength in AUTO_STRENGTH.
         diagonal: mean of the diagonal of xx over the weight columns.
         toward: "zero" or "parents".
     Raises:
-        ValueError: none of these, or negative.
+        ValueError: another ridge, or a negative one.
     """
     try:
         relative = isinstance(ridge, str) and ridge.endswith("x")
@@ -39,9 +39,8 @@ def ridge_strength(ridge: float | str, diagonal: Strength, toward: str) -> Stren
 def product_dtype(ridge: float | str | None, weights: torch.dtype, device: torch.device) -> torch.dtype:
     """Precision of the products whose sums are the moments.
 
-    float64 where the device is good at it; float32 for float32 networks where the ridge outweighs their rounding (or
-    no ridge is asked for: None), at twice the speed. Sums are float64 in any case. Products that the
-    device carries out in TF32 or bfloat16 round more and need a larger ridge.
+    float64 for float64 networks. For float32 ones, float32 if the ridge outweighs its rounding errors or is None, at twice the
+    speed; else the device's `sum_dtype`. Sums are float64 anyway. TF32 or bfloat16 products need a larger ridge.
     """
     if weights == torch.float64 or ridge is None:
         return weights

@@ -1,13 +1,13 @@
-"""What a level costs, from its sums (Theorem 1).
+"""The errors of a level, from its sums (Theorem 1).
 
-J = sum_j s_j |f_k(j) - z_j|^2, where f = x V are the fused neurons' outputs and neuron j belongs to group k(j), is the sum of
+With outputs f = x V of the fused neurons, and neuron j in group k(j), J = sum_j s_j |f_k(j) - z_j|^2 is the sum of
 
     grouping      = sum_j s_j |z_j - T_k(j)|^2
     approximation = sum_k S_k |f_k - T_k|^2
     cross         = 2 sum_j s_j (f_k(j) - T_k(j))' (T_k(j) - z_j)
 
-whatever the targets T = z A are. Where they are the groups' weighted means the cross term vanishes: that is the theorem.
-Each is a tensor without axes, so that a report reads all of a level together: a GPU has to be waited for.
+for any targets T = z A. If these are the groups' weighted means, the cross term vanishes: that is the theorem. All are
+0-dimensional tensors, so that a report reads those of a level together and synchronises once.
 """
 
 from dataclasses import replace
@@ -21,13 +21,13 @@ from .parts import PartMoments, unavoidable_by_part
 from .products import cholesky
 from .sums import Moments, Rows
 
-#: Ridge that stands for lambda -> 0 in the unavoidable error, relative as AUTO_STRENGTH: small beside the data, large
-#: beside rounding; VANISHING for sums of float64 products, else ten times the rounding of the products.
+#: Relative ridge in place of lambda -> 0 in the unavoidable error: small compared with the data, large compared with
+#: rounding. Used for float64 products; otherwise, ten times the products' rounding.
 VANISHING = 1e-10
 
 
 def grouping_error(zz: Tensor, scores: Tensor, labels: Tensor, targets: Targets) -> Tensor:
-    """sum_j s_j |z_j - T_k(j)|^2: what replacing neurons by their group's target costs.
+    """sum_j s_j |z_j - T_k(j)|^2: the cost of replacing neurons by their group's target.
 
     Args:
         zz: (m, m) inner products of the parents' outputs, sums over rows.
@@ -42,11 +42,11 @@ def grouping_error(zz: Tensor, scores: Tensor, labels: Tensor, targets: Targets)
 
 
 def approximation_error(sums: Moments | Rows, targets: Targets, V: Tensor, missed: Tensor | None = None) -> Tensor:
-    """sum_k S_k |x V_k - T_k|^2: what the fitted weights miss of the targets.
+    """sum_k S_k |x V_k - T_k|^2: the error of the fitted weights.
 
     Args:
         V: (p, d) weights.
-        missed: (d,) |x V_k - T_k|^2 where it is known, as a `Solution` knows it at less cost.
+        missed: (d,) |x V_k - T_k|^2 if known; a `Solution` computes it at less cost.
     """
     missed = squared_misses(sums, targets.A, V) if missed is None else missed
     return targets.totals @ missed
@@ -54,7 +54,7 @@ def approximation_error(sums: Moments | Rows, targets: Targets, V: Tensor, misse
 
 def cross_error(sums: Moments | Rows, scores: Tensor, labels: Tensor, targets: Targets, V: Tensor) -> float | Tensor:
     """2 sum_j s_j (x V_k(j) - T_k(j))' (T_k(j) - z_j): 0 for weighted means, of either sign for other targets."""
-    m = len(labels)  # a stream may stand behind the neurons, to which the fitted outputs are added
+    m = len(labels)  # a stream's columns may follow those of the neurons
     extra = excess(replace(targets, A=targets.A[:m]), labels, scores)
     if extra is None:
         return 0.0
@@ -72,7 +72,7 @@ def cross_of(products: Tensor, extra: Tensor) -> Tensor:
 
 
 def squared_misses(sums: Moments | Rows, A: Tensor, V: Tensor, pull: Tensor | None = None) -> Tensor:
-    """|x V_k - T_k|^2, (d,), of any weights V; pull = xx V - xz A where it is known."""
+    """|x V_k - T_k|^2, (d,), of any weights V; pull = xx V - xz A, if known."""
     if isinstance(sums, Rows):
         return (sums.x @ V - sums.z @ A).square().sum(0)
     assert sums.xx is not None and sums.xz is not None
@@ -84,10 +84,10 @@ def squared_misses(sums: Moments | Rows, A: Tensor, V: Tensor, pull: Tensor | No
 def unavoidable_error(sums: Moments | Rows, scores: Tensor, holds: Holds = bool) -> Tensor:
     """sum_j s_j (|z_j|^2 - |projection of z_j onto the fused inputs|^2) at a vanishing ridge.
 
-    The part of the cost that no weights of this level could avoid, whatever the grouping.
+    The part of the cost that no weights of this level could avoid with any grouping.
 
     Args:
-        holds: as of `cholesky`.
+        holds: see `cholesky`.
     """
     if isinstance(sums, PartMoments):
         return unavoidable_by_part(sums, scores, VANISHING)

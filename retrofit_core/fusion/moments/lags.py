@@ -1,13 +1,13 @@
-"""Moments of a 3 x 3 convolution without unfolding its inputs: neighbouring patches share their pixels.
+"""Moments of a 3 x 3 convolution without unfolding its inputs, because neighbouring patches share pixels.
 
 x'x consists of 81 blocks (C x C), one for each pair of kernel offsets a, b. A block is the sum over positions y of
-pixel(y + a) pixel(y + b)'. With u = y + a it is a sum over pixels u and their partners u + lag, lag = b - a, and so it
-depends on a and b only through the lag, but for one thing: y = u - a must lie in the image, which takes the first row
-from the offsets that point down, the last row from those that point up, and columns likewise. So the image is cut
-into bands (first, middle, last); every lag sums each band by itself, and a block adds up the bands that belong to it.
+pixel(y + a) pixel(y + b)'. With u = y + a, it is a sum over pixels u and their partners u + lag, lag = b - a, so it depends
+on a and b only through the lag, except at borders: y = u - a must be in the image, which excludes the first row for offsets
+that point down, the last row for those that point up, and columns likewise. So the image is split into bands (first, middle,
+last); each lag sums each band separately, and a block adds its bands.
 
-Nothing is ever subtracted. Each entry of x'x is a sum of the same products as in the unfolded form, and its error has
-the same bound, eps times a small factor times |x_i| |x_j|, on maps of any size; diagonals are sums of squares.
+Nothing is subtracted. Each entry of x'x is a sum of the same products as in the unfolded form, with the same error bound,
+eps times a small factor times |x_i| |x_j|, on maps of any size; diagonals are sums of squares.
 
 Legend: B samples, C channels, a = (down, right) offsets in -1..1, pixels outside the image are zero.
 """
@@ -24,7 +24,7 @@ Band = tuple[int, ...]
 OFFSETS: list[Offset] = list(product((-1, 0, 1), repeat=2))  # type: ignore[arg-type]
 #: One of each pair of opposite lags.
 LAGS: list[Offset] = [lag for lag in product(range(-2, 3), repeat=2) if lag >= (0, 0)]  # type: ignore[misc]
-#: With fewer channels the 13 products are too small to be fast.
+#: With fewer channels, the 13 products are too small to be fast.
 MIN_CHANNELS = 64
 
 
@@ -41,18 +41,18 @@ def applies(layer: nn.Module | None) -> bool:
 
 
 def operations(channels: int, height: int, width: int, samples: int) -> int:
-    """Floating-point operations of x'x for a batch of maps: products of pixels with partners outside the map are left out."""
+    """Floating-point operations of x'x for a batch of maps, without products with pixels outside the map."""
     pairs = sum(max(0, height - abs(down)) * max(0, width - abs(right)) for down, right in LAGS)
     return 2 * samples * pairs * channels**2
 
 
 class LagSums:
-    """Sums over samples from which the moments of a convolution follow, in float64 whatever the products' precision.
+    """Sums over samples for the moments of a convolution, in float64 for products of any precision.
 
     Args:
         channels: C of the convolution's input.
-        m: columns of the outputs z.
-        bias: a column of ones belongs to x.
+        m: number of columns of the outputs z.
+        bias: whether x has a column of ones.
     """
 
     def __init__(self, channels: int, m: int, *, bias: bool, device: torch.device | None = None) -> None:
@@ -64,11 +64,11 @@ class LagSums:
         self.pixels = {a: self.outputs.zz.new_zeros(channels) for a in OFFSETS}
 
     def add(self, h: Tensor, z: Tensor) -> None:
-        """Add a batch: the convolution's inputs h (B, C, H, W), the parents' output rows z (B H W, m) in the precision
-        of the products."""
+        """Add a batch: the convolution's inputs h (B, C, H, W) and the parents' output rows z (B H W, m), in the products'
+        precision."""
         self.outputs.add(z)
         B, C, height, width = h.shape
-        # Samples inside: neighbouring pixels of one row of the image are then one matrix, without a copy.
+        # With samples inside, neighbouring pixels of an image row are a matrix without a copy.
         image = h.permute(2, 3, 0, 1).to(z.dtype).contiguous()  # (H, W, B, C)
         outputs = z.reshape(B, height, width, -1).permute(1, 2, 0, 3).contiguous()  # (H, W, B, m)
         for lag in LAGS:
@@ -83,7 +83,7 @@ class LagSums:
             self.pixels[a] += sums[rows, columns].sum((0, 1))
 
     def finish(self) -> Moments:
-        """The moments; columns are channel-major, as `weight.flatten(1)`. Nothing can be added afterwards."""
+        """The moments, with channel-major columns like `weight.flatten(1)`. Nothing can be added afterwards."""
         sums = self.outputs.finish()
         p = 9 * self.channels
         xx = sums.zz.new_empty(p + self.bias, p + self.bias)
@@ -91,7 +91,7 @@ class LagSums:
         blocks = xx[:p, :p].unflatten(0, (self.channels, 9)).unflatten(2, (self.channels, 9))
         for i, a in enumerate(OFFSETS):
             xz[:p].unflatten(0, (self.channels, 9))[:, i] = self.products[a]
-            # Nine blocks side by side are written in one go: one at a time would go over the same memory nine times.
+            # Write nine blocks at once: one at a time would touch the same memory nine times.
             blocks[:, i] = torch.stack([self._block(a, b) for b in OFFSETS]).permute(1, 2, 0)
         if self.bias:
             xx[p, :p] = xx[:p, p] = torch.stack([self.pixels[a] for a in OFFSETS], 1).flatten()
@@ -100,7 +100,7 @@ class LagSums:
         return Moments(sums.zz, sums.sz, xx, xz, sums.rows, self.bias, sums.rounding)
 
     def _block(self, a: Offset, b: Offset) -> Tensor:
-        """(C, C): the sum over positions y of pixel(y + a) pixel(y + b)', from the bands that offset a reads."""
+        """(C, C) sum over positions y of pixel(y + a) pixel(y + b)', from the bands that offset a reads."""
         if b < a:
             return self._block(b, a).T
         lag = (b[0] - a[0], b[1] - a[1])
@@ -113,10 +113,10 @@ class LagSums:
 
 
 def _bands(size: int, lag: int) -> list[tuple[Band, slice]]:
-    """The rows (or columns) that have a partner at a lag, cut into bands; each is known by the offsets that read it.
+    """The rows (or columns) with a partner at a lag, split into bands, each with the offsets that read it.
 
-    At lag 0 position u - a lies outside the image for the first row at a = 1 and for the last row at a = -1. At other lags the
-    partner lies outside as well, so one band serves all.
+    At lag 0, position u - a is outside the image for the first row at a = 1 and for the last row at a = -1. At other lags, the
+    partner is outside as well, so a single band suffices.
     """
     if lag:
         bands = [((-1, 0, 1), _overlap(size, lag))]
@@ -128,7 +128,7 @@ def _bands(size: int, lag: int) -> list[tuple[Band, slice]]:
 
 
 def _overlap(size: int, lag: int) -> slice:
-    """The rows (or columns) u for which u + lag lies in the image as well."""
+    """The rows (or columns) u for which u + lag is in the image as well."""
     return slice(max(0, -lag), max(0, size - max(0, lag)))
 
 
@@ -138,7 +138,7 @@ def _add_products(total: Tensor, left: Tensor, right: Tensor, rows: slice, colum
         return
     partners = right[rows.start + lag[0] : rows.stop + lag[0], columns.start + lag[1] : columns.stop + lag[1]]
     pixels = left[rows, columns]
-    if columns.stop - columns.start == 1:  # one long column instead of many short rows: a small copy
+    if columns.stop - columns.start == 1:  # one long column, for which a copy is small
         total += pixels.flatten(0, 2).T @ partners.flatten(0, 2)
         return
     product_ = total if total.dtype == left.dtype else torch.zeros_like(total, dtype=left.dtype)

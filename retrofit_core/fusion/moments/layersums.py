@@ -1,4 +1,4 @@
-"""Moments of one affine layer from its input tensors: unfolded, or by lags where that is cheaper."""
+"""Moments of one affine layer from its input tensors: unfolded, or by lags if that is cheaper."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,14 +13,14 @@ from . import Moments, MomentSums, PartMoments, PartSums, Rows, lags
 
 
 class LayerSums:
-    """Sums over the rows of one layer, collected batch by batch: x its (unfolded) input rows, z rows of targets.
+    """Sums over the rows of one layer, batch by batch: x are its (unfolded) input rows, z rows of targets.
 
     Args:
-        layer: gives kernel, stride and padding; only shapes of its weights are read.
-        m: columns of z; where `add` gets no targets they are zero.
-        bias: a column of ones is appended to x.
+        layer: its kernel, stride, padding and weight shape are used.
+        m: number of columns of z, which are zero if `add` gets no targets.
+        bias: whether to append a column of ones to x.
         dtype: precision of products; sums are float64.
-        beside: layers whose outputs are added to the layer's; their input rows stand beside its own.
+        beside: layers whose outputs are added to the layer's; their input rows follow its own.
     """
 
     def __init__(self, layer: Affine, m: int, *, bias: bool, dtype: torch.dtype, beside: Sequence[Affine] = ()) -> None:
@@ -34,7 +34,7 @@ class LayerSums:
             self.sums = MomentSums(m, self.columns + bias, bias=bias, device=device)
 
     def add(self, h: Tensor, z: Tensor | None = None, beside: Sequence[Tensor] = ()) -> None:
-        """One batch of the layers' input tensors and, where there are targets, their rows (N, m)."""
+        """Add a batch of the layers' input tensors and, if there are targets, their rows (N, m)."""
         for parts, rows in self._chunks((h, *beside), z):
             if isinstance(self.sums, lags.LagSums):
                 self.sums.add(parts[0], rows)
@@ -42,7 +42,7 @@ class LayerSums:
                 self.sums.add(rows, unfolded_together(self.layers, parts, self.dtype, ones=self.bias))
 
     def _chunks(self, inputs: Sequence[Tensor], z: Tensor | None) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
-        """Samples whose rows fit into memory: what the layers read, (b, ...) each, and their rows (b x positions, m)."""
+        """Chunks whose rows fit into memory: the layers' inputs, (b, ...) each, and rows z (b x positions, m)."""
         h = inputs[0]
         positions = unfolded_together(self.layers, [tensor[:1] for tensor in inputs]).shape[0]
         columns = h.shape[1] + self.m if isinstance(self.sums, lags.LagSums) else self.columns
@@ -57,11 +57,11 @@ class LayerSums:
 
 
 class PartwiseSums:
-    """The same of a level of grouped convolutions, each part of which reads its own inputs.
+    """The same for a level of grouped convolutions, whose parts read their own inputs.
 
     Args:
-        parts: (m,) the fused network's part to which each of the parents' neurons is assigned; the neurons of a stream to which
-            the level adds are those of its own parts.
+        parts: (m,) the fused network's part to which each of the parents' neurons is assigned. If the level adds to a
+            stream, the stream's neurons belong to its own parts.
     """
 
     def __init__(self, level: Level, form: Partwise, parts: Tensor, *, dtype: torch.dtype) -> None:
@@ -72,7 +72,7 @@ class PartwiseSums:
         self.sums = PartSums(parts, form.parts, form.inputs_per_neuron + form.bias, bias=form.bias)
 
     def add(self, h: Tensor, z: Tensor, beside: Sequence[Tensor] = ()) -> None:
-        """One batch of the layers' input tensors and their rows (N, m)."""
+        """Add a batch of the layers' input tensors and their rows (N, m)."""
         positions, (count, p, most) = self.level.positions, self.sums.xz.shape
         step = rows_per_batch(8 * positions * (2 * count * (p + most) + z.shape[1]), CHUNK_BYTES)
         for inputs, rows in zip(
@@ -86,14 +86,14 @@ class PartwiseSums:
 
 
 class LayerRows:
-    """The rows themselves, where the dual form is to be used; otherwise like `LayerSums`."""
+    """Collects the rows themselves for the dual form; otherwise like `LayerSums`."""
 
     def __init__(self, layer: Affine, *, bias: bool, dtype: torch.dtype, beside: Sequence[Affine] = ()) -> None:
         self.layers, self.bias, self.dtype = (layer, *beside), bias, dtype
         self.parts: list[tuple[Tensor, Tensor]] = []
 
     def add(self, h: Tensor, z: Tensor, beside: Sequence[Tensor] = ()) -> None:
-        """One batch of the layers' input tensors and their rows (N, m) of targets."""
+        """Add a batch of the layers' input tensors and rows (N, m) of targets."""
         x = unfolded_together(self.layers, (h, *beside), self.dtype, ones=self.bias)
         self.parts.append((x, z.to(self.dtype)))
 

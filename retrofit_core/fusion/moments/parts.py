@@ -1,7 +1,7 @@
-"""The moment form of a grouped convolution (docs/method.md), a depthwise one included, whose parts are single channels.
+"""The moment form of a grouped convolution (docs/method.md), including depthwise ones, whose parts are single channels.
 
-Part g of G reads its own p inputs x_g only, so each parent neuron j is fitted within the part to which it was assigned, g(j), and
-fused neuron k within its own, g = k // (d / G). Of xz no more is needed than each neuron's products with the inputs of its part.
+Part g of G reads only its own p inputs x_g, so each parent neuron j is fitted within its assigned part g(j), and fused neuron
+k within its own, g = k // (d / G). So xz only needs each neuron's products with the inputs of its part.
 """
 
 from dataclasses import dataclass, field, replace
@@ -17,13 +17,13 @@ from .sums import Moments
 
 @dataclass(frozen=True, eq=False)
 class PartMoments(Moments):
-    """Sums over N rows: xx (G, p, p), one matrix for each part; xz (p, m), column j being the sum of x_g(j) z_j."""
+    """Sums over N rows: xx (G, p, p), one matrix per part; xz (p, m), whose column j is the sum of x_g(j) z_j."""
 
     parts: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
     """(m,) g(j): the fused network's part to which each column of z belongs"""
 
     def times(self, V: Tensor) -> Tensor:
-        """(p, d) xx V: each part's own matrix times the weights of its own neurons."""
+        """(p, d) xx V: each part's matrix times the weights of its neurons."""
         assert self.xx is not None
         return torch.einsum("gpq,qgb->pgb", self.xx, _by_part(V, self.xx)).flatten(1)
 
@@ -33,13 +33,13 @@ class PartMoments(Moments):
 
 
 class PartSums:
-    """Adds up the rows of a grouped convolution; `finish` gives the moments.
+    """Accumulates the rows of a grouped convolution; `finish` returns the moments.
 
     Args:
         parts: (m,) the fused network's part to which each column of z belongs.
         count: G, the number of parts.
-        p: inputs of each, the column of ones included.
-        bias: the last input is 1.
+        p: number of inputs of each, including the column of ones.
+        bias: whether the last input is 1.
     """
 
     def __init__(self, parts: Tensor, count: int, p: int, *, bias: bool) -> None:
@@ -66,7 +66,7 @@ class PartSums:
 
 
 def columns_of(parts: Tensor, count: int) -> Tensor:
-    """(count, most) the columns of each part in their order; m, which is none, where a part has fewer than others.
+    """(count, most) the columns of each part in order, padded with m, which is no column.
 
     Args:
         parts: (m,) the part of each column.
@@ -81,12 +81,12 @@ def columns_of(parts: Tensor, count: int) -> Tensor:
 
 
 def _apart(matrix: Tensor, columns: Tensor) -> Tensor:
-    """(n, m) -> (n, G, most) the columns of each part, zeros where it has fewer."""
+    """(n, m) -> (n, G, most) the columns of each part, padded with zeros."""
     return torch.cat([matrix, matrix.new_zeros(len(matrix), 1)], 1)[:, columns]
 
 
 def _side_by_side(apart: Tensor, columns: Tensor, m: int) -> Tensor:
-    """(G, p, most) -> (p, m) the other way round."""
+    """(G, p, most) -> (p, m), the inverse of `_apart`."""
     matrix = apart.new_zeros(apart.shape[1], m + 1)
     matrix[:, columns] = apart.movedim(0, 1)
     return matrix[:, :m]
@@ -98,13 +98,14 @@ def _by_part(V: Tensor, xx: Tensor) -> Tensor:
 
 
 def solve_parts(sums: PartMoments, ridge: float | str, *, toward: Tensor | None = None) -> Solution:
-    """Least squares of each part's neurons on its own inputs; the ridge's strength is relative to the energy of these.
+    """Least squares of each part's neurons on its own inputs, with a ridge relative to their energy.
 
-    Directions that rounding cannot tell from zero are dropped, so that dead inputs get no weight. Neurons of different parts have
-    the inner product 0, for they are never grouped.
+    Directions that are zero up to rounding are dropped, so that dead inputs get no weight. Neurons of different parts have
+    inner product 0, because they are never grouped.
+
     Args:
         ridge: see `ridge_strength`.
-        toward: W0 (p, m), the parents' own weights, or None to shrink towards zero.
+        toward: W0 (p, m), the parents' weights, or None to shrink towards zero.
     """
     assert sums.xx is not None and sums.xz is not None
     weights = sums.xx.shape[1] - sums.bias
@@ -134,19 +135,19 @@ def solve_parts(sums: PartMoments, ridge: float | str, *, toward: Tensor | None 
 
 
 def _inverse(values: Tensor, least: float) -> Tensor:
-    """(G, p) 1 / eigenvalue, 0 for those that are no more than `least` of their part's largest."""
+    """(G, p) 1 / eigenvalue, or 0 if it is at most `least` times the part's largest."""
     large = values > least * values[:, -1:].clamp_min(0)
     return torch.where(large, 1 / values.clamp_min(1e-300), 0.0)
 
 
 def _projected(right: Tensor, vectors: Tensor, inverse: Tensor, columns: Tensor) -> Tensor:
-    """(G, p, most) phi: the right-hand side of each part's columns along its own directions."""
+    """(G, p, most) phi: right-hand sides of each part's columns along the part's directions."""
     along = vectors.transpose(1, 2) @ _apart(right, columns).movedim(0, 1)
     return along * inverse.sqrt()[:, :, None]
 
 
 def unavoidable_by_part(sums: PartMoments, scores: Tensor, vanishing: float) -> Tensor:
-    """sum_j s_j (|z_j|^2 - |projection of z_j onto the inputs of its own part|^2)."""
+    """sum_j s_j (|z_j|^2 - |projection of z_j onto the inputs of its part|^2)."""
     assert sums.xx is not None and sums.xz is not None
     values, vectors = torch.linalg.eigh(sums.xx)
     inverse = _inverse(values, vanishing)

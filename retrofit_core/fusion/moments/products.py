@@ -1,4 +1,4 @@
-"""Products over rows: x'x at half the work, sums that are more exact than their terms; the factor of x'x + lambda D."""
+"""Products over rows: x'x at half the work, sums in higher precision than products, and the factor of x'x + lambda D."""
 
 from collections.abc import Iterator
 
@@ -7,32 +7,32 @@ from torch import Tensor
 
 from ...system.device import Holds
 
-#: Rows of a block of x'x: of 192 to 5000 the fastest on an AVX-512 CPU for p = 577, 1153, 2305 and 4609.
+#: Rows per block of x'x: of 192 to 5000 the fastest on an AVX-512 CPU for p = 577, 1153, 2305 and 4609.
 BLOCK = 256
-#: lambda of a ridge; on a GPU a tensor without axes where it is relative to the sums, so that nobody waits for it.
+#: lambda of a ridge; on a GPU, a relative one is a 0-dimensional tensor, to avoid synchronising.
 Strength = float | Tensor
 
 
 def as_strength(value: Tensor) -> Strength:
-    """The number in a tensor without axes, or the tensor, where a GPU would have to be waited for."""
+    """The number in a 0-dimensional tensor, or the tensor itself on a GPU, to avoid synchronising."""
     return value.item() if value.device.type == "cpu" else value
 
 
 def add_gram(total: Tensor, x: Tensor) -> None:
-    """Add the upper triangle of x'x to `total` (p, p), in block rows: half the work of the whole product for large p."""
+    """Add the upper triangle of x'x to `total` (p, p), in block rows: half the work of the full product for large p."""
     for rows in _spans(x.shape[1]):
         add_product(total[rows, rows.start :], x[:, rows], x[:, rows.start :])
 
 
 def upper_gram(x: Tensor) -> Tensor:
-    """x'x (p, p), of which only the upper triangle is right."""
+    """x'x (p, p), valid in its upper triangle only."""
     total = x.new_zeros(x.shape[1], x.shape[1])
     add_gram(total, x)
     return total
 
 
 def mirrored(square: Tensor) -> Tensor:
-    """Copy the upper triangle of (p, p) into the lower one, in place and block by block."""
+    """Copy the upper triangle of (p, p) into the lower one, in place, block by block."""
     for rows in _spans(len(square)):
         corner = square[rows, rows]
         corner.copy_(corner.triu() + corner.triu(1).T)
@@ -49,17 +49,17 @@ def add_product(total: Tensor, x: Tensor, z: Tensor) -> None:
 
 
 def column_sums(x: Tensor) -> Tensor:
-    """(p,) float64 sums of the columns of x (n, p), by blocks of rows: a conversion of every entry takes ten times as long."""
+    """(p,) float64 column sums of x (n, p), by blocks of rows: converting every entry would take ten times as long."""
     blocks = len(x) // BLOCK * BLOCK
     whole = x[:blocks].view(-1, BLOCK, x.shape[1]).sum(1)
     return whole.sum(0, dtype=torch.float64) + x[blocks:].sum(0, dtype=torch.float64)
 
 
 def cholesky(xx: Tensor, lam: Strength, bias: bool, holds: Holds = bool) -> tuple[Tensor, Strength]:
-    """Lower factor (p, p) of xx + lambda D; lambda is raised tenfold while rounding makes the matrix indefinite.
+    """Lower factor (p, p) of xx + lambda D; lambda grows tenfold while rounding makes the matrix indefinite.
 
     Args:
-        holds: told that the factor is right.
+        holds: checks that it succeeded.
     """
     ridged = xx.clone()
     diagonal = ridged.diagonal()[:-1] if bias else ridged.diagonal()
@@ -69,7 +69,7 @@ def cholesky(xx: Tensor, lam: Strength, bias: bool, holds: Holds = bool) -> tupl
         factor, failed = torch.linalg.cholesky_ex(ridged)
         if holds(failed == 0):
             return factor, lam
-        lam = max(10 * lam, torch.finfo(xx.dtype).tiny ** 0.5)  # the floor: all inputs dead, lambda came out as 0
+        lam = max(10 * lam, torch.finfo(xx.dtype).tiny ** 0.5)  # the floor is for dead inputs, with lambda = 0
 
 
 def _spans(size: int) -> Iterator[slice]:

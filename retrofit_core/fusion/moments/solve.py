@@ -1,7 +1,7 @@
-"""The ridge fit of every parent neuron at once, from sums or from rows.
+"""The ridge fit of all parent neurons, from sums or rows.
 
-Legend as in `moments`; W (p, m) holds every parent neuron's ridge fit, V (p, d) the fused weights, A (m, d) the targets' weights,
-D = diag(1, ..., 1, 0): the bias is not penalised.
+Legend as in `moments`; W (p, m) holds every parent neuron's ridge fit, V (p, d) the fused weights, A (m, d) the targets'
+weights, D = diag(1, ..., 1, 0): the bias is not penalised.
 """
 
 from functools import partial
@@ -23,15 +23,15 @@ def solve(
 ) -> Solution:
     """Solve L L' = xx + lambda D, phi = L^-1 (xz + lambda D W0), G = phi'phi (docs/method.md).
 
-    Equals numpy.linalg.lstsq at lambda = 0 and full rank, the pseudo-inverse with cut-off p x eps at lambda = 0
-    else, eps being that of the products.
+    At lambda = 0, equals numpy.linalg.lstsq at full rank, and otherwise the pseudo-inverse with cut-off p x eps, with eps
+    that of the products.
 
     Args:
         ridge: see `ridge_strength`.
-        toward: W0 (p, m), the parents' own weights on the fused inputs, or None to shrink towards zero.
-        holds: told what is expected of the sums: that they are finite, with energy, and with a factor.
+        toward: W0 (p, m), the parents' weights for the fused inputs, or None to shrink towards zero.
+        holds: checks that sums are finite, have energy and can be factorised.
     Raises:
-        ValueError: no usable ridge, or sums that are not finite.
+        ValueError: invalid ridge, or sums that are not finite.
     """
     if isinstance(sums, PartMoments):
         return solve_parts(sums, ridge, toward=toward)
@@ -61,7 +61,7 @@ def _solve_moments(sums: Moments, lam: Strength, toward: Tensor | None, holds: H
 
 
 def _without_bias(weights: Tensor, bias: bool) -> Tensor:
-    """D W (p, m): the bias row set to zero."""
+    """D W (p, m): sets the bias row to zero."""
     if not bias:
         return weights
     weights = weights.clone()
@@ -70,9 +70,9 @@ def _without_bias(weights: Tensor, bias: bool) -> Tensor:
 
 
 def _pseudo_inverse(sums: Moments) -> Solution:
-    """lambda = 0: directions below p x eps x largest eigenvalue are dropped, as the paper's pinv does.
+    """lambda = 0: drops directions below p x eps x largest eigenvalue, like the paper's pinv.
 
-    eps is that of the products: what they round to is no direction of the data.
+    eps is that of the products, whose rounding errors are no directions of the data.
     """
     assert sums.xx is not None and sums.xz is not None
     xx, xz = sums.xx, sums.xz
@@ -96,11 +96,11 @@ def _solve_rows(sums: Rows, lam: Strength, toward: Tensor | None, holds: Holds) 
     residual = z if outputs is None else z - outputs
     factor, lam = cholesky(sums.kernel, lam, False, holds)
     dual = torch.cholesky_solve(residual, factor)
-    gram = residual.T @ (residual - lam * dual)  # x x' Q is the residual less lambda Q
+    gram = residual.T @ (residual - lam * dual)  # x x' Q is the residual minus lambda Q
     if parents is not None and outputs is not None:
         cross = outputs.T @ residual  # W0' x' (x x' + lambda I) Q
         gram += cross + cross.T + outputs.T @ outputs + lam * (parents.T @ parents)
-    gram = (gram + gram.T) / 2  # rounding aside it is symmetric
+    gram = (gram + gram.T) / 2  # symmetric up to rounding
     if sums.bias:
         x_mean, z_mean = sums.x[:, :-1].mean(0), sums.z.mean(0)
         gram += sums.rows * torch.outer(z_mean, z_mean)
@@ -115,7 +115,7 @@ def _solve_rows(sums: Rows, lam: Strength, toward: Tensor | None, holds: Holds) 
 
 
 def _pseudo_inverse_rows(sums: Rows) -> Solution:
-    """The same pseudo-inverse, column of ones included, from the eigenvectors of x x'."""
+    """The same pseudo-inverse, including the column of ones, from the eigenvectors of x x'."""
     x, z = sums.x, sums.z
     values, vectors = torch.linalg.eigh(x @ x.T)
     large = values > x.shape[1] * torch.finfo(x.dtype).eps * values[-1].clamp_min(0)

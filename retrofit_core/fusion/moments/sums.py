@@ -1,4 +1,4 @@
-"""Sums over rows, the accumulator that makes them, and the rows themselves."""
+"""Sums over rows, their accumulator, and the rows themselves."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,9 +13,9 @@ from .products import Strength, add_gram, add_product, as_strength, column_sums,
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sums over N rows, complete and unchangeable. They add up: workers and parties contribute in any order and split.
+    """Immutable sums over N rows. They are additive, so workers and parties can split rows in any way.
 
-    `MomentSums` makes them from batches of rows. Raises nothing by itself; `solve` refuses sums that are not finite.
+    `MomentSums` accumulates them from batches of rows. `solve` raises ValueError if they are not finite.
     """
 
     zz: Tensor
@@ -23,7 +23,7 @@ class Moments:
     sz: Tensor
     """(m,)"""
     xx: Tensor | None = None
-    """(p, p), None where only the outputs were summed"""
+    """(p, p); None if only outputs were summed"""
     xz: Tensor | None = None
     """(p, m)"""
     rows: int = 0
@@ -31,20 +31,20 @@ class Moments:
     bias: bool = False
     """Whether the last column of x is 1"""
     rounding: float = 0.0
-    """Machine epsilon of the coarsest products that were added"""
+    """Machine epsilon of the least precise products added"""
 
     @cached_property
     def mean_diagonal(self) -> Strength:
-        """Mean of the diagonal of xx over the weight columns: the bias left out, dead columns counted."""
+        """Mean of the diagonal of xx over the weight columns, without the bias but with dead columns."""
         assert self.xx is not None
         diagonal = self.xx.diagonal()[:-1] if self.bias else self.xx.diagonal()
         return as_strength(diagonal.mean()) if len(diagonal) else 0.0
 
     def __add__(self, other: "Moments | Rows") -> "Moments":
-        """The moments of both sets of rows.
+        """Moments of both sets of rows.
 
         Raises:
-            ValueError: they are of different levels.
+            ValueError: they belong to different levels.
         """
         other = other.moments() if isinstance(other, Rows) else other
         if (self.xx is None) != (other.xx is None) or self.zz.shape != other.zz.shape or self.bias != other.bias:
@@ -63,10 +63,10 @@ class Moments:
         return self.xx @ V
 
     def minus(self, labels: Tensor) -> "Moments":
-        """The sums with z_j - h_k(j) in the place of z_j, h being the columns that stand behind the neurons, if there are any.
+        """The sums with z_j - h_k(j) in place of z_j, where h are the columns after the neurons, if any.
 
         Args:
-            labels: (m - d,) k of the neurons, without the columns behind them.
+            labels: (m - d,) k of the neurons, without the columns after them.
         """
         if len(labels) == len(self.zz):
             return self
@@ -75,7 +75,7 @@ class Moments:
         return replace(self, zz=B.T @ self.zz @ B, sz=self.sz @ B, xz=self.xz @ B)
 
     def all_reduce(self) -> "Moments":
-        """The sums over all processes of torch.distributed, the same on every rank."""
+        """The sums over all processes of torch.distributed, on every rank."""
         import torch.distributed as dist
 
         def summed(tensor: Tensor | None) -> Tensor | None:
@@ -95,7 +95,7 @@ class Moments:
         return replace(self, zz=zz, sz=sz, xx=summed(self.xx), xz=summed(self.xz), **facts)
 
     def save(self, path: str | Path) -> None:
-        """Write the sums to a safetensors file: what a party sends instead of its images."""
+        """Write the sums to a safetensors file, which a party sends instead of its images."""
         from safetensors.torch import save_file
 
         tensors = {"zz": self.zz, "sz": self.sz, "xx": self.xx, "xz": self.xz}
@@ -105,7 +105,7 @@ class Moments:
 
     @classmethod
     def load(cls, path: str | Path) -> "Moments":
-        """Read what `save` wrote.
+        """Read a file written by `save`.
 
         Raises:
             ValueError: the file is missing, broken, or holds something else.
@@ -116,17 +116,17 @@ class Moments:
             with safe_open(str(path), "pt") as file:
                 facts, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             return cls(**tensors, rows=int(facts["rows"]), bias=facts["bias"] == "1", rounding=float(facts["rounding"]))
-        except Exception as error:  # safetensors has exceptions of its own
+        except Exception as error:  # safetensors has its own exceptions
             raise ValueError(f"{path} holds no sums ({error}). Pass a file that `Moments.save` wrote.") from error
 
 
 class MomentSums:
-    """Adds up rows, batch by batch; `finish` gives the moments and ends it.
+    """Accumulates rows batch by batch; `finish` returns the moments.
 
     Args:
         m: columns of the outputs z.
-        p: columns of the inputs x, the column of ones included; None where only outputs are summed.
-        bias: the last column of x is 1.
+        p: columns of the inputs x, including the column of ones; None to sum only outputs.
+        bias: whether the last column of x is 1.
     """
 
     def __init__(self, m: int, p: int | None = None, *, bias: bool = False, device: torch.device | None = None) -> None:
@@ -136,10 +136,10 @@ class MomentSums:
         self.rows, self.bias, self.rounding, self._finished = 0, bias, 0.0, False
 
     def add(self, z: Tensor, x: Tensor | None = None) -> None:
-        """Add rows z (n, m) and, where inputs are summed, x (n, p); products in the rows' own precision.
+        """Add rows z (n, m) and, if inputs are summed, x (n, p); products have the rows' precision.
 
         Raises:
-            ValueError: x is missing or not asked for, or `finish` was called before.
+            ValueError: x is missing or unexpected, or `finish` was called before.
         """
         if self._finished:
             raise ValueError("these sums are finished. Add the moments of further rows to them with +.")
@@ -154,9 +154,9 @@ class MomentSums:
             add_product(self.xz, x, z)
 
     def finish(self) -> Moments:
-        """The moments of all rows so far. They take the tensors over, so nothing can be added afterwards."""
+        """The moments of all rows. They take over the tensors, so nothing can be added afterwards."""
         if not self._finished:
-            for square in (self.zz, self.xx):  # until now only their upper triangles are right
+            for square in (self.zz, self.xx):  # only their upper triangles are valid so far
                 if square is not None:
                     mirrored(square)
         self._finished = True
@@ -165,7 +165,7 @@ class MomentSums:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows themselves: the dual form needs them in memory and pays where N < p (late convolutions)."""
+    """The rows themselves, for the dual form, which is faster if N < p (late convolutions)."""
 
     x: Tensor
     """(N, p), the last column 1 if there is a bias"""
@@ -190,7 +190,7 @@ class Rows:
 
     @cached_property
     def centred(self) -> tuple[Tensor, Tensor]:
-        """x (N, weight columns) and z, minus their means where there is a bias: that is what not penalising it means."""
+        """x (N, weight columns) and z, minus their means if there is a bias, which is equivalent to not penalising it."""
         if not self.bias:
             return self.x, self.z
         return self.x[:, :-1] - self.x[:, :-1].mean(0), self.z - self.z.mean(0)
@@ -208,10 +208,10 @@ class Rows:
         return as_strength((torch.linalg.vector_norm(weights).square() / max(weights.shape[1], 1)).double())
 
     def __add__(self, other: "Rows") -> "Rows":
-        """Both sets of rows, one below the other.
+        """Both sets of rows, concatenated.
 
         Raises:
-            ValueError: they are of different levels.
+            ValueError: they belong to different levels.
         """
         widths = [(rows.x.shape[1], rows.z.shape[1], rows.bias) for rows in (self, other)]
         if widths[0] != widths[1]:
@@ -223,7 +223,7 @@ class Rows:
         return self if len(labels) == self.z.shape[1] else replace(self, z=self.z @ beyond(self.z, labels))
 
     def all_gather(self) -> "Rows":
-        """The rows of all processes of torch.distributed, the same on every rank."""
+        """The rows of all processes of torch.distributed, on every rank."""
         import torch.distributed as dist
 
         counts = [0] * dist.get_world_size()
@@ -239,18 +239,18 @@ class Rows:
         return Rows(gathered(self.x), gathered(self.z), self.bias)
 
     def moments(self) -> Moments:
-        """The same sums in the primal form."""
+        """The sums in primal form."""
         sums = MomentSums(self.z.shape[1], self.x.shape[1], bias=self.bias, device=self.z.device)
         sums.add(self.z, self.x)
         return sums.finish()
 
 
 def beyond(columns: Tensor, labels: Tensor) -> Tensor:
-    """(m, m - d) the matrix that takes from each of the first columns of z the one behind them that has its number.
+    """(m, m - d) the matrix that subtracts column m - d + k(j) of z from column j.
 
     Args:
-        columns: (..., m) anything over the columns of z.
-        labels: (m - d,) the numbers.
+        columns: (..., m) any tensor over the columns of z.
+        labels: (m - d,) k.
     """
     m = len(labels)
     B = torch.eye(columns.shape[-1], m, dtype=columns.dtype, device=columns.device)
