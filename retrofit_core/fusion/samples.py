@@ -1,4 +1,4 @@
-"""What counts as fusion data, and as the data of each parent."""
+"""Convert fusion data and the parents' data to tensors."""
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from itertools import takewhile
@@ -14,22 +14,22 @@ from ..networks.packing import Inputs, Packing, each_of, packed, said, tensors_o
 from ..system.labels import as_labels
 from ..system.registry import first_line
 
-#: Entries of a dict that hold the labels, as Hugging Face's batches do.
+#: Entries of a dict that hold the labels, as in Hugging Face's batches.
 LABELS = ("labels", "label")
 
 
 def as_inputs(data: object, samples: int | None = None) -> tuple[Inputs, Tensor | None]:
-    """Fusion data as (inputs, labels or None): a tensor, (inputs, labels), a dict, a DataLoader, a Dataset or a list of batches;
-    arrays of numpy are as good as tensors, and so are lists of labels.
+    """Convert fusion data to (inputs, labels or None).
 
-    Inputs are a tensor, a dict of tensors (keywords of the network's forward) or a tuple of tensors (its arguments in order). In
-    a dict without labels beside it the entry `labels` is the labels; in (first, second, ..., labels) and in batches of this form
-    the first tensor with one axis.
+    `data` is a tensor, (inputs, labels), a dict, a DataLoader, a Dataset or a list of batches. NumPy arrays may replace
+    tensors, and lists labels. Inputs are a tensor, a dict of tensors (keyword arguments of the network's forward) or a tuple of
+    tensors (its positional arguments). Labels are the entry `labels` of a dict that comes without separate ones, or the first
+    1-dimensional tensor in (first, second, ..., labels) and batches of this form.
 
     Args:
-        samples: no more than the first so many are taken, and no more batches are read than hold them.
+        samples: maximum number of samples; no further batches are read.
     Raises:
-        ValueError: empty, or not one of these.
+        ValueError: data are empty or of another form.
     """
     data = _with_labels(_of_arrays(data))
     if isinstance(data, (Tensor, Mapping)) or _is_pair(data) or (isinstance(data, tuple) and _are_tensors(data)):
@@ -55,10 +55,10 @@ def as_inputs(data: object, samples: int | None = None) -> tuple[Inputs, Tensor 
 
 
 def as_tensors(data: object, samples: int | None = None) -> tuple[Tensor, Tensor | None]:
-    """The same where only one tensor will do.
+    """The same for a single input tensor.
 
     Raises:
-        ValueError: as `as_inputs`, or there are several.
+        ValueError: as in `as_inputs`, or there are several.
     """
     inputs, labels = as_inputs(data, samples)
     if not isinstance(inputs, Tensor):
@@ -69,12 +69,12 @@ def as_tensors(data: object, samples: int | None = None) -> tuple[Tensor, Tensor
 def parents_data(
     data: object, fusion: tuple[Tensor, Tensor | None], n: int, packing: Packing | None = None
 ) -> list[tuple[Tensor, Tensor | None]]:
-    """(inputs, labels) of each of n parents: its own data as `as_inputs` takes them, or the fusion data (None, "fusion").
+    """(inputs, labels) of each of n parents: its own data, see `as_inputs`, or the fusion data (None, "fusion").
 
     Args:
-        packing: of the fusion data, which these must fit.
+        packing: packing of the fusion data, which these data must match.
     Raises:
-        ValueError: no sets at all, another number of them than parents, or other tensors.
+        ValueError: not a list of n sets, or other tensors.
     """
     if data is None or data == "fusion":
         return [fusion] * n
@@ -90,11 +90,11 @@ def parents_data(
 
 
 def _of_arrays(data: object) -> Any:
-    """Arrays of numpy, and pandas' columns, as tensors, wherever they stand in a batch."""
+    """Convert NumPy arrays and pandas columns anywhere in a batch to tensors."""
     if hasattr(data, "__array__") and not isinstance(data, (Tensor, np.generic)):
         array = np.asarray(data)
-        array = array if array.flags.writeable else array.copy()  # of which torch warns, and pandas gives such
-        return torch.as_tensor(array) if array.dtype.kind in "biufc" else array  # words are refused as labels
+        array = array if array.flags.writeable else array.copy()  # pandas' are read-only, of which torch warns
+        return torch.as_tensor(array) if array.dtype.kind in "biufc" else array  # strings are refused as labels
     if isinstance(data, Mapping):
         return {name: _of_arrays(value) for name, value in data.items()}
     if isinstance(data, (tuple, list)) and type(data) in (tuple, list):
@@ -104,7 +104,7 @@ def _of_arrays(data: object) -> Any:
 
 
 def _with_labels(data: object) -> Any:
-    """(inputs, labels) with the labels as a tensor where they are a list, of numbers or of rows; anything else as it is."""
+    """Convert labels in (inputs, labels) to a tensor if they are a list of numbers or rows; return other data unchanged."""
     if not (
         isinstance(data, (tuple, list))
         and type(data) in (tuple, list)
@@ -122,13 +122,13 @@ def _with_labels(data: object) -> Any:
 
 
 def _labels(labels: object) -> Tensor:
-    """Labels of any form as a tensor (B,), or (B, ...) where each is several numbers.
+    """Convert labels to a tensor (B,), or (B, ...) if each is several numbers.
 
     Raises:
         ValueError: no numbers, or rows of different lengths.
     """
     try:
-        # of several tensors, one number each, or one column each as DataLoader makes of lists
+        # several tensors hold one number each, or one column each, as DataLoader collates lists
         return torch.stack(list(labels), -1) if _are_tensors(labels) else torch.as_tensor(labels)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
@@ -138,7 +138,7 @@ def _labels(labels: object) -> Tensor:
 
 
 def _is_pair(data: object) -> bool:
-    """Whether these are (inputs, labels), not two batches."""
+    """Whether data are (inputs, labels), not two batches."""
     if not (isinstance(data, (tuple, list)) and len(data) == 2 and isinstance(data[1], Tensor) and data[1].ndim <= 1):
         return False
     return isinstance(data[0], (Tensor, Mapping)) or _are_tensors(data[0])
@@ -149,10 +149,10 @@ def _are_tensors(value: object) -> TypeGuard[Sequence[Tensor]]:
 
 
 def _split(batch: object) -> tuple[Inputs, Tensor | None]:
-    """One batch as inputs, (B, ...) each tensor, and labels (B,).
+    """Split a batch into inputs, (B, ...) each, and labels (B,).
 
     Raises:
-        ValueError: it holds something else than tensors.
+        ValueError: it holds anything but tensors.
     """
     batch = _of_arrays(batch)
     inputs, *rest = batch if isinstance(batch, (tuple, list)) and len(batch) else (batch,)
@@ -182,7 +182,7 @@ def _split(batch: object) -> tuple[Inputs, Tensor | None]:
 
 
 def _first(batches: Iterable[Any], samples: int | None) -> list[Any]:
-    """The batches that hold the first samples; all of them where no number is given."""
+    """The batches with the first samples; None: all batches."""
     read: list[Any] = []
     count = 0
     for batch in batches:
@@ -194,7 +194,7 @@ def _first(batches: Iterable[Any], samples: int | None) -> list[Any]:
 
 
 def _count(batch: object) -> int:
-    """Samples in a batch, as far as it tells."""
+    """Number of samples in a batch; 0 if unknown."""
     while isinstance(batch, (Mapping, tuple, list)) and len(batch):
         batch = next(iter(batch.values())) if isinstance(batch, Mapping) else batch[0]
     return len(batch) if isinstance(batch, Sized) else 0

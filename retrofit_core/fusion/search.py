@@ -1,6 +1,6 @@
-"""The search for maps: which neurons of the parents each fused neuron stands for, space by space.
+"""Group the neurons of each space: which of the parents' neurons each fused neuron represents.
 
-Legend: n neurons of a space in all parents side by side, m neurons of a level in all of them, d fused neurons.
+Legend: n neurons of a space in all parents, m neurons of a level in all parents, d fused neurons.
 """
 
 import math
@@ -21,21 +21,21 @@ from .walk import Step
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """Finds the maps of spaces: which neurons of the parents each fused neuron stands for."""
+    """Groups the neurons of each space."""
 
     levels: Levels
     grouping: Callable[..., Grouping]
     scores: Sequence[Sequence[Tensor]]
-    """Of each parent's neurons at each level"""
+    """Scores of each parent's neurons at each level"""
     heads: dict[int, Grouping] = field(default_factory=dict)
-    """Level -> what the queries, keys or values that it makes are fitted to, of attentions so far"""
+    """Level -> targets of its queries, keys or values, of attentions so far"""
 
     def groups(self, step: Step, gram: Tensor, sums: Moments | Rows, s: Tensor) -> Grouping:
-        """The groups of a level's neurons: those of each space that begins there, and those that are known.
+        """Groups of a level's neurons: known ones, and those of each space that begins there.
 
         Args:
-            gram: (m, m) inner products by which neurons are grouped that no other level makes.
-            sums: of the level; zz may hold a stream behind the parents' neurons.
+            gram: (m, m) inner products for grouping neurons that no other level makes.
+            sums: of the level; zz may hold a stream after the parents' neurons.
             s: (m,) scores.
         """
         with step.walk.stopwatch.phase("group"):
@@ -65,10 +65,10 @@ class Search:
         return Grouping(labels, level.width, cost, report)
 
     def _found(self, space: JointSpace, step: Step, gram: Tensor, grams: Mapping[int, Tensor], s: Tensor) -> Grouping:
-        """The groups of a space's neurons.
+        """Groups of a space's neurons.
 
         Args:
-            grams: inner products of the parents' outputs, of the levels by which it is compared.
+            grams: inner products of the parents' outputs at the compared levels.
             s: (n,) scores.
         """
         compared = {k: among(grams[k], space.places[k][0]) for k in space.compared}
@@ -81,7 +81,7 @@ class Search:
             return grouped_within(
                 self.grouping, products, s, assigned, space.widths, step.level.blocks.places, step.generator
             )
-        # Gradient fits start at parent 0's weights, so its order must hold; for the others any order is as good.
+        # Gradient fits start at parent 0's weights, so they need its order; for other fits, any order will do.
         nearness = products if step.level.plain and len(compared) > 1 else raw
         facts = {"nearness": nearness, "holds": step.holds}
         return grouped(self.grouping, products, s, space.widths, space.width, step.generator, **facts)
@@ -101,7 +101,7 @@ class Search:
         return groups.labels[of_neurons[step.index]]
 
     def _directions(self, step: Step, zz: Tensor) -> Grouping:
-        """What the queries, keys or values of an attention are fitted to."""
+        """Targets of the queries, keys or values of an attention."""
         if step.index not in self.heads:
             self.heads.update(head_groupings(step, self.scores, self.grouping))
         groups = self.heads[step.index]

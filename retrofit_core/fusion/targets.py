@@ -1,4 +1,4 @@
-"""Targets: what the fused neurons are fitted to, a weighting of the parents' neurons; apart from the groups themselves.
+"""Targets of the fused neurons: weighted sums of the parents' neurons.
 
 Legend: m neurons of all parents, d fused neurons, s (m,) scores, k(j) the group of neuron j, S_k the sum of s over group k.
 """
@@ -12,18 +12,18 @@ from torch.nn.functional import one_hot
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """T = z A, with the score that each of them stands for.
+    """T = z A, with the total score of each.
 
     Raises:
-        ValueError: shapes that do not belong together.
+        ValueError: shapes do not match.
     """
 
     A: Tensor
     """(m, d): weight of each parent neuron in each target"""
     totals: Tensor
-    """(d,) S_k: the scores of all neurons that target k represents, whether or not they have weight in it"""
+    """(d,) S_k: total score of the neurons that target k represents, whether or not they have weight in it"""
     means_of: tuple[Tensor, Tensor] | None = None
-    """(labels, scores) of whose groups these are the weighted means, where that is known"""
+    """(labels, scores), if these targets are known to be their weighted means"""
 
     def __post_init__(self) -> None:
         if self.A.ndim != 2 or self.totals.shape != self.A.shape[1:]:
@@ -34,14 +34,14 @@ class Targets:
 
 
 def adds_in_order(tensor: Tensor) -> bool:
-    """Whether scattered additions (index_add_, scatter_add_) give the same at every call: not on a GPU."""
+    """Whether scattered additions (index_add_, scatter_add_) are deterministic, which they are not on a GPU."""
     return not tensor.is_cuda
 
 
 def group_sums(values: Tensor, labels: Tensor, width: int) -> Tensor:
-    """(..., width) sums of values (..., m) over groups labels (..., m), the same at every call.
+    """(..., width) sums of values (..., m) over groups labels (..., m), deterministic on every device.
 
-    Where scattered additions come in any order, a product with the memberships takes their place.
+    If scattered additions are not, it multiplies by the memberships instead.
     """
     if adds_in_order(values):
         return values.new_zeros(*labels.shape[:-1], width).scatter_add_(-1, labels, values.expand_as(labels))
@@ -50,7 +50,7 @@ def group_sums(values: Tensor, labels: Tensor, width: int) -> Tensor:
 
 
 def shares(labels: Tensor, scores: Tensor, width: int) -> Tensor:
-    """(..., m) the weight of each neuron in its group's mean, of groupings (..., m): s_j / S_k, or equal ones in a group
+    """(..., m) weight of each neuron in its group's mean, for groupings (..., m): s_j / S_k, or equal weights in a group
     whose scores are all zero."""
     totals = group_sums(scores, labels, width).gather(-1, labels)
     counts = group_sums(torch.ones_like(scores), labels, width).gather(-1, labels)
@@ -58,11 +58,11 @@ def shares(labels: Tensor, scores: Tensor, width: int) -> Tensor:
 
 
 def weighted_means(labels: Tensor, scores: Tensor, width: int) -> Targets:
-    """The importance-weighted mean of each group, the best single representative of it; a group whose scores are all
-    zero gets its plain mean. Column k of A holds s_j / S_k over group k, and sums to one.
+    """The importance-weighted mean of each group, its best single representative; a plain mean if its scores are all zero.
+    Column k of A holds s_j / S_k over group k and sums to one.
 
     Args:
-        labels: (m,) groups, 0 to width - 1, none of them empty.
+        labels: (m,) groups, 0 to width - 1, none empty.
         scores: (m,) not negative.
     """
     A = scores.new_zeros(len(labels), width)
@@ -76,12 +76,12 @@ def group_totals(labels: Tensor, scores: Tensor, width: int) -> Tensor:
 
 
 def excess(targets: Targets, labels: Tensor, scores: Tensor) -> Tensor | None:
-    """(m, d) S_k A_jk - s_j [k(j) = k], or None where it is zero: where the targets are the groups' weighted means.
+    """(m, d) S_k A_jk - s_j [k(j) = k], or None if it is zero because targets are the groups' weighted means.
 
-    z times column k is the sum over the group of s_j (T_k - z_j): what keeps Theorem 1 from holding.
+    z times column k is the sum over the group of s_j (T_k - z_j), which must be zero for Theorem 1.
     """
     if targets.means_of is not None and targets.means_of[0] is labels and targets.means_of[1] is scores:
-        return None  # known without a look at numbers, for which a GPU would have to be waited for
+        return None  # known without looking at numbers, which would synchronise
     width = targets.A.shape[1]
     members = one_hot(labels, width).to(scores) * scores[:, None]
     difference = targets.A * targets.totals - members

@@ -1,4 +1,4 @@
-"""What is to be fused, and what a method takes."""
+"""Tasks, and the base class of methods."""
 
 import copy
 import time
@@ -25,26 +25,26 @@ from .samples import as_inputs, parents_data
 
 @dataclass(frozen=True)
 class Takes:
-    """What a method can be given, beside parents, data, seed and runtime; declared by its value."""
+    """What a method accepts besides parents, data, seed and runtime."""
 
     parents: tuple[int, int | None] = (1, None)
-    """Least and greatest number; None: any"""
+    """Minimum and maximum number; None: any"""
     equal_widths: bool = False
     """Whether all parents must have the same shapes"""
     other_depths: bool = False
     """Whether parents may be deeper than the fused network"""
     linear_layers: bool = True
-    """Whether networks of linear layers are fused"""
+    """Whether it fuses networks of linear layers"""
     transformers: bool = True
-    """Whether networks with attention are fused"""
+    """Whether it fuses networks with attention"""
     any_architecture: bool = False
-    """Whether all networks that can be cut into levels are fused, whatever they compute inside of them"""
+    """Whether it fuses any network that can be cut into levels, whatever they compute"""
     target: bool = False
-    """Whether the fused network may have widths of its own"""
+    """Whether the fused network may have its own widths"""
     importance: bool = False
-    """Whether neurons are weighed by importance"""
+    """Whether it weights neurons by importance"""
     parents_data: bool = False
-    """Whether it looks at each parent's own data, scores aside"""
+    """Whether it uses each parent's own data, apart from scores"""
     base: bool = False
     """Whether it needs the parents' common ancestor"""
     class_shares: bool = False
@@ -53,40 +53,40 @@ class Takes:
     """Whether others may add their sums, see `contributors`"""
     memory: bool = False
     levels: bool = False
-    """Whether it goes level by level: errors, journal, analysis"""
+    """Whether it fuses level by level, with errors, journal and analysis"""
     keeps_parents: bool = False
-    """Whether its result holds all parents side by side, in place of one network"""
+    """Whether its result holds all parents instead of one network"""
     uses_data: bool = True
-    """Whether the fusion data decide anything"""
+    """Whether the result depends on the fusion data"""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a planned fusion would cost; the estimate makes seconds and bytes of it."""
+    """Cost of a planned fusion, which the estimate converts to seconds and bytes."""
 
     passes: float = 0
-    """Samples that go forward through every parent"""
+    """Forward passes of samples through every parent"""
     scored: bool = False
     """Whether importance is computed"""
     groups: tuple[tuple[int, ...], ...] = ()
-    """Widths of the parents' neurons in each neuron group that is aligned"""
+    """The parents' widths in each aligned neuron group"""
     trained: str | None = None
     """"network" or "head": what an optimiser trains"""
     epochs: tuple[int, int] = (0, 0)
-    """Fewest, most"""
+    """Minimum and maximum"""
     descent: Any = None
     """The optimiser's batches and held-out share (`Descent`)"""
     samples: int = 0
-    """that it trains on"""
+    """Training samples"""
     complete: bool = True
-    """False: the method does work that is not counted here"""
+    """False if the method does more work than counted here"""
     bytes: int = 0
-    """Of memory beside networks and data"""
+    """Memory besides networks and data"""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Parents, fusion data and everything that is given beside them; checked as far as every method checks it."""
+    """Parents, fusion data and further inputs, with the checks that all methods share."""
 
     parents: Sequence[nn.Module]
     inputs: Tensor
@@ -94,16 +94,16 @@ class Task:
     labels: Tensor | None = None
     """(B,)"""
     target: nn.Module | None = None
-    """Network of the fused architecture; None: as parent 0"""
+    """Network of the fused architecture; None: that of parent 0"""
     base: nn.Module | None = None
-    """The network from which all parents were trained on"""
+    """The network from which all parents were fine-tuned"""
     importance: Importance = field(default_factory=Uniform)
     class_shares: Tensor | None = None
     """(n, classes) each parent's share of each class's training samples"""
     sample_counts: Sequence[int] | None = None
     """Each parent's number of training samples"""
     packing: Packing | None = None
-    """How `inputs` packs several tensors, or integers; None: one tensor of floating-point numbers"""
+    """How `inputs` packs several tensors or integers; None: one floating-point tensor"""
     seed: int = 0
     runtime: Runtime = field(default_factory=Runtime)
 
@@ -123,15 +123,15 @@ class Task:
         seed: int = 0,
         runtime: Runtime | None = None,
     ) -> "Task":
-        """A task on data of any form that `as_inputs` takes, or the first samples of them.
+        """Make a task from data in any form, see `as_inputs`, or their first samples.
 
         Args:
-            logits: which output of networks that return several things, see `outputs.as_classifier`.
-            importance: by default uniform.
+            logits: the output that holds the logits, if networks return several, see `outputs.as_classifier`.
+            importance: default: uniform.
             class_shares: (n, classes), see `labels.as_shares`.
         Raises:
-            ValueError: no list of networks, one of TorchScript, no data, a seed out of range, an unknown device, a network that
-                does not take the tensors of the data, or returns several things of which nobody says which are the logits.
+            ValueError: no list of networks, a TorchScript one, no data, a seed out of range, an unknown device, or a network
+                that does not accept the data's tensors or has several outputs without `logits`.
         """
         check_models(parents)
         check_setting(SAMPLES_SETTING, samples)
@@ -176,39 +176,39 @@ class Task:
 
     @property
     def device(self) -> torch.device:
-        """Where it runs."""
+        """The device to use."""
         return devices.pick(self.runtime.device)
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the parents' weights."""
+        """That of the parents' weights."""
         return next(self.parents[0].parameters()).dtype
 
     def parents_data(self) -> list[tuple[Tensor, Tensor | None]]:
-        """(inputs, labels) of each parent: its own data where they were given, else the fusion data.
+        """(inputs, labels) of each parent: its own data if given, else the fusion data.
 
         Raises:
-            ValueError: another number of sets than parents.
+            ValueError: the numbers of sets and parents differ.
         """
         pairs = parents_data(self.importance.data, (self.inputs, self.labels), len(self.parents), self.packing)
         return [(_normal(x), None if y is None else _normal(y)) for x, y in pairs]
 
 
 def _trainable(model: nn.Module) -> nn.Module:
-    """The model, or a copy that gradients can flow through where it was made in inference mode."""
+    """The model, or a copy that allows gradients if it was made in inference mode."""
     with torch.inference_mode(False):
         return copy.deepcopy(model) if any(tensor.is_inference() for tensor in model.parameters()) else model
 
 
 def _normal(tensor: Tensor) -> Tensor:
-    """A tensor that gradients can flow through, also where it was made in inference mode."""
+    """The tensor, or a copy that allows gradients if it was made in inference mode."""
     with torch.inference_mode(False):
         return tensor.clone() if tensor.is_inference() else tensor
 
 
 @dataclass(frozen=True)
 class Algorithm(Value):
-    """Base of the methods: a frozen value whose fields are its options."""
+    """Base class of methods: a frozen value whose fields are its options."""
 
     takes: ClassVar[Takes] = Takes()
     parts: ClassVar[Mapping[str, Mapping[str, type[Any]]]] = {}
@@ -225,23 +225,23 @@ class Algorithm(Value):
         return False
 
     def plan(self, task: Task) -> Any:
-        """Check everything and cut, pair, load; nothing is computed. What the work would cost stands in the plan.
+        """Check everything, and cut, pair and load, without computing. The plan includes the cost.
 
         Raises:
-            ValueError: what is asked cannot be done.
+            ValueError: the fusion is impossible.
         """
         raise NotImplementedError
 
     def run(self, plan: object) -> FusionResult:
-        """Do what was planned."""
+        """Carry out a plan."""
         raise NotImplementedError
 
 
 def planned(algorithm: Algorithm, task: Task) -> Any:
-    """The plan; anything given that the method would ignore is refused.
+    """Plan a fusion, and check that the method ignores nothing.
 
     Raises:
-        ValueError: names what does nothing; or from the plan.
+        ValueError: names what the method would ignore; or from `plan`.
     """
     takes = algorithm.takes
     asked = {
@@ -260,11 +260,11 @@ def planned(algorithm: Algorithm, task: Task) -> Any:
 
 
 def carry_out(algorithm: Algorithm, task: Task) -> FusionResult:
-    """Plan and run, the parents in evaluation mode and left as they were.
+    """Plan and run, with the parents in evaluation mode, and restore them.
 
     Raises:
-        ValueError: from the plan, before any work.
-        Cancelled: the monitor asked for it.
+        ValueError: from `plan`, before any work.
+        Cancelled: the monitor requested it.
     """
     with torch.inference_mode(False), evaluating(*task.parents):
         plan = planned(algorithm, task)

@@ -1,14 +1,14 @@
-"""Runs parents and fused prefix level by level, so that they stand at the same boundary.
+"""Run parents and fused network level by level, so that all are at the same boundary.
 
     for step in Walk(levels, inputs, runtime):
         sums = step.moments(inputs=True)
         ...  # write the weights of step.level
     # here the fused network has passed the last level
 
-What is alive at a boundary is one tensor a network, or several inside of a block (levels know which). They are kept while they
-and the level's sums fit into the budget, and recomputed from the last kept ones else.
+A boundary has one tensor per network, or several inside a block (levels know which). Boundary tensors are kept if they and the
+level's sums fit into the budget, and otherwise recomputed from the last kept ones.
 
-Legend: N rows = samples x positions, m neurons of all parents side by side, d fused neurons, p inputs of a neuron.
+Legend: N rows = samples x positions, m neurons of all parents, d fused neurons, p inputs of a neuron.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,23 +31,23 @@ from .moments import Moments, MomentSums, Rows, dual_is_cheaper
 from .moments.layersums import LayerRows, LayerSums, PartwiseSums
 from .results import LevelReport, on_host
 
-#: Most samples per forward pass: large enough for full-speed convolutions and long sums.
+#: Maximum samples per forward pass: large enough for full-speed convolutions and long sums.
 BATCH = 400
-#: Most positions of a map that is kept map by map; measured on 2 x 2 to 32 x 32.
+#: Maximum positions of maps in contiguous layout; measured on 2 x 2 to 32 x 32.
 SMALL_MAP = 16
 
 
 class Walk:
-    """Parents k = 0..n-1 and the fused network's finished levels on one set of inputs.
+    """Runs parents k = 0..n-1 and the fused network's finished levels on the same inputs.
 
-    Walking on lets the fused network pass the level of the step before, with the weights that it has by then.
+    The next step runs the fused network through the previous step's level, with its weights at that time.
 
     Args:
         inputs: (B, ...) fusion data of any precision; moved to the device batch by batch.
-        runtime: its device; its memory, bytes for the sums of a level and for kept boundary tensors; its monitor; its journal;
-            its contributors, other sources of the levels' sums.
-        seed: decides what is random at each level.
-        reports: of finished levels, bottom-up; whoever fits a level adds its own.
+        runtime: device; memory in bytes for a level's sums and kept boundary tensors; monitor; journal; contributors.
+        seed: seed of each level's random numbers.
+        reports: reports of finished levels, bottom-up; `Step.finish` adds one.
+        work: see `Contributors.samples`.
     """
 
     def __init__(
@@ -90,14 +90,14 @@ class Walk:
                 self._advance(index)
 
     def boundary(self, index: int) -> Boundary:
-        """The fused network's boundary before level `index`, (B, ...) each tensor, first batch."""
+        """The fused network's boundary tensors before level `index`, (B, ...) each, for the first batch."""
         return self._at(self.kept[0], len(self.networks) - 1, index)
 
     def batches(self, index: int, *, layers: bool = False) -> Iterator[tuple[Boundary, list[Tensor]]]:
-        """For each batch: the fused network's boundary before level `index`, the parents' outputs of that level, (B, ...) each.
+        """For each batch: the fused network's boundary before level `index`, and the parents' outputs of it, (B, ...) each.
 
         Args:
-            layers: what the parents' layers make stands behind their outputs, where a function follows before they are added.
+            layers: whether the outputs of the parents' layers follow, if a function is applied to them.
         """
         tail = self.fused[index].output.tail
         keep = self._fits(index) and not layers and not tail
@@ -115,7 +115,7 @@ class Walk:
             yield h, outputs + before
 
     def ahead(self, index: int, later: Sequence[int]) -> Iterator[tuple[int, list[Tensor]]]:
-        """For each batch and each of some levels after `index`: the level's number, the parents' outputs there. None are kept."""
+        """For each batch and each of some levels after `index`: its number and the parents' outputs. None are kept."""
         for batch in self.monitor.each("step", self.kept, name="forward", level=self.fused[index].name):
             boundaries = [self._at(batch, k, index + 1) for k in range(len(self.parents))]
             for number in range(index + 1, max(later) + 1):
@@ -128,14 +128,14 @@ class Walk:
                     yield number, [levels[number].of(z) for levels, z in zip(self.parents, boundaries, strict=True)]
 
     def parents_ahead(self, index: int, level: int) -> Iterator[list[Boundary]]:
-        """For each batch the parents' boundaries, (B, ...) each tensor, before a later level. None are kept."""
+        """For each batch, the parents' boundary tensors, (B, ...) each, before a later level. None are kept."""
         for batch in self.monitor.each("step", self.kept, name="forward", level=self.fused[index].name):
             with self.stopwatch.phase("forward"):
                 boundaries = [self._at(batch, k, level) for k in range(len(self.parents))]
             yield boundaries
 
     def _advance(self, index: int) -> None:
-        """Let the fused network pass the level that was just fitted."""
+        """Run the fused network through the level that was just fitted."""
         if not self._fits(index):
             return
         with self.stopwatch.phase("forward"):
@@ -144,7 +144,7 @@ class Walk:
 
     @torch.no_grad()
     def _at(self, batch: list[tuple[int, Boundary]], network: int, end: int) -> Any:
-        """The boundary of one network, (B, ...) each tensor, after its first `end` levels, computed from the kept one."""
+        """One network's boundary tensors, (B, ...) each, after its first `end` levels, computed from the kept ones."""
         before, h = batch[network]
         assert before <= end, "the walk has gone on"
         return passed(self.networks[network][before:end], each(h, lambda tensor: tensor.to(self.device)))
@@ -154,15 +154,15 @@ class Walk:
         return self.parents[k][index].form.outputs(self._at(batch, k, index))
 
     def _fits(self, index: int) -> bool:
-        """Whether the boundary tensors after this level can be kept beside the sums of this and the next level."""
+        """Whether the boundary tensors after this level fit into memory with the sums of this and the next level."""
         sums = max(working_bytes(self.networks, k, self.samples) for k in range(index, min(index + 2, len(self.fused))))
         return sums + boundary_bytes(self.networks, index, self.samples) <= self.memory
 
 
 def passed(levels: Sequence[Level], boundary: Boundary) -> Any:
-    """The boundary behind some levels, every boundary on the way laid out in memory in the same way.
+    """The boundary after some levels, with a fixed memory layout at every boundary.
 
-    Kernels round otherwise in another layout: so a level's numbers do not depend on what was kept, recomputed or resumed.
+    Kernels round differently in another layout; so a level's numbers do not depend on what was kept, recomputed or resumed.
     """
     boundary = each(boundary, _laid_out)
     for level in levels:
@@ -171,30 +171,30 @@ def passed(levels: Sequence[Level], boundary: Boundary) -> Any:
 
 
 def _laid_out(h: Tensor) -> Tensor:
-    """On a CPU: large maps with the channels of a pixel side by side, all else as its axes go.
+    """On a CPU, make large maps channels-last and everything else contiguous.
 
-    Pooling and the sums over rows read large maps faster so (the VGG pair's passes by a fifth, its sums by a tenth);
-    convolutions of small maps with many channels would be slower.
+    This speeds up pooling and sums over rows of large maps (the VGG pair's passes by a fifth, its sums by a tenth), but would
+    slow down convolutions of small maps with many channels.
     """
     if h.device.type != "cpu":
         return h
     side_by_side = h.ndim == 4 and h[0, 0].numel() > SMALL_MAP
     layout = torch.channels_last if side_by_side else torch.contiguous_format
     strides = torch.empty(h.shape, device="meta", memory_format=layout).stride()
-    return h.contiguous(memory_format=layout).as_strided(h.shape, strides)  # an axis of length 1 may keep any stride
+    return h.contiguous(memory_format=layout).as_strided(h.shape, strides)  # axes of length 1 may have any stride
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One level of a walk; it can be asked until the walk goes on."""
+    """One level of a walk, valid until the next step."""
 
     walk: Walk
     index: int
     doubts: list[Tensor] | None = None
-    """What is taken for granted until the level's report is read, as flags that say it is not so; None: nothing is"""
+    """Flags of failed checks, deferred until the level's report is read; None: checks are immediate"""
 
     def holds(self, claim: Tensor) -> bool:
-        """Whether a claim holds, a tensor without axes. A GPU is not waited for where it can be taken for granted."""
+        """Whether a claim, a 0-dimensional tensor, holds; True without synchronising if checks are deferred."""
         if self.doubts is None:
             return bool(claim)
         self.doubts.append(~claim)
@@ -217,38 +217,38 @@ class Step:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Neurons of each parent; m together."""
+        """Neurons of each parent; m in total."""
         return tuple(level.width for level in self.parents)
 
     @property
     def device(self) -> torch.device:
-        """Where the sums are."""
+        """The device of the sums."""
         return self.walk.device
 
     @property
     def boundary(self) -> Boundary:
-        """The fused network's boundary before the level, (B, ...) each tensor, first batch."""
+        """The fused network's boundary tensors before the level, (B, ...) each, for the first batch."""
         return self.walk.boundary(self.index)
 
     @property
     def before(self) -> Level | None:
-        """The fused network's level before; None at the first one."""
+        """The fused network's previous level, if any."""
         return self.walk.fused[self.index - 1] if self.index else None
 
     @cached_property
     def generator(self) -> torch.Generator:
-        """The source of randomness of this level."""
+        """Random generator of this level."""
         return level_generator(self.walk.seed, self.index)
 
     @cached_property
     def known(self) -> Tensor:
-        """(m,) the groups of the level's neurons that levels before it make, -1 for those whose space begins here."""
+        """(m,) groups of the level's neurons that earlier levels make, -1 for those whose space begins here."""
         return self.walk.levels.known(self.index, self._labels).to(self.device)
 
     @cached_property
     def parts(self) -> Tensor | None:
-        """(m,) the fused network's part to which each neuron is assigned, of grouped convolutions whose parts levels before this
-        one have grouped."""
+        """(m,) for grouped convolutions whose parts earlier levels have grouped, the fused network's part to which each neuron
+        is assigned."""
         parts = self.walk.levels.known_parts(self.index, self._labels)
         return None if parts is None else parts.to(self.device)
 
@@ -256,17 +256,17 @@ class Step:
         return self.walk.reports[index].labels.to(self.device)
 
     def reads(self, boundary: Boundary) -> tuple[Groups | None, ...] | None:
-        """For each layer of the level the groups of the fused neurons over which its input columns run in order (None: it reads
-        the network's input); None if one does not read its inputs neuron by neuron.
+        """For each layer of the level, the groups of the neurons that it reads in order (None: the network's input); None if a
+        layer does not read its inputs neuron by neuron.
 
         Args:
-            boundary: before the level, any values.
+            boundary: before the level, with any values.
         """
         before = None if self.before is None else [self._groups(tensor) for tensor in self.before.alive]
         return groups_read(self.level, boundary, before)
 
     def _groups(self, tensor: Alive) -> Groups | None:
-        """The groups of the neurons in a tensor at the boundary before the level, None for the network's input."""
+        """Groups of the neurons in a tensor at the boundary before the level; None for the network's input."""
         if tensor.maker < 0:
             return None
         report = self.walk.reports[tensor.maker]
@@ -274,7 +274,7 @@ class Step:
         return Groups(report.labels.to(self.device), report.widths, report.width, tensor.axis, number)
 
     def parents_weights(self) -> Tensor:
-        """W0 (p, m): the parents' own weights on the fused network's inputs.
+        """W0 (p, m): the parents' weights, mapped to the fused network's inputs.
 
         Raises:
             ValueError: the level does not read its inputs neuron by neuron, or a parent has other inputs.
@@ -283,7 +283,7 @@ class Step:
         return mapped_weights(self.level, self.parents, self.reads(self.boundary), parts)
 
     def taken_over(self) -> bool:
-        """Whether an interrupted run has finished the level: its report and weights are taken over then."""
+        """Take over the level's report and weights from an interrupted run; False if it has not finished the level."""
         if self.index >= len(self.walk.finished):
             return False
         report, weights = self.walk.finished[self.index]
@@ -292,7 +292,7 @@ class Step:
         return True
 
     def finish(self, report: LevelReport) -> None:
-        """Keep the report of the fitted level, with the stream that it writes to and the seconds that it took."""
+        """Add the fitted level's report, with its stream and seconds, share its weights with contributors, and journal it."""
         stream, clock = self.walk.levels.stream(self.index), self.walk.stopwatch
         self.walk.contributors.agree(
             [tensor for tensor in self.level.module.state_dict().values() if tensor.is_floating_point()]
@@ -304,20 +304,20 @@ class Step:
             self.walk.journal.add(self.index, on_host(self.walk.reports[-1:])[0], weights)
 
     def emit(self, phase: str) -> None:
-        """Tell the monitor what is done at the level."""
+        """Report a phase of the level to the monitor."""
         self.walk.monitor.emit("phase", name=phase, level=self.name)
 
     @torch.no_grad()
     def carry(self) -> None:
-        """Give the parameters and buffers before the level's layers that hold numbers for each neuron (scale and shift of a
-        LayerNorm, class token, positions, masks) the means of the parents', weighted as the targets of these neurons."""
+        """Set parameters and buffers before the level's layers with numbers for each neuron (scale and shift of a LayerNorm,
+        class token, positions, masks) to the means of the parents', weighted like the targets of these neurons."""
         networks = [
             (level, {**dict(level.module.named_parameters()), **dict(level.module.named_buffers())})
             for level in (self.level, *self.parents)
         ]
         for number, fused in enumerate(self.level.carried):
             tensor, *others = (held[level.carried[number].name].movedim(fused.axis, -1) for level, held in networks)
-            if all(other.shape == tensor.shape for other in others):  # entries of no neurons
+            if all(other.shape == tensor.shape for other in others):  # entries without neurons
                 tensor.copy_(torch.stack([other.double() for other in others]).mean(0))
             for which, (maker, neurons, index) in enumerate(fused.makers):
                 report = self.walk.reports[maker]
@@ -334,17 +334,17 @@ class Step:
 
     @torch.no_grad()
     def moments(self, *, inputs: bool, dtype: torch.dtype | None = None) -> Moments | Rows:
-        """Sums over all rows of all contributors: the parents' outputs z and, if wanted, the fused network's inputs x.
+        """Sums over all rows of all contributors: the parents' outputs z and, with `inputs`, the fused network's inputs x.
 
-        Where the level's outputs are added to a stream, the fused network's stream stands beside z, with the inputs; behind
-        it what the parents' layers make, where a function follows before it is added.
-        Rows instead of sums where the dual form is cheaper and the rows of all contributors fit into the budget.
+        With `inputs`, if the level adds to a stream, the fused network's stream follows z, and then the outputs of the parents'
+        layers if a function is applied to them. Returns rows instead of sums if the dual form is cheaper, and the rows of all
+        contributors may be shared and fit into the budget.
 
         Args:
             dtype: precision of the products, see `product_dtype`; default: that of sums on the device.
         """
         dtype, form = dtype or sum_dtype(self.walk.device), self.level.form
-        inputs = inputs and isinstance(form, Affine)  # tables say what they make of every input
+        inputs = inputs and isinstance(form, Affine)  # tables need no inputs
         collect: MomentSums | LayerSums | LayerRows | PartwiseSums = MomentSums(sum(self.widths), device=self.device)
         if inputs and isinstance(form, Affine):
             collect = self._collector(form, dtype)
@@ -361,7 +361,7 @@ class Step:
         return sums
 
     def _collector(self, form: Affine, dtype: torch.dtype) -> LayerSums | LayerRows | PartwiseSums:
-        """The object that collects the rows of inputs and outputs: their sums, or the rows themselves."""
+        """The object that collects sums over rows of inputs and outputs, or the rows themselves."""
         if isinstance(form, Partwise):
             assert self.parts is not None
             return PartwiseSums(self.level, form, self.parts, dtype=dtype)
@@ -374,7 +374,7 @@ class Step:
 
     @torch.no_grad()
     def grams(self, later: Sequence[int]) -> dict[int, Tensor]:
-        """The parents' inner products zz (m, m) at levels after this one, for which they run ahead."""
+        """The parents' inner products zz (m, m) at later levels, for which they run ahead."""
         sums = {
             index: MomentSums(sum(levels[index].width for levels in self.walk.parents), device=self.walk.device)
             for index in later
@@ -386,8 +386,8 @@ class Step:
 
     @torch.no_grad()
     def activity(self) -> Tensor:
-        """(m, m) inner products of what the parents' neurons hand on to the next level of a chain, behind activation functions
-        and pooling, each about its mean over all rows."""
+        """(m, m) centred inner products of what the next level of a chain reads of each of the parents' neurons, after
+        activation functions and pooling."""
         sums = MomentSums(sum(self.widths), device=self.walk.device)
         readers, places = [levels[self.index + 1] for levels in self.walk.parents], list[Tensor]()
         for _, outputs in self.walk.batches(self.index):
@@ -409,8 +409,8 @@ class Step:
 
     @torch.no_grad()
     def branch(self, A: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Batch by batch the input rows x (n, p) of a level whose outputs are added to a stream, the fused network's stream
-        h (n, d), and the targets z A (n, d)."""
+        """For each batch of a level that adds to a stream: input rows x (n, p), the fused network's stream h (n, d), and targets
+        z A (n, d)."""
         dtype = self.walk.dtype
         for boundary, outputs in self.walk.batches(self.index):
             with self.walk.stopwatch.phase("fit"):
@@ -420,7 +420,7 @@ class Step:
                 yield x, rows(stream, self.level.axis), self._side_by_side(outputs, dtype) @ A.to(dtype)
 
     def inputs_and_targets(self, A: Tensor) -> tuple[Tensor, Tensor]:
-        """What a gradient fit needs: the fused boundary tensors (B, ...) and the targets z A as (B, positions, d)."""
+        """Data of a gradient fit: the fused boundary tensors (B, ...) and the targets z A as (B, positions, d)."""
         inputs, targets = [], []
         for h, outputs in self.walk.batches(self.index):
             with self.walk.stopwatch.phase("fit"):
@@ -431,7 +431,7 @@ class Step:
         return torch.cat(inputs), torch.cat(targets)
 
     def fitted(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Rows of the fitted level's outputs (n, d) and, beside them, of the parents' (n, m), batch by batch."""
+        """For each batch: rows of the fitted level's outputs (n, d) and of the parents' (n, m)."""
         for h, outputs in self.walk.batches(self.index):
             with self.walk.stopwatch.phase("forward"), torch.no_grad():
                 level = self.level
@@ -446,8 +446,8 @@ class Step:
         *,
         at: int | None = None,
     ) -> Tensor:
-        """z: the parents' output rows (N, m), those of the fused network's stream, and what the parents' layers make, laid side
-        by side and converted in one pass over memory.
+        """z: rows of the parents' outputs (N, m), the fused network's stream, and the parents' layers, concatenated and
+        converted in one pass over memory.
 
         Args:
             at: the level of the outputs; default: the step's own.
@@ -466,5 +466,5 @@ class Step:
 
 
 def level_generator(seed: int, index: int) -> torch.Generator:
-    """The source of randomness of one level: a resumed run draws the same numbers there."""
+    """Random generator of one level, so that a resumed run draws the same numbers."""
     return torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63)
