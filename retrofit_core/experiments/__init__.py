@@ -1,4 +1,4 @@
-"""Every table and figure of the paper: what it needs, the runner that measures it, and the paper's numbers beside ours."""
+"""Every table and figure of the paper: its units of work, the runner, and the paper's numbers next to ours."""
 
 from .reproduction import Display, ReproducedColumn, ReproducedTable, table
 

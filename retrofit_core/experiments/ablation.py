@@ -1,4 +1,4 @@
-"""Which part of the method earns the gain: the whole, and one part changed at a time. Ours; the paper has no such table."""
+"""Ablation: the whole method, and one part changed at a time. Ours; the paper has no such table."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from .rows import read_row
 from .scales import Scale
 from .units import ParentSource
 
-#: The whole method, once with each fit.
+#: The whole method with each fit.
 CLOSED_FORM, GRADIENT = "KF-Linear, conductance", "KF-Gradient, conductance"
 
 
@@ -19,13 +19,13 @@ class Change:
     words: str
     """What replaces the part"""
     row: str
-    """Of the table"""
+    """Row of the table"""
     whole: str
-    """The row that it is compared with"""
+    """The row to compare with"""
 
 
 def _changes(whole: str, parts: dict[str, dict[str, str]]) -> tuple[Change, ...]:
-    """Changes from words and rows; a row that begins with a comma follows the whole's name."""
+    """Changes from words and rows; a row that starts with a comma is appended to the whole's name."""
     return tuple(
         Change(part, words, whole + row if row.startswith(",") else row, whole)
         for part, rows in parts.items()
@@ -86,14 +86,14 @@ CHANGES: tuple[Change, ...] = (
 def ablation_cell(
     table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
 ) -> Cell | None:
-    """As usual, but for the closed form of transformers, which this table leaves out."""
+    """`usual_cell`, except that this table leaves out the closed form of transformers."""
     row = read_row(name)
     return (
         None if column.transformer and "Linear" in row.method else usual_cell(table, column, name, scale, source, seed)
     )
 
 
-#: Each kind of parents is a column; two parents, samples of parent 0.
+#: Each column is a kind of parents; two parents, samples of parent 0.
 ABLATION = Table(
     "ablation",
     "Which part of the method earns the gain (ours): one part changed at a time",

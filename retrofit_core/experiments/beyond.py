@@ -1,12 +1,12 @@
-"""Beyond the paper: the closed form inside of blocks, and a training behind the fusion. Ours; the paper has no such table."""
+"""Beyond the paper: the closed form inside blocks, and training after the fusion. Ours; the paper has no such table."""
 
 from .ablation import ABLATION, Change
 from .cells import Column, Table
 
-#: The closed form, and with a training behind it.
+#: The closed form, and with training after it.
 FUSED, TRAINED = "KF-Linear, conductance", "KF-Linear-KD, conductance"
 TOWARD, OF_BOTH = ", towards parents", ", all data"
-#: Gradient fits of whole blocks, and the closed forms inside of them.
+#: Gradient fits of whole blocks, and the closed forms inside them.
 BLOCKS = {"HF-Gradient": "HF-Linear", "KF-Gradient": "KF-Linear"}
 
 #: The closed form in place of the gradient fit, on the same samples and scores.
@@ -19,7 +19,7 @@ INSIDE = tuple(
     for gradient, linear in BLOCKS.items()
     for score in scores
 )
-#: What comes closer to the ensemble than KF-Linear.
+#: Changes that come closer to the ensemble than KF-Linear.
 CLOSER = (
     Change("samples of parent 0", "ridge towards the parents", FUSED + TOWARD, FUSED),
     Change("samples of parent 0", "then trained (KF-Linear-KD)", TRAINED, FUSED),

@@ -1,4 +1,4 @@
-"""Bundles: many results in one file, without the networks, small enough to be kept beside the code."""
+"""Bundles: many results in one file, without networks, small enough to keep next to the code."""
 
 import dataclasses
 import json
@@ -14,36 +14,36 @@ from .results import Result, all_results, rounded, seal_of
 from .units import ParentSource
 
 SCHEMA = 1
-#: What is left out of a bundle without images: long lists, which only paired intervals and pictures need.
+#: Left out of bundles without images: long lists, which only paired intervals and figures need.
 LONG_METRICS = ("per_class",)
-#: Accuracies of 10,000 images have four digits behind the point, if that many.
+#: Accuracies over 10,000 images have at most four decimals.
 DIGITS = 6
 
 
 @dataclass(frozen=True)
 class GivenParents:
-    """Parents that were given as files, and the columns of tables that they were measured for."""
+    """Parents given as files, and the table columns that were measured with them."""
 
     columns: tuple[tuple[str, str], ...]
     """Names of table and column"""
     names: tuple[str, ...]
-    """Of the checkpoints' files"""
+    """File names of the checkpoints"""
     facts: Mapping[str, Any]
-    """As `ParentSource.to_json` says it: digests of the files, and the data set"""
+    """Result of `ParentSource.to_json`: digests of the files, and the data set"""
     splits: str | None = None
     """Name of the splits file"""
     about: str = ""
-    """What they are, in words: network, width, training"""
+    """Description: network, width, training"""
 
     @property
     def source(self) -> ParentSource:
-        """The parents, known by the digests of their files, which need not be there."""
+        """The parents, identified by the digests of their files, which may be missing."""
         return ParentDigests(None, self.names, self.splits, self.facts["data"], self.facts)
 
 
 @dataclass(frozen=True)
 class ParentDigests(ParentSource):
-    """Parents of which only the digests are known."""
+    """Parents identified only by digests."""
 
     facts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -53,20 +53,19 @@ class ParentDigests(ParentSource):
 
 @dataclass(frozen=True)
 class Bundle:
-    """Results by key, and where those of given parents belong."""
+    """Results by key, and the columns of given parents."""
 
     results: Mapping[str, Result]
     given: tuple[GivenParents, ...] = ()
 
 
 def write_bundle(path: str | Path, bundle: Bundle, with_images: bool = False) -> int:
-    """Write a bundle, sealed, whole or not at all; returns its size in bytes.
+    """Write a bundle atomically, with a seal; returns its size in bytes.
 
-    Numbers are kept to six digits behind the point. Training settings, machines and digests that results share are
-    written once.
+    Numbers have six decimals. Training settings, machines and digests that results share are written once.
 
     Args:
-        with_images: keep which test images each network knows, for paired intervals, and accuracies by class.
+        with_images: keep which test images each network gets right, for paired intervals, and accuracies by class.
     """
     shared: dict[str, int] = {}
     results = [_packed(result, shared, with_images) for _, result in sorted(bundle.results.items())]
@@ -81,10 +80,10 @@ def write_bundle(path: str | Path, bundle: Bundle, with_images: bool = False) ->
 
 
 def read_bundle(path: str | Path) -> Bundle:
-    """The inverse of `write_bundle`, but for what it leaves out.
+    """Read a bundle.
 
     Raises:
-        ValueError: no such file, another kind of file, or a damaged one.
+        ValueError: the file is missing, no bundle, or damaged.
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -105,19 +104,19 @@ def read_bundle(path: str | Path) -> Bundle:
 
 
 def bundles_in(folder: str | Path) -> Bundle:
-    """All bundles of a folder together; a folder without any is empty.
+    """All bundles of a folder, merged; empty if there are none.
 
     Raises:
-        ValueError: as `read_bundle`.
+        ValueError: as in `read_bundle`.
     """
     return merged(read_bundle(path) for path in sorted(Path(folder).glob("*.json")))
 
 
 def results_in(path: str | Path) -> Bundle:
-    """The results of a bundle, of a folder of bundles, or of a runs folder, which keeps its results two folders further down.
+    """The results of a bundle, a folder of bundles, or a runs folder, whose results are two folders deeper.
 
     Raises:
-        ValueError: a folder that is neither, or as `read_bundle`.
+        ValueError: another folder, or as in `read_bundle`.
     """
     path = Path(path)
     if not path.is_dir():
@@ -135,7 +134,7 @@ REMEDY = "Copy it again from where it came, or write one with `retrofit report -
 
 
 def merged(bundles: Iterable[Bundle]) -> Bundle:
-    """All results, of two with one key the later one, or the one with images; given parents once, with all of their columns."""
+    """All results, for each key the latest, preferably with images; given parents once, with all their columns."""
     results: dict[str, Result] = {}
     given: dict[str, GivenParents] = {}
     for bundle in bundles:
@@ -151,18 +150,18 @@ def merged(bundles: Iterable[Bundle]) -> Bundle:
 
 
 def _later(result: Result) -> tuple[float, int]:
-    """Orders results of one unit; one that was read from a bundle is as late as the one that was written there."""
+    """Sort key of one unit's results; a result read from a bundle is as late as the one written to it."""
     return round(result.finished, DIGITS), len(result.correct)
 
 
 def without_images(result: Result) -> Result:
-    """A result without the long lists, which only paired intervals and pictures need."""
+    """A result without the long lists, which only paired intervals and figures need."""
     metrics = {name: value for name, value in result.metrics.items() if name not in LONG_METRICS}
     return dataclasses.replace(result, correct="", metrics=metrics)
 
 
 def _packed(result: Result, shared: dict[str, int], with_images: bool) -> dict[str, Any]:
-    """A result's fields that are not their defaults, with numbers for what is shared."""
+    """A result's fields other than defaults, with numbers in place of shared facts."""
     facts = rounded(dataclasses.asdict(result if with_images else without_images(result)), DIGITS)
     facts["unit"] = _exchanged(facts["unit"], lambda settings: _number(settings, shared))
     facts["machine"] = _number(facts["machine"], shared)
@@ -172,13 +171,13 @@ def _packed(result: Result, shared: dict[str, int], with_images: bool) -> dict[s
 
 
 def _without_absolute(command: str) -> str:
-    """A command with the bare names of files that were named by their whole path."""
+    """A command with file names in place of absolute paths."""
     words = shlex.split(command)
     return shlex.join(Path(word).name if Path(word).is_absolute() else word for word in words)
 
 
 def _without_folders(given: GivenParents) -> dict[str, Any]:
-    """Given parents with the bare names of their files, which lie elsewhere on another machine."""
+    """Given parents with file names only, because other machines have other folders."""
     names = [Path(name).name for name in given.names]
     return {**dataclasses.asdict(given), "names": names, "splits": given.splits and Path(given.splits).name}
 
@@ -195,7 +194,7 @@ def _unpacked(entry: Mapping[str, Any], shared: list[Any]) -> Result:
 
 
 def _exchanged(unit: dict[str, Any], exchange: Any) -> dict[str, Any]:
-    """A unit whose settings of the training are exchanged, also those of the networks that it starts from."""
+    """A unit with its training settings exchanged, including those of the networks that it starts from."""
     if "ensemble" in unit:
         return {**unit, "ensemble": [_exchanged(member, exchange) for member in unit["ensemble"]]}
     if "start" in unit:

@@ -1,4 +1,4 @@
-"""The comparison of algorithms (the paper's Table 1), of every method that there is, from what each declares that it takes."""
+"""The comparison of algorithms (the paper's Table 1) for all methods, from their declared capabilities."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from ..fusion.task import Takes
 from ..methods import METHODS
 from .paper import claimed_capabilities
 
-#: A column's title, as in the paper, and the declared fact.
+#: The paper's column titles, and the declared facts.
 COLUMNS: dict[str, Callable[[Takes], bool]] = {
     "linear layers": lambda takes: takes.linear_layers,
     "transformers": lambda takes: takes.transformers,
@@ -21,17 +21,17 @@ COLUMNS: dict[str, Callable[[Takes], bool]] = {
 
 
 def capabilities() -> pd.DataFrame:
-    """Methods down, capabilities across, True where a method has one.
+    """Whether each method (row) has each capability (column).
 
-    "Any modularizable architecture": whatever falls into levels. "Different depths": parents deeper than the fused network.
-    "Benefits from importance scores" says that a method takes them; by how much they help is measured, not declared. High
-    zero-shot accuracy, the paper's last column, is no capability, but a measurement too.
+    "Any modularizable architecture": any that can be cut into levels. "Different depths": parents deeper than the fused network.
+    "Benefits from importance scores": the method accepts them; their benefit is measured, not declared. The paper's last
+    column, high zero-shot accuracy, is missing because it is a measurement.
     """
     rows = {name: {title: has(method.takes) for title, has in COLUMNS.items()} for name, method in METHODS.items()}
     return pd.DataFrame.from_dict(rows, orient="index", columns=list(COLUMNS)).rename_axis("method")
 
 
-#: The algorithms of the paper's table that are several methods here; one of them suffices for a tick.
+#: Algorithms of the paper's table that are several methods here; one suffices for a tick.
 FAMILIES = {
     "OTFusion": ("OTFusion", "Transformer-OTFusion"),
     "HF": ("HF-Linear", "HF-Gradient"),
@@ -47,7 +47,7 @@ COMPARED = {
 
 
 def compared_capabilities() -> pd.DataFrame:
-    """The paper's algorithms down, capabilities across: whether the paper ticks it, we do, both, or neither (COMPARED)."""
+    """Whether the paper, we, both or neither tick each capability (column) of the paper's algorithms (rows), see COMPARED."""
     ours = capabilities()
     rows = {
         algorithm: {
@@ -60,7 +60,7 @@ def compared_capabilities() -> pd.DataFrame:
 
 
 def capabilities_markdown() -> str:
-    """The same as a Markdown table."""
+    """`capabilities` as a Markdown table."""
     table = capabilities()
     lines = [f"| method | {' | '.join(table.columns)} |", "| --- |" + " --- |" * len(table.columns)]
     for name, row in table.iterrows():

@@ -1,4 +1,4 @@
-"""A table of the paper as columns and rows, and the units of work behind each of its cells."""
+"""Tables of the paper: columns, rows, and the units of work of each cell."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from .units import FineTuning, Fusion, Parent, ParentSource, TunedEnsemble, Unit
 
 @dataclass(frozen=True)
 class Column:
-    """Parents, and how they are fused and measured."""
+    """Parents, and settings for fusing and measuring them."""
 
     name: str
     data: str
@@ -25,20 +25,20 @@ class Column:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the RunConfig"""
     target: str | None = None
-    """Preset of the fused network, where it is not parent 0's"""
+    """Preset of the fused network, if not parent 0's"""
     tuned: bool = False
-    """Fine-tuned after the fusion"""
+    """Whether networks are fine-tuned after the fusion"""
     learning_rate: float = 3e-4
-    """Of the fine-tuning"""
+    """Learning rate of the fine-tuning"""
     metric: str = "accuracy"
     """accuracy, "part 0" (accuracy on the classes of a part), seconds, processor_seconds, operations, rand (adjusted Rand
-    index), "below 0.1" (% of neurons with less than a tenth of the uniform score), or "landscape loss" and on"""
+    index), "below 0.1" (% of neurons with less than a tenth of the uniform score), "landscape loss", ..."""
     relative: bool = False
-    """In units of what parent 0 has"""
+    """Whether numbers are multiples of parent 0's"""
     shards: str | None = None
-    """The classes of each part of a sharded split; None: dealt out by the seed"""
+    """The classes of each part of a sharded split; None: random"""
     many_fits: bool = False
-    """Whether most of its rows are gradient fits of ViTs, which a scale may make smaller still"""
+    """Whether most of its rows are gradient fits of ViTs, which a scale may reduce further"""
 
     def source(self, scale: Scale, train_seed: int = 0) -> ParentSource:
         """Its parents at a scale."""
@@ -46,7 +46,7 @@ class Column:
         return ParentSource(training(scale, self.data, self.arch, self.split, self.parts, train_seed, self.shards))
 
     def scale(self, scale: Scale) -> Scale:
-        """A scale as it is for this column."""
+        """The scale for this column."""
         return scale.for_many_fits if self.many_fits else scale
 
     @property
@@ -57,19 +57,19 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """One number to be measured."""
+    """One number to measure."""
 
     table: str
     column: str
     row: str
     seed: int
     units: tuple[Unit, ...]
-    """Their metric is added up: one, but for times that have parts"""
+    """Units whose metrics are summed: one, except for times of several parts"""
     metric: Metric
     relative_to: Unit | None = None
-    """What one is, where the number is a multiple"""
+    """The unit to divide by, if the number is a multiple"""
     parents: int = 0
-    """Which set of parents: the seed of their split and training"""
+    """Set of parents: the seed of their split and training"""
 
 
 @dataclass(frozen=True)
@@ -82,34 +82,34 @@ class Table:
     more_rows: tuple[str, ...] = ()
     """Rows that the paper does not have"""
     make: "Callable[[Table, Column, str, Scale, ParentSource, int], Cell | None] | None" = None
-    """In place of `usual_cell`"""
+    """Replaces `usual_cell`"""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Its labels in the paper's source: the full table's first."""
+        """Its labels in the paper's source, the full table's first."""
         if self.name in FIGURES:
             return (FIGURES[self.name],)
         return tuple(dict.fromkeys(value.label for value in paper_values(self.name)))
 
     @property
     def paper_rows(self) -> tuple[str, ...]:
-        """The rows that the paper prints."""
+        """The paper's rows."""
         return tuple(dict.fromkeys(value.row for value in paper_values(self.name)))
 
     @property
     def rows(self) -> tuple[str, ...]:
-        """All rows that are measured."""
+        """All measured rows."""
         return tuple(dict.fromkeys((*scored(self.paper_rows), *self.more_rows)))
 
     def cells(
         self, scale: Scale, seeds: int | None = None, given: ParentSource | None = None, parents: int = 1
     ) -> list[Cell]:
-        """Every cell that can be measured at a scale.
+        """All cells that can be measured at a scale.
 
         Args:
-            seeds: fusions of the same parents (default: the scale's).
-            given: parents in place of the trained ones, for all columns.
-            parents: sets of parents, each with a split and trainings of its own; of given ones there is one.
+            seeds: number of fusions of the same parents (default: the scale's).
+            given: parents in place of trained ones, for all columns.
+            parents: number of sets of parents, each with its own split and trainings; one if they are given.
         """
         make = self.make or usual_cell
         cells = []
@@ -126,7 +126,7 @@ class Table:
 
 
 def usual_cell(table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
-    """The network of a row, measured, fine-tuned before where the column says so; None where the row does not apply."""
+    """The cell that measures a row's network, fine-tuned if the column says so; None if the row does not apply."""
     row = read_row(name)
     if (
         impossible(row)
@@ -170,13 +170,13 @@ def row_unit(column: Column, row: Row, scale: Scale, source: ParentSource, seed:
 
 
 def _is_meant(column: Column, row: Row, seed: int) -> bool:
-    """Parents and what uses no random numbers are measured once; the paper fine-tunes no average."""
+    """Whether to measure a row: deterministic rows only with seed 0, and no fine-tuned average, as in the paper."""
     if seed and not row.is_random:
         return False
     return not (column.tuned and row.method == "Average")
 
 
 def substitute(column: Column, scale: Scale) -> str | None:
-    """The data set that serves in place of the column's own; None where that is there."""
+    """The data set used in place of the column's own; None if its own is used."""
     served = data_set(column.data, scale)
     return None if served == column.data else served

@@ -1,4 +1,4 @@
-"""What the paper's numbers claim of methods, order and signs of differences, beside the same numbers of ours."""
+"""Claims of the paper about methods, the order and signs of differences, compared with our numbers."""
 
 import dataclasses
 import math
@@ -14,7 +14,7 @@ from .rows import BEST, PARENT, read_row, scored
 
 #: The paper's own methods.
 OURS = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
-#: What each of them is compared with, besides the best parent.
+#: Their opponents, besides the best parent.
 OTHERS = (
     "Ensemble",
     "Average",
@@ -26,21 +26,21 @@ OTHERS = (
     "Git-Re-Basin",
     "ZipIt",
 )
-#: Opponents that lose clearly in the paper nearly everywhere, so that agreeing on them says little.
+#: Opponents that lose clearly almost everywhere in the paper, so that agreement on them says little.
 EASY = ("Average", "KD", "OTFusion", "Transformer-OTFusion", "Transformer-OTFusion-Weights", "Git-Re-Basin", "ZipIt")
-#: The best parent, the ensemble, LP, and a score against another one.
+#: The best parent, the ensemble, LP, and other scores.
 INFORMATIVE = "informative"
-#: Which score is compared with which, for one method.
+#: Pairs of scores that are compared, for each method.
 SCORES = (("conductance", "uniform"), ("deeplift", "conductance"))
 BEST_PARENT = "best parent"
-#: An order of fewer methods says nothing.
+#: Minimum methods for an order.
 LEAST_RANKED = 3
-#: And a bootstrap of fewer says nothing of how sure it is.
+#: Minimum methods for a bootstrap of it.
 LEAST_RESAMPLED = 8
-#: Standard errors to either side that 95 % of a normal distribution lie within.
+#: Standard errors of a 95 % interval.
 NORMAL = 1.96
 
-#: Which parents, and which fusion of them.
+#: Set of parents, and seed of their fusion.
 Run = tuple[int, int]
 #: Row -> run -> the result of its network.
 ResultsByRow = Mapping[str, Mapping[Run, Result]]
@@ -48,54 +48,54 @@ ResultsByRow = Mapping[str, Mapping[Run, Result]]
 
 @dataclass(frozen=True)
 class Gap:
-    """How much more accurate one row is than another, in points."""
+    """Difference between the accuracies of two rows, in points."""
 
     points: float
-    """Mean over the parents that both have, of each over the seeds that both have"""
+    """Mean over common sets of parents, each averaged over common seeds"""
     interval: tuple[float, float]
-    """95 %, over test images and, where there are several, parents, else fusion seeds: see `mean_and_interval`"""
+    """95 %, over test images and sets of parents, or fusion seeds if there is one set: see `mean_and_interval`"""
     seeds: tuple[float, ...]
-    """Points with each seed, of all parents"""
+    """Points for each seed of all parents"""
     paired: bool
     """Whether the interval compares the networks image by image"""
     badge: str = ""
-    """The scale of both rows, where it is another one than the column's"""
+    """The scale of both rows, if not the column's"""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A difference between two rows of a column, in points of accuracy: the paper's and ours."""
+    """The paper's and our difference between two rows of a column, in points of accuracy."""
 
     left: str
     right: str
     paper: float
     deviation: float | None
-    """Of the paper's difference, as if both were independent; None where it prints none"""
+    """Standard deviation of the paper's difference, as if both were independent; None if it prints none"""
     ours: float | None = None
     interval: tuple[float, float] | None = None
-    """95 %, as of `Gap`"""
+    """95 %, see `Gap`"""
     seeds: int = 0
-    """Fusions behind ours; the interval of one is over test images alone"""
+    """Number of our fusions; the interval of a single one is over test images only"""
     paired: bool = True
     """Whether the interval compares the networks image by image"""
     rows: tuple[str, str] = ("", "")
-    """The rows that were compared, where left and right are the best of several"""
+    """The compared rows; left and right may be the best of several"""
     badge: str = ""
-    """The scale of both of ours, where it is another one than the block's"""
+    """The scale of our rows, if not the block's"""
 
     @property
     def group(self) -> str:
-        """Whether the opponent is an easy or an informative one."""
+        """Whether the opponent is easy or informative."""
         return "easy" if self.right in EASY else INFORMATIVE
 
     @property
     def is_noise(self) -> bool:
-        """Whether the paper's own difference is within two of its deviations, so that it claims little."""
+        """Whether the paper's difference is within two of its standard deviations, so that it claims little."""
         return self.deviation is not None and abs(self.paper) <= 2 * self.deviation
 
     @property
     def verdict(self) -> str:
-        """Whether ours has the paper's sign; undecided where its interval contains 0."""
+        """Whether our difference has the paper's sign; undecided if its interval contains 0."""
         if self.ours is None or self.interval is None:
             return "not measured"
         if self.paper == 0:
@@ -105,29 +105,29 @@ class Claim:
         return "agreed" if (self.ours > 0) == (self.paper > 0) else "contradicted"
 
 
-#: Verdicts on a claim that is measured, then the others.
+#: Verdicts on measured claims, then all.
 DECIDED = ("agreed", "undecided", "contradicted")
 VERDICTS = (*DECIDED, "no claim", "not measured")
 
 
 @dataclass(frozen=True)
 class Order:
-    """How far two orders of the same methods agree."""
+    """Agreement of two orders of the same methods."""
 
     methods: int
     correlation: float
     """Spearman's, -1 to 1"""
     interval: tuple[float, float] | None
-    """95 %: a bootstrap over methods, as if these had been drawn from many; None for fewer than eight, or the same order"""
+    """95 %: a bootstrap over methods, as if drawn from many; None for fewer than eight, or a correlation of -1 or 1"""
 
 
 def rank_correlation(paper: Mapping[str, float], ours: Mapping[str, float], only: Sequence[str] = ()) -> Order | None:
-    """Spearman's correlation of the orders of the methods that both have; None where there is no order to compare.
+    """Spearman's correlation of the orders of common methods; None if there is no order to compare.
 
-    Parents are no methods. A "best" of rows that are there themselves does not count again.
+    Parents are excluded, and so is a "best" of rows that are included themselves.
 
     Args:
-        only: rows of these methods (default: all).
+        only: use rows of these methods (default: all).
     """
     both = [row for row in paper if row in ours and not row.startswith(PARENT)]
     rows = [row for row in both if not (row.endswith(f", {BEST}") and set(scored((row,))) & set(both))]
@@ -140,12 +140,12 @@ def rank_correlation(paper: Mapping[str, float], ours: Mapping[str, float], only
         return Order(len(rows), correlation, None)
     drawn = np.random.default_rng(0).integers(len(rows), size=(RESAMPLES, len(rows)))
     resampled = spearman(pairs[drawn, 0], pairs[drawn, 1])
-    low, high = np.nanpercentile(resampled, [2.5, 97.5])  # a draw of equal numbers has no order
+    low, high = np.nanpercentile(resampled, [2.5, 97.5])  # a draw of equal numbers gives NaN
     return Order(len(rows), correlation, (float(low), float(high)))
 
 
 def spearman(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Rank correlation along the last dimension, ties with their mean rank; nan where one side is constant."""
+    """Rank correlation along the last dimension, with mean ranks for ties; NaN if one side is constant."""
     from scipy.stats import rankdata
 
     ranks = [rankdata(values, axis=-1) for values in (first, second)]
@@ -155,9 +155,9 @@ def spearman(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def claims(paper: Mapping[str, Value], measured: ResultsByRow) -> list[Claim]:
-    """The differences that matter in a column: the paper's methods against parents and baselines, score against score.
+    """The relevant differences in a column: the paper's methods against parents and baselines, and score against score.
 
-    Where there are several scores, both sides take their own best one.
+    If there are several scores, each side uses its best one.
     """
     written = []
     measured = {**measured, **_best_parents(measured)}
@@ -172,7 +172,7 @@ def claims(paper: Mapping[str, Value], measured: ResultsByRow) -> list[Claim]:
 
 
 def _pairs(rows: Iterable[str]) -> list[tuple[tuple[str, list[str]], tuple[str, list[str]]]]:
-    """Two sides each: their name, and the paper's rows of which the best stands for them."""
+    """Pairs of sides: each is a name and the paper's rows, of which the best one counts."""
     sides: dict[str, list[str]] = {}
     singles: dict[str, dict[str, str]] = {}
     for name in rows:
@@ -198,7 +198,7 @@ def _pairs(rows: Iterable[str]) -> list[tuple[tuple[str, list[str]], tuple[str, 
 
 
 def _best(rows: list[str], measured: ResultsByRow) -> str | None:
-    """Of the rows that are measured, the one with the highest mean accuracy; of several parents each has a best one."""
+    """The measured row with the highest mean accuracy; for several sets of parents, the best parent of each."""
     if BEST_PARENT in measured and rows[0].startswith(PARENT):
         return BEST_PARENT
     known = [row for row in scored(tuple(rows)) if measured.get(row)]
@@ -206,7 +206,7 @@ def _best(rows: list[str], measured: ResultsByRow) -> str | None:
 
 
 def _best_parents(measured: ResultsByRow) -> dict[str, dict[Run, Result]]:
-    """The best one of each set of parents, where there are several sets."""
+    """The best parent of each set, if there are several sets."""
     best: dict[Run, Result] = {}
     for row, by_run in measured.items():
         if row.startswith(PARENT):
@@ -220,7 +220,7 @@ def _mean(by_run: Mapping[Run, Result]) -> float:
 
 
 def gap(left: str, right: str, measured: ResultsByRow) -> Gap | None:
-    """How much more accurate the left row is than the right one; None where no run of both is measured."""
+    """The left row's accuracy minus the right one's; None if they have no common measured run."""
     pairs = _same_runs(left, right, measured)
     if not pairs:
         return None
@@ -233,7 +233,7 @@ def gap(left: str, right: str, measured: ResultsByRow) -> Gap | None:
 
 
 def _by_parents(by_run: Mapping[Run, np.ndarray]) -> list[np.ndarray]:
-    """One array a seed; of several parents the mean over the seeds of each, since these share what their parents are."""
+    """One array per seed, or, for several sets of parents, per set: its mean over seeds, which share the parents."""
     of_parents: dict[int, list[np.ndarray]] = {}
     for (parents, _), value in by_run.items():
         of_parents.setdefault(parents, []).append(value)
@@ -243,7 +243,7 @@ def _by_parents(by_run: Mapping[Run, np.ndarray]) -> list[np.ndarray]:
 
 
 def _with_ours(claim: Claim, left: str | None, right: str | None, measured: ResultsByRow) -> Claim:
-    """The claim with the gap of two rows of ours."""
+    """The claim with the gap between two of our rows."""
     ours = None if left is None or right is None else gap(left, right, measured)
     if ours is None or left is None or right is None:
         return claim
@@ -253,7 +253,7 @@ def _with_ours(claim: Claim, left: str | None, right: str | None, measured: Resu
 
 
 def _same_runs(left: str, right: str, measured: ResultsByRow) -> dict[Run, tuple[Result, Result]]:
-    """What uses no random numbers was measured once for its parents, and stands beside every seed of the other."""
+    """Results of both rows for each run; a deterministic row has one result, which is compared with every seed of the other."""
     sides = [(row, measured.get(row, {})) for row in (left, right)]
     runs = [run for row, by_run in sides if _is_random(row) for run in by_run] or list(sides[0][1])
     found = {run: [by_run.get(run if _is_random(row) else (run[0], 0)) for row, by_run in sides] for run in runs}
@@ -265,12 +265,12 @@ def _is_random(row: str) -> bool:
 
 
 def _can_be_paired(left: Result, right: Result) -> bool:
-    """Whether both kept which of the same test images they know."""
+    """Whether both have stored which of the same test images they get right."""
     return bool(left.correct and right.correct) and left.metrics["samples"] == right.metrics["samples"]
 
 
 def _unpaired(pairs: Sequence[tuple[Result, Result]], seeds: Sequence[float]) -> tuple[float, float]:
-    """As if both had been measured on images of their own: the normal approximation of two shares, and runs as there."""
+    """Interval as if both were measured on different images: normal approximation of two shares, plus the spread of runs."""
     mean = float(np.mean(seeds))
     reach = NORMAL * math.sqrt(float(np.mean([_variance(left) + _variance(right) for left, right in pairs])))
     if len(seeds) > 1:
@@ -282,6 +282,6 @@ def _unpaired(pairs: Sequence[tuple[Result, Result]], seeds: Sequence[float]) ->
 
 
 def _variance(result: Result) -> float:
-    """Of an accuracy in points, over test images."""
+    """Variance of an accuracy in points, over test images."""
     share = result.metrics["accuracy"] / 100
     return 1e4 * share * (1 - share) / result.metrics["samples"]

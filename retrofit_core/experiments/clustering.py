@@ -1,7 +1,7 @@
-"""What importance scores change in the clustering of neurons (the paper's figure fig:vgg-ni and fig:importancehistogram).
+"""The effect of importance scores on the clustering of neurons (the paper's fig:vgg-ni and fig:importancehistogram).
 
-The figure clusters the neurons of two networks at one convolution by their raw outputs on 200 samples; a parent's outputs do not
-depend on the fused levels below, so nothing is fused.
+The figure clusters the neurons of two networks at one convolution by their raw outputs on 200 samples. A parent's outputs do
+not depend on the fused levels below, so nothing is fused.
 """
 
 from typing import Any
@@ -30,20 +30,20 @@ BINS = 40  # of a histogram of scores
 def clustering(
     config: RunConfig, level: int, seeds: int, monitor: Monitor | None = None, device: str | torch.device = "cpu"
 ) -> dict[str, Any]:
-    """How far the k-means clusterings of one level agree between scores and between seeds, and how the scores lie.
+    """Agreement of one level's k-means clusterings between scores and seeds, and the distribution of scores.
 
     Args:
-        config: parents, data and samples; its method and score do not matter.
-        level: counted from 0.
-        seeds: k-means is run with so many.
+        config: parents, data and samples; its method and score are ignored.
+        level: index from 0.
+        seeds: number of k-means runs.
     Returns:
-        "agreement": for every two scores, and every score with itself over seeds, mean, least and most adjusted Rand
-        index; "singletons": groups of one neuron, by score; "histograms": by score, counts of the last convolution's
-        neurons of parent 0 by score times number of neurons (1 is uniform), with "edges"; "plane": what the figure draws,
-        the neurons' first two principal components ("points", (2, m), "explained"), "widths", and by score the first
-        seed's "labels" and the "weights", (m,) scores in multiples of their mean.
+        "agreement": mean, minimum and maximum adjusted Rand index for every two scores, and every score with itself over
+        seeds; "singletons": number of groups of one neuron, by score; "histograms": by score, counts of the last
+        convolution's neurons of parent 0 by score times number of neurons (1 is uniform), with "edges"; "plane": data of
+        the figure, the neurons' first two principal components ("points", (2, m), "explained"), "widths", and by score the
+        first seed's "labels" and the "weights", (m,) scores in multiples of their mean.
     Raises:
-        ValueError: as `read_inputs`; a level that the parents do not have.
+        ValueError: as in `read_inputs`, or the parents have no such level.
     """
     monitor = monitor or Monitor()
     inputs = read_inputs(config)
@@ -82,11 +82,11 @@ def clustering(
         "agreement": agreement(labels),
         "singletons": singletons,
         "histograms": histograms,
-        "plane": rounded(plane, 3),  # more than a picture shows
+        "plane": rounded(plane, 3),  # enough for a figure
     }
 
 
 def _last_convolution(levels: list[Level]) -> int:
-    """The last level that ends in a convolution, else the last before the classes."""
+    """The last convolution's level, else the last before the classes."""
     convolutions = [index for index, level in enumerate(levels) if isinstance(level.affine, nn.Conv2d)]
     return convolutions[-1] if convolutions else max(0, len(levels) - 2)

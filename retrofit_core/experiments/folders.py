@@ -1,4 +1,4 @@
-"""Folders of bundles: for each table a file of its name with the results that it shows, to be kept beside the code."""
+"""Folders of bundles next to the code: for each table, a file of its name with the results that it shows."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class BundleFile:
 
 
 def used_by(tables: Sequence[Table], bundle: Bundle) -> Bundle:
-    """What tables show of a bundle: at every scale, with every data set and all parents that served, also of earlier methods."""
+    """The results of a bundle that tables show: at every scale, for all data sets and parents, also of earlier methods."""
     results = {}
     for table in tables:
         for setting in every_setting(table, bundle, list(SCALES.values())):
@@ -40,12 +40,12 @@ def used_by(tables: Sequence[Table], bundle: Bundle) -> Bundle:
 def update_folder(
     folder: str | Path, bundle: Bundle, tables: Sequence[Table], with_images: bool = False
 ) -> list[BundleFile]:
-    """Write the file of each of some tables, `TABLE.json`, whole or not at all; what it holds already stays in it.
+    """Atomically write the file `TABLE.json` of each table, without removing results that it has.
 
-    Of two results of a unit the later one is kept. A table without results gets no file.
+    Of two results of a unit, the later one is kept. A table without results gets no file.
 
     Args:
-        with_images: as in `write_bundle`, for the results that are added; those that lie there stay as they are.
+        with_images: as in `write_bundle`, for added results; existing ones do not change.
     Raises:
         ValueError: a file of the folder is no bundle, or damaged.
     """
@@ -59,7 +59,7 @@ def update_folder(
     known = merged([present, bundle])
     written = []
     for table in tables:
-        # What a file holds stays, also where a scale has changed so that no table shows it any more.
+        # Keep results that no table shows any more because a scale has changed.
         chosen = merged([used_by([table], known), stored.get(table.name, Bundle({}))])
         if chosen.results:
             path = paths[table.name]

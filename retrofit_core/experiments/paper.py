@@ -1,14 +1,14 @@
-"""The numbers that the paper prints (Luenam et al. 2026), as typed into paper.csv and comparison.csv.
+"""The numbers printed in the paper (Luenam et al. 2026), as typed into paper.csv and comparison.csv.
 
-A cell of paper.csv has the table's name, its label in the paper's source, a column, a row, the mean, and its deviation where one
-is printed. Rows are names of METHODS with ", uniform", ", conductance" or ", deeplift" where the paper names the scores;
-", best" where it shows the best of them without saying which. "Parent 0" and on are the base models as they are printed.
+A cell of paper.csv has the table's name, its label in the paper's source, a column, a row, the mean, and the deviation if
+printed. Rows are names of METHODS with ", uniform", ", conductance" or ", deeplift" if the paper names the scores, and
+", best" if it shows the best of them without naming it. "Parent 0", "Parent 1", ... are the base models in the printed order.
 A short table of the main text has the name of the full one and its own label.
 
-Figures without printed numbers are FIGURES: what we measure of them stands beside nothing.
+FIGURES have no printed numbers to compare with ours.
 
-Not typed in: the gains beside accuracies in the short tables, which are differences to the best base model. Two parent accuracies
-of `fusion-set-size` and all of `neuron-importance` stand in captions.
+Not typed in: the gains next to accuracies in the short tables, which are differences to the best base model. Two parent
+accuracies of `fusion-set-size` and all of `neuron-importance` are from captions.
 """
 
 import csv
@@ -19,20 +19,20 @@ from pathlib import Path
 
 from ..system.registry import known_name
 
-#: Name of a table of ours -> label of the paper's figure, which prints no numbers.
+#: Name of our table -> label of the paper's figure, which prints no numbers.
 FIGURES = {"landscape": "fig:vgg-landscapes", "importance-histogram": "fig:importancehistogram"}
-#: Tables of ours that the paper does not have.
+#: Our tables that the paper does not have.
 OURS = ("ablation", "beyond")
 
 
 @dataclass(frozen=True)
 class Value:
-    """One number of the paper: percent of test images, but seconds in the runtime tables, a multiple of one network in
+    """One number of the paper: percent of test images, except for seconds in the runtime tables, a multiple of one network in
     `inference-cost`, and an index up to 1 in `neuron-importance`.
 
     Args:
-        deviation: over seeds; None where the paper prints none.
-        seeds: how many seeds (in the runtime tables, runs) the caption says were averaged; None where it does not say.
+        deviation: over seeds; None if the paper prints none.
+        seeds: number of averaged seeds (in the runtime tables, runs) in the caption; None if it does not say.
     """
 
     table: str
@@ -61,12 +61,13 @@ def _all_values() -> tuple[Value, ...]:
 
 
 def paper_values(table: str | None = None) -> list[Value]:
-    """The cells of one table, short form included, or of all, in the order of the file, which is the paper's within a label.
+    """The cells of one table, including its short form, or of all tables, in the order of the file, which is the paper's
+    within a label.
 
-    A figure without printed numbers has none, nor has a table of ours.
+    Figures without printed numbers and our own tables have none.
 
     Raises:
-        ValueError: no table or figure of that name.
+        ValueError: no table or figure has this name.
     """
     values = _all_values()
     if table is None:
@@ -76,9 +77,9 @@ def paper_values(table: str | None = None) -> list[Value]:
 
 
 def claimed_capabilities() -> dict[str, dict[str, bool]]:
-    """What the paper's comparison of algorithms (Table 1) says each can do: algorithm, capability, ticked or not.
+    """The paper's comparison of algorithms (Table 1): algorithm -> capability -> ticked or not.
 
-    Algorithms are families: "HF" and "KF" stand for both fits. Git-Re-Basin is the one by activations, ZipIt merges all layers.
+    Algorithms are families: "HF" and "KF" include both fits. Git-Re-Basin uses activations, ZipIt merges all layers.
     """
     claims: dict[str, dict[str, bool]] = {}
     for line in _lines("comparison.csv"):

@@ -1,4 +1,4 @@
-"""Runs the units that are missing in processes of this machine or on a cluster, through joblib."""
+"""Run missing units in processes of this machine or on a cluster, with joblib."""
 
 import os
 import platform
@@ -19,11 +19,11 @@ from .results import Result
 from .runner import OnResult, Outcome, Skip, attempt, until_done
 from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent
 
-#: So often all processes may be lost before a run gives up.
+#: Number of crashes of the process pool after which a run gives up.
 LOSSES = 3
-#: Seconds that a cluster has for its first worker.
+#: Seconds to wait for a cluster's first worker.
 PATIENCE = 60
-#: The order of the waves: what a unit needs is of an earlier kind.
+#: The order of waves: units need only units of earlier kinds.
 KINDS = (Parent, Fusion | Clustering, FineTuning | LossLandscape)
 
 
@@ -38,16 +38,16 @@ def run_in_parallel(
     deadline: float | None = None,
     on_result: OnResult | None = None,
 ) -> Outcome:
-    """Do the units that are missing through joblib: all trainings, then all fusions, then all fine-tunings.
+    """Run missing units with joblib: all trainings, then all fusions, then all fine-tunings.
 
     Args:
-        jobs: processes on this machine; on a cluster its workers decide.
+        jobs: number of processes on this machine; a cluster uses all its workers.
         backend: "loky" (processes of this machine) or "dask".
         scheduler: address of a Dask scheduler, whose workers see `root` and the current folder under the same paths.
-        device, deadline, on_result: as `run`; "auto" gives each process a GPU of its own where there are any.
+        device, deadline, on_result: as in `run`; "auto" gives each process its own GPU if there are any.
     Raises:
-        ValueError: an unknown backend, Dask without a scheduler or without workers, the package is missing, or processes
-            died again and again.
+        ValueError: an unknown backend, Dask without a scheduler or workers, the package is missing, or processes died
+            repeatedly.
     """
     from joblib import Parallel, delayed
 
@@ -63,12 +63,12 @@ def run_in_parallel(
         calls = [delayed(_remote)(index, one, setting) for index, one in enumerate(wave)]
         options: Any = {"return_as": "generator_unordered", "batch_size": 1}
         try:
-            # All at once, because workers may join a cluster later.
+            # Dispatch all, because workers may join a cluster later.
             results: Any = Parallel(jobs, pre_dispatch="all", **options)(calls)
             for index, result in results:
                 left.remove(index)
                 yield index, result
-        except Exception as error:  # not a unit's, which `attempt` reports: processes were killed
+        except Exception as error:  # processes were killed; `attempt` reports the units' errors
             losses += 1
             if losses >= LOSSES:
                 raise ValueError(
@@ -86,20 +86,20 @@ def run_in_parallel(
 
 @dataclass(frozen=True)
 class Setting:
-    """What a process of another machine has to know beside its unit."""
+    """What a process on another machine needs besides its unit."""
 
     root: Path
     folder: str
-    """Where the command was given: relative names of files are read from there"""
+    """Working directory of the command, for relative file names"""
     data: str | None
-    """Of the environment: further folders of data sets"""
+    """Further folders of data sets, from the environment"""
     threads: int | None
     device: str
     deadline: float | None
 
 
 def _remote(index: int, one: PlannedUnit, setting: Setting) -> tuple[int, Result | str | Skip]:
-    """`attempt` in another process, perhaps on another machine."""
+    """`attempt` in another process, maybe on another machine."""
     for folder in (setting.root, Path(setting.folder)):
         if not folder.is_dir():
             return index, f"the worker on {platform.node()} does not see {folder}: all machines must share that folder."
@@ -112,7 +112,7 @@ def _remote(index: int, one: PlannedUnit, setting: Setting) -> tuple[int, Result
 
 
 def _own_gpu(setting: Setting, held: ExitStack) -> str:
-    """A GPU of this machine that no other process of the run is at, as long as it is held; else the device as it was said."""
+    """A GPU of this machine that no other process of the run uses, while its lock is held; else the setting's device."""
     for index in range(torch.cuda.device_count()) if setting.device == "auto" else ():
         with suppress(files.Locked):
             name = f"{platform.node()}-gpu-{index}.lock"
@@ -140,7 +140,7 @@ def _backend(name: str, scheduler: str | None) -> Iterator[None]:
 
     class Cluster(DaskDistributedBackend):
         def effective_n_jobs(self, n_jobs: int) -> int:
-            # Told of one, joblib works in this process, and a worker that joins first, or alone, would have nothing to do.
+            # With one job, joblib would work in this process and leave the first worker, maybe the only one, idle.
             return max(2, super().effective_n_jobs(n_jobs))
 
     try:

@@ -1,4 +1,4 @@
-"""Which units tables need, each once, what is measured of them, and how long the rest will take."""
+"""Plan the units that tables need: each once, with its result or its expected time."""
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,20 +14,20 @@ from .work import finished
 
 @dataclass(frozen=True)
 class PlannedUnit:
-    """A unit and where it stands."""
+    """A unit with its state."""
 
     unit: Unit
     result: Result | None
-    """None: to be done"""
+    """None: to do"""
     seconds: float | None
     """Expected seconds; None if unknown"""
 
 
 def plan(cells: Iterable[Cell], root: str | Path, known: Mapping[str, Result] | None = None) -> list[PlannedUnit]:
-    """The units of cells, each once, in the order of their value: parents before fusions, first seeds first.
+    """The units of cells, each once, after the units that they need; first seeds come first.
 
     Args:
-        known: results from elsewhere, by key, which count like those of the runs folder.
+        known: further results by key, which count like those of the runs folder.
     """
     units: dict[str, Unit] = {}
     for cell in cells:
@@ -42,16 +42,16 @@ def plan(cells: Iterable[Cell], root: str | Path, known: Mapping[str, Result] | 
 
 
 def all_needs(unit: Unit) -> Iterator[Unit]:
-    """What a unit needs, and what that needs, in the order of work."""
+    """The units that a unit needs, recursively, in the order of work."""
     for needed in unit.needs():
         yield from all_needs(needed)
         yield needed
 
 
 def expected(unit: Unit, past: Iterable[Result]) -> float | None:
-    """Seconds that units of the same kind took: the same work with another seed, else the same method."""
+    """Median seconds of similar units: the same work with another seed, or else the same method."""
     ours = unit.to_json()
-    # A fine-tuning alone: its whole work may hold the training of parents that were gone.
+    # A fine-tuning's `all_seconds` may include retraining missing parents.
     seconds = "seconds" if "fine-tuning" in ours else "all_seconds"
     same = {
         level: [result.metrics[seconds] for result in past if not result.refusal and like(ours, result.unit)]
@@ -66,7 +66,7 @@ def _same_but_seed(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
 
 
 def _same_method(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
-    """The same kind of work on the same networks and as many images."""
+    """The same kind of work on the same networks and number of images."""
     return _kind(ours) == _kind(theirs)
 
 
@@ -87,7 +87,7 @@ def _kind(unit: dict[str, Any]) -> tuple[Any, ...]:
     training = unit.get("training", {})
     networks = (str(training.get("arch")), training.get("parts"))
     if "parent" in unit:
-        # Each part of a full split is all images, of another one a share of them.
+        # Each part of a full split has all images, that of other splits a share.
         images = (training.get("data"), training.get("split") == "full")
         return ("parent", *images, training.get("epochs"), *networks)
     if "landscape" in unit:

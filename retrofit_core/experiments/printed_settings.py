@@ -1,4 +1,4 @@
-"""The settings that the paper prints (App. E and F) beside `preset="paper"`, our recipes and networks, and our defaults."""
+"""The settings printed in the paper (App. E and F) next to `preset="paper"`, our recipes and networks, and our defaults."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from ..networks.architectures.vit import SIZES, ViT
 from ..system.presets import preset_settings
 from ..training.recipes import recipe
 
-#: The table "Hyperparameters used for HF-Gradient and KF-Gradient", by our names.
+#: The table "Hyperparameters used for HF-Gradient and KF-Gradient", with our names.
 GRADIENT: dict[str, float] = {
     "learning_rate": 1e-3,
     "epochs": 100,
@@ -19,16 +19,16 @@ GRADIENT: dict[str, float] = {
     "batch_size": 32,
     "validation": 0.1,
 }
-#: The paragraph on linear variants: lambda, by grouping.
+#: The paragraph on linear variants: lambda by grouping.
 LINEAR: dict[str, float] = {"hungarian": 1e-3, "kmeans": 10.0}
-#: The table of training, of VGGs, ViTs and ResNets alike.
+#: The table of training, the same for VGGs, ViTs and ResNets.
 TRAINING: dict[str, float] = {"warmup": 5, "floor": 1e-5, "learning_rate": 1e-3, "label_smoothing": 0.1, "batch": 128}
 #: The table of fine-tuning, by data set.
 TUNING: dict[str, dict[str, float]] = {
     "cifar100": {"learning_rate": 3e-4, "floor": 1e-6, "label_smoothing": 0.1, "epochs": 200},
     "tiny-imagenet": {"learning_rate": 1e-5, "floor": 1e-6, "label_smoothing": 0.1, "epochs": 200},
 }
-#: The table of vision transformers, by preset of ours.
+#: The table of vision transformers, by our preset.
 TRANSFORMERS: dict[str, dict[str, float]] = {
     "vit": {"patch": 4, "depth": 7, "heads": 12, "hidden": 384, "mlp_width": 1536},
     "vit-tiny-imagenet": {"patch": 8, "depth": 7, "heads": 12, "hidden": 384, "mlp_width": 384},
@@ -36,9 +36,9 @@ TRANSFORMERS: dict[str, dict[str, float]] = {
 
 
 def printed_settings() -> pd.DataFrame:
-    """One line a setting: its table, what the paper prints, what we use where the paper is reproduced, and our default.
+    """One row per setting: its table, the paper's value, ours for reproducing the paper, and our default.
 
-    "default" is None where there is none but ours: recipes and networks are what is used.
+    "default" is None for recipes and networks, which have no other value than ours.
     """
     lines = [
         *_lines("gradient fits", GRADIENT, preset_settings("paper", "kmeans", "gradient"), vars(Gradient())),
@@ -58,7 +58,7 @@ def printed_settings() -> pd.DataFrame:
         lines += _lines(f"fine-tuning, {data}", printed, recipe("finetune", data), {})
     for name, printed in TRANSFORMERS.items():
         lines += _lines(f"network {name}", printed, _sizes(name), {})
-    frame = pd.DataFrame(lines, dtype=object)  # each number as it is written: 128 beside 0.0003
+    frame = pd.DataFrame(lines, dtype=object)  # keeps 128 an integer next to 0.0003
     frame["same"] = frame["paper"] == frame["ours"]
     return frame
 
@@ -73,6 +73,6 @@ def _lines(
 
 
 def _sizes(name: str) -> dict[str, Any]:
-    """Of a vision transformer, without its weights."""
+    """Sizes of a vision transformer, built without weights."""
     with torch.device("meta"):
         return ViT(**SIZES[name]).spec

@@ -1,4 +1,4 @@
-"""A progress bar in a notebook: plain HTML, so that it needs no widget extension."""
+"""A progress bar for notebooks in plain HTML, which needs no widget extension."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,16 +13,16 @@ from .runner import OnResult
 from .units import Unit
 from .work import title
 
-#: Seconds between two drawings.
+#: Seconds between updates.
 REDRAW = 0.5
 
 
 @contextmanager
 def notebook_bar(total: int) -> Iterator[tuple[Monitor, OnResult]]:
-    """One bar for all units of work, and the step that is under way; nothing outside of a notebook.
+    """Show a bar for all units of work, and the current step; nothing outside a notebook.
 
     Args:
-        total: units to do.
+        total: number of units.
     """
     show, began, drawn, results = _display(), time.monotonic(), 0.0, list[Result | str]()
 
@@ -52,7 +52,7 @@ def notebook_bar(total: int) -> Iterator[tuple[Monitor, OnResult]]:
 
 
 def _display() -> Callable[[str], None]:
-    """What draws HTML again at one place in the cell's output; nothing outside of a notebook."""
+    """A function that updates HTML in the cell's output; does nothing outside a notebook."""
     try:
         from IPython import get_ipython
         from IPython.display import HTML, display

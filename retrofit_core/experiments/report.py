@@ -1,4 +1,4 @@
-"""The paper's tables beside ours: results become lines, columns and tables; `report_formats` and `report_csv` write them."""
+"""The paper's tables next to ours, as lines, blocks and tables, which `report_formats` and `report_csv` write."""
 
 import shlex
 from collections import Counter
@@ -17,30 +17,30 @@ from .setting import CellResults, Setting, is_of_this_version, settings
 from .summary import Summary, summarised
 from .tables import TABLES
 
-#: States of a line without a number of ours.
+#: States of a line without our number.
 REFUSED, MISSING, NOT_APPLICABLE, WITHOUT_CELL = "refused", "not measured", "N/A", "not planned"
 MEASURED = "measured"
 ACCURACY = "accuracy"
-#: Note of a number that the method's present version may not give.
+#: Note for a number that the method's current version may change.
 EARLIER = "measured with an earlier version of the method"
-#: The rows that stand for all columns of a table where only one column has them.
+#: Rows that apply to all columns of a table, if only one column has them.
 SHARED = (PARENT, "Ensemble")
 
 
 @dataclass(frozen=True)
 class Report:
-    """Tables, and what is to be said of all of them."""
+    """Tables, and facts about all of them."""
 
     scales: tuple[Scale, ...]
     tables: tuple[TableReport, ...]
     summary: Summary
-    """Of all tables, also where only what is measured is shown"""
+    """Summary of all tables, including lines that are not shown"""
     machines: tuple[tuple[str, int], ...] = ()
-    """Where the results of the tables were measured, and how many each"""
+    """The machines that measured the results, with the number of results"""
     others: int = 0
-    """Results that belong to no cell of these tables"""
+    """Number of results that belong to no cell of these tables"""
     outdated: int = 0
-    """Results in the tables of earlier versions of their methods, which a note marks"""
+    """Number of results from earlier versions of methods, which a note marks"""
 
     @property
     def blocks(self) -> list[Block]:
@@ -66,14 +66,14 @@ def report(
     root: str = "runs",
     only_measured: bool = False,
 ) -> Report:
-    """The tables of some names, with every number that the results hold.
+    """Tables with all numbers in the results.
 
     Args:
-        tables: of `all_tables`.
-        scales: of the first one all columns are there, of the others those with results.
-        seeds: fusions that are meant to be there (default: the scale's); more are shown where they are.
-        columns: only these (default: all).
-        root: runs folder, for the commands.
+        tables: names, see `all_tables`.
+        scales: the first one shows all columns, the others those with results.
+        seeds: expected number of fusions (default: the scale's); further results are shown too.
+        columns: show only these (default: all).
+        root: runs folder, for commands.
         only_measured: leave out lines, columns and tables without a number or a refusal.
     """
     columns_of = {name: settings(TABLES[name], bundle, scales, seeds, columns) for name in tables if name in TABLES}
@@ -101,18 +101,18 @@ def report(
 
 
 def all_tables() -> tuple[str, ...]:
-    """Names of all tables of the paper: those that can be measured, then the others."""
+    """Names of all tables: those that can be measured, then the paper's others."""
     return tuple(dict.fromkeys([*TABLES, *(value.table for value in paper_values())]))
 
 
 def machine_words(result: Result) -> str:
-    """Where a result was measured, with which versions, and at which commit."""
+    """The machine, versions and commit of a result."""
     commit = result.machine.get("commit")
     return ", ".join([_machine(result), *([f"commit {commit}"] if commit else [])])
 
 
 def _machines(results: Iterable[Result]) -> tuple[tuple[str, int], ...]:
-    """Machines with their versions and all commits, most results first, and how many results each."""
+    """Machines with versions and all commits, and their numbers of results, most first."""
     by_machine: dict[str, list[Result]] = {}
     for result in sorted(results, key=lambda result: result.finished):
         by_machine.setdefault(_machine(result), []).append(result)
@@ -121,7 +121,7 @@ def _machines(results: Iterable[Result]) -> tuple[tuple[str, int], ...]:
 
 
 def _commits(results: Sequence[Result]) -> str:
-    """The commits of results of one machine, in the order of their dates."""
+    """The commits of one machine's results, in order of date."""
     commits = list(dict.fromkeys(commit for result in results if (commit := result.machine.get("commit"))))
     return f", commit{'s' if len(commits) > 1 else ''} {', '.join(commits)}" if commits else ""
 
@@ -135,7 +135,7 @@ def _machine(result: Result) -> str:
 
 
 def _paper_alone(name: str) -> TableReport:
-    """A table of which nothing here measures the numbers."""
+    """A table of the paper that cannot be measured here."""
     values = paper_values(name)
     lines = {
         column: tuple(Line(value.row, value, WITHOUT_CELL) for value in values if value.column == column)
@@ -150,7 +150,7 @@ def _labels(values: Sequence[Value]) -> tuple[str, ...]:
 
 
 def table_report(table: Table, columns: Sequence[Setting], root: str, seeds: int | None = None) -> TableReport:
-    """A table that is measured here, with one block for each setting of a column.
+    """A table that can be measured here, with one block for each setting of a column.
 
     Args:
         root, seeds: as in `report`.
@@ -163,7 +163,7 @@ def table_report(table: Table, columns: Sequence[Setting], root: str, seeds: int
 
 
 def _measured_alone(table: TableReport) -> TableReport:
-    """A table without lines, claims and columns that have neither a number nor a refusal."""
+    """A table without lines, claims and columns that lack both number and refusal."""
     blocks = [
         replace(
             block,
@@ -176,11 +176,11 @@ def _measured_alone(table: TableReport) -> TableReport:
 
 
 def command(setting: Setting, root: str, seeds: int | None = None, row: str = "") -> str:
-    """Measures what is missing of a setting's table, of its column alone where parents are given.
+    """The command that measures what is missing in a setting's table, or in its column if parents are given.
 
     Args:
         root, seeds: as in `report`.
-        row: of the column; only this row is measured, with its parents.
+        row: measure only this row of the column, with its parents.
     """
     given = setting.given
     words = ["retrofit", "reproduce", setting.table.name, "--scale", setting.scale.name]
@@ -215,7 +215,7 @@ def _block(setting: Setting, columns: Sequence[Setting], root: str) -> Block:
 
 
 def _printed(setting: Setting) -> dict[str, Value]:
-    """Row -> the paper's number, of the full table where a short one repeats it."""
+    """Row -> the paper's number, from the full table if a short one repeats it."""
     values = [value for value in paper_values(setting.table.name) if value.column == setting.column.name]
     return {value.row: value for value in reversed(values)}
 
@@ -238,7 +238,7 @@ def _lines(setting: Setting, printed: Mapping[str, Value], root: str) -> tuple[L
 
 
 def _line(setting: Setting, cells: Sequence[CellResults], paper: Value | None, root: str) -> Line:
-    """A row's cells, one for each seed."""
+    """The line of a row, from its cells for all seeds and parents."""
     by_parents: dict[int, list[float]] = {}
     for known in cells:
         if known.number is not None:
@@ -259,7 +259,7 @@ def _line(setting: Setting, cells: Sequence[CellResults], paper: Value | None, r
 
 
 def _sorted_parents(setting: Setting, singles: Mapping[str, Line]) -> dict[str, Line]:
-    """Parents' lines with our accuracies in descending order, as the paper prints them, where parents are alike."""
+    """Parents' lines in descending order of our accuracies, as in the paper, if their architectures are the same."""
     rows = [f"{PARENT}{index}" for index in range(setting.column.parts)]
     alike = len(set(setting.column.arch)) == 1 and setting.column.metric == ACCURACY
     if not alike or not all(row in singles and singles[row].values for row in rows):
@@ -278,7 +278,7 @@ def _sorted_parents(setting: Setting, singles: Mapping[str, Line]) -> dict[str, 
 
 
 def _best(setting: Setting, row: str, lines: Sequence[Line], paper: Value | None) -> Line | None:
-    """The line of the best of several scores; None where there is nothing to be said."""
+    """The line of the best of several scores; None if there is none."""
     if not lines:
         return _line_without_cell(setting, row, paper)
     measured = [line for line in lines if line.mean is not None]
@@ -291,7 +291,7 @@ def _best(setting: Setting, row: str, lines: Sequence[Line], paper: Value | None
 
 
 def _line_without_cell(setting: Setting, name: str, paper: Value | None) -> Line | None:
-    """A row that cannot be measured: the method does not apply, or its number follows from others."""
+    """The line of a row without cells: the method does not apply, or its number follows from others."""
     if paper is not None:
         return Line(name, paper, WITHOUT_CELL, note=impossible(read_row(name)) if _is_row(name) else "")
     if name.startswith(PARENT) or not _is_row(name):
@@ -310,13 +310,13 @@ def _is_row(name: str) -> bool:
 
 
 def ranked(lines: Sequence[Line], only: Sequence[str] = ()) -> Order | None:
-    """How far the order of lines at one scale is the paper's; `only` as in `rank_correlation`."""
+    """Agreement between the paper's order of lines and ours at one scale; `only` as in `rank_correlation`."""
     printed = {line.row: line.paper.mean for line in lines if line.paper is not None}
     return rank_correlation(printed, {line.row: line.mean for line in lines if line.mean is not None}, only)
 
 
 def _claims(setting: Setting, columns: Sequence[Setting]) -> list[Claim]:
-    """A column's claims; where its parents stand in another column, they count for this one too."""
+    """A column's claims; parents in another column count for this one, too."""
     printed, measured = _printed(setting), measured_rows(setting)
     if not any(row.startswith(PARENT) for row in printed):
         others = [other for other in columns if other.column.metric == ACCURACY and other.has_parents_of(setting)]
@@ -328,7 +328,7 @@ def _claims(setting: Setting, columns: Sequence[Setting]) -> list[Claim]:
 
 
 def measured_rows(setting: Setting) -> dict[str, dict[Run, Result]]:
-    """Row -> parents and seed -> the result, of what has an accuracy."""
+    """Row -> (parents, seed) -> result, for cells with a number."""
     measured: dict[str, dict[Run, Result]] = {}
     for known in setting.known:
         result = known.results[0]

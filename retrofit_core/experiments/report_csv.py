@@ -17,12 +17,12 @@ FIELDS: tuple[str, ...] = (
     *("difference", "within_two_sigma", "low", "high", "paired", "opponent", "within_paper_noise"),
     *("state", "scale", "note", "command"),
 )
-#: So many digits are more than any test set has.
+#: More digits than any test set needs.
 DIGITS = 6
 
 
 def spreadsheet(report: Report) -> str:
-    """All tables; what is not known is empty."""
+    """All tables as CSV; unknown fields are empty."""
     lines = [
         {"table": table.name, "column": block.column, "metric": block.metric, "scale": block.badge, **line}
         for table in report.tables
