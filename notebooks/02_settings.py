@@ -22,7 +22,7 @@
 # but the last picture, which reads records.
 
 # %% tags=["parameters"]
-SCALE = None  # None: each column at the best scale that is measured; smoke, small, evening, paper
+SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
 SECONDS = 0  # for measuring what is missing; needs a scale
 RUNS = "../runs"  # where new results go
@@ -105,5 +105,6 @@ two_way.show(ROWS)
 assert list(settings.loc[~settings["same"], "setting"]) == ["learning_rate", "mlp_width", "mlp_width"]
 assert all(used[row.setting] == row.paper for row in gradient.itertuples())
 if SCALE is None:  # what is said above is said of the records that come with the project
-    assert abs(two_way.number(ROWS[2]) - two_way.number(ROWS[3])) < 2
-    assert abs(two_way.number(ROWS[0]) - two_way.number(ROWS[1])) < 2
+    pair = two_way.at("paper")
+    assert abs(pair.gap(ROWS[2], ROWS[3]).points) < 2
+    assert abs(pair.gap(ROWS[0], ROWS[1]).points) < 2

@@ -22,7 +22,7 @@
 # reproduce vgg11-full --scale evening`.
 
 # %% tags=["parameters"]
-SCALE = None  # None: each column at the best scale that is measured; smoke, small, evening, paper
+SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
 SECONDS = 0  # for measuring what is missing; needs a scale
 RUNS = "../runs"  # where new results go
@@ -34,7 +34,7 @@ from IPython.display import display
 
 from retrofit_app.figures import LIGHT
 from retrofit_app.figures.across import across
-from retrofit_app.figures.paper import beside_the_paper, differences, rank_against_rank
+from retrofit_app.figures.paper import beside_in_parts, differences, rank_against_rank
 from retrofit_core.experiments import table
 
 vgg = table("vgg11-full", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(SECONDS, ROWS)
@@ -44,13 +44,12 @@ print(vgg)
 # %% [markdown]
 # ## Before fine-tuning
 #
-# **How to read it.** Hollow diamonds are the paper's numbers, dots ours, with the 95 % interval over test images. A table that
-# is not measured yet has no picture.
+# **How to read it.** Hollow diamonds are the paper's numbers, dots ours, with the 95 % interval over test images; squares stand
+# at another scale, which is behind their names. A table that is not measured yet has no picture.
 
 # %%
 if zero_shot.lines:
-    display(beside_the_paper(zero_shot, LIGHT))
-    display(rank_against_rank(zero_shot, LIGHT))
+    display(*beside_in_parts(zero_shot, LIGHT), rank_against_rank(zero_shot, LIGHT))
 
 # %% [markdown]
 # Does each difference that the paper's numbers claim have the same sign here?
@@ -63,22 +62,22 @@ if zero_shot.lines:
 # ## After fine-tuning
 
 # %%
-if tuned.lines:
-    display(beside_the_paper(tuned, LIGHT))
+display(*beside_in_parts(tuned, LIGHT))
 
 # %% [markdown]
-# What fine-tuning brings, the paper at the left, ours at the right:
+# What fine-tuning brings, the paper at the left, ours at the right: the methods that are measured before it and after it at one
+# scale.
 
 # %%
-METHODS = [
-    "Parent 0",
-    "KF-Linear, uniform",
-    "KF-Linear, uniform, by activity",
-    "Git-Re-Basin, uniform",
-    "OTFusion, uniform",
+scales = [
+    scale
+    for scale in ("evening", "small", SCALE)
+    if scale in {each.setting.scale.name for each in tuned.scales or [tuned]}
 ]
-if tuned.lines:
-    display(across(vgg.columns, METHODS, LIGHT))
+for scale in dict.fromkeys(scales):
+    columns = [zero_shot.at(scale), tuned.at(scale)]
+    both = [line.row for line in columns[1].lines if columns[0].line(line.row).mean is not None]
+    display(across(columns, both, LIGHT))
 
 # %% [markdown]
 # ## All numbers
@@ -105,11 +104,12 @@ vgg.show()
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project
-    parents = [zero_shot.number(f"Parent {index}") for index in range(2)]
-    assert all(
-        line.mean < min(parents) for line in zero_shot.lines if line.row not in ("Parent 0", "Parent 1", "Ensemble")
-    )
-    assert zero_shot.number("KF-Linear, uniform, by activity") > zero_shot.number("KF-Linear, uniform") + 25
-    assert zero_shot.number("HF-Linear, deeplift") < zero_shot.number("PLeaS")
-    assert tuned.number("KF-Linear, uniform") > zero_shot.number("KF-Linear, uniform") + 30
-    assert tuned.number("KF-Linear, uniform") < tuned.number("Parent 0") - 4
+    before, after = zero_shot.at("evening"), tuned.at("evening")
+    for scale in (before, zero_shot.at("small")):
+        parents = [scale.number(f"Parent {index}") for index in range(2)]
+        fused = [line for line in scale.lines if not line.row.startswith(("Parent", "Ensemble"))]
+        assert all(line.mean < min(parents) for line in fused)
+    assert before.gap("KF-Linear, uniform, by activity", "KF-Linear, uniform").points > 25
+    assert before.gap("HF-Linear, deeplift", "PLeaS").points < 0
+    assert after.number("KF-Linear, uniform") > before.number("KF-Linear, uniform") + 30
+    assert after.gap("KF-Linear, uniform", "Parent 0").points < -4

@@ -23,7 +23,7 @@
 # `retrofit reproduce widths --scale evening`.
 
 # %% tags=["parameters"]
-SCALE = None  # None: each column at the best scale that is measured; smoke, small, evening, paper
+SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
 SECONDS = 0  # for measuring what is missing; needs a scale
 RUNS = "../runs"  # where new results go
@@ -34,8 +34,8 @@ COLUMNS = None  # only these; None: all
 from IPython.display import display
 
 from retrofit_app.figures import LIGHT
-from retrofit_app.figures.across import across
-from retrofit_app.figures.paper import beside_the_paper, differences
+from retrofit_app.figures.across import across, measured_in
+from retrofit_app.figures.paper import beside_in_parts, differences
 from retrofit_core.experiments import table
 
 widths = table("widths", scale=SCALE, columns=COLUMNS, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(SECONDS)
@@ -44,16 +44,13 @@ print(widths)
 # %% [markdown]
 # ## Over all pairs of widths
 #
-# **How to read it.** The first width is that of network 0 and of the fused one. The paper at the left, ours at the right; only
-# what is measured has a point there.
+# **How to read it.** The first width is that of network 0 and of the fused one. The paper at the left, ours at the right, of the
+# pairs that are measured.
 
 # %%
-if any(column.lines for column in widths.columns):
-    display(
-        across(
-            widths.columns, ["Parent 0", "KF-Linear, conductance", "KF-Gradient, conductance", "OTFusion", "KD"], LIGHT
-        )
-    )
+METHODS = ["Parent 0", "KF-Linear, conductance", "KF-Gradient, conductance", "OTFusion", "KD"]
+if measured_in(widths.columns, METHODS):
+    display(across(widths.columns, METHODS, LIGHT, "widths of network 0 and network 1"))
 
 # %% [markdown]
 # ## Pair by pair
@@ -62,8 +59,8 @@ if any(column.lines for column in widths.columns):
 
 # %%
 for column in widths.columns:
-    if column.lines:
-        display(beside_the_paper(column, LIGHT))
+    display(*beside_in_parts(column, LIGHT))
+    if any(claim.ours is not None for claim in column.block.claims):
         display(differences(column, LIGHT))
 
 # %% [markdown]
@@ -96,12 +93,12 @@ widths.show()
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project
-    equal, narrow = widths.column("1x, 1x"), widths.column("1x, 0.5x")
+    equal, narrow = (widths.column(name).at("evening") for name in ("1x, 1x", "1x, 0.5x"))
     for column in (equal, narrow):
         assert column.claim("KF-Linear", "OTFusion").verdict == "agreed"
         assert column.claim("KF-Gradient", "best parent").verdict == "agreed"
         assert column.claim("KF-Linear", "best parent").ours > 2
-        assert column.number("KF-Gradient, uniform") > column.number("KF-Linear, uniform")
-        assert column.number("LP") > column.number("KF-Gradient, conductance")
-        assert column.number("KF-Linear, uniform, by activity") > column.number("LP")
+        assert column.gap("KF-Gradient, uniform", "KF-Linear, uniform").points > 0
+        assert column.gap("LP", "KF-Gradient, conductance").points > 0
+        assert column.gap("KF-Linear, uniform, by activity", "LP").points > 0
     assert narrow.number("KF-Linear, conductance") > equal.number("KF-Linear, conductance") + 2

@@ -21,7 +21,7 @@
 # `retrofit reproduce --list` tells what there is. The scale stands on every number.
 
 # %% tags=["parameters"]
-SCALE = None  # None: each column at the best scale that is measured; smoke, small, evening, paper
+SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
 SECONDS = 0  # for measuring what is missing; needs a scale
 RUNS = "../runs"  # where new results go
@@ -52,13 +52,14 @@ print(sizes)
 # 400 samples and "5k" is 1,000: a fifth, but at least 400.
 
 # %%
-across([few, augmented, many], [f"KF-Gradient, {score}" for score in SCORES], LIGHT)
+across([few, augmented, many], [f"KF-Gradient, {score}" for score in SCORES], LIGHT, "fusion samples")
 
 # %% [markdown]
 # The closed form, which the paper's table lacks: does it need the samples?
 
 # %%
-across([few, augmented, many], ["KF-Gradient, conductance", "KF-Linear, conductance", "KF-Linear, uniform"], LIGHT)
+CLOSED = ["KF-Gradient, conductance", "KF-Linear, conductance", "KF-Linear, uniform"]
+across([few, augmented, many], CLOSED, LIGHT, "fusion samples")
 
 # %% [markdown]
 # ## At full width

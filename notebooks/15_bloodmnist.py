@@ -21,7 +21,7 @@
 # `retrofit reproduce --list` tells what there is. The scale stands on every number.
 
 # %% tags=["parameters"]
-SCALE = None  # None: each column at the best scale that is measured; smoke, small, evening, paper
+SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
 SECONDS = 0  # for measuring what is missing; needs a scale
 RUNS = "../runs"  # where new results go
@@ -29,8 +29,10 @@ RESULTS = "../benchmarks/results/experiments"  # results that come with the proj
 ROWS = None  # what is measured where it is missing, as ("KF-Linear",); None: all
 
 # %%
+from IPython.display import display
+
 from retrofit_app.figures import LIGHT, Network, class_grid
-from retrofit_app.figures.paper import beside_the_paper, differences, rank_against_rank
+from retrofit_app.figures.paper import beside_in_parts, differences, rank_against_rank
 from retrofit_core.experiments import table
 
 blood = table("bloodmnist", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(SECONDS, ROWS)
@@ -43,7 +45,7 @@ column = blood.column()
 # prints the best of three scores for each method; below its rows stand ours, each score apart, and rows that it lacks.
 
 # %%
-beside_the_paper(column, LIGHT)
+display(*beside_in_parts(column, LIGHT))
 
 # %% [markdown]
 # The same order?
@@ -73,11 +75,12 @@ SHOWN = [
     "HF-Linear, conductance",
     "OTFusion, uniform",
 ]
-measured = [row for row in SHOWN if column.line(row).mean is not None]
+main = column.main  # all at one scale
+measured = [row for row in SHOWN if main.line(row).mean is not None]
 networks = [
-    Network(row, "fused" if "F-" in row else "parent", column.number(row), column.per_class(row)) for row in measured
+    Network(row, "fused" if "F-" in row else "parent", main.number(row), main.per_class(row)) for row in measured
 ]
-class_grid(networks, column.classes, LIGHT)
+class_grid(networks, main.classes, LIGHT)
 
 # %% [markdown]
 # ## All numbers
@@ -107,7 +110,8 @@ column.recipe("KF-Linear, conductance")
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project
-    assert column.claim("KF-Linear", "Ensemble").verdict == "agreed"
-    assert column.claim("HF-Linear", "Ensemble").verdict == "agreed"
-    assert column.claim("KF-Linear", "best parent").verdict == "agreed"
-    assert column.number("OTFusion, uniform") < column.number("Parent 0")
+    small = column.at("small")
+    assert small.claim("KF-Linear", "Ensemble").verdict == "agreed"
+    assert small.claim("HF-Linear", "Ensemble").verdict == "agreed"
+    assert small.claim("KF-Linear", "best parent").verdict == "agreed"
+    assert small.gap("OTFusion, uniform", "Parent 0").points < 0

@@ -22,7 +22,7 @@
 # `retrofit reproduce --list` tells what there is. The scale stands on every number.
 
 # %% tags=["parameters"]
-SCALE = None  # None: each column at the best scale that is measured; smoke, small, evening, paper
+SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
 SECONDS = 0  # for measuring what is missing; needs a scale
 RUNS = "../runs"  # where new results go
@@ -33,8 +33,8 @@ COLUMNS = None  # only these; None: all
 from IPython.display import display
 
 from retrofit_app.figures import LIGHT, Network, class_grid
-from retrofit_app.figures.across import across
-from retrofit_app.figures.paper import beside_the_paper, differences, rank_against_rank
+from retrofit_app.figures.across import across, measured_in
+from retrofit_app.figures.paper import beside_in_parts, differences, rank_against_rank
 from retrofit_core.experiments import table
 
 vit = table("vit-sharded-cifar100", scale=SCALE, columns=COLUMNS, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(
@@ -50,7 +50,7 @@ two_way = vit.column("2-way")
 # with rows and not with diamonds.
 
 # %%
-beside_the_paper(two_way, LIGHT)
+display(*beside_in_parts(two_way, LIGHT))
 
 # %% [markdown]
 # The same order? The paper's at the left, ours at the right.
@@ -69,20 +69,25 @@ differences(two_way, LIGHT)
 
 # %%
 SHOWN = ["Parent 0", "Parent 1", "Ensemble", "HF-Gradient, uniform", "KF-Gradient, uniform", "LP", "KD"]
+main = two_way.main  # all at one scale
 networks = [
-    Network(row, "fused" if "F-" in row else "parent", two_way.number(row), two_way.per_class(row))
+    Network(row, "fused" if "F-" in row else "parent", main.number(row), main.per_class(row))
     for row in SHOWN
-    if two_way.line(row).mean is not None
+    if main.line(row).mean is not None
 ]
-class_grid(networks, two_way.classes, LIGHT)
+class_grid(networks, main.classes, LIGHT)
 
 # %% [markdown]
 # ## More networks
 #
-# Only columns that are measured have a point at the right.
+# Columns that are not measured have no picture, and a single one none to be compared with.
 
 # %%
-display(across(vit.columns, ["Ensemble", "HF-Gradient, uniform", "KF-Gradient, uniform", "LP", "KD"], LIGHT))
+ROWS = ["Ensemble", "HF-Gradient, uniform", "KF-Gradient, uniform", "LP", "KD"]
+for column in vit.columns[1:]:
+    display(*beside_in_parts(column, LIGHT))
+if len(measured_in(vit.columns, ROWS)) > 1:
+    display(across(vit.columns, ROWS, LIGHT, "networks"))
 
 # %% [markdown]
 # ## All numbers
@@ -116,10 +121,11 @@ two_way.recipe("HF-Gradient, uniform")
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project
+    evening = two_way.at("evening")
     for method in ("HF-Gradient", "KF-Gradient"):
         for other in ("Transformer-OTFusion", "KD", "LP", "Ensemble"):
-            assert two_way.claim(method, other).verdict == "agreed", (method, other)
-        assert two_way.claim(method, "best parent").verdict == "undecided"
-        assert two_way.number(f"{method}, uniform") > two_way.number("Parent 1") + 4  # ours of the samples
-    assert two_way.claim("HF-Gradient, conductance", "HF-Gradient, uniform").verdict == "contradicted"
-    assert two_way.number("Transformer-OTFusion-Weights, uniform") < two_way.number("Parent 1") - 10
+            assert evening.claim(method, other).verdict == "agreed", (method, other)
+        assert evening.claim(method, "best parent").verdict == "undecided"
+        assert evening.gap(f"{method}, uniform", "Parent 1").points > 4  # ours of the samples
+    assert evening.claim("HF-Gradient, conductance", "HF-Gradient, uniform").verdict == "contradicted"
+    assert evening.gap("Transformer-OTFusion-Weights, uniform", "Parent 1").points < -10

@@ -22,7 +22,7 @@
 # reproduce resnet-compression --scale evening`.
 
 # %% tags=["parameters"]
-SCALE = None  # None: each column at the best scale that is measured; smoke, small, evening, paper
+SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
 SECONDS = 0  # for measuring what is missing; needs a scale
 RUNS = "../runs"  # where new results go
@@ -32,8 +32,8 @@ RESULTS = "../benchmarks/results/experiments"  # results that come with the proj
 from IPython.display import display
 
 from retrofit_app.figures import LIGHT
-from retrofit_app.figures.across import across
-from retrofit_app.figures.paper import beside_the_paper, differences
+from retrofit_app.figures.across import across, measured_in
+from retrofit_app.figures.paper import beside_in_parts, differences
 from retrofit_core.experiments import table
 
 asked = {"seeds": SEEDS, "runs": RUNS, "results": RESULTS}
@@ -49,8 +49,8 @@ print(resnet)
 
 # %%
 for column in resnet.columns:
-    if column.lines:
-        display(beside_the_paper(column, LIGHT))
+    display(*beside_in_parts(column, LIGHT))
+    if any(claim.ours is not None for claim in column.block.claims):
         display(differences(column, LIGHT))
 
 # %% [markdown]
@@ -58,15 +58,15 @@ for column in resnet.columns:
 # distillation and scores are measured as well.
 
 # %%
-display(beside_the_paper(small, LIGHT))
-display(differences(small, LIGHT))
+display(*beside_in_parts(small, LIGHT), differences(small, LIGHT))
 
 # %% [markdown]
-# Is the deeper teacher harder?
+# Is the deeper teacher harder? There is a picture once both are measured.
 
 # %%
-if any(column.lines for column in resnet.columns):
-    display(across(resnet.columns, ["Parent 0", "KF-Gradient, uniform", "KF-Gradient, conductance", "KD"], LIGHT))
+METHODS = ["Parent 0", "KF-Gradient, uniform", "KF-Gradient, conductance", "KD"]
+if len(measured_in(resnet.columns, METHODS)) > 1:
+    display(across(resnet.columns, METHODS, LIGHT))
 
 # %% [markdown]
 # ## All numbers
@@ -89,9 +89,8 @@ resnet.show()
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project
-    shallow = resnet.column("ResNet-34 to ResNet-18")
-    assert shallow.badge.startswith("evening")
+    shallow = resnet.column("ResNet-34 to ResNet-18").at("evening")
     assert shallow.claim("KF-Gradient", "best parent").verdict == "agreed"
     assert small.claim("KF-Gradient", "best parent").verdict == "agreed"
     assert small.claim("KF-Gradient", "KD").verdict == "agreed"
-    assert small.number("KF-Gradient, uniform") == small.number("KF-Gradient, conductance")
+    assert small.gap("KF-Gradient, uniform", "KF-Gradient, conductance").points == 0

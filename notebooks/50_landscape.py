@@ -23,7 +23,7 @@
 # fusion.
 
 # %% tags=["parameters"]
-SCALE = None  # None: each column at the best scale that is measured; smoke, small, evening, paper
+SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
 SECONDS = 0  # for measuring what is missing; needs a scale
 RUNS = "../runs"  # where new results go
@@ -39,7 +39,7 @@ from retrofit_core.inspection.landscape import Survey
 
 landscape = table("landscape", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(SECONDS)
 FUSED = "KF-Gradient, deeplift"
-results = landscape.column("loss").results(FUSED)
+results = landscape.column("loss").main.results(FUSED)
 surveys = [Survey.from_json(result.metrics["landscape"]) for result in results]
 print(landscape)
 
@@ -95,7 +95,7 @@ landscape.show()
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project
-    loss, rise, barrier = (landscape.column(name) for name in ("loss", "rise", "barrier"))
+    loss, rise, barrier = (landscape.column(name).at("evening") for name in ("loss", "rise", "barrier"))
     assert loss.number(FUSED) < min(loss.number("Parent 0"), loss.number("Parent 1"))
     assert barrier.number(f"Parent 0 to {FUSED}") < 0.6 * barrier.number("Parent 0 to Parent 1")
     assert barrier.number(f"Parent 1 to {FUSED}") > barrier.number("Parent 0 to Parent 1")

@@ -21,7 +21,7 @@
 # `retrofit reproduce --list` tells what there is. The scale stands on every number.
 
 # %% tags=["parameters"]
-SCALE = None  # None: each column at the best scale that is measured; smoke, small, evening, paper
+SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
 SECONDS = 0  # for measuring what is missing; needs a scale
 RUNS = "../runs"  # where new results go
@@ -35,7 +35,7 @@ from retrofit_app.figures.paper import beside_the_paper
 from retrofit_core.experiments import table
 
 neurons = table("neuron-importance", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(SECONDS)
-conductance, deeplift = neurons.column("conductance"), neurons.column("deeplift")
+conductance, deeplift = neurons.column("conductance").main, neurons.column("deeplift").main
 TO_UNIFORM, BETWEEN_SEEDS = "adjusted Rand index to uniform", "adjusted Rand index between seeds"
 
 # %% [markdown]
@@ -100,7 +100,8 @@ conductance.recipe(TO_UNIFORM)
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project
-    seeds = neurons.column("uniform").number(BETWEEN_SEEDS)
+    seeds = neurons.column("uniform").at("paper").number(BETWEEN_SEEDS)
+    conductance, deeplift = (neurons.column(name).at("paper") for name in ("conductance", "deeplift"))
     assert conductance.number(TO_UNIFORM) < seeds - 0.1
     assert deeplift.number(TO_UNIFORM) < seeds - 0.1
     largest = {score: max(map(labels.count, set(labels))) for score, labels in plane["labels"].items()}

@@ -23,7 +23,7 @@
 # `retrofit reproduce --list` tells what there is. The scale stands on every number.
 
 # %% tags=["parameters"]
-SCALE = None  # None: each column at the best scale that is measured; smoke, small, evening, paper
+SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
 SECONDS = 0  # for measuring what is missing; needs a scale
 RUNS = "../runs"  # where new results go
@@ -35,7 +35,7 @@ from retrofit_app.figures.histograms import kept_histograms
 from retrofit_core.experiments import table
 
 scores = table("importance-histogram", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(SECONDS)
-conductance, deeplift = scores.column("conductance"), scores.column("deeplift")
+conductance, deeplift = scores.column("conductance").main, scores.column("deeplift").main
 ROW = "last convolution of parent 0"
 
 # %% [markdown]
@@ -73,6 +73,7 @@ conductance.recipe(ROW)
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project
+    conductance, deeplift = (scores.column(name).at("paper") for name in ("conductance", "deeplift"))
     assert 10 < deeplift.number(ROW) < 15
     assert 10 < conductance.number(ROW) < 15
     for kept in (histograms["conductance"], histograms["deeplift"]):

@@ -22,7 +22,7 @@
 # `retrofit reproduce --list` tells what there is. The scale stands on every number.
 
 # %% tags=["parameters"]
-SCALE = None  # None: each column at the best scale that is measured; smoke, small, evening, paper
+SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
 SECONDS = 0  # for measuring what is missing; needs a scale
 RUNS = "../runs"  # where new results go
@@ -110,7 +110,8 @@ measured.recipe(CLOSED_FORM)
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project
-    pair, shards, mlp = (study.column(name) for name in ("VGG11, non-IID", "VGG11, sharded", "MLP, non-IID"))
+    given = (study.column(name).at("paper") for name in ("VGG11, non-IID", "VGG11, sharded", "MLP, non-IID"))
+    pair, shards, mlp = given
     for column, row, most in (
         (pair, "KF-Linear, conductance, not refitted", -15),
         (shards, "KF-Linear, conductance, not refitted", -15),

@@ -1,12 +1,15 @@
 """The paper's numbers beside ours: what is drawn is what the columns say."""
 
+from dataclasses import replace
+from html import unescape
+
 import pandas as pd
 import pytest
 
 from retrofit_app.figures import DARK, LIGHT
 from retrofit_app.figures.across import across
 from retrofit_app.figures.histograms import kept_histograms
-from retrofit_app.figures.paper import beside_the_paper, differences, rank_against_rank
+from retrofit_app.figures.paper import beside_in_parts, beside_the_paper, differences, rank_against_rank
 from retrofit_app.figures.quantities import quantity
 from retrofit_app.figures.ticks import tick_grid
 from retrofit_core.experiments import table
@@ -87,6 +90,25 @@ def test_rows_stand_in_groups_the_papers_best_first(column):
     ]
 
 
+def test_a_long_column_is_several_pictures_of_at_most_20_rows(empty, tmp_path):
+    cells = [cell for cell in cells_of("vgg11-noniid", "small", 1) if cell.column == "2-way"]
+    write_bundle(tmp_path / "all.json", bundle_of(cells, lambda cell: {"accuracy": 50.0}))
+    column = table("vgg11-noniid", runs=tmp_path / "runs", results=tmp_path / "all.json").column("2-way")
+    pictures = beside_in_parts(column, LIGHT)
+    rows = [list(map(unescape, picture.figure.layout.yaxis.categoryarray)) for picture in pictures]
+    assert max(map(len, rows)) <= 20
+    assert sorted(row for part in rows for row in part) == sorted(line.row for line in column.lines)
+    papers = {line.row for line in column.lines if line.paper is not None}
+    assert [{row in papers for row in part} for part in rows] == [{True}, {True}, {False}, {False}]
+    assert [picture.title.split(": ")[1] for picture in pictures][1:3] == [
+        "ours beside the paper's, 2 of 2",
+        "rows that the paper lacks, 1 of 2",
+    ]
+    # The standards are those of the column, wherever their own rows stand.
+    assert all(any(note.text == "our ensemble" for note in picture.figure.layout.annotations) for picture in pictures)
+    assert beside_in_parts(empty, LIGHT) == []
+
+
 def test_ranks_are_those_of_the_methods_that_both_have(column):
     picture = rank_against_rank(column, LIGHT)
     places = {each.hovertemplate.split("<br>")[0]: tuple(each.y) for each in picture.figure.data}
@@ -115,6 +137,25 @@ def test_differences_say_whether_the_sign_is_the_papers(column):
     assert agreed["KF-Linear \N{MINUS SIGN} Ensemble"] == -10
     assert not against
     assert "have its sign" in picture.caption
+
+
+def test_opponents_that_lose_by_dozens_of_points_are_counted_and_not_drawn(column):
+    claims = {f"{claim.left} {claim.right}" for claim in column.block.claims if claim.ours is not None}
+    assert "KF-Linear OTFusion" in claims
+    picture = differences(column, LIGHT)
+    names = list(picture.figure.layout.yaxis.categoryarray)
+    assert [name.split(" \N{MINUS SIGN} ")[1] for name in names] == [
+        "best parent",
+        "Ensemble",
+        "LP",
+        "KF-Linear, uniform",
+    ]
+    assert picture.caption.startswith(
+        "Of 5 differences that the paper's numbers claim, 5 have its sign. Drawn are 4, of which"
+    )
+    alone = replace(column.block, claims=tuple(c for c in column.block.claims if c.right == "OTFusion"))
+    only = differences(replace(column, block=alone), LIGHT)
+    assert list(only.figure.layout.yaxis.categoryarray) == ["KF-Linear \N{MINUS SIGN} OTFusion"]
 
 
 def test_rows_at_another_scale_are_marked_and_in_no_order(column, tmp_path, monkeypatch):
@@ -163,7 +204,12 @@ def test_a_picture_shows_itself_in_a_notebook(column, monkeypatch):
     finding, figure = shown
     assert finding.data.startswith("**KF-Linear, conductance has 80.0 %")
     assert figure["text/plain"] == picture.alt
-    assert len(figure["application/vnd.plotly.v1+json"]["data"]) == len(picture.figure.data)
+    drawn = figure["application/vnd.plotly.v1+json"]
+    assert len(drawn["data"]) == len(picture.figure.data)
+    title = drawn["layout"]["title"]["text"]
+    assert title == "<b>VGG11 on CIFAR-10, non-IID splits, 2-way: ours beside the paper&#x27;s</b>"
+    assert drawn["layout"]["height"] > picture.figure.layout.height  # the title has room of its own
+    assert picture.figure.layout.title.text is None  # on a page a heading stands above it
 
 
 def measured(tmp_path, monkeypatch, name: str, value):
@@ -254,6 +300,10 @@ def test_rows_are_drawn_over_columns_the_paper_beside_ours(tmp_path, monkeypatch
         ("KF-Gradient, uniform", "x"): (73.2, 76.1),
         ("KF-Gradient, uniform", "x2"): (60, 60),
     }
+    unmeasured = table("widths", runs=tmp_path / "none").column("1x, 1x")
+    wider = across([*columns, unmeasured], ["KF-Gradient, uniform"], DARK, "samples")
+    assert wider.figure.layout.xaxis.categoryarray == ("1k samples", "5k samples")  # no empty places
+    assert wider.figure.layout.xaxis.title.text == "samples"
     low, high = picture.figure.layout.yaxis.range
     assert 50 < low < 60 and 76.1 < high < 90
     assert picture.caption.startswith("KF-Gradient, uniform: 1k samples 60.0\N{NO-BREAK SPACE}% (paper 73.2")

@@ -17,20 +17,22 @@ ROOM = 4  # above and below the lines, in points of accuracy
 LETTERS, IN_ALL = 12, 48  # letters of a column's name per line, and of all names in a panel
 
 
-def across(columns: Sequence[Any], names: Sequence[str], palette: Palette) -> Picture:
+def across(columns: Sequence[Any], names: Sequence[str], palette: Palette, along: str = "") -> Picture:
     """A line for each row over the columns: the paper's on the left, ours on the right, on one axis.
 
     Args:
-        columns: `ReproducedColumn`s of one metric, in order.
+        columns: `ReproducedColumn`s of one metric, in order; those without a number of ours are left out.
         names: rows; where a column lacks the row or its number, the line has a gap.
+        along: what the columns differ in, for the axes.
     Raises:
         ValueError: we measured nothing, there is no column, or no column has a row.
     """
-    titles = [column.name for column in columns]
-    lines = {name: _lines(columns, name) for name in names}
-    if not any(_known(line) for of_row in lines.values() for line in of_row):
-        table = columns[0].table if columns else "no table"
+    kept = measured_in(columns, names)
+    if not kept:
+        table, titles = columns[0].table if columns else "no table", [column.name for column in columns]
         raise ValueError(f"nothing is measured of these rows of {table}, {listing(titles)}: there is nothing to draw.")
+    columns, titles = kept, [column.name for column in kept]
+    lines = {name: _lines(columns, name) for name in names}
     kind = quantity(columns[0].block.metric)
     traces: list[Trace] = []
     values: list[float] = []
@@ -71,10 +73,11 @@ def across(columns: Sequence[Any], names: Sequence[str], palette: Palette) -> Pi
     bottom = (
         24
         + LINE * max(2, *(words.count("<br>") + 1 for words in headings))
+        + (TITLE if along else 0)
         + ENTRY * sum(trace["showlegend"] for trace in traces)
     )
     below = named(palette, type="category", categoryarray=titles, categoryorder="array", tickangle=0, anchor="y")
-    below |= {"tickvals": titles, "ticktext": headings, "ticklabelstandoff": 4}
+    below |= {"tickvals": titles, "ticktext": headings, "ticklabelstandoff": 4, "title": {"text": along}}
     axis = kind.axis(values)
     if kind.whole is not None:  # to compare lines, the axis covers just their range
         low, high = kind.whole
@@ -85,13 +88,24 @@ def across(columns: Sequence[Any], names: Sequence[str], palette: Palette) -> Pi
         TITLE + PANEL + bottom,
         f"Lines of {kind.name} over {listing(titles)}, the paper's and ours ({badges})",
         _finding(lines, titles, kind),
-        margin=(56, 36, TITLE, bottom),
+        title=f"{columns[0].setting.table.title}: {listing(titles)}",
+        margin=(70, 36, TITLE, bottom),
         legend={**BELOW, "tracegroupgap": 0},
         annotations=[note(escape(text), x, 1, palette.muted, **HEAD, yshift=6) for x, text in heads.items()],
         xaxis={**below, "domain": [0, 0.46]},
         xaxis2={**below, "domain": [0.54, 1]},
-        yaxis=axis,
+        yaxis={**axis, "title": {"text": kind.name}},
     )
+
+
+def measured_in(columns: Sequence[Any], names: Sequence[str]) -> list[Any]:
+    """The columns in which we measured one of these rows.
+
+    Raises:
+        ValueError: no column has a row.
+    """
+    every = [_lines(columns, name) for name in names]
+    return [column for index, column in enumerate(columns) if any(_known(of_row[index]) for of_row in every)]
 
 
 def _in_lines(title: str, letters: int) -> str:

@@ -3,6 +3,8 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from html import escape
+from textwrap import wrap
 from typing import Any
 
 import plotly.graph_objects as go
@@ -22,6 +24,9 @@ class Picture:
     key: str = ""
     """A legend as HTML, for a figure on its own"""
 
+    title: str = ""
+    """For where no page's heading stands above the figure"""
+
     def _ipython_display_(self) -> None:
         """In a notebook: the finding, the figure for JupyterLab's offline Plotly renderer, and the legend."""
         from IPython.display import HTML, Markdown, display
@@ -30,10 +35,33 @@ class Picture:
             display(Markdown(f"**{escaped(self.caption)}**"))
         whole = {**self.figure.to_plotly_json(), "config": {**CONFIG, "responsive": True}}
         plain = json.loads(json.dumps(whole, cls=PlotlyJSONEncoder))
+        _head(plain["layout"], self.title)
         display({"application/vnd.plotly.v1+json": plain, "text/plain": self.alt}, raw=True)
         if self.key:  # on the figure's background, whatever the page's theme
             ground = plain["layout"]["template"]["layout"]["paper_bgcolor"]
             display(HTML(f"<div style='background:{ground};padding:4px 8px'>{self.key}</div>"))
+
+
+HEADED, HEAD = 100, 22  # letters of a line of a title in a notebook, and its height in px
+
+
+def _head(layout: dict[str, Any], title: str) -> None:
+    """Puts a title above a figure, which grows by it."""
+    lines = wrap(title, HEADED)
+    if not lines:
+        return
+    room = 10 + HEAD * len(lines)
+    layout["height"] += room
+    layout["margin"]["t"] += room
+    place = {"x": 0, "xref": "container", "xanchor": "left", "y": 1, "yref": "container", "yanchor": "top"}
+    text = "<br>".join(map(escape, lines))
+    layout["title"] = {
+        "text": f"<b>{text}</b>",
+        **place,
+        "automargin": False,
+        "pad": {"l": 6, "t": 8},
+        "font": {"size": TEXT},
+    }
 
 
 SIGNATURE = 28  # px: two lines below the axes

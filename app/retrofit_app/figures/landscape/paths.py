@@ -63,6 +63,7 @@ def loss_path(path: Any, palette: Palette) -> Picture:
     room = 0.15 * max(float(loss.max() - loss.min()), 1e-3)
     bare: dict[str, Any] = {"automargin": True, "nticks": 5}
     ends = {"tickvals": [0, 0.5, 1], "ticktext": [short(path.first), "half way", short(path.last)]}
+    ends |= axis(f"weights, mixed from {first} to {last}")
     sides = [
         axis("loss", range=[float(loss.min()) - room, float(loss.max()) + 2.6 * room], **bare),
         axis("accuracy %", range=[-4, 104], tickvals=[0, 50, 100], **bare),
@@ -80,7 +81,7 @@ def loss_path(path: Any, palette: Palette) -> Picture:
         "Lines of loss and accuracy between two networks",
         f"From {first} to {last}: {rise}. Loss {loss_words(path.loss[0])} at one end and {loss_words(path.loss[-1])} at the "
         f"other; the accuracy falls to {percent(min(path.accuracy))} at its lowest.",
-        margin=(4, 10, 10, 34),
+        margin=(4, 10, 10, 52),
         **panels([0.62, 0.38], 0.08, ends, sides, range=[-0.03, 1.03]),
     )
 

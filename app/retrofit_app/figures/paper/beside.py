@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
+from math import ceil
 from typing import Any
 
 from ..drawing import BELOW, TOP, across_paper, axis, drawn, edge, mark, note, room, spread, up_paper
@@ -26,10 +27,34 @@ from .rows import (
     listed,
     mean,
     paper_mark,
+    titled,
 )
 
+#: Rows of one picture of several, and what the first ones are.
+MOST, BESIDE = 20, "ours beside the paper's"
 
-def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -> Picture:
+
+def beside_in_parts(column: Any, palette: Palette) -> list[Picture]:
+    """`beside_the_paper` in pictures of at most MOST rows: those that the paper prints, then those that it lacks.
+
+    None where nothing in the column is measured.
+    """
+    lines = _in_order(column)
+    groups = {
+        BESIDE: [line.row for line in lines if _kind(line) < 2],
+        "rows that the paper lacks": [line.row for line in lines if _kind(line) == 2],
+    }
+    pictures = []
+    for words, rows in groups.items():
+        count = ceil(len(rows) / MOST)
+        for index in range(count):
+            part = f"{words}, {index + 1} of {count}" if count > 1 else words
+            size = ceil(len(rows) / count)
+            pictures.append(beside_the_paper(column, palette, rows[index * size : (index + 1) * size], part))
+    return pictures
+
+
+def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = (), rows: str = "") -> Picture:
     """Each row's number, the paper's with its deviation and ours with its interval.
 
     Accuracies have a 95 % interval over test images, other numbers a deviation over seeds; seconds have a logarithmic
@@ -38,6 +63,7 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
     Args:
         column: a `ReproducedColumn`.
         order: rows to show, from the top (default: all measured ones, the paper's best first, then those it lacks).
+        rows: what they are, for the title.
     Raises:
         ValueError: nothing in the column is measured, or it lacks a row.
     """
@@ -48,7 +74,7 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
     names = {line.row: f"{escape(line.row)}{at(line.badge)}" for line in lines}
     printed = [line for line in lines if _is_drawn(line.paper, kind)]
     known = [line for line in lines if _is_drawn(line, kind)]
-    best, ensemble = _standards([line for line in lines if not line.badge]) if kind.is_accuracy else (None, None)
+    best, ensemble = _standards(column) if kind.is_accuracy else (None, None)
     # Their texts are at two heights, so that near lines stay readable.
     uprights = [
         (line.mean, f"our {word}", shift)
@@ -76,9 +102,8 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
         )
         for badge, same in by_badge.items()
     ]
-    title = 0 if kind.is_accuracy else TITLE
     entries = len(ours) + bool(printed)
-    above, bottom = 44 if kind.is_accuracy else 12, NUMBERS + title + entries * ENTRY + 8
+    above, bottom = 44 if kind.is_accuracy else 12, NUMBERS + TITLE + entries * ENTRY + 8
     values = [*(line.mean for line in known), *(line.paper.mean for line in printed)]
     words = ", ".join(
         f"{line.row} {kind.plain(line.mean)}" + (f" (paper {kind.plain(line.paper.mean)})" if line.paper else "")
@@ -90,6 +115,7 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
         above + bottom + ROW * len(lines),
         f"Dot plot of {kind.name}, ours ({'; '.join((column.badge, *_badges(known)))}) and the paper's: {words}",
         caption=_finding(column, best, ensemble) if kind.is_accuracy else _extremes(column, known, kind),
+        title=f"{titled(column)}: {rows or (BESIDE if printed else 'ours')}",
         margin=(room(list(names.values())), 12, above, bottom),
         legend=BELOW,
         showlegend=True,
@@ -98,7 +124,7 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
             *(across_paper(end + 0.5, edge(palette.line)) for end in _group_ends(lines)),
         ],
         annotations=[note(words, x, 1, palette.muted, yshift=shift, **TOP) for x, words, shift in uprights],
-        xaxis=axis("" if kind.is_accuracy else kind.name, side="bottom", **kind.axis(values)),
+        xaxis=axis(kind.name, side="bottom", **kind.axis(values)),
         yaxis=listed(list(names.values()), palette, range=[len(lines) - 0.4, -0.6]),
     )
 
@@ -176,10 +202,11 @@ def _interval_words(lines: Sequence[Any], kind: Quantity) -> str:
     return ", ± deviation over seeds" if any(line.deviation for line in lines) else ""
 
 
-def _standards(lines: Sequence[Any]) -> tuple[Any, Any]:
+def _standards(column: Any) -> tuple[Any, Any]:
     """The lines of our best parent and the ensemble; None if unmeasured."""
-    parents = [line for line in lines if line.row.startswith(PARENT) and line.mean is not None]
-    ensemble = next((line for line in lines if line.row == "Ensemble" and line.mean is not None), None)
+    lines = [line for line in column.lines if not line.badge]
+    parents = [line for line in lines if line.row.startswith(PARENT)]
+    ensemble = next((line for line in lines if line.row == "Ensemble"), None)
     return max(parents, key=mean, default=None), ensemble
 
 

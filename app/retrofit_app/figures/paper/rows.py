@@ -24,6 +24,11 @@ def short(badge: str) -> str:
     return badge.replace(",", " ").split(" ")[0]
 
 
+def titled(column: Any) -> str:
+    """A table's subject and its column, for a title."""
+    return f"{column.setting.table.title}, {column.name}"
+
+
 def at(badge: str) -> str:
     """A badge after a row's name, if the row has its own."""
     return f" ({escape(short(badge))})" if badge else ""

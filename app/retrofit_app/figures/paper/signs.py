@@ -1,6 +1,7 @@
 """The differences that the paper's numbers claim, and ours: do the signs agree?"""
 
 from collections import Counter
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -8,8 +9,10 @@ from ..drawing import BELOW, axis, drawn, edge, room, spread, up_paper
 from ..palette import Palette
 from ..picture import Picture
 from ..words import listing
-from .rows import ENTRY, NUMBERS, ROW, TITLE, at, dots, listed, paper_mark
+from .rows import ENTRY, NUMBERS, OURS, ROW, TITLE, at, dots, listed, paper_mark, titled
 
+#: The group of opponents that do not lose nearly everywhere.
+INFORMATIVE = "informative"
 #: A verdict's symbol, line width and text in the legend.
 VERDICTS = {
     "agreed": ("circle", 1, "ours, the paper's sign"),
@@ -28,14 +31,18 @@ COUNTED = {
 def differences(column: Any, palette: Palette) -> Picture:
     """The differences between rows that the paper's numbers claim, and ours with 95 % intervals: do the signs agree?
 
+    Drawn are the paper's own methods against opponents that do not lose by dozens of points, whose size would hide these; the
+    others are counted in the caption, and drawn if there is nothing else.
+
     Args:
         column: see `beside_the_paper`.
     Raises:
         ValueError: none of the differences is measured.
     """
-    claims = [claim for claim in column.block.claims if claim.ours is not None]
-    if not claims:
+    known = [claim for claim in column.block.claims if claim.ours is not None]
+    if not known:
         raise ValueError(f"none of the paper's differences in {column.table}, {column.name} is measured.")
+    claims = [claim for claim in known if claim.group == INFORMATIVE and claim.left.startswith(OURS)] or known
     differences = [
         (f"{escape(claim.left)} \N{MINUS SIGN} {escape(claim.right)}{at(claim.badge)}", claim) for claim in claims
     ]
@@ -58,11 +65,9 @@ def differences(column: Any, palette: Palette) -> Picture:
         traces.append(marks)
     names = [name for name, _ in differences]
     bottom = NUMBERS + TITLE + sum(trace["showlegend"] for trace in traces) * ENTRY + 8
-    numbers = Counter(claim.verdict for claim in claims)
-    counts = [f"{n} {COUNTED[verdict][n > 1]}" for verdict in COUNTED if (n := numbers[verdict])]
-    of = "1 difference" if len(claims) == 1 else f"{len(claims)} differences"
-    finding = f"Of {of} that the paper's numbers claim, {listing(counts)}."
-    against = [f"{claim.left} against {claim.right}" for claim in claims if claim.verdict == "contradicted"]
+    finding = f"Of {_many(known)} that the paper's numbers claim, {_counted(known)}."
+    finding += f" Drawn are {len(claims)}, of which {_counted(claims)}." if len(claims) < len(known) else ""
+    against = [f"{claim.left} against {claim.right}" for claim in known if claim.verdict == "contradicted"]
     finding += f" The other sign: {listing(against)}." if against else ""
     return drawn(
         palette,
@@ -71,8 +76,19 @@ def differences(column: Any, palette: Palette) -> Picture:
         f"Dot plot of differences in accuracy, the paper's and ours ({column.badge})",
         finding,
         margin=(room(names), 12, 12, bottom),
+        title=f"{titled(column)}: differences that the paper's numbers claim, and ours",
         legend=BELOW,
         shapes=[up_paper(0, edge(palette.muted, 1.5))],
         xaxis=axis("points of accuracy"),
         yaxis=listed(names, palette, range=[len(claims) - 0.4, -0.6]),
     )
+
+
+def _many(claims: Sequence[Any]) -> str:
+    return "1 difference" if len(claims) == 1 else f"{len(claims)} differences"
+
+
+def _counted(claims: Sequence[Any]) -> str:
+    """How many of these have which verdict."""
+    numbers = Counter(claim.verdict for claim in claims)
+    return listing([f"{n} {COUNTED[verdict][n > 1]}" for verdict in COUNTED if (n := numbers[verdict])])
