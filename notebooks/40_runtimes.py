@@ -67,7 +67,7 @@ if small.lines:
 
 # %%
 for column in vit.columns:
-    if column.lines and column.says:
+    if len(column.lines) > 1 and column.says:  # a single number stands in the table
         display(beside_the_paper(column, LIGHT))
 
 # %% [markdown]
@@ -75,7 +75,7 @@ for column in vit.columns:
 
 # %%
 for column in whole.columns:
-    if column.lines and column.says:  # at `smoke` seconds say nothing
+    if len(column.lines) > 1 and column.says:  # at `smoke` seconds say nothing
         display(beside_the_paper(column, LIGHT))
 
 # %% [markdown]

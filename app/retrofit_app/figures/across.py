@@ -77,7 +77,12 @@ def across(columns: Sequence[Any], names: Sequence[str], palette: Palette, along
         + ENTRY * sum(trace["showlegend"] for trace in traces)
     )
     below = named(palette, type="category", categoryarray=titles, categoryorder="array", tickangle=0, anchor="y")
-    below |= {"tickvals": titles, "ticktext": headings, "ticklabelstandoff": 4, "title": {"text": along}}
+    below |= {
+        "tickvals": titles,
+        "ticktext": headings,
+        "ticklabelstandoff": 4,
+        "title": {"text": along, "standoff": 12},
+    }
     axis = kind.axis(values)
     if kind.whole is not None:  # to compare lines, the axis covers just their range
         low, high = kind.whole

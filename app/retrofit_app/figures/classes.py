@@ -31,6 +31,7 @@ def class_grid(networks: Sequence[Network], classes: Sequence[str], palette: Pal
         14 + top + 34 * len(networks),
         "Table of accuracy by class",
         f"{'; '.join(filter(None, (_weakest(network, classes) for network in networks)))}.",
+        title="Test accuracy by class, in per cent",
         caption="",
         margin=(room(lines), 4, top, 10),
         xaxis=across,

@@ -84,7 +84,7 @@ def drawn(
         what: the kind of figure.
         finding: what it shows; `what` and `finding` form the alternative text, `finding` alone the default caption.
         key: a legend as HTML.
-        title: for a notebook, if it is not what the figure is.
+        title: for a notebook (default: the beginning of `what`).
         margin: px at the left, right, top and bottom; a legend above gets its own room.
         layout: further entries of Plotly's layout: axes, notes, shapes, a legend.
     """
@@ -101,7 +101,13 @@ def drawn(
         **layout,
     }
     figure = go.Figure({"data": data, "layout": whole}, _validate=False)
-    return Picture(figure, f"{what}. {finding}".strip(), finding if caption is None else caption, key, title or what)
+    return Picture(
+        figure,
+        f"{what}. {finding}".strip(),
+        finding if caption is None else caption,
+        key,
+        title or what.split(": ")[0].split(". ")[0],
+    )
 
 
 # --- axes -----------------------------------------------------------------------------------------

@@ -74,6 +74,7 @@ def parts(
         TOP + AXIS + LEGEND + round(ROW * (lowest + 0.6)),
         f"Dot plot of changes in accuracy ({badges}), one panel each for {listing([column.name for column, _ in known])}",
         _finding(known),
+        title=f"{columns[0].setting.table.title.split(':')[0]}: points of accuracy",
         margin=(room(list(ticks.values())), 4, TOP, AXIS + LEGEND),
         **axes,
         shapes=shapes,

@@ -59,7 +59,7 @@ def _head(layout: dict[str, Any], title: str) -> None:
         "text": f"<b>{text}</b>",
         **place,
         "automargin": False,
-        "pad": {"l": 6, "t": 8},
+        "pad": {"l": 6, "t": 8 if len(lines) == 1 else 19},
         "font": {"size": TEXT},
     }
 

@@ -35,11 +35,12 @@ MOST, BESIDE = 20, "ours beside the paper's"
 
 
 def beside_in_parts(column: Any, palette: Palette) -> list[Picture]:
-    """`beside_the_paper` in pictures of at most MOST rows: those that the paper prints, then those that it lacks.
-
-    None where nothing in the column is measured.
+    """`beside_the_paper` in pictures of at most MOST rows: if one is not enough, those that the paper prints, then those that
+    it lacks. No picture where nothing in the column is measured.
     """
     lines = _in_order(column)
+    if len(lines) <= MOST:
+        return [beside_the_paper(column, palette)] if lines else []
     groups = {
         BESIDE: [line.row for line in lines if _kind(line) < 2],
         "rows that the paper lacks": [line.row for line in lines if _kind(line) == 2],
@@ -103,7 +104,7 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = (), r
         for badge, same in by_badge.items()
     ]
     entries = len(ours) + bool(printed)
-    above, bottom = 44 if kind.is_accuracy else 12, NUMBERS + TITLE + entries * ENTRY + 8
+    above, bottom = 44 if uprights else 12, NUMBERS + TITLE + entries * ENTRY + 8
     values = [*(line.mean for line in known), *(line.paper.mean for line in printed)]
     words = ", ".join(
         f"{line.row} {kind.plain(line.mean)}" + (f" (paper {kind.plain(line.paper.mean)})" if line.paper else "")

@@ -73,7 +73,7 @@ def rank_against_rank(column: Any, palette: Palette) -> Picture:
         60 + ROW * len(both),
         "Two columns of methods in the order of their accuracy, joined by lines",
         f"{len(both)} methods{correlation}; {order}. Ours: {column.badge}.",
-        title=f"{titled(column)}: the order of the methods, by test accuracy in per cent",
+        title=f"{titled(column)}: the order of the methods, % of test images",
         margin=(widest, widest, 40, 8),
         annotations=notes,
         xaxis={"visible": False, "range": [-0.02, 1.02]},

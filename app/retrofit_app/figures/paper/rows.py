@@ -26,7 +26,7 @@ def short(badge: str) -> str:
 
 def titled(column: Any) -> str:
     """A table's subject and its column, for a title."""
-    return f"{column.setting.table.title}, {column.name}"
+    return f"{column.setting.table.title.split(': ')[0]}, {column.name}"
 
 
 def at(badge: str) -> str:

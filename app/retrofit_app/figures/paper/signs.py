@@ -76,7 +76,7 @@ def differences(column: Any, palette: Palette) -> Picture:
         f"Dot plot of differences in accuracy, the paper's and ours ({column.badge})",
         finding,
         margin=(room(names), 12, 12, bottom),
-        title=f"{titled(column)}: differences that the paper's numbers claim, and ours",
+        title=f"{titled(column)}: the paper's differences, and ours",
         legend=BELOW,
         shapes=[up_paper(0, edge(palette.muted, 1.5))],
         xaxis=axis("points of accuracy"),
