@@ -1,7 +1,7 @@
-"""A report as Markdown (columns aligned, to be read as text), LaTeX (booktabs and longtable) and HTML (for notebooks).
+"""A report as Markdown (with aligned columns), LaTeX (booktabs and longtable) and HTML (for notebooks).
 
-What is written is said once; a format has a method for each part of a document. The HTML is readable on light and on dark pages,
-without scripts and style sheets.
+`Format` defines the content, and each format has a method for each part of a document. The HTML is readable on light and dark
+pages, without scripts or style sheets.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,14 +31,14 @@ from .report_words import (
 
 
 class Format:
-    """How the parts of a report are written; those without content are empty texts, which are left out."""
+    """Base class of formats. Parts without content are empty strings, which are left out."""
 
     between = "\n\n"
     note = " [{}]"
-    """Behind a number, the number of its note"""
+    """Reference to a note, after a number"""
 
     def heading(self, text: str, level: int, badge: str = "") -> str:
-        """Of the report (1), a table (2) or a column (3), whose scale is its badge."""
+        """Heading of the report (1), a table (2) or a column (3), whose badge is its scale."""
         raise NotImplementedError
 
     def sentences(self, texts: Sequence[str]) -> str:
@@ -46,19 +46,19 @@ class Format:
         raise NotImplementedError
 
     def grid(self, header: Sequence[str], rows: Sequence[Sequence[str]], notes: Mapping[str, int], title: str) -> str:
-        """Rows of cells below a header, then their notes; the title is of what can be left folded."""
+        """A header, rows of cells, and notes; a grid with a title may be collapsed."""
         raise NotImplementedError
 
     def commands(self, lines: Sequence[str]) -> str:
-        """What measures the rest."""
+        """Commands that measure the rest."""
         raise NotImplementedError
 
     def cell(self, word: str) -> str:
-        """A word of a grid."""
+        """Content of a grid's cell."""
         return word
 
     def report(self, report: Report) -> str:
-        """All tables, between a summary (claims agreed / undecided / contradicted) and what differs from the paper."""
+        """All tables, between a summary (claims agreed / undecided / contradicted) and the differences from the paper."""
         rows = [[self.cell(word) for word in row] for row in summary_rows(report.summary)]
         parts = [
             self.heading(TITLE, 1),
@@ -72,12 +72,12 @@ class Format:
         return self._joined(parts) + "\n"
 
     def table(self, table: TableReport) -> str:
-        """A table with all of its columns, and the command that measures what is missing."""
+        """A table with all its columns, and the commands that measure what is missing."""
         commands = self.commands(table.commands) if table.commands else ""
         return self._joined([self.heading(table_title(table), 2), *map(self.block, table.blocks), commands])
 
     def block(self, block: Block) -> str:
-        """A column: its scale, its lines, the order of its methods, and the differences that the paper claims."""
+        """A column: its scale, lines, order of methods, and the differences that the paper claims."""
         notes, rows = footnotes(block.lines), []
         for line in block.lines:
             words = [self.cell(word) for word in line_words(line, block)]
@@ -99,7 +99,7 @@ class Format:
 
 
 class Markdown(Format):
-    """With columns aligned so that it can be read as text."""
+    """Markdown with aligned columns, readable as text."""
 
     def heading(self, text: str, level: int, badge: str = "") -> str:
         return f"{'#' * level} {text}"
@@ -128,7 +128,7 @@ ESCAPES = str.maketrans(
 
 
 def escaped(text: str) -> str:
-    """Text in which no character is a command of LaTeX."""
+    """Text with LaTeX's special characters escaped."""
     return text.translate(ESCAPES)
 
 
@@ -148,7 +148,7 @@ class Latex(Format):
         return "\n".join([r"\begin{itemize}", *items, r"\end{itemize}"]) if items else ""
 
     def grid(self, header: Sequence[str], rows: Sequence[Sequence[str]], notes: Mapping[str, int], title: str) -> str:
-        # The group makes the longest rows fit on a page.
+        # The group makes long rows fit on a page.
         begin = r"{\footnotesize\setlength{\tabcolsep}{2pt}\begin{longtable}" + f"{{{'l' * len(header)}}}"
         head, *lines = [" & ".join(row) + r" \\" for row in (map(escaped, header), *rows)]
         table = [begin, r"\toprule", head, r"\midrule", r"\endhead", *lines, r"\bottomrule", r"\end{longtable}}"]
@@ -158,11 +158,11 @@ class Latex(Format):
         return "\n".join(["What is missing is measured by:", r"\begin{verbatim}", *lines, r"\end{verbatim}"])
 
     def cell(self, word: str) -> str:
-        is_signed = word[0] in "+-" and word[1:].replace(".", "", 1).isdigit()  # it gets mathematics' sign
+        is_signed = word[0] in "+-" and word[1:].replace(".", "", 1).isdigit()  # needs a mathematical sign
         return f"${word}$" if is_signed else escaped(word)
 
 
-#: Columns of numbers stand right, the first and the last are words.
+#: Numbers are right-aligned; the first and last columns are words.
 LEFT, RIGHT = "text-align: left", "text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums"
 BADGE = "border: 1px solid; border-radius: 1em; padding: 0 0.6em; font-size: 85%; opacity: 0.75; white-space: nowrap"
 

@@ -1,4 +1,4 @@
-"""What a report consists of: lines of columns of tables, each a number of the paper beside ours."""
+"""Parts of a report: tables, their columns, and their lines with the paper's number and ours."""
 
 import math
 import statistics
@@ -17,50 +17,50 @@ class Line:
     paper: Value | None
     state: str
     by_parents: tuple[tuple[float, ...], ...] = ()
-    """Ours, (sets of parents, fusion seeds), as far as they are measured"""
+    """Our measured numbers, (sets of parents, fusion seeds)"""
     note: str = ""
     """Why it was refused, or the row that the number belongs to"""
     command: str = ""
-    """Does the work of the first seed that is missing, or of the first"""
+    """Command for the first missing seed, or for the first one"""
     stands_for: str = ""
-    """The row of ours whose numbers these are, where that is another one"""
+    """Our row with these numbers, if another one"""
 
     images: int = 0
-    """Test images behind ours"""
+    """Number of test images behind ours"""
     badge: str = ""
-    """Of ours, where it is another one than the block's"""
+    """Badge of ours, if not the block's"""
 
     @property
     def values(self) -> tuple[float, ...]:
-        """Ours, of all parents and seeds."""
+        """Our numbers for all parents and seeds."""
         return tuple(value for of_parents in self.by_parents for value in of_parents)
 
     @property
     def mean(self) -> float | None:
-        """Ours: over parents, of each over its seeds."""
+        """Our mean over parents of their means over seeds."""
         return statistics.fmean(map(statistics.fmean, self.by_parents)) if self.by_parents else None
 
     @property
     def deviation(self) -> float | None:
-        """Of ours over parents, or over the seeds of a single set of parents (of a sample: n - 1), in the metric's unit."""
+        """Our sample standard deviation over parents, or over the seeds of a single set of parents, in the metric's unit."""
         several = len(self.by_parents) > 1
         values = [statistics.fmean(values) for values in self.by_parents] if several else self.values
         return statistics.stdev(values) if len(values) > 1 else None
 
     @property
     def spread(self) -> "Spread":
-        """What moves one number of ours, as far as parents and seeds were repeated."""
+        """Sources of the variation of our number, if parents or seeds were repeated."""
         return spread(self.by_parents, self.images)
 
     @property
     def difference(self) -> float | None:
-        """Ours minus the paper's, in the metric's unit (points where that is a percentage)."""
+        """Ours minus the paper's, in the metric's unit (points for percentages)."""
         return None if self.mean is None or self.paper is None else self.mean - self.paper.mean
 
     @property
     def reach(self) -> float | None:
-        """Two standard errors of the difference, in the metric's unit, if each of our sets of parents has the paper's
-        deviation; None where the paper prints none, or nothing is measured."""
+        """Two standard errors of the difference, in the metric's unit, if our sets of parents have the paper's deviation; None
+        if the paper prints none, or nothing is measured."""
         if self.difference is None or self.paper is None or self.paper.deviation is None:
             return None
         of_mean = 1 / self.paper.seeds if self.paper.seeds else 0.0
@@ -68,27 +68,27 @@ class Line:
 
     @property
     def is_within(self) -> bool | None:
-        """Whether ours may be further seeds of the paper: the difference is at most its reach, where that is known."""
+        """Whether ours may be further seeds of the paper: whether the difference is at most `reach`; None if unknown."""
         return None if self.difference is None or self.reach is None else abs(self.difference) <= self.reach
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Standard deviations of one accuracy, in points; None where a record has no repetition, or no accuracy."""
+    """Standard deviations of one accuracy, in points; None without repetitions or accuracy."""
 
     parents: float | None
-    """Over splits and trainings, without what fusion seeds add"""
+    """Over splits and trainings, without that of fusion seeds"""
     fusion: float | None
     """Over fusion seeds of the same parents"""
     images: float | None
-    """Over draws of as many test images"""
+    """Over samples of test images"""
 
 
 def spread(by_parents: Sequence[Sequence[float]], images: int) -> Spread:
-    """The parts of a nested analysis of variance: fusion seeds within sets of parents.
+    """Nested analysis of variance: fusion seeds within sets of parents.
 
     Args:
-        by_parents: accuracies in %, (sets of parents, fusion seeds); sets may have different numbers of seeds.
+        by_parents: accuracies in %, (sets of parents, fusion seeds); numbers of seeds may differ.
     """
     repeated = [values for values in by_parents if len(values) > 1]
     within = sum(statistics.variance(values) * (len(values) - 1) for values in repeated)
@@ -113,19 +113,19 @@ class Block:
     column: str
     metric: str
     badge: str
-    """The scale, and what serves in place of the paper's data set or of trained parents"""
+    """The scale, and what replaces the paper's data set or trained parents"""
     lines: tuple[Line, ...]
     scale: str = ""
-    """Name of the scale; empty where nothing here measures the numbers"""
+    """Name of the scale; empty for numbers that cannot be measured here"""
     parents: tuple[str, ...] = ()
-    """Names of the checkpoints that were given"""
+    """Names of given checkpoints"""
     ranked: Order | None = None
-    """Over all methods that both have; None if there is no order, or the numbers are not accuracies"""
+    """Order of all common methods; None if there is none, or numbers are not accuracies"""
     ranked_own: Order | None = None
-    """Of the rows of the paper's own methods"""
+    """Order of the paper's own methods"""
     claims: tuple[Claim, ...] = ()
     measured: int = 0
-    """Cells with a number or a refusal, one for each seed that is meant"""
+    """Number of cells with a number or a refusal, of all expected seeds"""
     cells: int = 0
 
 
@@ -138,4 +138,4 @@ class TableReport:
     labels: tuple[str, ...]
     blocks: tuple[Block, ...]
     commands: tuple[str, ...] = ()
-    """Measure what is missing"""
+    """Commands that measure what is missing"""

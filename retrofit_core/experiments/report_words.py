@@ -1,4 +1,4 @@
-"""A report's numbers and sentences as words, which all formats share."""
+"""Numbers and sentences of a report as words, for all formats."""
 
 import statistics
 from collections.abc import Iterable
@@ -46,7 +46,7 @@ READING = (
 
 
 def printed(number: float) -> str:
-    """A number of the paper, with as many digits as it prints."""
+    """A number of the paper with the digits that it prints."""
     short = f"{number:.1f}"
     return short if float(short) == number else f"{number:g}"
 
@@ -69,7 +69,7 @@ def ours_words(line: Line) -> str:
 
 
 def line_words(line: Line, block: Block) -> tuple[str, ...]:
-    """A line under HEADER."""
+    """A line's cells, see HEADER."""
     difference = "-" if line.difference is None else f"{line.difference:+.2f}"
     within = {None: "-", True: "yes", False: "no"}[line.is_within]
     badge = (line.badge or block.badge) if line.values else "-"
@@ -77,7 +77,7 @@ def line_words(line: Line, block: Block) -> tuple[str, ...]:
 
 
 def claim_words(claim: Claim) -> tuple[str, ...]:
-    """A claim under CLAIM_HEADER."""
+    """A claim's cells, see CLAIM_HEADER."""
     deviation = "" if claim.deviation is None else f" ± {claim.deviation:.1f}"
     at = f" ({claim.badge})" if claim.badge else ""
     ours = "-" if claim.ours is None else f"{claim.ours:+.2f}{at}"
@@ -92,25 +92,25 @@ def claim_words(claim: Claim) -> tuple[str, ...]:
 
 
 def _side(name: str, row: str) -> str:
-    """A side of a difference, with the row that stood for it."""
+    """A side of a difference, with its score, if any."""
     score = row.removeprefix(f"{name}, ")
     return name if score == row else f"{name} ({score})"
 
 
 def footnotes(lines: Iterable[Line]) -> dict[str, int]:
-    """The number of each different note of lines, from 1, in their order."""
+    """Note -> its number from 1, in order of lines."""
     return {note: number for number, note in enumerate(dict.fromkeys(line.note for line in lines if line.note), 1)}
 
 
 def block_title(block: Block) -> str:
-    """A column's name and what its numbers are."""
+    """A column's name and unit."""
     part = block.metric.removeprefix("part ")
     unit = METRICS.get(block.metric, f"% of the test images of part {part}'s classes" if part != block.metric else "")
     return f"{block.column}, {unit}" if unit else block.column
 
 
 def block_sentences(block: Block) -> list[str]:
-    """What is said below a column: its parents, the order of its methods, and differences that are not measured."""
+    """Sentences below a column: its parents, the order of its methods, deviations, and unmeasured differences."""
     sentences = [f"Given parents: {', '.join(block.parents)}."] if block.parents else []
     orders = [("", block.ranked), ("the paper's own ", block.ranked_own)]
     known = [_order(order, whose) for whose, order in orders if order is not None]
@@ -125,7 +125,7 @@ def block_sentences(block: Block) -> list[str]:
 
 
 def _spreads(block: Block) -> list[str]:
-    """What moves a number of the column, where anything was repeated: medians over its rows."""
+    """Deviations of the column's accuracies by source, as medians over rows, if anything was repeated."""
     spreads = [line.spread for line in block.lines if line.images and line.values and not line.row.startswith(PARENT)]
     over = {"parents": "sets of parents", "fusion": "fusion seeds", "images": "test images"}
     known = {name: [getattr(each, name) for each in spreads if getattr(each, name) is not None] for name in over}
@@ -141,18 +141,18 @@ def _order(order: Order, whose: str) -> str:
 
 
 def known_claims(block: Block) -> list[Claim]:
-    """The claims with a number of ours."""
+    """The claims that we have measured."""
     return [claim for claim in block.claims if claim.ours is not None]
 
 
 def table_title(table: TableReport) -> str:
-    """Name, subject, and labels in the paper's source, where it has some."""
+    """Name, subject, and labels in the paper's source, if any."""
     labels = f" ({', '.join(table.labels)})" if table.labels else ""
     return f"{table.name}: {table.title}{labels}"
 
 
 def findings(summary: Summary) -> list[str]:
-    """How many of the paper's numbers are measured, and how many of its claims hold."""
+    """Sentences on how many of the paper's numbers are measured and how many of its claims hold."""
     decided = summary.decided()
     groups = {
         "easy opponents": [claim for claim in decided if claim.group != INFORMATIVE],
@@ -185,7 +185,7 @@ def _verdict_words(claims: Iterable[Claim]) -> str:
 
 
 def summary_rows(summary: Summary) -> list[tuple[str, ...]]:
-    """The tables under SUMMARY_HEADER, with agreed / undecided / contradicted claims."""
+    """The rows of tables, see SUMMARY_HEADER, with agreed / undecided / contradicted claims."""
     rows = []
     for count in summary.counts:
         easy = [claim for claim in count.claims if claim.group != INFORMATIVE]
@@ -197,7 +197,7 @@ def summary_rows(summary: Summary) -> list[tuple[str, ...]]:
 
 
 def details(report: Report) -> list[str]:
-    """How many cells are measured, and where."""
+    """Sentences on how many cells are measured, and where."""
     counts = [
         f"{badge}: {measured} of {cells} cells are measured." for badge, (measured, cells) in report.counts().items()
     ]
@@ -214,7 +214,7 @@ def details(report: Report) -> list[str]:
 
 
 def departures(report: Report) -> list[str]:
-    """How the scales differ from the paper, and what serves in place of what."""
+    """Sentences on how scales differ from the paper, and what replaces data sets and parents."""
     scales = [f"{scale.name}: {scale.sentence}." for scale in report.scales]
     served: dict[str, list[str]] = {}
     for table in report.tables:
@@ -225,7 +225,7 @@ def departures(report: Report) -> list[str]:
 
 
 def many(count: int, noun: str) -> str:
-    """A number of things, in words: "1 difference", "2 differences"."""
+    """A count with its noun: "1 difference", "2 differences"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 

@@ -1,4 +1,4 @@
-"""One table of the paper in a notebook: its numbers beside ours, as a table and as values, measured where they are missing.
+"""One table of the paper in a notebook: its numbers next to ours, as a table and as values, measured if missing.
 
 ```python
 from retrofit_core.experiments import table
@@ -48,7 +48,7 @@ from .tables import TABLES
 
 @dataclass(frozen=True, repr=False)
 class Display:
-    """Something to be looked at: as HTML in a notebook, as Markdown in a terminal."""
+    """Output that is HTML in a notebook and Markdown in a terminal."""
 
     html: str
     markdown: str
@@ -62,57 +62,57 @@ class Display:
 
 @dataclass(frozen=True, repr=False)
 class ReproducedColumn:
-    """A column of a table at one scale, with parents of one kind; or at several of them, see `by_row`."""
+    """A column of a table at one scale, with parents of one kind; or at several scales, see `by_row`."""
 
     table: str
     block: Block
     """Its lines and the paper's claims"""
     setting: Setting
-    """The scale, the data set that serves, and the results behind the lines; of several those of most lines"""
+    """The scale, data set and results of its lines; if there are several, those of most lines"""
     scales: tuple["ReproducedColumn", ...] = ()
-    """The column at each of several scales, the fullest first; else empty"""
+    """The column at each scale, the fullest first, if there are several"""
 
     @property
     def name(self) -> str:
-        """As in the paper: "2-way"."""
+        """Its name in the paper, such as "2-way"."""
         return self.block.column
 
     @property
     def badge(self) -> str:
-        """The scale (of most lines; the others have a badge of their own), and what serves in place of data or parents."""
+        """The scale of most lines (the others have their own badges), and what replaces data or parents."""
         return self.block.badge
 
     @property
     def says(self) -> bool:
-        """Whether its scale says something of accuracy."""
+        """Whether its scale is informative about accuracy."""
         return self.block.scale in SAYING
 
     @property
     def main(self) -> "ReproducedColumn":
-        """The column at the scale of most of its lines alone."""
+        """The column at the scale of most lines only."""
         return next((each for each in self.scales if each.setting is self.setting), self)
 
     def at(self, scale: str) -> "ReproducedColumn":
-        """The column at one of its scales alone.
+        """The column at one of its scales only.
 
         Raises:
-            ValueError: it is not measured there.
+            ValueError: it is not measured at that scale.
         """
         known = {each.setting.scale.name: each for each in reversed(self.scales or (self,))}
         return find(known, scale, f"scale of {self.table}, {self.name}")
 
     def of(self, row: str) -> "ReproducedColumn":
-        """The column at the scale at which a row stands."""
+        """The column at the scale of a row."""
         return _fullest(self.scales, row) if self.scales else self
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """The rows that have a number of ours, in the paper's order."""
+        """The rows that we have measured, in the paper's order."""
         return tuple(line for line in self.block.lines if line.mean is not None)
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes of the data set that serves, or their numbers where it is not at hand."""
+        """Class names of the data set in use, or class indices if they are unknown."""
         facts = DATASETS.get(self.setting.data)
         number = max((len(self.per_class(line.row)) for line in self.lines), default=0)
         names = tuple(getattr(facts, "classes", None) or ())
@@ -122,7 +122,7 @@ class ReproducedColumn:
         """A row, measured or not.
 
         Raises:
-            ValueError: no row of that name.
+            ValueError: no row has this name.
         """
         return find({line.row: line for line in self.block.lines}, row, f"row of {self.table}, {self.name}")
 
@@ -130,7 +130,7 @@ class ReproducedColumn:
         """Our mean over seeds, in the unit of the column's metric.
 
         Raises:
-            ValueError: no such row, or it is not measured; the sentence holds the command that does it.
+            ValueError: no such row, or it is not measured; the message then gives the reason or the command.
         """
         line = self.line(row)
         if line.mean is None:
@@ -139,8 +139,7 @@ class ReproducedColumn:
         return line.mean
 
     def claim(self, left: str, right: str) -> Claim:
-        """What the paper's numbers claim of the difference between two rows (or methods, or "best parent"), and ours, both at
-        the fullest scale that has both.
+        """The paper's and our difference between two rows (or methods, or "best parent"), ours at the fullest scale with both.
 
         Raises:
             ValueError: the paper's table does not have this difference.
@@ -149,11 +148,11 @@ class ReproducedColumn:
         return find(known, f"{left} - {right}", f"difference of {self.table}, {self.name}")
 
     def gap(self, left: str, right: str) -> Gap | None:
-        """How much more accurate one row of ours is than another, in points, at the fullest scale that has both; None where no
-        seed of both is measured.
+        """Difference between the accuracies of two of our rows, in points, at the fullest scale with both; None if they have no
+        common measured run.
 
         Raises:
-            ValueError: no row of that name.
+            ValueError: no row has this name.
         """
         for each in self.scales:
             if (found := each.gap(left, right)) is not None:
@@ -161,20 +160,20 @@ class ReproducedColumn:
         return gap(self._measured_as(left), self._measured_as(right), measured_rows(self.setting))
 
     def results(self, row: str) -> tuple[Result, ...]:
-        """The results behind a row, one for each seed that is measured."""
+        """The results of a row, one for each measured run."""
         return tuple(known.results[0] for known in self._known(row) if known.results[0] is not None)
 
     def images(self, row: str) -> int:
-        """Test images on which a row was measured; 0 where it has none."""
+        """Number of test images of a row; 0 if it is not measured."""
         return next((int(result.metrics.get("samples", 0)) for result in self.results(row)), 0)
 
     def per_class(self, row: str) -> tuple[float, ...]:
-        """Accuracy (%) on each class, mean over seeds, (classes,); () where it was not kept."""
+        """Accuracy (%) on each class, mean over seeds, (classes,); () if it was not stored."""
         by_seed = [result.metrics["per_class"] for result in self.results(row) if result.metrics.get("per_class")]
         return tuple(statistics.fmean(values) for values in zip(*by_seed, strict=True) if None not in values)
 
     def recipe(self, row: str) -> dict[str, Any]:
-        """How a number came about: command, scale, seeds, machine, versions and commit, date, digests of what went in.
+        """Provenance of a number: command, scale, seeds, machine, versions and commit, date, digests of inputs.
 
         Raises:
             ValueError: no such row, or it is not measured.
@@ -192,7 +191,7 @@ class ReproducedColumn:
         }
 
     def frame(self) -> pd.DataFrame:
-        """One line a row with a number of ours or the paper's: means, deviations, seeds, difference, scale."""
+        """A data frame with all rows: means, deviations, seeds, difference, scale."""
         return pd.DataFrame(
             {
                 "column": self.name,
@@ -209,12 +208,12 @@ class ReproducedColumn:
         )
 
     def show(self, rows: Sequence[str] | None = None) -> Display:
-        """The table, with the scale on every number.
+        """The table, with the scale of every number.
 
         Args:
-            rows: only these, in this order (default: all that have a number or a refusal, or the paper's where none has).
+            rows: show these, in this order (default: all with a number or a reason, or the paper's if there are none).
         Raises:
-            ValueError: no row of one of these names.
+            ValueError: a row is unknown.
         """
         lines = [self.line(row) for row in rows] if rows else _shown(self.block, paper_alone=not self.lines)
         block = dataclasses.replace(self.block, lines=tuple(lines))
@@ -230,7 +229,7 @@ class ReproducedColumn:
         return "; ".join(dict.fromkeys([self.badge, *(line.badge for line in self.lines if line.badge)]))
 
     def _measured_as(self, row: str) -> str:
-        """The row whose results a row shows: of equal parents the better one stands first, whatever its number."""
+        """The row whose results a row shows: equal parents are sorted by accuracy."""
         line = self.line(row)
         return line.stands_for or line.row
 
@@ -241,7 +240,7 @@ class ReproducedColumn:
 
 @dataclass(frozen=True, repr=False)
 class ReproducedTable:
-    """A table of the paper and what is measured of it."""
+    """A table of the paper with our measurements."""
 
     report: TableReport
     columns: tuple[ReproducedColumn, ...]
@@ -249,26 +248,26 @@ class ReproducedTable:
 
     @property
     def name(self) -> str:
-        """Of TABLES."""
+        """Its name in TABLES."""
         return self.report.name
 
     def column(self, name: str | None = None) -> ReproducedColumn:
-        """A column, of several with one name the first; without a name the first that is measured.
+        """The first column of this name; without a name, the first measured column.
 
         Raises:
-            ValueError: no column of that name.
+            ValueError: no column has this name.
         """
         if name is None:
             return next((column for column in self.columns if column.lines), self.columns[0])
         return find({column.name: column for column in reversed(self.columns)}, name, f"column of {self.name}")
 
     def show(self, columns: Collection[str] | None = None) -> Display:
-        """All columns, or some, each with the scale on every number, and the command that measures what is missing.
+        """All or some columns, with the scale of every number, and the commands that measure what is missing.
 
-        Where nothing is measured these are the paper's numbers alone.
+        If nothing is measured, it shows only the paper's numbers.
 
         Raises:
-            ValueError: no column of one of these names.
+            ValueError: a column is unknown.
         """
         wanted = {self.column(name).name for name in columns} if columns else None
         chosen = [column for column in self.columns if wanted is None or column.name in wanted]
@@ -281,7 +280,7 @@ class ReproducedTable:
         return Display(HTML.table(report), MARKDOWN.table(report))
 
     def frame(self) -> pd.DataFrame:
-        """All columns, one below the other, as `ReproducedColumn.frame`."""
+        """All columns' `ReproducedColumn.frame`, concatenated."""
         return pd.concat([column.frame() for column in self.columns], ignore_index=True)
 
     def measure(
@@ -291,17 +290,15 @@ class ReproducedTable:
         device: str = "auto",
         monitor: Monitor | None = None,
     ) -> "ReproducedTable":
-        """Train and fuse what neither `runs` nor `results` hold, most valuable first, with a progress bar in a notebook.
+        """Train and fuse what is missing in `runs` and `results`, most valuable first, with a progress bar in a notebook.
 
-        Returns the table with what is new.
-
-        Can be interrupted at any moment and called again: what is done is kept.
+        Returns the updated table. You can interrupt it at any time and call it again: finished work is kept.
 
         Args:
-            seconds: after which nothing goes on; 0 measures nothing, None all.
-            rows: only those that begin so, as "KF-Linear" (default: all).
+            seconds: time limit; 0 measures nothing, None everything.
+            rows: beginnings of row names, such as "KF-Linear" (default: all rows).
         Raises:
-            ValueError: no scale was named, so that it is not clear what is missing; or a unit failed.
+            ValueError: the table has no scale, so that it is unclear what is missing; or a unit failed.
         """
         if seconds is not None and seconds <= 0:
             return self
@@ -334,7 +331,7 @@ class ReproducedTable:
 
 @dataclass(frozen=True)
 class Request:
-    """What `table` was asked for, so that it can be read again."""
+    """Arguments of `table`, for reading it again."""
 
     name: str
     scale: str | None
@@ -344,11 +341,11 @@ class Request:
     results: tuple[Path, ...]
 
     def known(self) -> Bundle:
-        """What is measured now."""
+        """The current results."""
         return merged([Bundle(all_results(self.runs)), *map(results_in, self.results)])
 
     def read(self) -> ReproducedTable:
-        """The table as it is measured now."""
+        """The table with the current results."""
         current = self.known()
         entry = TABLES[self.name]
         scales = [scale_of(self.scale)] if self.scale else EVERY_SCALE
@@ -373,15 +370,15 @@ def table(
     runs: str | Path = "runs",
     results: str | Path | Sequence[str | Path] = (),
 ) -> ReproducedTable:
-    """A table of the paper beside what is measured of it.
+    """A table of the paper with our measurements.
 
     Args:
-        name: of `retrofit reproduce --list`, as "vgg11-noniid".
-        scale: smoke, small, evening or paper; None shows each row at the fullest scale at which it is measured, as `by_row`.
-        columns: only these, as ("2-way",).
-        seeds: fusions of the same parents that are meant to be there (default: the scale's).
-        runs: folder with results of this machine, where `measure` writes; need not exist.
-        results: files or folders that `retrofit report --bundle` wrote, or other runs folders.
+        name: see `retrofit reproduce --list`, such as "vgg11-noniid".
+        scale: smoke, small, evening or paper; None shows each row at the fullest scale with a result, see `by_row`.
+        columns: show only these, such as ("2-way",).
+        seeds: expected number of fusions of the same parents (default: the scale's).
+        runs: folder with results of this machine, to which `measure` writes; need not exist.
+        results: files or folders written by `retrofit report --bundle`, or other runs folders.
     Raises:
         ValueError: no such table, column, scale or file, or a damaged one.
     """
@@ -397,7 +394,7 @@ def table(
 def reproduced(
     entry: Table, chosen: Sequence[Setting], root: str, seeds: int | None = None
 ) -> tuple[TableReport, tuple[ReproducedColumn, ...]]:
-    """A table's report, and its columns with the results behind them.
+    """A table's report, and its columns with their results.
 
     Args:
         chosen: settings of the table's columns.
@@ -409,10 +406,10 @@ def reproduced(
 
 
 def by_row(columns: Sequence[ReproducedColumn]) -> tuple[ReproducedColumn, ...]:
-    """Each column once: its rows and claims each at the fullest scale at which they are measured, with a badge of their own
-    where that is not the scale of most.
+    """Merge scales: each column once, with each row and claim at its fullest measured scale, and a badge if that is not the
+    scale of most rows.
 
-    A claim compares rows of one scale. `smoke` says nothing of accuracy: it counts where there is nothing else.
+    A claim compares rows at one scale. `smoke` is not informative about accuracy: it is used only if there is nothing else.
 
     Args:
         columns: of one table, each at one scale.
@@ -424,7 +421,7 @@ def by_row(columns: Sequence[ReproducedColumn]) -> tuple[ReproducedColumn, ...]:
 
 
 def _joined(same: Sequence[ReproducedColumn]) -> ReproducedColumn:
-    """One column, at several scales, the fullest first."""
+    """Merge one column's scales, the fullest first."""
     scales = tuple(each for each in same if each.says) or tuple(same)
     if len(scales) == 1:
         return scales[0]
@@ -457,8 +454,8 @@ def _joined(same: Sequence[ReproducedColumn]) -> ReproducedColumn:
 
 
 def _fullest(scales: Sequence[ReproducedColumn], row: str) -> ReproducedColumn:
-    """The scale at which a row stands: the fullest that has it. Parents stand together, for the best one is asked for; so do
-    the scores of which a row is the best."""
+    """The fullest scale with a row. Parents share a scale, because the best one is needed, and so do the scores of which a row
+    is the best."""
 
     def known(each: ReproducedColumn) -> tuple[int, bool]:
         lines = {line.row: line for line in each.block.lines}
@@ -471,10 +468,10 @@ def _fullest(scales: Sequence[ReproducedColumn], row: str) -> ReproducedColumn:
 
 
 def _shown(block: Block, paper_alone: bool) -> list[Line]:
-    """The lines that have a number of ours or a reason, and all of the paper's where it stands alone."""
+    """The lines with our number or a reason, and all of the paper's if we have none."""
     return [line for line in block.lines if _says(line) or (paper_alone and line.paper is not None)]
 
 
 def _says(line: Line) -> bool:
-    """Whether a line has a number of ours or a reason."""
+    """Whether a line has our number or a reason."""
     return line.mean is not None or bool(line.note)

@@ -1,4 +1,4 @@
-"""Results of units: one sealed file each, which survives the networks and can be carried to another machine."""
+"""Results of units: one sealed file each, which outlives the networks and can be copied to another machine."""
 
 import base64
 import json
@@ -14,45 +14,45 @@ from ..runs.store import UNIT
 from ..system.files import key_of, write
 
 SCHEMA = 1
-#: Where earlier versions kept the results of all units, in the runs folder.
+#: Folder of results of earlier versions, in the runs folder.
 EARLY = "experiments/results"
 DAMAGED = ".damaged"
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What a cell shows of a unit's result."""
+    """The number of a unit's result that a cell shows."""
 
     name: str
-    """accuracy, seconds, ...: as in `Result.metrics`; or part, rand, below, and of a landscape loss, accuracy, rise, barrier"""
+    """accuracy, seconds, ..., see `Result.metrics`; part, rand or below; for a landscape: loss, accuracy, rise or barrier"""
     of: tuple[str, ...] = ()
-    """Of what: a part's number; two scores; a bound and a score; a network, or the two ends of a path"""
+    """Arguments: a part's number; two scores; a bound and a score; a network, or the two ends of a path"""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a unit gave: metrics, or the reason why there are none."""
+    """A unit's metrics, or the reason for having none."""
 
     key: str
     unit: dict[str, Any]
-    """The unit, as `Unit.to_json`"""
+    """Result of `Unit.to_json`"""
     title: str
     command: str
     inputs: dict[str, str]
-    """Role -> digest of what went in, as far as it was there"""
+    """Role -> digest of each available input"""
     refusal: str | None = None
     """Why the method does not apply"""
     metrics: dict[str, Any] = field(default_factory=dict)
     """accuracy (%), per_class, loss, calibration_error, samples, per_part (% on the classes of each part), seconds,
     processor_seconds (of all threads, of fusions)"""
     correct: str = ""
-    """Which test images the network knows: bits, packed, base64"""
+    """Which test images the network gets right: packed bits, base64"""
     machine: dict[str, Any] = field(default_factory=dict)
     finished: float = field(default_factory=time.time)
     """Seconds since 1970"""
 
     def metric(self, metric: Metric) -> float | None:
-        """A number; None if refused, or if there is none of this kind."""
+        """A number; None if refused or missing."""
         if self.refusal is not None:
             return None
         match metric:
@@ -75,13 +75,13 @@ class Result:
         return self.metrics.get(metric.name)
 
     def knows(self) -> np.ndarray:
-        """(test images,) bool: which images the network classifies rightly."""
+        """(test images,) bool: which images the network gets right."""
         bits = np.unpackbits(np.frombuffer(base64.b64decode(self.correct), dtype=np.uint8))
         return bits[: int(self.metrics.get("samples", 0))].astype(bool)
 
 
 def share_below(histogram: Mapping[str, Sequence[float]], score: float) -> float:
-    """Per cent of a histogram's neurons below a score; within a bin they are taken to lie evenly."""
+    """Percentage of a histogram's neurons below a score, assuming an even distribution within bins."""
     counts, edges = np.array(histogram["counts"], dtype=float), np.array(histogram["edges"], dtype=float)
     below = np.interp(score, edges, np.concatenate([[0.0], counts.cumsum()]))
     return 100 * float(below) / float(counts.sum())
@@ -93,18 +93,18 @@ def packed(correct: np.ndarray) -> str:
 
 
 def rounded(content: Any, digits: int) -> Any:
-    """Plain JSON types, with at most so many digits behind the point."""
+    """Plain JSON types, with at most this many decimals."""
     return json.loads(json.dumps(content), parse_float=lambda text: round(float(text), digits))
 
 
 def path_of(root: str | Path, key: str) -> Path:
-    """Where a unit's result lies in a runs folder."""
+    """Path of a unit's result in a runs folder."""
     early = Path(root, EARLY, f"{key}.json")
     return early if early.exists() else Path(root, UNIT.folder, key, UNIT.last)
 
 
 def write_result(root: str | Path, result: Result) -> None:
-    """Write a result, sealed, whole or not at all."""
+    """Write a result atomically, with a seal."""
     content = asdict(result)
     path = path_of(root, result.key)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def write_result(root: str | Path, result: Result) -> None:
 
 
 def read_result(root: str | Path, key: str) -> Result | None:
-    """A unit's result; None where there is none. A damaged file is set aside, so that the unit is measured again."""
+    """A unit's result; None if there is none. A damaged file is renamed, so that the unit is measured again."""
     path = path_of(root, key)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -129,14 +129,14 @@ def read_result(root: str | Path, key: str) -> Result | None:
 
 
 def all_results(root: str | Path) -> dict[str, Result]:
-    """Every sound result of a runs folder, by key."""
+    """All valid results of a runs folder, by key."""
     units = [path.parent.name for path in Path(root, UNIT.folder).glob(f"*/{UNIT.last}")]
     keys = {*units, *(path.stem for path in Path(root, EARLY).glob("*.json"))}
     return {key: result for key in sorted(keys) if (result := read_result(root, key))}
 
 
 def _set_aside(path: Path) -> None:
-    """Keep a damaged file under another name; one that is gone meanwhile was set aside by somebody else."""
+    """Rename a damaged file; if it is gone, another process has renamed it."""
     try:
         path.replace(path.with_name(f"{path.name}{DAMAGED}"))
     except OSError:
@@ -144,5 +144,5 @@ def _set_aside(path: Path) -> None:
 
 
 def seal_of(content: Mapping[str, Any]) -> str:
-    """SHA-256 of a file's content in plain JSON types, which tells whether it is as it was written."""
+    """SHA-256 of a file's content in plain JSON types, which reveals changes."""
     return key_of(content, 64)

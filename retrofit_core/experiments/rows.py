@@ -1,4 +1,4 @@
-"""A row of a table in words, "KF-Linear, conductance, all data", and the fusion that it stands for."""
+"""Rows of tables in words, such as "KF-Linear, conductance, all data", and their fusions."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -10,9 +10,9 @@ from ..runs import RunConfig
 from ..system.registry import find
 
 PARENT = "Parent "
-#: The row of the best of several scores, in the paper's short tables.
+#: Row of the best of several scores, in the paper's short tables.
 BEST = "best"
-#: What may stand behind method and score in rows that the paper does not have.
+#: Words after method and score in rows that the paper does not have, and their options.
 OPTIONS: dict[str, dict[str, Any]] = {
     "paper's settings": {"preset": "paper"},
     "towards parents": {"toward": "parents"},
@@ -32,36 +32,36 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "head without scores": {"head": "mean"},
     "head by class shares": {"head": "shares"},
 }
-#: And what is no option of the method.
+#: Words that are not options of the method.
 OF_ALL_DATA = "all data"
 OTHER_PARENT_FIRST = "samples of B"
 
 
 @dataclass(frozen=True)
 class Row:
-    """What the words of a row say."""
+    """A parsed row."""
 
     name: str
     parent: int | None = None
-    """This parent itself"""
+    """A parent itself"""
     method: str = ""
     importance: str = "uniform"
     best: bool = False
-    """The best of the rows with one score each"""
+    """Whether it is the best of the rows for each score"""
     changes: tuple[str, ...] = ()
 
     @property
     def is_random(self) -> bool:
-        """Whether a fusion's seed changes its numbers."""
+        """Whether its numbers depend on the fusion's seed."""
         return self.parent is None and self.method not in ("Average", "Ensemble")
 
     def config(self, settings: dict[str, Any], seed: int, fit_epochs: int | None, transformer: bool) -> RunConfig:
-        """The row's fusion; files are the source's.
+        """The row's fusion, without files, which the source has.
 
         Args:
-            settings: fields of the RunConfig that the column decides.
-            fit_epochs: at most so many epochs, for methods that train.
-            transformer: whether the parents hold attention, where DeepLIFT has no rule of its own.
+            settings: the column's fields of the RunConfig.
+            fit_epochs: maximum number of epochs of methods that train.
+            transformer: whether the parents have attention, for which DeepLIFT has no rule.
         """
         if OF_ALL_DATA in self.changes:
             settings = {**settings, "fusion_from": "iid"}
@@ -70,7 +70,7 @@ class Row:
         if fit_epochs is not None and keywords.get("epochs", 0) and keywords["epochs"] > fit_epochs:
             options["epochs"] = fit_epochs
         if transformer and self.importance == "deeplift":
-            options["fallback"] = "gradient"  # what Captum does without saying so
+            options["fallback"] = "gradient"  # as Captum does silently
         for words in self.changes:
             options |= OPTIONS.get(words, {})
         return RunConfig(
@@ -80,10 +80,10 @@ class Row:
 
 @cache
 def read_row(name: str) -> Row:
-    """The row of some words.
+    """Parse a row.
 
     Raises:
-        ValueError: words that name no method, score or change.
+        ValueError: words are no method, score or change.
     """
     if name.startswith(PARENT):
         return Row(name, parent=int(name.removeprefix(PARENT)))
@@ -97,10 +97,10 @@ def read_row(name: str) -> Row:
 
 
 def applies(row: Row, parts: int, equal: bool) -> bool:
-    """Whether a row's method takes so many parents; the paper's N/A.
+    """Whether a row's method accepts these parents; the paper prints N/A if not.
 
     Args:
-        equal: whether the parents have one architecture.
+        equal: whether the parents have the same architecture.
     """
     if row.parent is not None:
         return row.parent < parts
@@ -110,14 +110,14 @@ def applies(row: Row, parts: int, equal: bool) -> bool:
 
 
 def impossible(row: Row) -> str:
-    """Why no implementation of ours can measure a row that the paper prints; empty where one can."""
+    """Why we cannot measure one of the paper's rows; empty if we can."""
     if row.method.startswith("Transformer-OTFusion") and row.importance == "deeplift":
         return "DeepLIFT is known at the ends of levels only, and this method weighs neurons inside of blocks."
     return ""
 
 
 def scored(rows: tuple[str, ...]) -> tuple[str, ...]:
-    """The rows with each "best" replaced by one row a score."""
+    """The rows, with each "best" replaced by one row per score."""
     written: list[str] = []
     for name in rows:
         if name.endswith(f", {BEST}"):

@@ -1,7 +1,7 @@
-"""Runs the units that are missing, one after another; `parallel` does it in processes or on a cluster.
+"""Run missing units one after another; `parallel` runs them in processes or on a cluster.
 
-Results are files, each written when its unit is done, so a kill loses at most the unit under way, and any number of runners
-may share a folder: a unit that another one is at is tried again later.
+Each result is a file, written when its unit is done, so killing a run loses at most the current unit. Any number of runners can
+share a folder: units that another one works on are tried again later.
 """
 
 import time
@@ -17,30 +17,30 @@ from .results import Result
 from .units import FineTuning, Parent, Unit
 from .work import title, work
 
-#: Seconds between two looks at units that other runners are at.
+#: Seconds between checks of units that other runners work on.
 WAIT = 1.0
 OnResult = Callable[[Unit, Result | str], None]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run of units came to."""
+    """Outcome of a run."""
 
     done: int
     failed: list[tuple[Unit, str]]
     """Units, and why each failed"""
     left: int
-    """Units that the time did not suffice for"""
+    """Number of units for which time ran out"""
 
 
 class Skip(Enum):
-    """Why a unit was left as it is."""
+    """Why a unit was skipped."""
 
     BUSY = "another process is at it"
     LATE = "the time does not suffice"
 
 
-#: Carries out some units: (index, what came of it) of each, as they are done.
+#: Runs units and yields (index, outcome) of each as they finish.
 Carrier = Callable[[Sequence[PlannedUnit]], Iterator[tuple[int, Result | str | Skip]]]
 
 
@@ -53,14 +53,14 @@ def run(
     device: str = "auto",
     on_result: OnResult | None = None,
 ) -> Outcome:
-    """Do the units that are missing, one after another.
+    """Run missing units, one after another.
 
     Args:
-        deadline: seconds since 1970, which machines share, after which nothing goes on; a training keeps its finished
-            epochs, a fusion that is not expected to be done by then is not begun.
-        on_result: called with each unit and its result, or the reason of its failure.
+        deadline: time in seconds since 1970 at which all work stops; a training keeps its finished epochs, and units
+            other than trainings do not start if they are expected to take longer.
+        on_result: called with each unit and its result, or why it failed.
     Raises:
-        Cancelled: the monitor asked for it.
+        Cancelled: the monitor requested it.
     """
 
     def carry_out(wave: Sequence[PlannedUnit]) -> Iterator[tuple[int, Result | str | Skip]]:
@@ -76,7 +76,7 @@ def until_done(
     carry_out: Carrier,
     on_result: OnResult | None,
 ) -> Outcome:
-    """Carry out what is missing, wave by wave, and what others were at again until it is done."""
+    """Run missing units wave by wave, and retry those that others work on until they are done."""
     waiting = [one for one in units if one.result is None]
     done, late = 0, 0
     failed: dict[str, tuple[Unit, str]] = {}
@@ -96,7 +96,7 @@ def until_done(
             ready = []
             for one in wave:
                 needed = [failed[need.key()] for need in all_needs(one.unit) if need.key() in failed]
-                if needed:  # not hours of the same training again
+                if needed:  # do not repeat hours of training
                     note(one.unit, f"it needs {title(needed[0][0])}, which failed: {needed[0][1]}")
                 else:
                     ready.append(one)
@@ -116,10 +116,10 @@ def until_done(
 def attempt(
     one: PlannedUnit, root: Path, device: str, deadline: float | None, monitor: Monitor | None = None
 ) -> Result | str | Skip:
-    """A unit's result, the reason of its failure, or why it was left.
+    """Run a unit; returns its result, why it failed, or why it was skipped.
 
     Raises:
-        Cancelled: the monitor asked for it.
+        Cancelled: the monitor requested it.
     """
     outer = monitor or Monitor()
 
@@ -137,12 +137,12 @@ def attempt(
     except Cancelled:
         outer.check()
         return Skip.LATE
-    except Exception as error:  # one unit's defect must not cost the others' hours
+    except Exception as error:  # one unit's failure must not stop the others
         return str(error) if isinstance(error, ValueError) else repr(error)
 
 
 def _too_long(one: PlannedUnit, deadline: float | None) -> bool:
-    """Whether a unit that cannot go on later would not be done in time."""
+    """Whether a unit that cannot be resumed would not finish in time."""
     if deadline is None or isinstance(one.unit, Parent | FineTuning):
         return False
     return one.seconds is not None and time.time() + one.seconds > deadline

@@ -1,4 +1,4 @@
-"""What differs from the paper in a column of a table, in words that need no list of scales beside them."""
+"""Differences from the paper in a column of a table, in words that need no list of scales."""
 
 from collections.abc import Iterator
 from inspect import signature
@@ -11,19 +11,19 @@ from ..training.recipes import PAPER_EPOCHS, recipe
 from .scales import USUAL, network, run_settings
 from .setting import Setting
 
-#: Widths that have a name of their own.
+#: Names of some widths.
 WIDTHS = {1.0: "full width", 0.5: "half width", 0.25: "a quarter of the width"}
 
 
 def differences(setting: Setting) -> tuple[str, ...]:
-    """What differs from the paper: the networks, their training, the data, the samples; empty where nothing does."""
+    """Differences from the paper in networks, training, data and samples; empty if there are none."""
     if setting.scale.always is not None:
         return (setting.scale.sentence,)
     return (*_parents(setting), *_data(setting), *_work(setting))
 
 
 def _parents(setting: Setting) -> Iterator[str]:
-    """Their size and training; of given ones what is known of them."""
+    """The parents' size and training, or what is known of given ones."""
     if setting.given is not None:
         yield f"given {setting.given.about or 'parents'}"
         return
@@ -35,19 +35,19 @@ def _parents(setting: Setting) -> Iterator[str]:
     if scale.epochs is not None:
         network_and_data = (printed["architecture"], column.data)
         usual = ""
-        if network_and_data in PAPER_EPOCHS:  # of other networks the paper prints no epochs
+        if network_and_data in PAPER_EPOCHS:  # the paper prints no other epochs
             epochs = recipe("paper", column.data, architecture=network_and_data[0], parts=column.parts)["epochs"]
             usual = f" in place of {epochs}"
         yield f"{scale.epochs} epochs{usual}"
 
 
 def _size(printed: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
-    """How much smaller a network is than the paper's."""
+    """A network's size relative to the paper's."""
     if ours["architecture"] == "vgg":
         widths = [next(item for item in spec["plan"] if item != POOL) for spec in (ours, printed)]
         yield _width(widths[0] / widths[1])
     elif ours["architecture"] == "resnet":
-        yield _width(ours["width"] / 64)  # the usual width, which no spec repeats
+        yield _width(ours["width"] / 64)  # the usual width, which specs omit
     else:
         usual = {name: each.default for name, each in signature(ViT).parameters.items()} | printed
         of = [f" of {usual[name]}" if usual[name] > ours[name] else "" for name in ("hidden", "depth")]
@@ -64,7 +64,7 @@ def _data(setting: Setting) -> Iterator[str]:
 
 
 def _work(setting: Setting) -> Iterator[str]:
-    """What is smaller in fusions, fine-tunings and measurements."""
+    """Reductions in fusions, fine-tunings and measurements."""
     column, scale = setting.column, setting.column.scale(setting.scale)
     printed = column.settings.get("samples", USUAL)
     samples = run_settings(scale, column.settings)["samples"]

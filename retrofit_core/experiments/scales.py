@@ -1,4 +1,4 @@
-"""SCALES: named sets of differences to the paper's settings, printed with every number measured under them."""
+"""SCALES: named sets of differences from the paper's settings, printed with every number."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ from ..system.registry import find
 from ..training.parents import TrainConfig
 from ..training.recipes import AUTO
 
-#: Where a data set is not on disk, the nearest one that is takes its part; digits are always there.
+#: Data sets that replace one that is not on disk, nearest first; digits are always available.
 NEAREST: dict[str, tuple[str, ...]] = {
     "digits": (),
     "cifar100": ("cifar10", "tiny-imagenet", "digits"),
@@ -32,44 +32,44 @@ USUAL = 400
 
 @dataclass(frozen=True)
 class Scale:
-    """How a table's settings are made smaller; None and 1.0 leave the paper's."""
+    """Reductions of a table's settings; None and 1.0 keep the paper's."""
 
     name: str
     sentence: str
-    """What differs from the paper, for people"""
+    """Differences from the paper, in words"""
     width: float = 1.0
-    """Channels of VGGs, and of ResNets where nothing else is said"""
+    """Relative channels of VGGs, and of ResNets without `resnet_width`"""
     resnet_width: float | None = None
-    """Channels of ResNets, but not on digits, where their training takes minutes at any width"""
+    """Relative channels of ResNets, except on digits, where they train in minutes at any width"""
     plan: tuple[int | str, ...] = ()
-    """In place of VGG11's plan, for images that would have to be enlarged"""
+    """Replaces VGG11's plan, for images too small for it"""
     vit: Mapping[str, int] = field(default_factory=dict)
-    """Sizes of ViTs that are replaced"""
+    """Replaced sizes of ViTs"""
     recipe: str = "paper"
     epochs: int | None = None
-    """Of the parents' training"""
+    """Epochs of the parents' training"""
     augment: str = AUTO
-    """In the parents' training"""
+    """Augmentation in the parents' training"""
     share: float = 1.0
-    """Of the fusion samples, where they are more than 400"""
+    """Fraction of the fusion samples, but at least 400 of them"""
     samples: int | None = None
-    """Upper limit of fusion samples and of samples for scores"""
+    """Maximum fusion samples, and samples for scores"""
     fit_epochs: int | None = None
-    """Upper limit of epochs in each gradient fit and in distillation"""
+    """Maximum epochs of each gradient fit and of distillation"""
     finetune_epochs: int = 200
     test_images: int | None = None
     seeds: int = 5
-    """Fusions of the same parents; None in a table: the paper's number"""
+    """Number of fusions of the same parents"""
     nearest: bool = True
-    """Whether another data set may take the part of one that is not on disk"""
+    """Whether another data set may replace one that is not on disk"""
     always: str | None = None
-    """The one data set for everything"""
+    """A single data set for everything"""
     many_fits: Mapping[str, Any] = field(default_factory=dict)
-    """Fields that are others where most rows are gradient fits of ViTs"""
+    """Fields replaced if most rows are gradient fits of ViTs"""
 
     @property
     def for_many_fits(self) -> "Scale":
-        """The scale where most rows are gradient fits of ViTs."""
+        """The scale for columns whose rows are mostly gradient fits of ViTs."""
         return dataclasses.replace(self, **self.many_fits)
 
 
@@ -116,29 +116,29 @@ SCALES: dict[str, Scale] = {
         augment="crop=4,flip",
         finetune_epochs=10,
         seeds=3,
-        # with the paper's 5,000 samples and 100 epochs a fit takes a core over an hour, and a column has nine of them
+        # with the paper's 5,000 samples and 100 epochs, a fit takes over an hour on a core, and a column has nine
         many_fits={"epochs": 15, "share": 0.4, "fit_epochs": 50},
     ),
     "paper": Scale("paper", "the paper's settings", nearest=False),
 }
-#: In which order scales are looked for, where none is named. `smoke` says nothing of accuracy: it is shown for want of anything
-#: else, and what is measured at no scale stands there as `small`.
+#: Search order of scales if none is named. `smoke`, which is not informative about accuracy, is shown only if there is nothing
+#: else; cells without any measurement appear as `small`.
 BEST_FIRST, UNMEASURED = ("paper", "evening", "small", "smoke"), "small"
-#: The first one also has what is measured at none.
+#: The first one also has unmeasured columns.
 EVERY_SCALE = tuple(SCALES[name] for name in (UNMEASURED, *(name for name in BEST_FIRST if name != UNMEASURED)))
 
 
 def scale_of(name: str) -> Scale:
-    """Raises ValueError: an unknown scale."""
+    """The scale of this name; raises ValueError if unknown."""
     return find(SCALES, name, "scale")
 
 
 def network(name: str, scale: Scale, data: str) -> str:
-    """A network of the paper at a scale, as `TrainConfig.arch` and `RunConfig.target` take it.
+    """A network of the paper at a scale, for `TrainConfig.arch` and `RunConfig.target`.
 
     Args:
-        name: a preset, as "vgg11" or "resnet34".
-        data: the data set that serves.
+        name: a preset, such as "vgg11" or "resnet34".
+        data: the data set in use.
     """
     spec = parse(name)
     if spec["architecture"] == "vgg" and scale.plan:
@@ -157,12 +157,12 @@ def network(name: str, scale: Scale, data: str) -> str:
 
 
 def _relative_width(plan: Sequence[int | str]) -> float:
-    """Of a VGG11 of the width study, beside the usual one."""
+    """Width of a VGG11 of the width study relative to the usual one."""
     return int(plan[2]) / int(PLANS["vgg11"][2])
 
 
 def data_set(name: str, scale: Scale) -> str:
-    """The data set that serves for one of the paper's: itself, or where the scale allows it the nearest on disk."""
+    """The data set used for one of the paper's: itself, or the nearest on disk if the scale allows it."""
     if scale.always:
         return scale.always
     if not scale.nearest:
@@ -171,7 +171,7 @@ def data_set(name: str, scale: Scale) -> str:
 
 
 def is_on_disk(name: str) -> bool:
-    """Whether a data set is found, see `data.has_split`; its images are not read."""
+    """Whether a data set is found, without reading images; see `data.has_split`."""
     try:
         return has_split(name, "train")
     except ValueError:
@@ -181,7 +181,7 @@ def is_on_disk(name: str) -> bool:
 def training(
     scale: Scale, data: str, arch: tuple[str, ...], split: str, parts: int, seed: int = 0, shards: str | None = None
 ) -> TrainConfig:
-    """The parents of a table's column at a scale; `shards` are classes of the column's own data set."""
+    """The parents of a column at a scale; `shards` are classes of the column's own data set."""
     served = data_set(data, scale)
     config = TrainConfig(
         data=served,

@@ -1,4 +1,4 @@
-"""The cells of tables beside the results that belong to them, whatever data set or parents they were measured with."""
+"""The cells of tables with their results, for any data set or parents."""
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,13 +17,13 @@ from .units import FineTuning
 
 @dataclass(frozen=True)
 class CellResults:
-    """A cell and the results of its units, as far as they are there."""
+    """A cell and the available results of its units."""
 
     cell: Cell
     results: tuple[Result | None, ...]
-    """Of its units, then of what it is relative to"""
+    """Results of its units, then of the unit that it is relative to"""
     start: Result | None = None
-    """Of what its fine-tuning started from"""
+    """Result of the unit from which its fine-tuning started"""
 
     @property
     def refusal(self) -> str | None:
@@ -32,7 +32,7 @@ class CellResults:
 
     @property
     def number(self) -> float | None:
-        """The cell's number, in the unit of its metric; None where something is refused or not measured."""
+        """The cell's number, in its metric's unit; None if anything is refused or missing."""
         numbers = [result.metric(self.cell.metric) for result in self.results if result and not result.refusal]
         known = [number for number in numbers if number is not None]
         if len(known) < len(self.results):
@@ -42,7 +42,7 @@ class CellResults:
 
     @property
     def is_earlier(self) -> bool:
-        """Whether one of its methods has another version now."""
+        """Whether one of its methods has a newer version."""
         return any(not is_of_this_version(result) for result in (*self.results, self.start) if result)
 
     @property
@@ -53,18 +53,18 @@ class CellResults:
 
 @dataclass(frozen=True)
 class Setting:
-    """A column of a table at one scale, with parents of one kind, and what is known of it."""
+    """A column of a table at one scale, with parents of one kind, and its results."""
 
     table: Table
     column: Column
     scale: Scale
     data: str
-    """The data set that serves"""
+    """The data set in use"""
     given: GivenParents | None
-    """Parents that were given, in place of trained ones"""
+    """Given parents, in place of trained ones"""
     known: tuple[CellResults, ...]
     seeds: int
-    """Fusions of the same parents that are meant to be there"""
+    """Expected number of fusions of the same parents"""
 
     @property
     def is_measured(self) -> bool:
@@ -73,12 +73,12 @@ class Setting:
 
     @property
     def meant(self) -> list[CellResults]:
-        """The cells of the first parents and the seeds that are meant to be there."""
+        """The expected cells: those of the first parents and of all expected seeds."""
         return [known for known in self.known if known.cell.seed < self.seeds and not known.cell.parents]
 
     @property
     def measured(self) -> int:
-        """How many of the cells meant have a number or a refusal."""
+        """Number of expected cells with a number or a refusal."""
         return sum(known.is_measured for known in self.meant)
 
     @property
@@ -93,10 +93,9 @@ class Setting:
 
     @property
     def badge(self) -> str:
-        """The scale, and what serves in place of the paper's data set or of trained parents.
+        """The scale, and what replaces the paper's data set or trained parents.
 
-        Given parents have a width and a training of their own, so the scale `paper`, whose settings they are fused with, does
-        not name them.
+        Given parents have their own width and training, so it omits the scale `paper`, with whose settings they are fused.
         """
         parents = [f"given {self.given.about or 'parents'}"] if self.given else []
         scale = [] if parents and self.scale.name == "paper" else [self.scale.name]
@@ -104,7 +103,7 @@ class Setting:
         return ", ".join([*scale, *parents, *served])
 
     def has_parents_of(self, other: "Setting") -> bool:
-        """Whether another setting's numbers were measured with the same kind of parents."""
+        """Whether another setting has the same scale, data and kind of parents."""
         return (self.scale, self.data, self.given) == (other.scale, other.data, other.given)
 
 
@@ -115,11 +114,11 @@ def settings(
     seeds: int | None = None,
     columns: Collection[str] | None = None,
 ) -> list[Setting]:
-    """The columns of a table, in its order: each at every scale and with all parents with which it was measured.
+    """The columns of a table in order, each at every scale and with all parents for which it was measured.
 
-    A column that was measured nowhere is there once, at the first scale, with the parents that are given for it, if any.
-    Where several data sets may serve, it is the first one with results, else the one that is on disk. Given parents are not made
-    smaller: where several of the scales mean the same work with them, the fullest one has it.
+    A column without measurements appears once, at the first scale, with the parents given for it, if any. Of several possible
+    data sets, it uses the first one with results, or else the one on disk. Scales do not shrink given parents: if several scales
+    mean the same work for them, the fullest one gets it.
     """
     wanted = [column for column in table.columns if columns is None or column.name in columns]
     written = []
@@ -130,7 +129,7 @@ def settings(
 
 
 def _at_fullest(measured: Sequence[Setting]) -> list[Setting]:
-    """The settings without those of given parents whose work a fuller scale means too."""
+    """The settings without those of given parents whose work also belongs to a fuller scale."""
     order = list(SCALES)
     fullest: dict[frozenset[str], str] = {}
     for each in measured:
@@ -139,7 +138,7 @@ def _at_fullest(measured: Sequence[Setting]) -> list[Setting]:
 
 
 def _possible(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds: int | None) -> Iterable[Setting]:
-    """A column's settings at a scale: with parents that were given, then with trained ones on the first data set with results."""
+    """A column's settings at a scale: with given parents, then with trained ones on the first data set with results."""
     trained: dict[str, Setting] = {}
     for each in _each(table, column, scale, bundle, seeds):
         if each.given or each.is_measured:
@@ -152,14 +151,14 @@ def _possible(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds:
 
 
 def every_setting(table: Table, bundle: Bundle, scales: Sequence[Scale]) -> Iterable[Setting]:
-    """The columns of a table at all scales, with all parents and data sets that may serve, measured or not."""
+    """The columns of a table at all scales, with all possible parents and data sets, measured or not."""
     for column in table.columns:
         for scale in scales:
             yield from _each(table, column, scale, bundle, None)
 
 
 def _each(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds: int | None) -> Iterable[Setting]:
-    """A column's settings at a scale: with parents that were given, then with trained ones, by the data sets that may serve."""
+    """A column's settings at a scale: with given parents, then with trained ones on each possible data set."""
     meant = seeds or scale.seeds
     starts = [_start(result.unit) for result in bundle.results.values()]
     most = max(meant, 1 + max((start.get("fusion", {}).get("seed", 0) for start in starts), default=0))
@@ -186,22 +185,22 @@ def _known(cell: Cell, results: Mapping[str, Result]) -> CellResults:
 
 
 def _start(unit: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A unit, or what its fine-tuning started from, of an ensemble the first one."""
+    """A unit, or the one from which its fine-tuning started; for an ensemble, the first one's."""
     if "ensemble" in unit:
         return _start(unit["ensemble"][0])
     return _start(unit["start"]) if "start" in unit else unit
 
 
 def is_of_this_version(result: Result) -> bool:
-    """Whether its method still has the version with which it was measured."""
+    """Whether its method's version has not changed since."""
     unit = _start(result.unit)
     if "fusion" not in unit or "method version" not in result.inputs:
         return True
-    method = METHODS.get(unit["fusion"].get("method", RunConfig.method))  # `Fusion.to_json` leaves out what is usual
+    method = METHODS.get(unit["fusion"].get("method", RunConfig.method))  # `Fusion.to_json` omits defaults
     if method is None:
         return False
     if "training" in unit:
         versions = {method.version_for(parse(unit["training"]["arch"][0])["architecture"])}
-    else:  # a result does not tell the architecture of given parents; `finished` reads their files
+    else:  # results do not store the architecture of given parents; `finished` reads their files
         versions = {method.version, method.version_for(next(iter(method.unchanged), None))}
     return result.inputs["method version"] in map(str, versions)
