@@ -1,7 +1,7 @@
-"""What a report comes to: how many of the paper's numbers are measured, and how many of its claims hold.
+"""Summary of a report: how many of the paper's numbers are measured, and how many of its claims hold.
 
-Each number and each claim counts once, at the fullest scale at which it is measured. `smoke` says nothing of accuracy, so
-what is measured there alone counts as not measured.
+Each number and claim counts once, at its fullest measured scale. `smoke`, which is not informative about accuracy, does not
+count.
 """
 
 from collections import Counter
@@ -13,53 +13,53 @@ from .claims import DECIDED, Claim
 from .report_parts import Block, TableReport
 from .scales import BEST_FIRST
 
-#: The scales that say something of accuracy, the fullest first.
+#: The scales that are informative about accuracy, the fullest first.
 SAYING = tuple(name for name in BEST_FIRST if name != "smoke")
 Thing = TypeVar("Thing")
 
 
 @dataclass(frozen=True)
 class Count:
-    """What is measured of a table at one scale, with parents of one kind."""
+    """Measurements of a table at one scale, with parents of one kind."""
 
     table: str
     badge: str
     scale: str
     numbers: int
-    """Of the paper, which have one of ours here"""
+    """How many of the paper's numbers are measured"""
     claims: tuple[Claim, ...]
-    """Decided here: agreed, undecided or contradicted"""
+    """Decided claims: agreed, undecided or contradicted"""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What all tables of a report come to."""
+    """Summary of all tables of a report."""
 
     numbers: int
-    """That the paper prints in these tables"""
+    """Numbers that the paper prints in these tables"""
     claims: int
-    """That it makes there: differences that are not 0"""
+    """Its claims in them: nonzero differences"""
     counts: tuple[Count, ...]
     """By table, then by scale, the fullest first"""
 
     def measured(self, least: str = SAYING[-1]) -> int:
-        """How many of the paper's numbers have one of ours, at this scale or a fuller one."""
+        """How many of the paper's numbers are measured at this scale or a fuller one."""
         return sum(count.numbers for count in self.counts if _is_at_least(count, least))
 
     def decided(self, least: str = SAYING[-1]) -> list[Claim]:
-        """The claims that are measured at this scale or a fuller one."""
+        """The claims measured at this scale or a fuller one."""
         return [claim for count in self.counts if _is_at_least(count, least) for claim in count.claims]
 
 
 def verdicts(claims: Iterable[Claim]) -> tuple[int, int, int]:
-    """How many claims are agreed, undecided, contradicted."""
+    """Numbers of agreed, undecided and contradicted claims."""
     reached = Counter(claim.verdict for claim in claims)
     agreed, undecided, contradicted = (reached[verdict] for verdict in DECIDED)
     return agreed, undecided, contradicted
 
 
 def summarised(tables: Sequence[TableReport]) -> Summary:
-    """The summary of whole tables, whose lines and claims without a number of ours are still there."""
+    """The summary of complete tables, including unmeasured lines and claims."""
     blocks = [(table.name, block) for table in tables for block in table.blocks]
     numbers = {
         (table, block.column, line.row) for table, block in blocks for line in block.lines if line.paper is not None
@@ -101,7 +101,7 @@ def summarised(tables: Sequence[TableReport]) -> Summary:
 
 
 def _by_badge(blocks: Sequence[Block]) -> dict[str, list[Block]]:
-    """The blocks at scales that say something, the fullest first."""
+    """Badge -> blocks at informative scales, the fullest first."""
     written: dict[str, list[Block]] = {}
     for block in sorted(
         (block for block in blocks if block.scale in SAYING), key=lambda block: SAYING.index(block.scale)
@@ -111,7 +111,7 @@ def _by_badge(blocks: Sequence[Block]) -> dict[str, list[Block]]:
 
 
 def _first(things: Mapping[tuple[str, ...], Thing], table: str, known: dict[Hashable, Thing]) -> list[Thing]:
-    """The things that no fuller scale has; they are known from here on."""
+    """The things that no fuller scale has; they are added to `known`."""
     new: dict[Hashable, Thing] = {(table, *key): thing for key, thing in things.items() if (table, *key) not in known}
     known.update(new)
     return list(new.values())

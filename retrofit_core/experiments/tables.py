@@ -1,4 +1,4 @@
-"""TABLES: every table of the paper, and one of ours, as columns, rows, and the units of work behind each cell."""
+"""TABLES: all tables of the paper, and ours, with columns, rows, and each cell's units of work."""
 
 import dataclasses
 from typing import Any
@@ -12,7 +12,7 @@ from .rows import read_row
 from .scales import Scale
 from .units import Clustering, FineTuning, Fusion, LossLandscape, ParentSource
 
-#: Two ways in which silent neurons are kept from being averaged away (docs/findings.md).
+#: Two ways of preserving silent neurons (docs/findings.md).
 AGAINST_SILENCE = (
     "HF-Linear, uniform, REPAIR",
     "HF-Linear, uniform, by activity",
@@ -22,7 +22,7 @@ AGAINST_SILENCE = (
     "KF-Linear, uniform, by activity, REPAIR",
     "KF-Linear, conductance, by activity",
 )
-#: Rows that the paper lacks: controls, stronger forms of the baselines, the paper's ridge, samples of all parents.
+#: Rows that the paper lacks: controls, stronger baselines, the paper's ridge, samples of all parents.
 CLOSED_FORM = (
     *AGAINST_SILENCE,
     "KF-Linear, uniform, paper's settings",
@@ -95,7 +95,7 @@ def _set_sizes() -> tuple[Column, ...]:
 def set_size_cell(
     table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
 ) -> Cell | None:
-    """The parents stand in the column "all sizes", the fusions in the others."""
+    """Parents are in the column "all sizes", fusions in the others."""
     if name.startswith("Parent") != (column.name == "all sizes"):
         return None
     return usual_cell(table, column, name, scale, source, seed)
@@ -116,7 +116,7 @@ def _against_zipit() -> tuple[Column, ...]:
 def against_zipit_cell(
     table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
 ) -> Cell | None:
-    """What needs no fusion samples stands in the columns without a number; ZipIt had 25,000."""
+    """Rows that need no fusion samples are in the columns without a number; ZipIt used 25,000."""
     row = read_row(name)
     sampled = column.name.endswith("samples")
     if (row.method not in ("ZipIt", "KF-Gradient")) == sampled or (row.method == "ZipIt" and "25k" not in column.name):
@@ -139,7 +139,7 @@ def _compression() -> tuple[Column, ...]:
     )
 
 
-#: Of a fusion: on the clock, as the paper has it, and of the processor, which hardly depends on what else the machine does.
+#: Times of a fusion: wall-clock time, as in the paper, and CPU time, which hardly depends on other processes.
 TIMES = ("seconds", "processor_seconds")
 VIT_PAIR = Column("2-way", "cifar100", ("vit",), "sharded", 2, many_fits=True)
 TINY_FULL = _full("tiny-imagenet", "vit-tiny-imagenet", (2,), 1e-5, samples=5000)
@@ -149,7 +149,7 @@ CIFAR_FULL = _full("cifar100", "vit", (2, 4), samples=5000)
 def end_to_end_cell(
     table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
 ) -> Cell | None:
-    """Seconds of the fusion, of its fine-tuning, and of both; what a row leaves out takes none and has no cell."""
+    """Seconds of the fusion, of its fine-tuning, and of both; what a row leaves out has no cell."""
     fusion = row_unit(TINY_FULL[0], read_row("KF-Gradient, uniform"), scale, source, seed)
     tuning = FineTuning(fusion, scale.finetune_epochs, TINY_FULL[1].learning_rate)
     columns = {"fusion": (fusion,), "fine-tuning": (tuning,), "total": (fusion, tuning)}
@@ -163,7 +163,7 @@ def end_to_end_cell(
 
 
 def cost_cell(table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
-    """Multiply-adds for one image, in units of one parent's, which fine-tuning does not change."""
+    """Multiply-adds for one image, relative to one parent's; fine-tuning does not change them."""
     if name == "Average" or seed or (column.tuned and name == "Ensemble"):
         return None
     return usual_cell(table, dataclasses.replace(column, tuned=False), name, scale, source, seed)
@@ -175,7 +175,7 @@ RAND, BETWEEN_SEEDS = "adjusted Rand index to uniform", "adjusted Rand index bet
 def clustering_cell(
     table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
 ) -> Cell | None:
-    """How far clusterings of the third convolution agree; all seeds are one unit."""
+    """Agreement of clusterings of the third convolution; all seeds are one unit."""
     other = column.name if name == BETWEEN_SEEDS else "uniform"
     if seed or (name == RAND and column.name == "uniform"):
         return None
@@ -183,7 +183,7 @@ def clustering_cell(
     return Cell(table.name, column.name, name, seed, (unit,), Metric("rand", (other, column.name)))
 
 
-#: The neurons of a histogram that hardly count.
+#: Row of the neurons with scores near zero.
 NEAR_ZERO = "last convolution of parent 0"
 #: In units of the uniform score.
 NEARLY = "0.1"
@@ -192,14 +192,14 @@ NEARLY = "0.1"
 def histogram_cell(
     table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
 ) -> Cell | None:
-    """How many neurons of the last convolution have scores near zero; the histogram itself is in the unit's result."""
+    """Share of the last convolution's neurons with scores near zero; the histogram itself is in the unit's result."""
     if seed:
         return None
     unit = Clustering(source, test_images=scale.test_images)
     return Cell(table.name, column.name, name, seed, (unit,), Metric("below", (NEARLY, column.name)))
 
 
-#: The fused network of the landscape, and what its rows are called there: networks, then paths.
+#: The fused network of the landscape, and the landscape's names of rows: networks, then paths.
 LANDSCAPE_FUSED = "KF-Gradient, deeplift"
 NETWORK_NAMES = {"Parent 0": "parent 0", "Parent 1": "parent 1", "Average": "average", LANDSCAPE_FUSED: "fused"}
 LANDSCAPE_NETWORKS = {row: (name,) for row, name in NETWORK_NAMES.items()}
@@ -207,14 +207,14 @@ LANDSCAPE_PATHS = {
     f"{first} to {last}": (NETWORK_NAMES[first], NETWORK_NAMES[last])
     for first, last in (("Parent 0", "Parent 1"), ("Parent 0", LANDSCAPE_FUSED), ("Parent 1", LANDSCAPE_FUSED))
 }
-#: The paper clips the loss in its drawing; it says nothing of resolution and images.
+#: The paper clips the loss in its figure; it does not state resolution and images.
 CLIP = 4.6
 
 
 def landscape_cell(
     table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
 ) -> Cell | None:
-    """Numbers of the picture: at the networks, around them, between them; one unit a seed of the fusion."""
+    """Numbers of the figure: at, around and between the networks; one unit per seed of the fusion."""
     kind = column.metric.removeprefix("landscape ")
     names = LANDSCAPE_PATHS if kind == "barrier" else LANDSCAPE_NETWORKS
     if name not in names or (seed and "fused" not in names[name]):
@@ -226,7 +226,7 @@ def landscape_cell(
     return Cell(table.name, column.name, name, seed, (unit,), Metric(kind, names[name]))
 
 
-#: Samples as in the other experiments with ViTs; the figure's caption does not say.
+#: Samples as in other experiments with ViTs; the figure's caption does not state them.
 VIT_NONIID = Column("loss", "cifar10", ("vit",), "dirichlet", 2, {"samples": 5000})
 
 TABLES: dict[str, Table] = {

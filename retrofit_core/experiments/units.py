@@ -1,7 +1,7 @@
-"""The units of work of an experiment: a trained parent, a fusion, a fine-tuning, each measured on the test images; and what
-is measured of them together: a clustering, a landscape.
+"""The units of work of an experiment: trained parents, fusions and fine-tunings, each measured on the test images, and joint
+measurements: clusterings and landscapes.
 
-A unit is known by its whole configuration; the result of a unit holds the digests of what went in (`results.py`).
+A unit is identified by its whole configuration; its result holds the digests of its inputs (`results.py`).
 """
 
 import dataclasses
@@ -18,19 +18,19 @@ from ..system.files import digest, key_of
 from ..system.texts import option_words
 from ..training.parents import TrainConfig
 
-#: In a unit's folder; and where earlier versions kept all networks, in the runs folder.
+#: File name in a unit's folder; and the folder of networks of earlier versions, in the runs folder.
 NETWORK, EARLY_NETWORKS = "network.safetensors", "experiments/networks"
-#: Fields of a RunConfig that a unit's source of parents decides.
+#: Fields of a RunConfig that a unit's source of parents determines.
 FROM_SOURCE = ("models", "splits", "data", "evaluate", "analyse", "device")
 
 
 @dataclass(frozen=True)
 class ParentSource:
-    """Where the parents come from: a training, or files that are given."""
+    """The origin of parents: a training or given files."""
 
     training: TrainConfig | None = None
     models: tuple[str, ...] = ()
-    """Checkpoints that are given, parent 0 first"""
+    """Given checkpoints, parent 0 first"""
     given_splits: str | None = None
     data: str = ""
     """Data set of given checkpoints"""
@@ -54,7 +54,7 @@ class ParentSource:
         return self.training
 
     def to_json(self) -> dict[str, Any]:
-        """What decides the parents, without the names of given files."""
+        """Everything that determines the parents, without the names of given files."""
         if self.training is not None:
             return {"training": {**_facts(self.training), "device": "auto"}}
         files = [*self.models, *([self.given_splits] if self.given_splits else [])]
@@ -63,45 +63,45 @@ class ParentSource:
 
 @cache
 def _facts(training: TrainConfig) -> dict[str, Any]:
-    """A training in plain JSON types, made once for the many units of its parents; do not change it."""
+    """A training in plain JSON types, cached for the many units of its parents; do not change it."""
     return training.to_json()
 
 
 class Unit:
-    """A piece of work whose network is measured on the test images."""
+    """Base class of units of work."""
 
     source: ParentSource
     test_images: int | None
 
     def to_json(self) -> dict[str, Any]:
-        """Everything that decides the numbers, in plain JSON types."""
+        """Everything that determines the numbers, in plain JSON types."""
         raise NotImplementedError
 
     def needs(self) -> "tuple[Unit, ...]":
-        """Units whose networks this one starts from."""
+        """Units whose networks this one needs."""
         return ()
 
     def command(self, root: str) -> str:
-        """A command line that does this work alone."""
+        """A command line that does only this work."""
         raise NotImplementedError
 
     def key(self) -> str:
-        """Twelve characters that two units share exactly if they are the same work."""
+        """Twelve characters that identify the work."""
         return key_of(self.to_json(), 12)
 
     def folder(self, root: str | Path) -> Path:
-        """Where its work and its result lie in a runs folder."""
+        """Folder of its work and result in a runs folder."""
         return Path(root, UNIT.folder, self.key())
 
     def network(self, root: str | Path) -> Path:
-        """The file of the network that it makes; not of parents, which lie where their training or the user put them."""
+        """File of the network that it makes; parents are instead where their training or the user put them."""
         early = Path(root, EARLY_NETWORKS, f"{self.key()}.safetensors")
         return early if early.exists() else self.folder(root) / NETWORK
 
 
 @dataclass(frozen=True)
 class Parent(Unit):
-    """One parent, trained if it is not there."""
+    """One parent, trained if it is missing."""
 
     source: ParentSource
     index: int
@@ -123,14 +123,14 @@ class Fusion(Unit):
 
     source: ParentSource
     run: RunConfig
-    """Its files are those of the source, whatever it holds"""
+    """The config; its files are replaced by the source's"""
     test_images: int | None = None
     parts: int = 2
     only: tuple[int, ...] | None = None
-    """The parents that are fused, in this order; None for all"""
+    """The parents to fuse, in this order; None for all"""
 
     def config(self, root: Path) -> RunConfig:
-        """The run, with the paths of its files."""
+        """The config with the paths of its files."""
         files = self.source.files(root)
         chosen = files if self.only is None else tuple(files[index] for index in self.only)
         return dataclasses.replace(self.run, models=chosen, splits=self.source.splits(root), data=self.source.data_set)
@@ -150,7 +150,7 @@ class Fusion(Unit):
 
 @dataclass(frozen=True)
 class Clustering(Unit):
-    """The clustering of one level's neurons under each score, see `clustering.py`."""
+    """The clustering of one level's neurons with each score, see `clustering.py`."""
 
     source: ParentSource
     level: int = 2
@@ -209,7 +209,7 @@ class LossLandscape(Unit):
 
 @dataclass(frozen=True)
 class FineTuning(Unit):
-    """A network trained on, with the data of all parents."""
+    """A fine-tuning of a network on the data of all parents."""
 
     start: Unit
     epochs: int
@@ -241,7 +241,7 @@ class FineTuning(Unit):
 
 @dataclass(frozen=True)
 class TunedEnsemble(Unit):
-    """The ensemble of all parents, each fine-tuned."""
+    """The ensemble of all fine-tuned parents."""
 
     members: tuple[FineTuning, ...]
 

@@ -1,4 +1,4 @@
-"""Carries out one unit: trains, fuses or fine-tunes what is missing, measures the network, writes its result."""
+"""Run one unit: train, fuse or fine-tune what is missing, measure the network, and write its result."""
 
 import dataclasses
 import os
@@ -42,28 +42,28 @@ from .clustering import clustering
 from .results import Result, packed, read_result, write_result
 from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent, ParentSource, TunedEnsemble, Unit
 
-#: Raised when the numbers of a clustering or a landscape change; methods have a version of their own.
+#: Increase when the numbers of a clustering or a landscape change; methods have their own versions.
 CLUSTERING = 1
 LANDSCAPE = 1
 
 
 def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: str = "auto") -> Result:
-    """A unit's result: the one that is there, if what went into it has not changed, else a new one.
+    """A unit's result: the existing one if its inputs have not changed, or else a new one.
 
-    Only one process works on a unit; parents that are missing are trained. A method that refuses, or starts from a network
-    that was refused, has its reason for a result.
+    Only one process works on a unit. Missing parents are trained. If a method refuses, or a needed unit was refused, the
+    result holds the reason.
 
     Args:
-        root: runs folder: parents, networks, results.
+        root: runs folder with parents, networks and results.
     Raises:
-        files.Locked: another process is at this unit, or at one that it needs.
-        ValueError: a file is missing or cannot be read, or a training cannot be.
-        Cancelled: the monitor asked for it; a training's finished epochs are kept.
+        files.Locked: another process works on this unit, or on one that it needs.
+        ValueError: a file is missing or cannot be read, or a training is impossible.
+        Cancelled: the monitor requested it; a training's finished epochs are kept.
     """
     root, monitor = Path(root), monitor or Monitor()
     if result := finished(unit, root):
         return result
-    # Without patience: there is other work to do.
+    # Do not wait: there is other work to do.
     with noted(unit.folder(root), monitor, f"the unit {unit.key()}", patience=0) as monitor:
         if result := finished(unit, root):  # by another process, while this one waited
             return result
@@ -97,12 +97,12 @@ def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: s
 
 
 def _is_refusal(error: ValueError, unit: Unit, root: Path) -> bool:
-    """Whether a fusion was refused for what went into it, so that it would be again; not if it lacked a file."""
+    """Whether a fusion was refused because of its inputs, so that it would be again, and not for a missing file."""
     return isinstance(unit, Fusion) and not isinstance(error, files.Locked) and None not in inputs(unit, root).values()
 
 
 def _facts(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[dict[str, Any], dict[str, float]]:
-    """What is measured of a unit, and its times, as `_network` says them."""
+    """A unit's measurements, and its times, see `_network`."""
     if isinstance(unit, Clustering):
         _provide_parents(unit, root, monitor, device)
         picked = devices.pick(device)
@@ -114,7 +114,7 @@ def _facts(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[dict[
 
 
 def finished(unit: Unit, root: str | Path, known: Mapping[str, Result] | None = None) -> Result | None:
-    """The result that is there, in the runs folder or else among those known, unless parents, data or method have changed."""
+    """The existing result, in the runs folder or else in `known`, unless parents, data or method have changed."""
     key = unit.key()
     candidates = [result for result in (read_result(root, key), (known or {}).get(key)) if result]
     now = inputs(unit, Path(root)) if candidates else {}
@@ -122,12 +122,12 @@ def finished(unit: Unit, root: str | Path, known: Mapping[str, Result] | None = 
 
 
 def _contradicts(now: Mapping[str, str | None], result: Result) -> bool:
-    """Whether something went into a result that is another one now; what is not there now cannot contradict."""
+    """Whether an input of a result has changed; inputs that are missing now do not count."""
     return any(value and result.inputs.get(role, value) != value for role, value in now.items())
 
 
 def inputs(unit: Unit, root: Path) -> dict[str, str | None]:
-    """Role -> digest of what goes into a unit; None for what is not there."""
+    """Role -> digest of each input of a unit; None if it is missing."""
     if isinstance(unit, FineTuning):
         return {**inputs(unit.start, root), "fine-tuning": "1"}
     if isinstance(unit, TunedEnsemble):
@@ -152,7 +152,7 @@ def inputs(unit: Unit, root: Path) -> dict[str, str | None]:
 
 
 def _architecture(source: ParentSource) -> str | None:
-    """The name of parent 0's architecture; None where its checkpoint does not tell."""
+    """The name of parent 0's architecture; None if its checkpoint does not state it."""
     if source.training is not None:
         return parse(source.training.arch[0])["architecture"]
     return architecture_of(source.models[0])
@@ -164,7 +164,7 @@ def title(unit: Unit) -> str:
 
 
 def short_title(unit: Unit) -> str:
-    """A unit in a few words, where its parents are said already."""
+    """A unit in a few words, without its parents."""
     if isinstance(unit, Parent):
         return f"parent {unit.index}"
     if isinstance(unit, Fusion):
@@ -180,7 +180,7 @@ def short_title(unit: Unit) -> str:
 
 
 def parents_title(source: ParentSource) -> str:
-    """How parents are trained, or the names of their files."""
+    """The parents' training, or the names of their files."""
     training = source.training
     if training is None:
         return ", ".join(Path(model).stem for model in source.models)
@@ -188,7 +188,7 @@ def parents_title(source: ParentSource) -> str:
 
 
 def _fusion_title(run: runs.RunConfig) -> str:
-    """Method, grouping, score, options, and what else decides a row: the samples."""
+    """Method, grouping, score, options and samples of a fusion."""
     plain = runs.RunConfig(models=())
     changed = [
         f"{name}={getattr(run, name)}"
@@ -199,7 +199,7 @@ def _fusion_title(run: runs.RunConfig) -> str:
 
 
 def _network(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
-    """The unit's network, and the "seconds" of its fusion or training, of a fusion also "processor_seconds"."""
+    """The unit's network, with the "seconds" of its fusion or training, and the "processor_seconds" of a fusion."""
     if isinstance(unit, Parent):
         return _parent(unit, root, monitor, device)
     if isinstance(unit, Fusion):
@@ -220,21 +220,21 @@ def _parent(unit: Parent, root: Path, monitor: Monitor, device: str) -> tuple[nn
             file.parent.mkdir(exist_ok=True)
             with files.replacing(file) as copy:
                 shutil.copyfile(checkpoint, copy)
-            times = {name: result.metrics[name] for name in ("seconds", "all_seconds")}  # what it took to train it
+            times = {name: result.metrics[name] for name in ("seconds", "all_seconds")}  # of its training
         config = dataclasses.replace(training, device=device)
-        # Takes over what is trained already, if it is what this training would give.
+        # Takes over existing checkpoints that this training would give.
         train_parents(config, root / training.folder, only=unit.index, resume=True, test=False, monitor=monitor)
     return load_model(file)[0], {"seconds": time.perf_counter() - start, **times}
 
 
 def _trained_beside_others(unit: Parent, root: Path) -> tuple[Path, Result] | None:
-    """Checkpoint and result of the same parent in another training: where data, split and seed are the same, a parent does
-    not depend on the networks of the others, as in pairs of one width and several others."""
+    """Checkpoint and result of the same parent in another training: with the same data, split and seed, a parent does not
+    depend on the other networks, as in pairs of one width with several others."""
     training = unit.source.training
     if training is None or state_of(Path(unit.source.files(root)[unit.index])).exists():  # begun already
         return None
     for note in sorted(root.glob(f"parents-*/{NOTE}")):
-        with suppress(ValueError):  # a folder that cannot be read has nothing to give
+        with suppress(ValueError):  # an unreadable folder
             other = read_training(note.parent)
             if other is None or other.of_parent(unit.index) != training.of_parent(unit.index):
                 continue
@@ -246,7 +246,7 @@ def _trained_beside_others(unit: Parent, root: Path) -> tuple[Path, Result] | No
 
 
 def _provide_parents(unit: Unit, root: Path, monitor: Monitor, device: str) -> None:
-    """Train again what only results are left of; a parent that is another one then is measured again."""
+    """Retrain parents of which only results exist, and measure again those that have changed."""
     for parent in unit.needs():
         if isinstance(parent, Parent) and not _is_there(parent, root):
             _parent(parent, root, monitor, device)
@@ -270,7 +270,7 @@ def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.
 
 
 def _recorded(config: runs.RunConfig, root: Path) -> FusionResult | None:
-    """The fusion in a finished record of the same run, by whomever it was made; a damaged record is none."""
+    """The fusion in a finished record of the same run, if any; damaged records are ignored."""
     with suppress(ValueError):
         folder = runs.record_folder(root, config)
         if (folder / "config.json").exists() and runs.read_run(folder).state == "done":
@@ -289,7 +289,7 @@ def _tuned(unit: FineTuning, root: Path, monitor: Monitor, device: str) -> tuple
     settings = settings_of("finetune", images, network.spec["architecture"], 1, chosen, augment)
     facts = facts_of(images, rows, {"name": "finetune", **settings, "seed": unit.seed, "from": unit.start.key()}, None)
     run = {**settings, "seed": unit.seed, "device": str(devices.pick(device)), "monitor": monitor}
-    # By the weights that it starts from: neither file nor state of a fine-tuning of other weights is taken over.
+    # The name depends on the initial weights, so that no fine-tuning of other weights is taken over.
     file = unit.network(root)
     file = file.with_stem(f"{file.stem}-{digest_of_tensors(network.state_dict())}")
     network = trained(file, network, images, rows, run, facts, resume=True)[0]
@@ -297,7 +297,7 @@ def _tuned(unit: FineTuning, root: Path, monitor: Monitor, device: str) -> tuple
 
 
 def _start(unit: Unit, root: Path, monitor: Monitor, device: str) -> Any:
-    """The network that a fine-tuning starts from; made again where its file is gone or damaged."""
+    """The network that a fine-tuning starts from; made again if its file is missing or damaged."""
     if not isinstance(unit, Parent):
         with suppress(ValueError):
             return load_model(unit.network(root))[0]
@@ -305,7 +305,7 @@ def _start(unit: Unit, root: Path, monitor: Monitor, device: str) -> Any:
 
 
 def _surveyed(unit: LossLandscape, root: Path, monitor: Monitor, device: str) -> dict[str, Any]:
-    """The landscape in plain JSON types, of the plane through the first two parents and the fused network."""
+    """The landscape on the plane through the first two parents and the fused network, in plain JSON types."""
     _provide_parents(unit.fusion, root, monitor, device)
     parents = [load_model(file)[0] for file in unit.source.files(root)]
     networks = networks_of(parents, _start(unit.fusion, root, monitor, device))
@@ -316,7 +316,7 @@ def _surveyed(unit: LossLandscape, root: Path, monitor: Monitor, device: str) ->
 
 
 def _measured(unit: Unit, network: nn.Module, root: Path, monitor: Monitor, device: str) -> dict[str, Any]:
-    """Metrics and known images of a network, on the unit's test images."""
+    """A network's metrics and correctly classified images, on the unit's test images."""
     test = load(unit.source.data_set, "test")
     rows = torch.arange(len(test))
     if unit.test_images is not None and unit.test_images < len(test):
@@ -332,7 +332,7 @@ def _measured(unit: Unit, network: nn.Module, root: Path, monitor: Monitor, devi
 
 
 def _per_part(source: ParentSource, root: Path, test: Images, labels: Tensor, correct: Tensor) -> list[float | None]:
-    """Accuracy (%) on the test images of those classes that each part has."""
+    """Accuracy (%) on the test images of each part's classes."""
     splits = source.splits(root)
     if splits is None or not Path(splits).exists():
         return []
@@ -357,7 +357,7 @@ def _data_digest(name: str, split: str) -> str | None:
 
 
 def machine(device: str = "auto") -> dict[str, Any]:
-    """Where a number was measured: processor or GPU, threads, versions, commit."""
+    """The machine of a measurement: processor or GPU, threads, versions, commit."""
     picked = devices.pick(device)
     return {
         "device": torch.cuda.get_device_name(picked) if picked.type == "cuda" else _processor(),
