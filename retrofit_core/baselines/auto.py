@@ -1,4 +1,4 @@
-"""Several fusions are tried, and the best on held-out samples is returned, be it a parent; ours, not the paper's."""
+"""Try several fusions and return the best of them and of the parents on held-out samples; ours, not the paper's."""
 
 import copy
 import time
@@ -30,17 +30,17 @@ from .distilled import Distilled, DistilledPlan
 
 @dataclass(frozen=True)
 class Candidate:
-    """A fusion that may be tried: a method of the table and its options."""
+    """A fusion to try: a method of the table and its options."""
 
     method: str
     weighing: Literal["uniform", "conductance", "conductance and worth"]
-    """How much neurons count: all alike, by conductance on the parents' own data, or by its square root times the square of
-    what their parent is worth"""
+    """Weights of neurons: equal, conductance on the parents' own data, or its square root times the square of the parent's
+    worth"""
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
-        """As tables name it."""
+        """Its name in tables."""
         return ", ".join([self.method, self.weighing, *self.options])
 
     @property
@@ -57,10 +57,10 @@ class Candidate:
         )
 
     def task(self, task: Task) -> Task:
-        """What it is to fuse.
+        """The task with its importance.
 
         Raises:
-            ValueError: it weighs neurons, and nobody gave data for that.
+            ValueError: it weights neurons, and there are no data for that.
         """
         data = task.importance.data
         if self.is_scored and data is None:
@@ -68,7 +68,7 @@ class Candidate:
         return replace(task, importance=Conductance(data=data) if self.is_scored else Uniform())
 
     def weighed(self, scores: Sequence[Scores], worth: Sequence[float]) -> list[Scores] | None:
-        """The parents' conductance as this candidate weighs neurons by it; None where all count alike.
+        """Weights of the parents' neurons from their conductance; None if all are equal.
 
         Args:
             worth: of each parent, not negative.
@@ -83,7 +83,7 @@ class Candidate:
 
 
 ACTIVE = {"active": True, "repair": True}
-#: What is tried: the first that take the parents. Chosen by measurement, see docs/findings_beyond.md.
+#: The first ones that accept the parents are tried. Chosen by measurement, see docs/findings_beyond.md.
 CANDIDATES = (
     Candidate("KF-Linear", "conductance", ACTIVE),
     Candidate("KF-Linear", "uniform", ACTIVE),
@@ -92,20 +92,20 @@ CANDIDATES = (
     Candidate("HF-Linear", "uniform"),
     Candidate("KF-Linear", "uniform"),
 )
-#: Where no closed form takes the parents.
+#: Used if no closed form accepts the parents.
 OTHERWISE = Candidate("KF-Gradient", "uniform")
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A candidate that takes the parents."""
+    """A candidate that accepts the parents."""
 
     candidate: Candidate
     algorithm: Retrofit
     plan: FusionPlan
 
     def scores(self) -> list[Scores]:
-        """Conductance of the parents' neurons; other candidates that are scored need the same."""
+        """Conductance of the parents' neurons, the same for all scored candidates."""
         task = self.plan.task
         return parents_scores(
             self.plan.levels.parents, task.importance, task.parents_data(), task.device, task.runtime.monitor
@@ -114,19 +114,19 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class AutoPlan:
-    """The samples divided, and the candidates that take the parents."""
+    """The split of the samples, and the candidates that accept the parents."""
 
     task: Task
     held: Tensor
-    """(B,) which fusion samples no fusion learns from"""
+    """(B,) mask of held-out fusion samples"""
     trials: Sequence[Trial]
     left_out: Mapping[str, str]
-    """Candidates that do not take the parents, and why"""
+    """Candidates that do not accept the parents, and why"""
     distilled: Distilled | None
-    """How the best of them is trained afterwards; None: not at all"""
+    """Training of the best fusion, if any"""
 
     def cost(self) -> Cost:
-        """Of the training and of passes over all samples; the estimate adds what the fusions cost. Groups are those of one."""
+        """Cost of the training and of passes over all samples, with the first fusion's groups; the estimate adds the fusions'."""
         passes = sum(trial.plan.cost().passes for trial in self.trials) + len(self.held)
         groups = self.trials[0].plan.cost().groups
         if self.distilled is None:
@@ -135,9 +135,9 @@ class AutoPlan:
         return replace(training, passes=passes + training.samples, scored=False)
 
     def deciding(self) -> tuple[Tensor, Tensor | None]:
-        """The samples by which it chooses: inputs (V, ...) and labels (V,), None unless all have some.
+        """The samples that decide: inputs (V, ...) and labels (V,), or None unless all are labelled.
 
-        Those that are held out, and the parents' own as far as no fusion learns from them.
+        These are the held-out samples, and the parents' own ones from which no fusion learns.
         """
         task, held = self.task, self.held
         pairs = [(task.inputs[held], None if task.labels is None else task.labels[held])]
@@ -156,12 +156,12 @@ def _bytes(sample: Tensor) -> bytes:
 
 @dataclass(frozen=True)
 class Auto(Algorithm):
-    """A few fusions are tried, the best is trained as by KF-Linear-KD, and the best of all these and the parents is returned.
+    """Tries a few fusions, trains the best one as KF-Linear-KD does, and returns the best of all these and the parents.
 
-    Samples by which it chooses: a share of the fusion samples, from which no fusion learns, and each parent's own data as far as
-    they are no other fusion samples. Where all of them have labels accuracy decides, else agreement with the ensemble; a class
-    counts as much as any other, and `worth` says what stands for classes without samples. Of equals the one that was tried first
-    wins, and a parent before a fusion. Levels and their errors are those of the chosen fusion; a parent has none.
+    It chooses on held-out fusion samples, from which no fusion learns, and on each parent's own data, except for other fusion
+    samples. If all of them have labels, accuracy decides, and otherwise agreement with the ensemble. All classes count equally;
+    `worth` estimates those without samples. Of equals, a parent wins over a fusion, and then the first one tried. Levels and
+    their errors are those of the chosen fusion; a parent has none.
     """
 
     takes: ClassVar[Takes] = Takes(
@@ -181,7 +181,7 @@ class Auto(Algorithm):
     )
 
     def plan(self, task: Task) -> AutoPlan:
-        """Divide the samples and ask every candidate; see `Algorithm`."""
+        """Split the samples and plan every candidate; see `Algorithm`."""
         check_inputs(task.parents, task.inputs, target=task.target, least=2, method="Auto", written=())
         classes = check_class_scores(
             check_outputs(task.parents, task.inputs), "Auto", "Use KF-Linear.", ("method", "KF-Linear")
@@ -207,7 +207,7 @@ class Auto(Algorithm):
         return AutoPlan(task, held, trials, left_out, distilled)
 
     def _ask(self, candidate: Candidate, task: Task, trials: list[Trial], left_out: dict[str, str]) -> None:
-        """Add a candidate to those that take the parents, or to those that do not."""
+        """Plan a candidate, and add it to `trials` or `left_out`."""
         try:
             algorithm = candidate.algorithm()
             trials.append(Trial(candidate, algorithm, planned(algorithm, candidate.task(task))))
@@ -215,7 +215,7 @@ class Auto(Algorithm):
             left_out[candidate.title] = str(error)
 
     def _held(self, task: Task) -> Tensor:
-        """(B,) which samples are held out, balanced over the classes where these are known."""
+        """(B,) mask of held-out samples, balanced over classes if known."""
         count = len(task.inputs)
         labels = torch.zeros(count) if task.labels is None else task.labels.cpu()
         number = min(max(1, round(self.held_out * count)), count - 1)
@@ -224,7 +224,7 @@ class Auto(Algorithm):
 
     @torch.no_grad()
     def run(self, plan: AutoPlan) -> FusionResult:
-        """Measure the parents, fuse and measure one candidate after the other, train the best of them, return the best of all."""
+        """Measure the parents, fuse and measure each candidate, train the best one, and return the best of all."""
         start, task = time.perf_counter(), plan.task
         monitor, device = task.runtime.monitor, task.device
         inputs, labels = plan.deciding()
@@ -242,12 +242,12 @@ class Auto(Algorithm):
         for trial in plan.trials:
             title = trial.candidate.title
             monitor.emit("phase", name=title)
-            if trial.candidate.is_scored and not scores:  # once for all
+            if trial.candidate.is_scored and not scores:
                 scores = trial.scores()
             weighed = trial.candidate.weighed(scores, alone.tolist())
             try:
                 measured(title, trial.algorithm.run(replace(trial.plan, scored=weighed)))
-            except ValueError as error:  # sums that overflow
+            except ValueError as error:  # sums overflow
                 left_out[title] = str(error)
         if not results:
             raise ValueError(f"no fusion of these networks was possible. {_reasons(left_out)}")
@@ -276,21 +276,22 @@ class Auto(Algorithm):
 
 
 def by_class(logits: Tensor, truth: Tensor) -> Tensor:
-    """(classes,) the share of each class's samples that logits (V, classes) tell right; NaN where it has none."""
+    """(classes,) accuracy of logits (V, classes) on each class's samples; NaN if it has none."""
     classes = logits.shape[1]
     counts = torch.bincount(truth, minlength=classes)
     return torch.bincount(truth, (logits.argmax(1) == truth).double(), minlength=classes) / counts
 
 
 def worth(parents: Tensor, samples: int) -> Tensor:
-    """What parents are worth over all classes, from their accuracies in those of which there are samples.
+    """Estimate the parents' accuracies over all classes from those on classes with samples.
 
-    If classes are missing, samples may be those of some parents' own classes, and their means there would flatter these. What
-    the other parents know of them is the best guess of what a parent knows of classes that are not its own, so their mean
-    stands for those that are missing. A balanced draw of so many samples may miss some by chance; these do not count.
+    If classes are missing, the samples may be of some parents' own classes, on which these look too good. The other parents'
+    accuracy there is the best guess of a parent's accuracy on classes that are not its own, so their mean replaces the
+    missing ones. Classes that a random draw of this size misses by chance do not count as missing.
 
     Args:
-        parents: (n, classes), NaN where a class has no sample.
+        parents: (n, classes) accuracies, NaN for a class without samples.
+        samples: number of samples.
     Returns:
         (n,) from 0 to 1.
     """
@@ -302,7 +303,7 @@ def worth(parents: Tensor, samples: int) -> Tensor:
 
 
 def _check_labels(labels: Tensor | None, classes: int) -> None:
-    """Refuse labels that name no class of the parents."""
+    """Check that labels are classes of the parents."""
     if labels is None:
         return
     labels = class_labels(labels, "Auto")
@@ -314,7 +315,7 @@ def _check_labels(labels: Tensor | None, classes: int) -> None:
 
 
 def _is_like_target(task: Task, parent: int) -> bool:
-    """Whether a parent has the shapes of the fused network that is asked for, so that it may be returned itself."""
+    """Whether a parent has the target's shapes, so that it may be returned itself."""
     if task.target is None:
         return True
     shapes = [
@@ -325,7 +326,7 @@ def _is_like_target(task: Task, parent: int) -> bool:
 
 
 def _within(monitor: Monitor) -> Monitor:
-    """A monitor that takes the levels of a candidate for steps: they are not those of the result."""
+    """A monitor that reports a candidate's levels as steps, because they are not those of the result."""
 
     def event(event: Event) -> None:
         monitor.emit(**{**event, "kind": "step", "name": "levels"} if event["kind"] == "level" else event)
@@ -351,7 +352,7 @@ def _sentence(
 
 
 def _reasons(left_out: Mapping[str, str]) -> str:
-    """The candidates that were left out, and the first sentence why."""
+    """The candidates that were left out, and the first sentences of the reasons."""
     reasons: dict[str, list[str]] = {}
     for title, why in left_out.items():
         reasons.setdefault(why.split(". ")[0].removesuffix("."), []).append(title)

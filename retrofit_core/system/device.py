@@ -209,7 +209,7 @@ def check_sums(where: str, *sums: Tensor, holds: Holds = bool) -> None:
 
     Args:
         where: layer or level, for the message.
-        holds: looks at a claim.
+        holds: checks a claim.
     Raises:
         ValueError: infinite or NaN values.
     """
