@@ -76,7 +76,7 @@ def check_mergeable(task: Task, method: str) -> tuple[int, ...]:
     Returns:
         The shape of their outputs per sample.
     Raises:
-        ValueError: as `check_inputs`, `check_outputs` and `check_can_be_averaged`.
+        ValueError: as in `check_inputs`, `check_outputs` and `check_can_be_averaged`.
     """
     shape = _check_parents(task, method)
     check_can_be_averaged(task.parents)

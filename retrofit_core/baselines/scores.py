@@ -38,7 +38,7 @@ def group_scores(
     attention, where no level ends, are scored at their points; a residual stream gets the sum over its points.
 
     Raises:
-        ValueError: as `importance_scores`, or the score supports only levels.
+        ValueError: as in `importance_scores`, or the score supports only levels.
     """
     monitor = monitor or Monitor()
     if importance.widths_only:

@@ -101,7 +101,7 @@ def digest(source: str | Path, split: str = "train") -> str:
     It contains the folder's name, which may set class names and normalisation.
 
     Raises:
-        ValueError: as `load`.
+        ValueError: as in `load`.
     """
     name, _, split_files = _find(str(source), _known(split))
     if not split_files.files:

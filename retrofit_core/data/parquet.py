@@ -84,7 +84,7 @@ def find(folder: Path, split: str) -> SplitFiles | None:
     """The split's parquet files in a folder; test files without labels do not count.
 
     Raises:
-        ValueError: as `locate`, or unreadable classes.
+        ValueError: as in `locate`, or unreadable classes.
     """
     files = locate(folder, split)
     if not files:

@@ -454,8 +454,7 @@ def _joined(same: Sequence[ReproducedColumn]) -> ReproducedColumn:
 
 
 def _fullest(scales: Sequence[ReproducedColumn], row: str) -> ReproducedColumn:
-    """The fullest scale with a row. Parents share a scale, because the best one is needed, and so do the scores of which a row
-    is the best."""
+    """The fullest scale with a row. Parents share a scale, because the best one is needed, and so do a best row's scores."""
 
     def known(each: ReproducedColumn) -> tuple[int, bool]:
         lines = {line.row: line for line in each.block.lines}

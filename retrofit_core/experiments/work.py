@@ -246,7 +246,7 @@ def _trained_beside_others(unit: Parent, root: Path) -> tuple[Path, Result] | No
 
 
 def _provide_parents(unit: Unit, root: Path, monitor: Monitor, device: str) -> None:
-    """Retrain parents of which only results exist, and measure again those that have changed."""
+    """Retrain parents whose files are missing, and measure again those that have changed."""
     for parent in unit.needs():
         if isinstance(parent, Parent) and not _is_there(parent, root):
             _parent(parent, root, monitor, device)

@@ -45,7 +45,7 @@ def cut_into_levels(
     convolutional network), the deeper ones join neighbouring levels until all have the same number.
 
     Args:
-        inputs: (B, ...), the first two samples of which are used.
+        inputs: (B, ...); only two samples are used.
         boundaries, leaves: see `partition`.
     Raises:
         ValueError: levels do not correspond; the message names one and a solution.

@@ -181,7 +181,7 @@ class Task:
 
     @property
     def dtype(self) -> torch.dtype:
-        """That of the parents' weights."""
+        """The parents' dtype."""
         return next(self.parents[0].parameters()).dtype
 
     def parents_data(self) -> list[tuple[Tensor, Tensor | None]]:

@@ -196,7 +196,7 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], facts: Mappin
     """Write tensors and metadata as safetensors, atomically.
 
     Raises:
-        ValueError: as `save_model`.
+        ValueError: as in `save_model`.
     """
     path = Path(path)
     if path.suffix != ".safetensors":
@@ -294,7 +294,7 @@ def _spec(
 
 
 def _one_of(arch: str | Mapping[str, Any], names: list[str], stored: object) -> dict[str, Any]:
-    """Of several named factories, the one that the file names; it may also name another one of these modules."""
+    """The one of several named factories that the file names; it may name another one of these modules."""
     stored = stored if isinstance(stored, dict) else {}
     known = stored.get("architecture")
     modules = [user_code.canonical(name).split(":")[0] for name in names]
@@ -314,7 +314,7 @@ def _recognised(state: Mapping[str, Any]) -> dict[str, Any]:
     """The spec of one of our networks by keys and shapes, ignoring wrappers' prefixes.
 
     Raises:
-        ValueError: as `architectures.recognise`.
+        ValueError: as in `architectures.recognise`.
     """
     refusals = []
     for inside in (*statedicts.unwrapped(state), {}):

@@ -99,7 +99,7 @@ class PartialZip(nn.Module):
         combine: how to combine the heads, an entry of COMBINATIONS without shares.
         example: (B, ...) input.
     Raises:
-        ValueError: as `partition`.
+        ValueError: as in `partition`.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ def build(spec: Mapping[str, Any], depth: int = 0) -> nn.Module:
     """Build the network of a spec, composites included, for weights that are loaded later.
 
     Raises:
-        ValueError: as `architectures.build`; a part without a spec, or a spec that makes no network.
+        ValueError: as in `architectures.build`; a part without a spec, or a spec that makes no network.
     """
     builder = COMPOSITES.get(str(spec.get("architecture")))
     if builder is None:

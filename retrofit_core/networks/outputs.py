@@ -97,7 +97,7 @@ def logits_in(output: object, network: str = "the network", which: str | int | N
     Args:
         network: its name, to start the error message.
     Raises:
-        ValueError: as `as_classifier`.
+        ValueError: as in `as_classifier`.
     """
     if isinstance(output, Tensor) and which is None:
         return output

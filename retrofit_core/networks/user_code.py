@@ -39,7 +39,7 @@ class NotAllowed(ValueError):
 
 @dataclass(frozen=True)
 class ModuleSource:
-    """Where a user's module is."""
+    """The source of a user module."""
 
     module: str
     """Its dotted name"""
@@ -142,7 +142,7 @@ def code_digest(arch: object, base: str | Path = ".") -> str | None:
 
 
 def ask_first() -> None:
-    """From now on, import modules in this process only after `permit`: for servers, whose visitors may name anything."""
+    """From now on, import user modules only after `permit`: for servers, whose visitors may name anything."""
     global _asking
     _asking = True
 
@@ -151,7 +151,7 @@ def permit(arch: object, base: str | Path = ".") -> None:
     """Permit importing the modules of these factories in a process that asks first.
 
     Raises:
-        ValueError: as `source_of`.
+        ValueError: as in `source_of`.
     """
     _permitted.update(source_of(name, base) for name in names_in(arch))
 
@@ -171,7 +171,7 @@ def allow(arch: object, base: str | Path = ".") -> None:
 
     Raises:
         NotAllowed: this process asks first.
-        ValueError: as `source_of`.
+        ValueError: as in `source_of`.
     """
     for name in names_in(arch):
         source = source_of(name, base)

@@ -163,7 +163,7 @@ def facts_of(path: Path) -> dict[str, Any]:
     """The decoded metadata of a safetensors file; for torch files, the class names if present.
 
     Raises:
-        ValueError: as `content_of`.
+        ValueError: as in `content_of`.
     """
     kind = kind_of(path)
     if kind == "safetensors":

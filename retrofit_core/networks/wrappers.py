@@ -62,16 +62,16 @@ class Wrapper(nn.Module):
     # Methods that a network's class may override.
 
     def train(self, mode: bool = True) -> Self:
-        """As the network does."""
+        """Set the network's mode."""
         self.network.train(mode)
         return self
 
     def state_dict(self, *args: object, **kwargs: object) -> Any:
-        """Of the network."""
+        """The network's."""
         return self.network.state_dict(*args, **kwargs)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """As the network does."""
+        """Load the network's."""
         return self.network.load_state_dict(state_dict, strict, assign)
 
     def _get_name(self) -> str:

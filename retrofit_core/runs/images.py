@@ -13,7 +13,7 @@ def read_images(config: RunConfig, split: str) -> Images:
     """A split of a run's data. If neither config nor data set have the normalisation, the checkpoints do.
 
     Raises:
-        ValueError: as `load`; or checkpoints with different normalisations.
+        ValueError: as in `load`; or checkpoints with different normalisations.
     """
     return load(
         config.data, split, config.mean, config.std, config.size, stored=lambda: stored_constants(config.models)

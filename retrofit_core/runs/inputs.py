@@ -54,7 +54,7 @@ class Inputs:
         """The flat keywords of a config's method: `method_keywords`, and file contents that the method takes.
 
         Raises:
-            ValueError: as `method_keywords`.
+            ValueError: as in `method_keywords`.
         """
         method, keywords = find(METHODS, config.method, "method"), method_keywords(config)
         held = {

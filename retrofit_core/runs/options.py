@@ -80,7 +80,7 @@ def with_options(config: RunConfig, options: Mapping[str, Any]) -> RunConfig:
     """A config with additional options for its method.
 
     Raises:
-        ValueError: as `checked`.
+        ValueError: as in `checked`.
     """
     told = {**(config.options or {}), **options}
     return dataclasses.replace(config, options=checked(config.method, told, config.importance))

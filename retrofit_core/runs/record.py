@@ -75,7 +75,7 @@ def read_identity(folder: str | Path) -> Identity | None:
     """The identity of a recorded run; None for a record of the first schema.
 
     Raises:
-        ValueError: as `read_config`.
+        ValueError: as in `read_config`.
     """
     try:
         return identities.from_json(_read_config_file(folder))

@@ -35,7 +35,7 @@ def recording(folder: Path, config: RunConfig, monitor: Monitor | None = None) -
 
     Raises:
         Locked: another process writes this record.
-        ValueError: as `create`, or a required package is missing.
+        ValueError: as in `create`, or a required package is missing.
     """
     require("pyarrow", "data")
     with locked(folder, f"the record {folder}"):

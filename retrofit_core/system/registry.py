@@ -19,7 +19,7 @@ def known_name(table: Mapping[str, Any], name: object, what: str) -> str:
     """The name as the table spells it: `kf-linear` means `KF-Linear`.
 
     Raises:
-        ValueError: as `find`.
+        ValueError: as in `find`.
     """
     if isinstance(name, str) and name in table:
         return name

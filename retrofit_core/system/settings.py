@@ -209,7 +209,7 @@ def check_setting(setting: Setting, value: object) -> None:
     """Validate a value that is not a field of an object.
 
     Raises:
-        ValueError: as `Value`.
+        ValueError: as in `Value`.
     """
     if not setting.takes(value):
         raise ValueError(f"{setting.name} is {value!r}. Use {setting.description}.")
@@ -231,7 +231,7 @@ def check_seed(seed: object) -> None:
     """Refuse invalid seeds.
 
     Raises:
-        ValueError: as `Value`.
+        ValueError: as in `Value`.
     """
     check_setting(SEED_SETTING, seed)
 

@@ -58,7 +58,7 @@ def evaluate_parents(
     Args:
         device: where to measure copies; the networks themselves are not moved.
     Raises:
-        ValueError: as `evaluate`.
+        ValueError: as in `evaluate`.
     """
     rows = rows_of(images, rows)
     outputs = [scores(devices.on_device(model, device), images, rows=rows, monitor=monitor) for model in models]
@@ -95,7 +95,7 @@ def check_suits(model: nn.Module, images: Images) -> None:
     """Refuse a network that cannot be trained or measured on a data set, by running one image.
 
     Raises:
-        ValueError: as `evaluate`.
+        ValueError: as in `evaluate`.
     """
     scores(model, images, rows=torch.zeros(1, dtype=torch.int64))
 
@@ -126,7 +126,7 @@ def scores(
     """The model's outputs on the given rows (default: all), (n, classes) float32 on the CPU.
 
     Raises:
-        ValueError: as `evaluate`.
+        ValueError: as in `evaluate`.
     """
     rows = rows_of(images, rows)
     device = devices.of(model) if isinstance(model, nn.Module) else torch.device("cpu")

@@ -200,7 +200,7 @@ def input_shape(spec: str | Mapping[str, Any]) -> tuple[int, ...]:
     """Shape of one input of a spec's network, without allocating it.
 
     Raises:
-        ValueError: as `build`; or a foreign network whose spec lacks its input shape.
+        ValueError: as in `build`; or a foreign network whose spec lacks its input shape.
     """
     if not isinstance(spec, str) and is_foreign(name := spec.get("architecture")):
         shape = spec.get("input")
@@ -219,7 +219,7 @@ def input_shape_of(model: nn.Module) -> tuple[int, ...]:
     """Shape of one input of a network that `build` made.
 
     Raises:
-        ValueError: as `input_shape`.
+        ValueError: as in `input_shape`.
     """
     return model.input_shape if isinstance(model, Architecture) else input_shape(model.spec)  # type: ignore[arg-type]
 

@@ -34,7 +34,7 @@ def groups_apart(
         model: a network that `neuron_groups` supports.
         joint_qk: whether queries and keys are the same neurons, as in `neuron_groups`.
     Raises:
-        ValueError: as `neuron_groups`, or one side of a sum has more than one group.
+        ValueError: as in `neuron_groups`, or one side of a sum has more than one group.
     """
     with evaluating(model):
         refuse_computed_weights(model, class_name(model))

@@ -64,7 +64,7 @@ def _counted(spec: str, device: str) -> Pace:
 
 
 def _measured(spec: str, device: str, counted: Pace) -> Pace:
-    """From steps of one image and of as many as fit into 0.05 s; never faster than the matrix-product rate."""
+    """Time steps of one image and of as many as fit into 0.05 s; never faster than the matrix-product rate."""
     model = copy.deepcopy(blank(spec)).to(device)  # in eval mode: BatchNorm would refuse single images
     stepper = OPTIMIZERS["adamw"](model.parameters(), 1e-3, 0.0)
 
