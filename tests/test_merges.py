@@ -2,6 +2,7 @@
 
 import copy
 import math
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -11,11 +12,16 @@ from hypothesis import strategies as st
 from torch import nn
 
 from retrofit_core import METHODS, load_model, save_model
+from retrofit_core.baselines import fisher
 from retrofit_core.baselines.fisher import fisher_diagonal, weighted_mean
 from retrofit_core.baselines.merging import disjoint_mean, rescaled, slerp, trimmed
 from retrofit_core.cli import main
 from retrofit_core.runs import RunConfig, identity
 from tests.marks import each_case
+from tests.networks import VGG_SHAPE, batchnorm_cnn, normal, seeded
+from tests.properties import assert_close
+from tests.rehearsal import Counts, rehearsal
+from tests.test_rehearsal import Tied
 
 MERGES = ("Greedy-Soup", "Fisher", "SLERP", "Task-Arithmetic", "TIES", "DARE")
 ARITHMETIC = ("Task-Arithmetic", "TIES", "DARE")
@@ -232,13 +238,70 @@ def test_the_fisher_information_of_a_linear_classifier():
     x = X[:, :4]
     p = (x @ model.weight.T + model.bias).softmax(1).detach()
     expected = torch.einsum("bc,bi->ci", p * (1 - p), x.square()) / len(x)
-    fisher = fisher_diagonal(copy.deepcopy(model), x)
-    assert torch.allclose(fisher["weight"], expected, rtol=1e-10)
-    assert torch.allclose(fisher["bias"], (p * (1 - p)).mean(0), rtol=1e-10)
+    found = fisher_diagonal(copy.deepcopy(model), x)
+    assert torch.allclose(found["weight"], expected, rtol=1e-10)
+    assert torch.allclose(found["bias"], (p * (1 - p)).mean(0), rtol=1e-10)
     many = x[:3].repeat(3000, 1)
     exact = fisher_diagonal(copy.deepcopy(model), x[:3])["bias"]
     drawn = fisher_diagonal(copy.deepcopy(model), many, generator=torch.Generator().manual_seed(0))["bias"]
     assert torch.allclose(drawn, exact, rtol=0.1)
+
+
+class Deciding(nn.Module):
+    """What it does depends on the numbers, which vmap cannot follow."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 4, 3), nn.Conv2d(3, 4, 3)
+
+    def forward(self, x):
+        return (self.first if x.sum() > 0 else self.second)(x).relu().mean((2, 3))
+
+
+NETWORKS = {
+    "BatchNorm": (lambda: nn.Sequential(seeded(0, nn.Conv2d, 3, 2, 2).double(), batchnorm_cnn()), True),
+    "tied": (lambda: seeded(0, Tied).double().eval(), True),
+    "deciding": (lambda: seeded(0, Deciding).double().eval(), False),
+}
+
+
+@each_case("name", NETWORKS)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_fisher_information_is_the_loops(name, device):
+    """Gradients of one sample and one class at a time; on a GPU nothing is launched more often for more samples."""
+    make, together = NETWORKS[name]
+    x = normal(7, *VGG_SHAPE)
+    model, expected = make().eval(), {}
+    for sample in x.split(1):
+        logs = model(sample).log_softmax(1)[0]
+        for log in logs:
+            gradients = torch.autograd.grad(log, list(model.parameters()), retain_graph=True, allow_unused=True)
+            for key, g in zip(dict(model.named_parameters()), gradients, strict=True):
+                expected[key] = expected.get(key, 0) + (0 if g is None else log.exp().detach() * g.square() / len(x))
+    launches = []
+    with rehearsal() if device == "cuda" else nullcontext(Counts()) as counts:
+        for samples in (x, x[:3]):
+            before = counts.launches
+            found = fisher_diagonal(make().eval().to(device), samples)
+            launches.append(counts.launches - before)
+            if samples is x:
+                for key, tensor in found.items():
+                    assert_close(tensor.cpu(), expected[key], 1e-12)
+    assert (launches[0] == launches[1]) == (together or device == "cpu")
+
+
+def test_gradients_of_many_samples_take_no_more_memory_than_allowed(monkeypatch):
+    """Seven samples in batches of three, three and one."""
+    model, sizes = batchnorm_cnn(), []
+    model.register_forward_hook(lambda _, x, y: sizes.append(x[0]))
+    of_a_sample = 24 * len(flat(model))
+    whole = fisher_diagonal(model, normal(7, 2, 7, 7))
+    monkeypatch.setattr(fisher, "GRADIENTS_IN_CACHES", 3 * of_a_sample)
+    sizes.clear()
+    parts = fisher_diagonal(model, normal(7, 2, 7, 7))
+    assert len(sizes) == 1 + 2 + 3  # a look whether samples can go together, and one by one, then the batches
+    for name in whole:
+        assert_close(parts[name], whole[name], 1e-12)
 
 
 def test_fisher_averaging_is_its_formula():

@@ -12,14 +12,19 @@ from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call, vmap
 
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Cost, Takes, Task
 from ..networks.outputs import check_class_scores
-from ..system.device import of
+from ..system.device import of, rows_per_batch
 from ..system.monitor import Monitor
 from ..system.settings import Range, setting
 from .averaging import CombiningPlan, average, check_mergeable, outcome
+
+#: Bytes that the gradients of samples that run together may take; on a CPU more of them, out of its caches, were slower than
+#: sample after sample (an MLP of 0.8 million parameters by 2.3 times, where a ViT of 0.14 million took half the time).
+GRADIENTS, GRADIENTS_IN_CACHES = 2**30, 2**24
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,9 @@ def fisher_diagonal(
 ) -> Mapping[str, Tensor]:
     """Parameter -> diagonal of the Fisher information, float64, as the mean over samples.
 
+    Many samples go through the network together, each with weights of its own (torch.func.vmap), so that one pass backward gives
+    the gradients of all of them; a network that vmap cannot follow takes them one by one.
+
     Args:
         model: in evaluation mode; all its parameters get gradients.
         inputs: (B, ...) samples; each runs alone.
@@ -90,18 +98,52 @@ def fisher_diagonal(
     for parameter in named.values():
         parameter.requires_grad_(True)
     totals = {name: torch.zeros_like(parameter, dtype=torch.float64) for name, parameter in named.items()}
-    first = next(iter(named.values()))
+    device, dtype = of(model), next(iter(named.values())).dtype
+    of_a_sample = sum(parameter.numel() * (parameter.element_size() + 16) for parameter in named.values())
+    batch = rows_per_batch(of_a_sample, GRADIENTS if device.type != "cpu" else GRADIENTS_IN_CACHES)
+    together = batch > 1 and _runs_together(model, inputs[:2].to(device, dtype))
+    batch = batch if together else 1
     with torch.enable_grad():
-        for x in (monitor or Monitor()).each("step", list(inputs.split(1)), name="Fisher information"):
-            logs = model(x.to(of(model), first.dtype)).log_softmax(1)[0]
+        for x in (monitor or Monitor()).each("step", list(inputs.split(batch)), name="Fisher information"):
+            x = x.to(device, dtype)
+            weights = _of_each(named, len(x)) if together else named
+            logs = (_together(model, weights, x) if together else model(x)).log_softmax(1)
             shares = logs.detach().double().exp()
-            if generator is None:
-                drawn = range(len(logs))
-            else:
-                drawn, shares = [int(torch.multinomial(shares.cpu(), 1, generator=generator))], torch.ones_like(shares)
-            for label in drawn:
-                gradients = torch.autograd.grad(logs[label], list(named.values()), retain_graph=True, allow_unused=True)
+            if generator is not None:
+                drawn = [torch.multinomial(row, 1, generator=generator) for row in shares.cpu()]
+                logs, shares = logs.gather(1, torch.stack(drawn).to(logs.device)), torch.ones_like(shares[:, :1])
+            for log, share in zip(logs.unbind(1), shares.unbind(1), strict=True):
+                gradients = torch.autograd.grad(log.sum(), list(weights.values()), retain_graph=True, allow_unused=True)
                 for total, gradient in zip(totals.values(), gradients, strict=True):
                     if gradient is not None:  # unused parameters have none
-                        total += shares[label] * gradient.double().square()
+                        _add_squares(total, share, gradient if together else gradient[None])
     return {name: total / len(inputs) for name, total in totals.items()}
+
+
+def _add_squares(total: Tensor, share: Tensor, gradients: Tensor) -> None:
+    """Add the squares of gradients (B, ...), weighted by shares (B,); on a CPU one by one, which its caches hold."""
+    if total.device.type == "cpu":
+        for weight, gradient in zip(share.tolist(), gradients, strict=True):
+            total.add_(gradient.double().square(), alpha=weight)
+    else:
+        total += torch.einsum("b,b...->...", share, gradients.double().square())
+
+
+def _of_each(named: Mapping[str, Tensor], samples: int) -> dict[str, Tensor]:
+    """The parameters as (samples, ...), in the memory of one: their gradients are those of each sample."""
+    return {name: p.detach().expand(samples, *p.shape).requires_grad_() for name, p in named.items()}
+
+
+def _together(model: nn.Module, weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    """(B, classes) what the network makes of each sample with its own weights."""
+    return vmap(lambda own, sample: functional_call(model, own, (sample[None],))[0])(weights, x)
+
+
+@torch.no_grad()
+def _runs_together(model: nn.Module, x: Tensor) -> bool:
+    """Whether samples that run together give what they give one by one."""
+    try:
+        outputs = _together(model, _of_each(dict(model.named_parameters()), len(x)), x)
+    except Exception:  # whatever an operation raises that vmap cannot follow
+        return False
+    return torch.allclose(outputs, torch.cat([model(sample) for sample in x.split(1)]), rtol=1e-3, atol=1e-4)
