@@ -140,22 +140,28 @@ def accuracy(model: nn.Module, test: Images) -> float:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """A line a regime: means over networks and seeds, standard deviation of the seeds' means, seconds."""
+    """A line a regime, then all draws of digits and those that chose nothing: means, standard deviation of the seeds' means."""
     columns = ("best parent", "KF-Linear", "Auto", "ensemble")
+    digits = [row for row in rows if row["network"] != "given"]
+    parts = {
+        **{
+            regime: [row for row in rows if row["regime"] == regime]
+            for regime in dict.fromkeys(r["regime"] for r in rows)
+        },
+        "all draws of digits": digits,
+        "of these held back": [row for row in digits if row["seed"] != CHOSEN_ON],
+    }
     lines = [
         f"| regime | draws | {' | '.join(columns)} | seconds of KF-Linear, Auto |",
         f"|{' --- |' * (len(columns) + 3)}",
     ]
-    for regime in dict.fromkeys(row["regime"] for row in rows):
-        of_regime = [row for row in rows if row["regime"] == regime]
-        cells = [mean_and_deviation(of_regime, column) for column in columns]
-        spent = [
-            f"{statistics.mean(times):.0f}"
-            if (times := [row["seconds"][m] for row in of_regime if m in row["seconds"]])
-            else "-"
-            for m in ("KF-Linear", "Auto")
-        ]
-        lines.append(f"| {regime} | {len(of_regime)} | {' | '.join(cells)} | {', '.join(spent)} |")
+    for name, part in parts.items():
+        cells = [mean_and_deviation(part, column) for column in columns]
+        times = {
+            method: [row["seconds"][method] for row in part if method in row["seconds"]] for method in columns[1:3]
+        }
+        spent = [f"{statistics.mean(seconds):.1f}" if seconds else "-" for seconds in times.values()]
+        lines.append(f"| {name} | {len(part)} | {' | '.join(cells)} | {', '.join(spent)} |")
     return "\n".join(lines)
 
 

@@ -4,6 +4,7 @@
 `<!-- counts: ... -->` gives the whole numbers there.
 """
 
+import json
 import re
 from pathlib import Path
 
@@ -132,3 +133,34 @@ def test_tables_beyond_the_paper_are_those_of_the_records(heading, columns):
             if values:
                 number = values[0] if rows[0][index].endswith("(one seed)") else column.number(row[0])
                 assert row[index] == f"{number:.1f}", (name, row[0])
+
+
+def test_the_tables_of_auto_are_those_of_its_record():
+    """Means by plain loops: over all draws of a regime, and over those that chose nothing."""
+    rows = json.loads((RESULTS.parent / "auto.json").read_text(encoding="utf-8"))["rows"]
+    text = (
+        PAGE.with_name("findings_beyond.md").read_text(encoding="utf-8").split("## Never worse than the best parent")[1]
+    )
+    titles = ("best parent", "KF-Linear", "Auto", "ensemble")
+    lines = {
+        cells[0]: cells[1:]
+        for cells in (re.split(r" *\| *", line[2:-2]) for line in text.splitlines() if line[:2] == "| ")
+    }
+
+    def means(drawn):
+        return [f"{sum(row[title] for row in drawn) / len(drawn):.1f}" for title in titles]
+
+    for regime in {row["regime"] for row in rows}:
+        drawn = [row for row in rows if row["regime"] == regime]
+        count, *numbers = lines[regime]
+        assert int(count) == len(drawn), regime
+        assert [number.split(" ± ")[0] for number in numbers[: len(titles)]] == means(drawn), regime
+    digits = [row for row in rows if row["network"] != "given"]
+    for name, seeds in (("all draws of digits", {0, 1, 2}), ("of these held back", {1, 2})):
+        drawn = [row for row in digits if row["seed"] in seeds]
+        assert [cell.split(" ± ")[0] for cell in lines[name][: 1 + len(titles)]] == [str(len(drawn)), *means(drawn)], (
+            name
+        )
+    held_back = zip(titles, means([row for row in digits if row["seed"] in (1, 2)]), strict=True)
+    said = ", ".join(f"{title} {number}" for title, number in held_back).replace("ensemble", "Ensemble")
+    assert said in PAGE.with_name("which_method.md").read_text(encoding="utf-8")
