@@ -28,7 +28,9 @@ RUNS = "../runs"  # where new results go
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 
 # %%
-from IPython.display import Markdown, display
+from dataclasses import replace
+
+from IPython.display import display
 
 from retrofit_app.figures import LIGHT, agreement_matrix, clusters, recorded
 from retrofit_app.figures.paper import beside_the_paper
@@ -50,7 +52,8 @@ TO_UNIFORM, BETWEEN_SEEDS = "adjusted Rand index to uniform", "adjusted Rand ind
 (result,) = conductance.results(TO_UNIFORM)
 if plane := result.metrics.get("plane"):  # records from before it was kept have none
     for score in ("uniform", "conductance", "deeplift"):
-        display(Markdown(f"**{score}**"), clusters(recorded(plane, score), LIGHT))
+        title = f"Neurons of the third convolution and their groups: {score}"
+        display(replace(clusters(recorded(plane, score), LIGHT), title=title))
 
 # %% [markdown]
 # ## How far groups change with the score, beside how far they change with the seed

@@ -70,6 +70,7 @@ def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette, chos
         60 + 76 * len(names),
         f"Matrix of adjusted Rand indices between {len(names)} groupings",
         agreement_words(agreement),
+        title="Adjusted Rand index between the groups of two scores",
         margin=(4, 4, 28, 4),
         clickmode="event+select",
         shapes=[

@@ -60,6 +60,7 @@ def landscape_plane(
         HEIGHT,
         f"{'Contours' if is_whole else 'Unfinished picture'} of the {kind} on the plane through {first}, {second} and {third}",
         "" if hidden else plane_words(survey, kind, scale),
+        title=f"{kind.capitalize()} on the plane through {first}, {second} and {third}",
         margin=(4, 4, 8, 46),
         clickmode="event+select",
         hoverdistance=-1,  # the nearest point responds, however coarse the grid
