@@ -104,7 +104,7 @@ def test_phone_in_both_themes_does_not_scroll_sideways(open_page, scheme):
 def test_every_preset_says_what_it_is_and_what_start_would_take(open_page):
     page = open_page("/?view=new")
     settled(page)
-    ready = page.get_by_text("takes about").or_(page.get_by_text("A run with these settings is there already"))
+    ready = page.get_by_text("takes about").or_(page.get_by_text("A run with these settings already exists"))
     for name, preset in list(PRESETS.items())[1:]:
         page.get_by_role("button", name=preset.title, exact=True).or_(
             page.get_by_role("radio", name=preset.title, exact=True)
@@ -234,7 +234,7 @@ def test_cancel_keeps_what_is_finished_and_the_run_goes_on_from_there(open_page,
     page.get_by_text("levels were finished and are kept").wait_for()
     status = json.loads((served_runs / run / "status.json").read_text())
     assert status["state"] == "cancelled" and status["levels_done"] >= 1
-    page.get_by_role("button", name="Go on with it").click()
+    page.get_by_role("button", name="Resume").click()
     page.get_by_text("of 4: ").first.or_(page.get_by_text("this run: KF-Gradient").first).wait_for()
 
 

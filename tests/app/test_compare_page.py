@@ -169,7 +169,7 @@ def board_of(**address) -> leaderboards.Leaderboard:
 def test_the_plan_counts_what_is_there_and_what_cannot_be(runs_folder):
     page = open_page(view="board", of="kf-linear", methods="KF-Linear,Average,LP", scores="conductance")
     assert clean(page), [element.value for element in [*page.error, *page.warning]]
-    assert "**3 runs**: 1 is done already, 2 are to do. That takes about" in words(page)
+    assert "**3 runs**: 1 is already done, 2 to do. That takes about" in words(page)
     table = tables(page)[0]
     assert "|1. KF-Linear|" in table and "Average|24.2" in table  # the run knows it
     assert "LP|" not in table and "Not run yet: LP." in words(page)
@@ -198,7 +198,7 @@ def test_what_does_not_apply_is_a_row_with_its_reason(runs_folder):
     content["config"] |= {"models": names, "splits": None, "fusion_from": "iid", "importance_data": "fusion"}
     (folder / "config.json").write_text(json.dumps(content))
     page = open_page(run="three", view="board", of="three", methods="HF-Linear,Average", scores="uniform")
-    assert not page.exception and "1 does not apply to these networks, 1 is to do" in words(page)
+    assert not page.exception and "1 does not apply to these networks, 1 to do" in words(page)
     assert "|HF-Linear|does not apply: " in tables(page)[0] and "KF-Linear works here." in tables(page)[0]
 
 
@@ -281,7 +281,7 @@ def test_a_leaderboard_grows_row_by_row_and_ends_whole(runs_folder, monkeypatch)
     again = board_of(**SMALL)
     assert again.state == "done" and all(run.done for run in again.runs)
     page = open_page(**SMALL)
-    assert clean(page) and "The leaderboard is complete." in words(page) and "2 are done already" in words(page)
+    assert clean(page) and "The leaderboard is complete." in words(page) and "2 are already done" in words(page)
     table = tables(page)[0]
     assert re.search(r"\|\d\. Average\|[\d.]+\|−[\d.]+ \(−[\d.]+ to −[\d.]+\)\|", table), table
     assert any(text.startswith("Accuracy in per cent against seconds. ") for text in pictures(page))
@@ -296,4 +296,4 @@ def test_a_leaderboard_that_ended_early_says_so_and_goes_on(runs_folder, state, 
     (made.folder / "analysing.json").write_text(json.dumps({"state": state, "error": "no room"}))
     page = open_page(**SMALL)
     said = " ".join(element.value for element in [*page.warning, *page.error])
-    assert says in said and page.button(key="start-board").label == "Go on"
+    assert says in said and page.button(key="start-board").label == "Resume"

@@ -486,7 +486,7 @@ def test_networks_that_were_trained_again_in_place_are_new_work(runs_folder, sle
     monkeypatch.chdir(runs_folder)
     execute(config, runs_folder / "mine")
     page = open_form(**address)
-    said = "A run with these settings is there already"
+    said = "A run with these settings already exists"
     assert button(page, "start").label == "Open that run" and said in " ".join(info.value for info in page.info)
     model, metadata = load_model(runs_folder / config.models[0])
     next(model.parameters()).data += 1.0
@@ -698,7 +698,7 @@ def test_uploads_that_name_their_classes_keep_them_after_the_fusion(runs_folder)
     (runs_folder / "mine" / "config.json").write_text(json.dumps({**content, "config": config.to_json()}))
     page = page_at(run="mine")
     assert "saw 5 of 10 classes" in " ".join(element.proto.body for element in page.get("html"))
-    assert "So say the checkpoints" in words(page) and "not recorded" not in words(page)
+    assert "The checkpoints say so" in words(page) and "does not say" not in words(page)
 
 
 def test_epochs_that_the_recipe_decides_are_an_empty_field(runs_folder):

@@ -131,7 +131,7 @@ def test_how_an_unfinished_landscape_ended_is_said_and_its_part_shown(record, st
     sentences = [element.value for element in [*page.warning, *page.error]]
     assert not page.exception and len(sentences) == 1 and said in sentences[0]
     assert len(pictures(page)) == 2 and "This line is not measured yet" in words(page)
-    assert page.button(key="landscape-resume").label == "Go on with it"
+    assert page.button(key="landscape-resume").label == "Resume"
 
 
 def test_a_stopped_one_goes_on_in_its_folder_with_what_is_measured(record, sleeper):
@@ -173,7 +173,7 @@ def test_without_a_landscape_there_is_no_way_into_a_lecture(record):
     """The key would change the address and nothing else."""
     page = open_page(run="mine", lecture="1")
     assert clean(page) and "go-lecture" not in {button.key for button in page.button}
-    assert "The lecture mode begins when a landscape is measured." in words(page)
+    assert "Lecture mode needs a measured landscape." in words(page)
     placed(record)
     assert "go-lecture" in {button.key for button in open_page(run="mine").button}
 

@@ -48,7 +48,7 @@ def test_a_link_imports_nothing_and_start_runs_it_elsewhere(address, ranked):
     assert "names files outside" in page.info[0].value  # the module's file is not known, nor looked at
     page = button(page, "fuse-grant").click().run()
     assert not page.error and not page.exception
-    assert any("is code of your own, and importing a module runs its code" in each.value for each in page.warning)
+    assert any("is your own code, and importing a module runs its code" in each.value for each in page.warning)
     assert "runs that code" in words(page) and "mynet.py" in words(page) and not ran()
     others = {*CHILDREN}
     button(page, "start").click().run()
@@ -61,7 +61,7 @@ def test_a_link_imports_nothing_and_start_runs_it_elsewhere(address, ranked):
     assert not shown.exception and ran() == 1  # looking at it imports nothing either
     board = open_compare(view="board", of=entry.name, methods="Average,Ensemble,SLERP", scores="uniform")
     assert not board.exception and not board.error and ran() == 1
-    assert "1 is done already" in words(board) and "runs that code" in words(board) and "apply" in words(board)
+    assert "1 is already done" in words(board) and "runs that code" in words(board) and "apply" in words(board)
     if not ranked:
         return
     button(board, "start-board").click().run()

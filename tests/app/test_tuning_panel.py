@@ -158,7 +158,7 @@ def test_a_finished_one_says_what_it_brought_and_on_which_images(record):
     placed(record)
     page = page_at(run="mine")
     said = words(page).replace("\N{NO-BREAK SPACE}", " ")
-    assert clean(page) and "of which epoch 3 is kept: **97.5 %** ± 1.6 of 359 test images" in said
+    assert clean(page) and "keeping epoch 3: **97.5 %** ± 1.6 of 359 test images" in said
     assert "**clearly better than before** (+4.5" in said and "not clearly different from the ensemble" in said
     assert "143 training images that this fine-tuning holds out; it trains on the other 1,295." in said
     assert "test loss" not in said and "training loss rose" not in said  # neither does here

@@ -18,12 +18,10 @@ def planned_table(levels: Sequence[Any]) -> Table:
     networks = [f"network {letter(index)}" for index in range(len(levels[0].parents))]
     columns = (
         Column("level", "Its name in the fused network", is_number=False),
-        Column(
-            "layer", "What is fitted there; places are pixels or tokens, at each of which its neurons answer", False
-        ),
+        Column("layer", "What is fitted there; places are the pixels or tokens where its neurons respond", False),
         *(Column(name.removeprefix("network "), f"Neurons (or channels) of {name}") for name in networks),
         Column("fused", "Neurons of the fused network"),
-        Column("what becomes of them", "How the parents' neurons are put together, or why they cannot be", False),
+        Column("what becomes of them", "How the parents' neurons are combined, or why they cannot be", False),
     )
     return Table("Which level becomes which", columns, tuple(map(_line, levels)))
 

@@ -33,7 +33,7 @@ def panel(error: Exception) -> None:
     traceback.print_exc(file=sys.stderr)
     text = str(error) or type(error).__name__
     st.error(f"This part of the page could not be shown. {escaped(text.replace(str(Path.home()), '~'))}")
-    st.markdown("Choose another run on the left, or reload the page. The lines below can go into a report as they are.")
+    st.markdown("Choose another run on the left, or reload the page. You can paste the lines below into a report.")
     frames = [
         f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
         for frame in traceback.extract_tb(error.__traceback__)

@@ -119,7 +119,7 @@ def _followed(entry: runs.Entry, palette: Palette, example: str, level: str) -> 
         )
         st.html(steps(course, images.classes, truth, level, palette))
         st.caption(
-            "After the level, each network goes on from the fused neurons with its own remaining levels. Bars: how far up its "
+            "After the level, each network continues from the fused neurons with its own remaining levels. Bars: how far up its "
             f"own range, over {min(following.RANGED, len(images)):,} test images, this image brings the fused neuron and the "
             "most important members of its group."
         )

@@ -109,7 +109,7 @@ def stopped(shelf: Shelf, entry: runs.Entry, work: Work, every: Sequence[Work], 
     }[work.state]
     (st.warning if work.state == "cancelled" else st.error)(escaped(sentence))
     with st.container(horizontal=True):
-        if st.button("Go on with it", key=f"{shelf.scope.page}-resume", icon=":material/resume:", help=resumes):
+        if st.button("Resume", key=f"{shelf.scope.page}-resume", icon=":material/resume:", help=resumes):
             start(shelf, entry, shelf.config(work.settings))
         delete(shelf, entry, work, every)
     if work.state != "cancelled":
@@ -150,7 +150,7 @@ def start_or_show(
         type=look,
         icon=":material/play_arrow:",
         disabled=busy,
-        help="Runs in a process of its own: you can reload or close the page.",
+        help="Runs in its own process: you can reload or close the page.",
     ):
         start(shelf, entry, config)
 
@@ -247,4 +247,4 @@ def _restore(shelf: Shelf, entry: runs.Entry, work: Work) -> None:
     try:
         followups.restore(work, entry)
     except ValueError as error:
-        session.remember(f"{shelf.what}-problem", f"Not brought back: {error}")
+        session.remember(f"{shelf.what}-problem", f"Not restored: {error}")

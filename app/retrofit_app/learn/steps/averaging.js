@@ -15,7 +15,7 @@
     mount(page) {
       const half = World.accuracy(Engine.average([A, B]));
       const ensemble = World.accuracy([A, B]);
-      page.say(`Four classes of points lie in the plane. Network <b class="a">A</b> was trained on the orange and green ones only,
+      page.say(`There are four classes of points in the plane. Network <b class="a">A</b> was trained on the orange and green ones only,
         network <b class="b">B</b> on the blue and pink ones only. Each is right about its half and wrong about the other.`);
       page.say(`<b>Fusion</b> wants one network of the same size that knows what both know. Both have the same shape: two inputs, two layers of
         8 neurons, an output for each class. So the simplest idea is to average their weights, number by number.`);
@@ -44,7 +44,7 @@
         planes[index].note(`saw ${World.classesOf(network).map((c) => Draw.CLASSES[c]).join(" and ")}`);
       }
       const chart = accuracyChart("weights", ["A", "halfway", "B"]);
-      const cover = el("p", { class: "hidden-until" }, "Answer the question to see what lies between A and B.");
+      const cover = el("p", { class: "hidden-until" }, "Answer the question to see what is between A and B.");
       page.figure.append(chart.node, cover);
       let line = null;
       page.onUpdate(() => {
@@ -91,7 +91,7 @@
       const names = digits("12345678");
       const matched = bestOrder();
       page.say(`The order of neurons means nothing. Shuffle A's first layer, and the weights that read it, and the network computes the same.
-        But an average adds up what stands in the <em>same place</em>.`);
+        But an average adds up what is in the <em>same place</em>.`);
       page.choice({ key: "view", label: "Average A with", options: [["copy", "a shuffled copy of A"], ["other", "B, in its best order"]] });
       page.ask({
         key: "guess", shownWhen: (state) => state.view === "copy", question: "A and its shuffled copy are equally accurate. How accurate is their average?",
@@ -105,7 +105,7 @@
       });
       page.say((state) => state.view === "copy"
         ? "Drag the copy's neurons below A's look-alikes (or pick one, then another: they change places). It may get worse on the way, but with all eight in place the dip is gone."
-        : `Here B's neurons stand in the order that suits A best (the Hungarian method finds it). That helps: ${Draw.percent(World.accuracy(Engine.average([A, B])), 1)} became
+        : `Here B's neurons are in the order that matches A best (the Hungarian method finds it). That helps: ${Draw.percent(World.accuracy(Engine.average([A, B])), 1)} became
            ${Draw.percent(World.accuracy(Engine.average([A, matched[2]])), 1)}. But the ensemble has ${Draw.percent(World.accuracy([A, B]), 1)}. <b>A and B do not have the same neurons</b>:
            A never learnt what tells blue from pink. Order is not enough; neurons have to be <em>combined</em>.`);
       const sorting = page.buttons(["Sort for me", () => page.set({ order: "01234567" })], ["Shuffle again", () => page.set({ order: shuffled() })]);
@@ -143,7 +143,7 @@
         const order = isCopy ? digits(page.state.order) : matched[0];
         const other = isCopy ? Engine.permute(A, 0, order) : matched[2];
         const source = isCopy ? A : B;
-        label.textContent = isCopy ? "the copy, first layer: what stands below A1 is averaged with A1" : "B, first layer, in its best order";
+        label.textContent = isCopy ? "the copy, first layer: what is below A1 is averaged with A1" : "B, first layer, in its best order";
         mine.forEach((tile, j) => tile.show(Draw.maps(A)[0][j]));
         theirs.forEach((tile, place) => {
           tile.show(Draw.maps(source)[0][order[place]], isCopy ? "parent-0" : "parent-1");

@@ -29,7 +29,7 @@
       page.choice({ key: "level", label: "Level", options: HIDDEN });
       page.slider({ key: "width", label: "Fused neurons in this layer", min: 3, max: 16 });
       page.ask({
-        key: "guess", question: "Give the layer 16 fused neurons, as many as both parents have together. The grouping error?",
+        key: "guess", question: "Give the layer 16 fused neurons, as many as both parents have together. What is the grouping error?",
         options: () => {
           const { grouping, energy } = fused(16).levels[Number(page.state.level) - 1];
           const fact = `Each neuron gets a group of its own, so it is its own target: <b>${(100 * grouping / energy).toFixed(2)} %</b>. But the layer is twice as wide.`;
@@ -65,7 +65,7 @@
         region.value(Draw.percent(current().accuracy, 1));
         chart.show([{ points: lines.J, colour: "J" }, { points: lines.grouping, colour: "grouping", dashed: true }], [
           { at: [page.state.width, 100 * J / energy], colour: "J", label: `J ${(100 * J / energy).toFixed(1)}`, shift: page.state.width > 9 ? [0, -24] : [10, -9], anchor: page.state.width > 9 ? "end" : "start" },
-          { at: [page.state.width, 100 * grouping / energy], colour: "grouping", label: `of it grouping ${(100 * grouping / energy).toFixed(1)}`, shift: page.state.width > 9 ? [0, -9] : [10, 9], anchor: page.state.width > 9 ? "end" : "start" }]);
+          { at: [page.state.width, 100 * grouping / energy], colour: "grouping", label: `grouping ${(100 * grouping / energy).toFixed(1)}`, shift: page.state.width > 9 ? [0, -9] : [10, 9], anchor: page.state.width > 9 ? "end" : "start" }]);
         // start with the largest group that has neurons of both networks
         const width = level().width;
         const count = (k) => (labels.some((label, j) => label === k && j < widths[0]) && labels.some((label, j) => label === k && j >= widths[0])
@@ -118,7 +118,7 @@
         ? "After two levels the parents' last layer can hardly read the fused neurons. But the fused neurons still hold what the parents know: a last layer that is fitted to them finds it again."
         : "With good groups there is little to repair, and both ways end alike. The fit matters where grouping has gone wrong.");
       page.traps(["squared error", "The fit counts all targets alike: importance has already shaped T. Weighting the errors again would count it twice."],
-        ["on the way", "After each level the parents go on with their own later layers, fed with the fused neurons of their groups; their answers are averaged, as in an ensemble."],
+        ["on the way", "After each level, the parents continue with their own later layers, fed with the fused neurons of their groups; their answers are averaged, as in an ensemble."],
         ["λ", "The paper leaves open what λ does to biases and in which unit it counts. Here biases are free, and λ is relative to the mean square of the inputs."]);
       const top = page.figure.appendChild(el("div", { class: "beside narrow" }));
       const scatter = Draw.scatter();
@@ -173,7 +173,7 @@
           const bins = [["about 50 %: A's half", 0.5], ["about 75 %", 0.75], ["over 90 %", 0.95]];
           const nearest = bins.reduce((best, bin) => (Math.abs(bin[1] - one) < Math.abs(best[1] - one) ? bin : best));
           return bins.map((bin) => [bin[0], `${bin === nearest ? "Right" : "No"}: <b>${Draw.percent(one, 1)}</b>; with samples of all classes ${Draw.percent(all, 1)}. B's knowledge
-            comes over through B's answers, not through B's data.`, bin === nearest]);
+            comes through B's answers, not through B's data.`, bin === nearest]);
         },
       });
       page.slider({ key: "count", label: "Samples", min: 8, max: 400, step: 4 });

@@ -39,7 +39,7 @@
       });
       page.say((state) => state.level === "3"
         ? "At the outputs nothing has to be found: output 1 of A and output 1 of B both mean “orange”. So classes are not grouped: the target of an output is the mean of the networks' outputs for that class."
-        : "Alike means: nearly the same answers to all samples. It is not the weights that are compared, nor the place in the layer.");
+        : "Alike means: nearly the same answers to all samples. Neither weights nor places in the layer are compared.");
       page.say("Colour: the neuron fires. Grey: below 0, where ReLU cuts it off. Pick one neuron of each network to see their answers against each other; on the diagonal both agree.", "small");
 
       const tiles = [0, 1].map((k) => Array.from({ length: 8 }, (_, j) => Draw.tile(`${"AB"[k]}${j + 1}`, `parent-${k}`)));

@@ -12,13 +12,13 @@
     ["Networks that all saw the same data", "<b>Keep the best</b>, or the ensemble. KF-Linear fails here; grouping by activity and repairing targets lose less", [["KF-Linear, uniform", same.best, same["kf uniform"], same.ensemble],
       ["by activity, repaired", same.best, same["activity repair"], same.ensemble]]],
     ["Fine-tuned from one common start", "<b>Averaging weights</b> can be enough: their neurons still correspond. Never for networks trained apart", [["trained apart, to compare", skewed.best, skewed.average, skewed.ensemble]]],
-    ["Memory and time for all networks at each answer", "<b>The ensemble</b>: nothing in this table beats it", []],
+    ["Memory and time to run all networks", "<b>The ensemble</b>: nothing in this table beats it", []],
   ];
   const SHEET = `<table><thead><tr><th>Your networks</th><th>Use</th><th>Measured</th><th class="number">best parent</th><th class="number">fused</th><th class="number">ensemble</th></tr></thead><tbody>${
     ADVICE.map(([networks, use, rows]) => (rows.length ? rows : [["", null, null, null]]).map(([name, ...numbers], index) => `<tr>${
       index ? "" : `<td rowspan="${rows.length || 1}">${networks}</td><td rowspan="${rows.length || 1}">${use}</td>`}<td>${name}</td>${
       numbers.map((number, at) => `<td class="number">${number === null ? "" : at === 1 ? `<b>${value(number)}</b>` : value(number)}</td>`).join("")}</tr>`).join("")).join("")}</tbody></table>
-    <p class="small"><b>KF</b>: groups by k-means. <b>HF</b>: pairs by Hungarian matching. <b>Linear</b>: fit by least squares. <b>By activity</b>: neurons are compared behind ReLU. <b>Repaired</b>: targets are stretched to vary as much as the
+    <p class="small"><b>KF</b>: groups by k-means. <b>HF</b>: pairs by Hungarian matching. <b>Linear</b>: fit by least squares. <b>By activity</b>: neurons are compared after ReLU. <b>Repaired</b>: targets are stretched to vary as much as the
     neurons they stand for. Accuracies in % on the 10,000 test images of CIFAR-10: VGG11 networks, 400 fusion samples of the first one's data. Fusions of pairs with different data are means of three, the others single ones.
     The method is from “Model Fusion via Retrofitting”; that paper's networks are better trained and its numbers higher, and its order of methods is nearly this one.</p>`;
   const METHODS = [["KF", "k-means (KF)"], ["HF", "Hungarian (HF)"], ["random", "random groups"], ["same-index", "same place"]];
@@ -52,7 +52,7 @@
       page.choice({ key: "score", label: "Importance", options: [["uniform", "uniform"], ["conductance", "conductance"], ["deeplift", "DeepLIFT"]], into });
       page.choice({ key: "from", label: "Samples of", options: [["all", "all classes"], ["A", "A's classes"]], into });
       page.choice({ key: "fit", label: "Fit", options: [[true, "least squares"], [false, "none: average in groups"]], into });
-      page.slider({ key: "fused", label: "Fused neurons a layer", min: 2, max: 24, into });
+      page.slider({ key: "fused", label: "Fused neurons per layer", min: 2, max: 24, into });
       page.slider({ key: "count", label: "Samples", min: 8, max: 400, step: 4, into });
       page.slider({ key: "ridge", label: "Ridge λ", min: -6, max: 1, step: 0.25, format: (value) => (10 ** value).toPrecision(2), into });
       const copy = page.buttons(

@@ -40,7 +40,7 @@ def board(choice: Choice, palette: Palette) -> None:
         if not problem and (slides := lecture.of_board(leaderboard, entry, {}, palette)):
             lectures.show(f"{runs.networks_words(entry)}, {leaderboard.base.samples} samples", slides)
             return
-        st.info("The lecture mode begins when two networks are ranked.", icon=":material/info:")
+        st.info("Lecture mode needs at least two ranked networks.", icon=":material/info:")
     _form(_pairs([entry, first, *finished.values()]), asked)
     if problem:
         widgets.why(f"There is nothing to rank: {problem}")
@@ -134,7 +134,7 @@ def _start(leaderboard: Leaderboard, plan: cost.BoardPlan) -> None:
     if leaderboard.state == "done" and not plan.missing:
         st.caption("The leaderboard is complete.")
         return
-    label = "Start" if leaderboard.state == "new" else "Go on"
+    label = "Start" if leaderboard.state == "new" else "Resume"
     if not plan.missing:
         label = "Rank them"
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -143,7 +143,7 @@ def _start(leaderboard: Leaderboard, plan: cost.BoardPlan) -> None:
             key="start-board",
             type="primary",
             icon=":material/play_arrow:",
-            help="Runs in a process of its own: you can reload or close the page. Finished runs appear below, and as "
+            help="Runs in its own process: you can reload or close the page. Finished runs appear below, and as "
             "one entry of *Your runs* on Fuse.",
         ):
             try:
@@ -179,7 +179,7 @@ def watch(folder: str, asked: Board, dark: bool) -> None:
     step = leaderboards.step(current) if current else ""
     now = f" · {current.name}{f', {step}' if step else ''}" if current else ""
     words = f"{done} of {len(leaderboard.runs)} methods are finished{now}"
-    stops = "Stops after the current step. Finished runs are kept, and you can go on later."
+    stops = "Stops after the current step. Finished runs are kept, and you can resume later."
     works.progress(leaderboard.folder, done / len(leaderboard.runs), words, stops, "cancel-board")
     results(leaderboard, entry, DARK if dark else LIGHT, {})
 

@@ -47,9 +47,9 @@ def plan(leaderboard: Leaderboard, entries: Sequence[runs.Entry]) -> BoardPlan:
     least, most = (
         start + sum(max(estimate.seconds[end] - start, 0.0) for estimate in missing) for end, start in enumerate(starts)
     )
-    parts = [f"{there} {_are(there)} done already"] if there else []
+    parts = [f"{there} {_are(there)} already done"] if there else []
     parts += [f"{len(refusals)} {_does(len(refusals))} not apply to these networks"] if refusals else []
-    parts += [f"{len(missing)} {_are(len(missing))} to do"] if missing else []
+    parts += [f"{len(missing)} to do"] if missing else []
     words = f"**{len(leaderboard.runs)} run{'s' if len(leaderboard.runs) > 1 else ''}**: {', '.join(parts)}."
     if missing:
         unknown = (
@@ -70,9 +70,9 @@ def _unknown(leaderboard: Leaderboard, names: list[str], wanted: int) -> BoardPl
     """The plan for networks from a user's own code that this server has not imported."""
     there = sum(run.entry is not None for run in leaderboard.runs)
     words = (
-        f"**{len(leaderboard.runs)} run{'s' if len(leaderboard.runs) > 1 else ''}**: {there} {_are(there)} done already. "
-        f"Start imports {escaped(', '.join(names))}, which **runs that code**, in a process of its own. Which methods apply "
-        "to these networks, and how long they take, is not known before."
+        f"**{len(leaderboard.runs)} run{'s' if len(leaderboard.runs) > 1 else ''}**: {there} {_are(there)} already done. "
+        f"Start imports {escaped(', '.join(names))}, which **runs that code**, in a separate process. Which methods apply "
+        "to these networks, and how long they take, is unknown before."
     )
     return BoardPlan(words, wanted, {name: lettered(why) for name, why in _refused(leaderboard).items()})
 

@@ -12,7 +12,7 @@ from retrofit_app.runs.settings import NONE
 from .paired import Gap, gap, signed
 
 COLUMNS = (
-    Column("network", "Method, grouping in place of its own, importance, options.", is_number=False),
+    Column("network", "Method, grouping if not its own, importance, options.", is_number=False),
     Column(
         "accuracy %", "On the test images; the mean over seeds where there are several. Bold: the best of these runs."
     ),

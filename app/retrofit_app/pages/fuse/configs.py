@@ -119,7 +119,7 @@ def checked_options(picks: Picks, given: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: a name is not an option of the picks, or a value is not allowed.
     """
     if elsewhere := given.keys() & PICKED:
-        raise ValueError(f"{min(elsewhere)} has a control of its own.")
+        raise ValueError(f"{min(elsewhere)} has its own control.")
     return {name: value for name, value in _told(picks, given).items() if name not in PICKED}
 
 

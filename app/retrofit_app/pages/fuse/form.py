@@ -173,7 +173,7 @@ def measure(names: tuple[str, ...], picks: Picks) -> None:
     """Draw a button that measures networks of unknown accuracy."""
     wait = sum(accuracies.seconds(picks, name) for name in names)
     st.button(
-        f"Measure how good they are (about {duration(wait)})",
+        f"Measure their accuracy (about {duration(wait)})",
         key=FORM.key("measure"),
         icon=":material/speed:",
         help=f"Measures them on {accuracies.IMAGES:,} of the test images now. A run measures its networks, too.",
@@ -300,7 +300,7 @@ def start(planned: plan.Plan, picks: Picks) -> None:
         st.info(planned.lacking)
     elif same:
         st.info(
-            f"A run with these settings is there already. {escaped(runs.other_version(same))}"
+            f"A run with these settings already exists. {escaped(runs.other_version(same))}"
             if same.state == "done"
             else "This run is in progress."
         )
@@ -319,7 +319,7 @@ def start(planned: plan.Plan, picks: Picks) -> None:
             type="primary",
             icon=":material/folder_open:" if same else ":material/play_arrow:",
             disabled=bool(planned.refusal or planned.lacking) or (busy is not None and same is None),
-            help="Runs in a process of its own: you can reload or close the page, and come back to the same address.",
+            help="Runs in its own process: you can reload or close the page, and return to the same address.",
         )
         if (
             busy

@@ -258,7 +258,9 @@ def actions(ticks: list[Row], pinned: frozenset[str]) -> None:
             len(ticks) == 1
             and isinstance(one := ticks[0], runs.Entry)
             and one.resumable
-            and st.button("Go on", key="go-on", icon=":material/resume:", help="Continues after what is finished.")
+            and st.button(
+                "Resume", key="go-on", icon=":material/resume:", help="Continues after the last finished part."
+            )
         ):
             unfinished.resume(one)
         st.button(
@@ -270,7 +272,7 @@ def actions(ticks: list[Row], pinned: frozenset[str]) -> None:
         )
     if len(ticks) == 1 and isinstance(board := ticks[0], KeptBoard):
         asked = {name: board.settings[name] for name in ("of", "methods", "scores")}
-        help = "The page Compare: the ranking of these methods. A leaderboard that was stopped can go on there."
+        help = "The page Compare: the ranking of these methods. You can resume a stopped leaderboard there."
         navigation.link("compare", "Open the leaderboard", help, view="board", **asked)
     finished = [entry.name for entry in all_runs(ticks) if entry.state == "done"]
     if len(finished) > 1:

@@ -121,7 +121,7 @@ def _lost(entry: runs.Entry, palette: Palette) -> Slide | None:
         escaped(caption),
         "Blocks: height is the width of a level; the stronger the colour, the larger its error. The line above is the "
         "accuracy after each level: the left end is the ensemble, the right end the fused network. The page "
-        "Levels goes on from here.",
+        "Levels continues from here.",
         1,
         draw,
     )

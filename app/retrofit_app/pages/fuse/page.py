@@ -70,7 +70,7 @@ def spoken(entry: runs.Entry) -> bool:
     tuned = None if methods.keeps_parents(entry) else tuning_form.chosen(entry)
     slides = lecture.slides(entry, palette, tuned)
     if not slides:
-        st.info("The lecture mode needs a run whose accuracies were measured.", icon=":material/info:")
+        st.info("Lecture mode needs a run with measured accuracies.", icon=":material/info:")
         return False
     presets.FORM.declare(presets.Start, Picks)
     views.VIEW.declare(views.Listing)

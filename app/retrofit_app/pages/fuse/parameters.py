@@ -29,12 +29,12 @@ MOST_PARENTS, MOST_SAMPLES, MOST_EPOCHS, MOST_SEED, MOST_SIZE, MOST_CHANNELS = 1
 HELP = {
     "preset": "Starting points. Everything below can be changed afterwards.",
     "networks": "Fuse the two networks that come with the workbench, train new ones first, or take your own.",
-    "data": "digits comes with scikit-learn. Others are looked for in `data` beside the runs folder and in the folders that "
+    "data": "digits comes with scikit-learn. Others are found in `data` beside the runs folder and in the folders that "
     "RETROFIT_DATA names. You can also type the path of a folder.",
     "mean": "Mean of the training pixels, scaled to 0..1: one number, or one for each channel (0.49,0.48,0.45). Only for data "
     "sets that are not known by name.",
     "std": "Standard deviation of the same pixels.",
-    "size": "Resizes images to this many pixels a side. Leave it empty to keep their size.",
+    "size": "Resizes images to this many pixels per side. Leave it empty to keep their size.",
     "arch": "What the networks look like. cnn and mlp train in seconds on digits; the others are meant for larger images.",
     "parents": "How many networks are trained and fused. HF methods pair two; KF methods take any number.",
     "widths": "Neurons of this network's hidden layers, compared with the usual number.",
@@ -50,16 +50,16 @@ HELP = {
     "method": "The first four are the paper's. HF pairs the neurons of two equal networks one to one, KF clusters them; Linear "
     "fits each level in closed form, Gradient by gradient descent. The others are for comparison. The line below says what the "
     "chosen method does.",
-    "grouping": "Decides which neurons are put together. Each method has its own grouping; you can choose another one.",
+    "grouping": "Decides which neurons form a group. Each method has its own grouping; you can choose another one.",
     "importance": "How much each neuron counts in the grouping: its share in the network's decisions, or the same for all.",
     "samples": "Training images that the fusion sees, balanced over the classes. The paper uses 400.",
-    "source": "Whose training images the fusion sees. The paper takes network A's. Where A has no images of some class, the "
-    "images of all networks may serve better.",
+    "source": "Whose training images the fusion sees. The paper takes network A's. If A lacks images of some class, the "
+    "images of all networks may work better.",
     "fusion_seed": "Decides which samples are drawn and where clusterings start. The same seed gives the same numbers.",
     "settings": "Defaults of the options below: ours, or those of the paper's tables.",
     "code": "Leave it empty if the files say it themselves. Otherwise a name such as vgg11-half, timm:resnet18 or "
-    "torchvision:resnet18, or a function of your own that returns the network: /path/to/mynet.py:make. Importing a module runs "
-    "its code, so name only code that you trust. Start imports it in a process of its own.",
+    "torchvision:resnet18, or your own function that returns the network: /path/to/mynet.py:make. Importing a module runs "
+    "its code, so name only code that you trust. Start imports it in a separate process.",
     "target": "Empty for network A's architecture; otherwise a name such as vgg11-half or a JSON object, as in `retrofit fuse "
     "--target`.",
     "base": "The checkpoint from which all these networks were trained. The method adds to it what each of them has learned.",

@@ -67,8 +67,8 @@ def ask_import(arch: str) -> None:
     if not names:
         return
     st.warning(
-        f"{escaped(', '.join(names))} is code of your own, and {user_code.WARNING}. Start imports it in a process of its "
-        "own. To say here whether the networks fit, and how long the fusion takes, the workbench has to import it, too.",
+        f"{escaped(', '.join(names))} is your own code, and {user_code.WARNING}. Start imports it in a separate process. "
+        "To say here whether the networks fit, and how long the fusion takes, the workbench has to import it, too.",
         icon=":material/code:",
     )
     help = "Runs the module in the workbench's own process. Do this only if you wrote it, or know who did."
@@ -96,6 +96,6 @@ def _permit(names: list[str]) -> None:
 def import_words(names: list[str]) -> str:
     """What Start would import, in place of the estimate."""
     return (
-        f"Start imports {escaped(', '.join(names))}, which **runs that code**, in a process of its own. Whether the networks "
-        "fit, and how long the fusion takes, is not known before."
+        f"Start imports {escaped(', '.join(names))}, which **runs that code**, in a separate process. Whether the networks "
+        "fit, and how long the fusion takes, is unknown before."
     )

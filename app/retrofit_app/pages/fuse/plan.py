@@ -173,7 +173,7 @@ def _network_words(picks: Picks, training: Any, entries: list[runs.Entry]) -> li
     measured = [(letter(index), accuracies.words(picks, name, entries)) for index, name in enumerate(ready)]
     each = [f"{network} gets {accuracy}" for network, accuracy in measured if accuracy]
     return [
-        "These networks are trained already, so only the fusion is left.",
+        "These networks are already trained, so only the fusion remains.",
         *([f"{listing(each)}."] if each else []),
     ]
 

@@ -21,12 +21,12 @@ def seen(entry: runs.Entry, palette: figures.Palette) -> Callable[[], None]:
     """
     counts = runs.class_counts(entry)
     if not counts or not entry.metrics.get("classes"):
-        st.caption("It is not recorded which images each network saw.")
+        st.caption("The record does not say which images each network saw.")
         return _nothing
     if not entry.config.get("splits"):  # checkpoints know the classes, but not which images
         st.markdown("**What each network saw**")
         words = widgets.split(counts, entry.metrics["classes"])
-        st.caption(f"{escaped(words)} So say the checkpoints; they do not name the images.")
+        st.caption(f"{escaped(words)} The checkpoints say so; they do not name the images.")
         return _nothing
     st.markdown("**What each network saw**")
     slot, data = st.empty(), entry.config["data"]

@@ -48,7 +48,7 @@ def restore() -> None:
             try:
                 bring_back(runs.runs_folder() / name)
             except ValueError as error:
-                problems.append(f"Not brought back: {error}")
+                problems.append(f"Not restored: {error}")
     session.remember(PROBLEMS, problems)
 
 

@@ -55,7 +55,7 @@ def one(entry: runs.Entry, palette: figures.Palette, chosen: Work, every: Sequen
     if followups.has_network(chosen):
         st.markdown(finding(entry, chosen))
     if chosen.state != "done":
-        part, resumes = "the finished epochs are kept", "Goes on after the last kept epoch."
+        part, resumes = "the finished epochs are kept", "Continues after the last kept epoch."
         works.stopped(TUNINGS, entry, chosen, every, part=part, resumes=resumes)
     if chosen.has_content:
         widgets.chart(
@@ -120,7 +120,7 @@ def finding(entry: runs.Entry, work: Work) -> str:
             f"**None of the {epochs} epochs was better than the start** on the held-out images, so the network stays as it was. "
             "A lower learning rate may help."
         )
-    trained = f"Fine-tuned for {epochs} epoch{'' if epochs == 1 else 's'}, of which epoch {best} is kept"
+    trained = f"Fine-tuned for {epochs} epoch{'' if epochs == 1 else 's'}, keeping epoch {best}"
     if not metrics:
         return f"{trained}. There are no test images to measure it on."
     samples = metrics["samples"]
@@ -218,7 +218,7 @@ def watch(folder: str, dark: bool) -> None:
     if not work.going:
         st.rerun()
     share, words = progress(work)
-    stops = "Stops after the current step. Finished epochs are kept; you can go on later."
+    stops = "Stops after the current step. Finished epochs are kept; you can resume later."
     works.progress(work.folder, share, words, stops, "cancel-tuning")
     if work.has_content:
         curve = followups.curve(work)

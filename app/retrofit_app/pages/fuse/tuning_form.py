@@ -109,7 +109,7 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
         return
     st.markdown(words)
     with st.container(horizontal=True, vertical_alignment="center"):
-        works.start_or_show(TUNINGS, entry, config, busy, "This is done already.", "secondary")
+        works.start_or_show(TUNINGS, entry, config, busy, "This is already done.", "secondary")
         st.caption("Or on the command line, in the run's folder:")
     st.code(config.command(works.record_of(entry)), language="bash", wrap_lines=True)
 

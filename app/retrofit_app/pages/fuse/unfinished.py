@@ -34,7 +34,7 @@ def stopped(entry: runs.Entry) -> None:
     show(escaped(runs.failure(entry)))
     with st.container(horizontal=True):
         if st.button(
-            "Go on with it",
+            "Resume",
             icon=":material/resume:",
             type="primary",
             key="resume",
@@ -52,7 +52,7 @@ def stopped(entry: runs.Entry) -> None:
     if entry.state != "cancelled":
         works.last_lines(
             entry.folder,
-            "You can put them into a report as they are: the names of this machine's folders are left out.",
+            "You can paste them into a report: they leave out the names of this machine's folders.",
         )
 
 
@@ -80,7 +80,7 @@ def watch(folder: str) -> None:
         session.forget(f"progress:{folder}")
         st.rerun()
     followed, share, words = going.standing(entry)
-    stops = "Stops after the current step, within a minute at the latest. Finished levels are kept, and you can go on later."
+    stops = "Stops after the current step, within a minute at the latest. Finished levels are kept, and you can resume later."
     works.progress(entry.folder, share, words, stops, "cancel", "run")
     training_table(followed)
     level_table(entry.folder, followed)

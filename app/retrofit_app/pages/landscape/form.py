@@ -103,6 +103,6 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
         f"**{duration(estimate.seconds)}** on this machine at its current load{alignment}."
     )
     with st.container(horizontal=True, vertical_alignment="center"):
-        works.start_or_show(LANDSCAPES, entry, config, busy, "This landscape is measured already.", "primary")
+        works.start_or_show(LANDSCAPES, entry, config, busy, "This landscape is already measured.", "primary")
         st.caption(f"Or on the command line, in the run's folder.{taking.where(entry)}")
     st.code(taking.command_of(entry, config.to_json()), language="bash", wrap_lines=True)

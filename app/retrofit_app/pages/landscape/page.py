@@ -45,7 +45,7 @@ def body(entry: runs.Entry, palette: Palette) -> None:
         lecture.lecture(entry, palette, chosen, look, likes)
         return
     if is_lecture:
-        st.info("The lecture mode begins when a landscape is measured.", icon=":material/info:")
+        st.info("Lecture mode needs a measured landscape.", icon=":material/info:")
     if chosen is None:
         st.markdown(
             "Every point of the plane through three networks of this run is a network, too: a mixture of the "

@@ -26,13 +26,13 @@ HELP = {
     "first": "The origin of the plane.",
     "second": "It is on the horizontal axis.",
     "third": "It is above that axis.",
-    "align": "Adds each further parent with its neurons in the order of the first one's, as this method finds it: the same "
-    "function at another place. It takes a while longer.",
-    "tuned": "Adds what a fine-tuning of this run has made of the fused network. The page Fuse makes them.",
+    "align": "Adds each further parent with its neurons reordered by this method to match the first one's: the same "
+    "function at another point. It takes longer.",
+    "tuned": "Adds the fused network after one of this run's fine-tunings, which the page Fuse makes.",
     "resolution": "The coarse picture, 3 × 3, comes first.",
-    "images": "On which each point is measured, balanced over the classes.",
+    "images": "Each point is measured on these, balanced over the classes.",
     "norms": (
-        "Estimated: computed again at every point, on the same images. Interpolated: mixed like the weights. "
+        "Estimated: computed anew at every point, on the same images. Interpolated: mixed like the weights. "
         "Without BatchNorm both are the same."
     ),
     "seed": "Decides which images are drawn. Same seed, same picture.",
@@ -61,7 +61,7 @@ class LandscapeForm:
     first: str
     second: str
     third: str
-    resolution: str = choice("15", RESOLUTIONS, "Points a side")
+    resolution: str = choice("15", RESOLUTIONS, "Points per side")
     images: str = choice("256", IMAGES, "Test images")
     norms: str = choice("estimated", NORMS, "BatchNorm")
     seed: int = amount(0, 0, 10**6, "Seed")

@@ -41,7 +41,7 @@ def panel(entry: runs.Entry) -> None:
             key="analyse",
             type="primary",
             icon=":material/query_stats:",
-            help="Runs in a process of its own: you can reload or close the page.",
+            help="Runs in its own process: you can reload or close the page.",
         ):
             begin(entry)
         st.caption("Or on the command line, in the runs folder:")

@@ -133,7 +133,7 @@ def squares(view: View) -> list[Grouped]:
         words = f"Largest group: {int(grouped.counts.max())} neurons; {int((grouped.counts == 1).sum())} are alone."
         words += f" The ARI is of the groupings drawn here{mean}." if mean else ""
         if off:
-            words += f" {off} outside the frame {'stands' if off == 1 else 'stand'} open on its border."
+            words += f" {off} outside the frame {'is' if off == 1 else 'are'} drawn hollow on its border."
         words += "" if of_run or run.densest is None else f" Of the run’s largest group, {figures.flow(run, grouped)}."
         chosen = view.chosen(score, seed)
         groupings.append(

@@ -84,7 +84,7 @@ def empty(entry: runs.Entry) -> None:
     elif entry.state == "done":
         why = f"{method} does not work level by level, so there are no levels to look at."
     else:
-        why = "This run ended before it finished its first level. You can go on with it on the page Fuse."
+        why = "This run ended before it finished its first level. You can resume it on the page Fuse."
     widgets.why([why, "Choose another run on the left to see its levels."])
 
 

@@ -15,7 +15,7 @@ NETWORK = (
     "**The drawn network.** The networks on the left, with a slice for each level, flow into the fused one, with a block for "
     "each level. A block's height shows the width of the level (its square root), and its shade and number show the error in "
     "per cent of its neurons' energy. A hatched block's error is mostly approximation. The line above is the accuracy if the "
-    "fusion stopped after that level; it begins with the ensemble, all networks side by side. Click a level to open it, or "
+    "fusion stopped after that level; it starts with the ensemble, all networks side by side. Click a level to open it, or "
     "press J, K, Home or End."
 )
 STEPS = {
@@ -23,7 +23,7 @@ STEPS = {
         "**Activations.** The networks see the same samples, and each neuron responds with {rows:,} numbers. "
         "Neurons that respond alike are close together. Shape and colour show the network. A few neurons at the "
         "same spot are drawn side by side. "
-        "Dead neurons all lie at one spot, and cost nothing."
+        "Dead neurons are all at one spot and cost nothing."
     ),
     "importance": (
         "**Importance.** A score says how much of a network's decisions pass through a neuron. It weighs the neuron when groups "
@@ -35,15 +35,15 @@ STEPS = {
         "of this run, and five colours mark the next largest ones. Under another score the same colour marks the "
         "group that "
         "shares most members with it. Lines join the members of a group. A neuron's shape shows its network, and its area its "
-        "importance. A neuron alone is a group of one. Open marks on the border lie outside the frame. A few "
+        "importance. A neuron alone is a group of one. Hollow marks on the border are outside the frame. A few "
         "neurons at the same spot are drawn side by side.\n\n"
         "**The plane.** Every picture of this level has the same axes: the first two principal components of the neurons' "
         "outputs on the fusion samples, computed for this level alone. They hide {hidden} of the variance, so neurons of one "
         "group may look far apart, and neurons that look close may differ.\n\n"
         "**ARI.** The adjusted Rand index says how alike two groupings are: 1 for the same groups, 0 for no more than chance, "
         "and below 0 (down to −0.5) for less than chance. Each number in the matrix is a mean over seeds. The diagonal compares "
-        "seeds of one score, with mean, least and most. That is the noise floor: two scores differ only where their index lies "
-        "below it. Click a cell to see two of its groupings side by side."
+        "seeds of one score, with mean, least and most. That is the noise floor: two scores differ only if their index is below "
+        "it. Click a cell to see two of its groupings side by side."
     ),
     "targets": (
         "**Targets.** Each mark is one member's output on one sample. Shape and colour show its network, and the legend says how "
@@ -54,7 +54,7 @@ STEPS = {
         "**Fit.** The fused level reads the fused outputs of the level below, so errors pass upwards. The right picture shows "
         "the level's own loss on a plane through three points of its weights: ★ the fused ones, ● ◆ those of two networks, "
         "mapped onto the fused inputs. Dark is low. The scale is logarithmic, and the loss is exact on this plane.\n\n"
-        "R² says how much of a parent's neuron the fused one explains; 1 is everything. Beside it stands the output of one fused "
+        "R² says how much of a parent's neuron the fused one explains; 1 is everything. Beside it is the output of one fused "
         "neuron against its target."
     ),
 }

@@ -16,9 +16,8 @@ from . import lecture, parameters, taking
 from .parameters import PAPER, Place, Rows
 
 READING = (
-    "A claim is a difference between two methods in the paper. It is agreed where ours has its sign, contradicted where ours has "
-    "the other one, and undecided where our 95 % interval contains 0. Each counts once, at the fullest scale at which it is "
-    "measured."
+    "A claim is a difference between two methods in the paper. It is agreed if ours has its sign, contradicted if ours has the "
+    "opposite one, and undecided if our 95 % interval contains 0. Each counts once, at its fullest measured scale."
 )
 
 PAPERS = "in the paper's settings (given parents have a size and a training of their own)"

@@ -25,7 +25,7 @@ READING = (
     "≠: a difference between two methods has the other sign here, beyond its 95 % interval. ± are two standard errors from the "
     "paper's deviations; a bold difference is within them. Click a number for its recipe."
 )
-BADGED = " A word before a number is its scale, where that is not its column's."
+BADGED = " A word before a number is its scale, if that is not its column's."
 AGREEING = "No difference between methods has the other sign here."
 EMPTY = "No row of this table is left. Choose other families, or all rows."
 NO_NUMBERS = "The paper prints no numbers here, so ours have no counterpart. Click a number for its recipe."
@@ -108,7 +108,7 @@ def filters(shown: Shown, chosen: Rows) -> None:
             [kind for kind in KINDS if kind in known],
             **PAPER.control("families", tuple),
             selection_mode="multi",
-            help="Families of methods; none chosen: all of them.",
+            help="Families of methods. If none is chosen, all are shown.",
         )
     if not shown.has_paper:
         return

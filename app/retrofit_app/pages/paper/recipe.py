@@ -69,7 +69,7 @@ def _numbers(column: Any, line: Any) -> None:
 
 
 def _seeds(count: int | None) -> str | None:
-    return f"Mean ± deviation over {count} seeds, each with parents of its own." if count else None
+    return f"Mean ± deviation over {count} seeds, each with its own parents." if count else None
 
 
 def _elsewhere(shown: Shown, column: Any, row: str) -> None:
