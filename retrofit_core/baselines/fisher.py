@@ -22,8 +22,8 @@ from ..system.monitor import Monitor
 from ..system.settings import Range, setting
 from .averaging import CombiningPlan, average, check_mergeable, outcome
 
-#: Bytes that the gradients of samples that run together may take; on a CPU more of them, out of its caches, were slower than
-#: sample after sample (an MLP of 0.8 million parameters by 2.3 times, where a ViT of 0.14 million took half the time).
+#: Maximum bytes of per-sample gradients in one batch. On a CPU, batches beyond its caches are slower than single samples (an
+#: MLP of 0.8 million parameters by 2.3 times), smaller ones faster (a ViT of 0.14 million took half the time).
 GRADIENTS, GRADIENTS_IN_CACHES = 2**30, 2**24
 
 
@@ -86,8 +86,8 @@ def fisher_diagonal(
 ) -> Mapping[str, Tensor]:
     """Parameter -> diagonal of the Fisher information, float64, as the mean over samples.
 
-    Many samples go through the network together, each with weights of its own (torch.func.vmap), so that one pass backward gives
-    the gradients of all of them; a network that vmap cannot follow takes them one by one.
+    Samples run in batches, each with its own copy of the weights (torch.func.vmap), so that one backward pass gives all their
+    gradients; if vmap does not support the network, they run one by one.
 
     Args:
         model: in evaluation mode; all its parameters get gradients.
@@ -121,7 +121,7 @@ def fisher_diagonal(
 
 
 def _add_squares(total: Tensor, share: Tensor, gradients: Tensor) -> None:
-    """Add the squares of gradients (B, ...), weighted by shares (B,); on a CPU one by one, which its caches hold."""
+    """Add the squares of gradients (B, ...), weighted by shares (B,); on a CPU one by one, to stay in its caches."""
     if total.device.type == "cpu":
         for weight, gradient in zip(share.tolist(), gradients, strict=True):
             total.add_(gradient.double().square(), alpha=weight)
@@ -130,20 +130,20 @@ def _add_squares(total: Tensor, share: Tensor, gradients: Tensor) -> None:
 
 
 def _of_each(named: Mapping[str, Tensor], samples: int) -> dict[str, Tensor]:
-    """The parameters as (samples, ...), in the memory of one: their gradients are those of each sample."""
+    """The parameters expanded to (samples, ...) without copying, for per-sample gradients."""
     return {name: p.detach().expand(samples, *p.shape).requires_grad_() for name, p in named.items()}
 
 
 def _together(model: nn.Module, weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
-    """(B, classes) what the network makes of each sample with its own weights."""
+    """(B, classes) the network's outputs for each sample with its own weights."""
     return vmap(lambda own, sample: functional_call(model, own, (sample[None],))[0])(weights, x)
 
 
 @torch.no_grad()
 def _runs_together(model: nn.Module, x: Tensor) -> bool:
-    """Whether samples that run together give what they give one by one."""
+    """Whether a batch gives the same outputs as single samples."""
     try:
         outputs = _together(model, _of_each(dict(model.named_parameters()), len(x)), x)
-    except Exception:  # whatever an operation raises that vmap cannot follow
+    except Exception:  # whatever an operation raises that vmap does not support
         return False
     return torch.allclose(outputs, torch.cat([model(sample) for sample in x.split(1)]), rtol=1e-3, atol=1e-4)
