@@ -10,6 +10,7 @@ from retrofit_app.figures import DARK, LIGHT
 from retrofit_app.figures.across import across
 from retrofit_app.figures.histograms import kept_histograms
 from retrofit_app.figures.paper import beside_in_parts, beside_the_paper, differences, rank_against_rank
+from retrofit_app.figures.paper.cells import cells as table_of_cells
 from retrofit_app.figures.quantities import quantity
 from retrofit_app.figures.ticks import tick_grid
 from retrofit_core.experiments import table
@@ -169,6 +170,8 @@ def test_rows_at_another_scale_are_marked_and_in_no_order(column, tmp_path, monk
     assert marks.marker.symbol == "square"
     assert trace(picture, "ours (small)")[0] == {row: ROWS[row] for row in ROWS if row not in FULLER}
     assert "(scale small)" in picture.caption
+    html = table_of_cells([mixed], list(ROWS), LIGHT, {"2-way": ""}, {"2-way": {}})
+    assert "<small>evening</small> 99.0" in html and "<b>80.0</b>" in html  # the best is one of those at one scale
     assert not any("LP" in note.text for note in rank_against_rank(mixed, LIGHT).figure.layout.annotations)
     assert trace(differences(mixed, LIGHT), "ours, the paper's sign")[0]["KF-Linear \N{MINUS SIGN} best parent"] == 20
 

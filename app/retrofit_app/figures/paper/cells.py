@@ -84,7 +84,7 @@ def _best(kind: Quantity, lines: Mapping[str, Any], rows: Collection[str]) -> tu
     if not kind.is_accuracy:
         return frozenset(), frozenset()
     papers = ranked([lines[row].paper.mean if lines[row].paper else None for row in methods])
-    ours = ranked([lines[row].mean for row in methods])
+    ours = ranked([None if lines[row].badge else lines[row].mean for row in methods])  # of one scale
     return frozenset(methods[place] for place in papers), frozenset(methods[place] for place in ours)
 
 
