@@ -342,7 +342,8 @@ def _sentence(
     chosen: str, scores: Mapping[str, float], samples: int, labelled: bool, left_out: Mapping[str, str]
 ) -> str:
     """What was chosen and why, and what was left out."""
-    others = "; ".join(f"{name} {100 * score:.1f}" for name, score in scores.items() if name != chosen)
+    ranked = sorted(scores, key=lambda name: -scores[name])
+    others = "; ".join(f"{name} {100 * scores[name]:.1f}" for name in ranked if name != chosen)
     told = "right" if labelled else "as the ensemble says"
     sentence = (
         f"Auto chose {chosen}: class by class {100 * scores[chosen]:.1f} % of {samples} samples that no fusion saw are {told}"

@@ -239,19 +239,20 @@ def test_the_menu_leads_back_to_the_form_as_it_was_left():
     assert page.title[0].value and not page.warning and not page.exception
 
 
-@pytest.mark.parametrize("method", ["OTFusion", "ZipIt", "RegMean", "KD", "Ensemble", "Average"])
+@pytest.mark.parametrize("method", ["OTFusion", "ZipIt", "Auto", "RegMean", "KD", "Ensemble", "Average"])
 def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method, runs_folder, monkeypatch):
     config = dataclasses.replace(
         bundle.config(method),
         importance="uniform",
         samples=50,
         analyse=False,
-        options={"epochs": 2} if method == "KD" else None,
+        options={"KD": {"epochs": 2}, "Auto": {"distil": False}}.get(method),
     )
     monkeypatch.chdir(runs.BUNDLED)
     result, metrics = execute(config, runs_folder / "mine")
     page = page_at(run="mine")
     assert not page.error and not page.exception, errors(page)
+    assert ("Auto chose KF-Linear, " in words(page)) == (method == "Auto")
     networks = metrics["networks"]
     best = max(networks["parent 0"]["accuracy"], networks["parent 1"]["accuracy"])
     gained = figures.difference(networks["fused"]["accuracy"], best, networks["fused"]["samples"])
@@ -263,9 +264,9 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
     assert "level by level, into" not in words(page)
     assert ("importance" in runs.details(runs.read_entry(runs_folder / "mine"))) == (method == "OTFusion")
     downloads = [download.label for download in page.get("download_button")]
-    assert ("Levels" in downloads) == bool(result.levels) == (method in ("OTFusion", "ZipIt"))
+    assert ("Levels" in downloads) == bool(result.levels) == (method in ("OTFusion", "ZipIt", "Auto"))
     charts = len(page.get("plotly_chart"))
-    assert charts == {"OTFusion": 3, "ZipIt": 3, "KD": 3}.get(method, 2)
+    assert charts == {"OTFusion": 3, "ZipIt": 3, "Auto": 3, "KD": 3}.get(method, 2)
     if not result.levels:
         assert "so there are no levels to look at" in words(page)
     to_page(page, "levels").run()
