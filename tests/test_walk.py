@@ -8,18 +8,23 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader, TensorDataset
 
+from retrofit_core import METHODS
 from retrofit_core.fusion import walk as walks
 from retrofit_core.fusion.contributors import Alone, Processes
+from retrofit_core.fusion.eligibility import _check_data
 from retrofit_core.fusion.joint_spaces import Levels
 from retrofit_core.fusion.moments import Moments, Rows, layersums
 from retrofit_core.fusion.samples import as_tensors
 from retrofit_core.fusion.walk import Walk
 from retrofit_core.networks.levels import compose, each, partition, rows
+from retrofit_core.system.device import CHUNK_BYTES
 from retrofit_core.system.runtime import Runtime
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, cnn, initialised, labels, normal, residual
+from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, labels, normal, residual
 from tests.properties import assert_close
 
 SAMPLES = 23
@@ -277,3 +282,34 @@ def test_what_is_no_fusion_data_is_refused():
         as_tensors({"x": X})
     with pytest.raises(ValueError, match="and one tensor is needed"):
         as_tensors([{"x": X}])
+
+
+class Largest(TorchDispatchMode):
+    """Bytes of the largest tensor that an operation makes."""
+
+    bytes = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        sizes = [leaf.untyped_storage().nbytes() for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
+        self.bytes = max([self.bytes, *sizes])
+        return out
+
+
+def test_many_samples_in_half_precision_are_never_held_in_the_networks_own():
+    """BatchNorm's statistics, which take a pass of their own, and the look for NaN included; results are those of float32."""
+    models = [batchnorm_cnn(seed=seed).float() for seed in (0, 1)]
+    x = normal(4000, *CNN_SHAPE).half()
+    with Largest() as largest:
+        result = METHODS["KF-Linear"](models, x, device="cpu", memory=10**6)
+    assert largest.bytes < x.float().nbytes
+    expected = METHODS["KF-Linear"](models, x.float(), device="cpu", memory=10**6)
+    for name, tensor in expected.model.state_dict().items():
+        assert torch.equal(result.model.state_dict()[name], tensor)
+
+
+def test_the_look_for_nan_takes_no_memory_for_all_samples():
+    x = torch.zeros(1, 1, dtype=torch.float16).expand(300_000, 1000)
+    with Largest() as largest:
+        _check_data(x, 2, "KF-Linear")
+    assert largest.bytes <= CHUNK_BYTES

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from ..networks.levels.weights import refuse_computed_weights
 from ..networks.outputs import logits_in
 from ..networks.training_flags import evaluating
+from ..system.device import rows_per_batch
 from ..system.refusals import Refusal
 from ..system.registry import first_line
 
@@ -108,7 +109,10 @@ def _check_data(inputs: Tensor, least: int, method: str) -> None:
         raise ValueError(
             f"the fusion data are {inputs.dtype}, not floating-point. Normalise them as the parents' training did."
         )
-    finite = torch.isfinite(inputs).flatten(1).all(1)
+    batches = inputs.split(
+        rows_per_batch(max(inputs[0].nbytes, 1))
+    )  # flags and absolute values of all would double them
+    finite = torch.cat([torch.isfinite(batch).flatten(1).all(1) for batch in batches])
     if not finite.all():
         first = int((~finite).nonzero()[0])
         raise ValueError(

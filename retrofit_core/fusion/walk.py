@@ -71,7 +71,7 @@ class Walk:
         self.finished = list(self.journal.finished) if self.journal is not None else []  # of an interrupted run
         self.samples = len(inputs)
         self.dtype = next(tensor.dtype for level in levels.fused for tensor in level.module.parameters())
-        self.inputs = inputs.to(self.dtype)
+        self.inputs = inputs
         self.all_samples = self.contributors.samples(self.samples, work)
         largest = max(level.numbers for network in self.networks for level in network)
         self.batch = min(BATCH, rows_per_batch(self.dtype.itemsize * largest))  # samples per forward pass
@@ -147,7 +147,8 @@ class Walk:
         """One network's boundary tensors, (B, ...) each, after its first `end` levels, computed from the kept ones."""
         before, h = batch[network]
         assert before <= end, "the walk has gone on"
-        return passed(self.networks[network][before:end], each(h, lambda tensor: tensor.to(self.device)))
+        dtype = None if before else self.dtype  # inputs are converted batch by batch, for there may be many
+        return passed(self.networks[network][before:end], each(h, lambda tensor: tensor.to(self.device, dtype)))
 
     @torch.no_grad()
     def _of_layers(self, batch: list[tuple[int, Boundary]], k: int, index: int) -> Tensor:

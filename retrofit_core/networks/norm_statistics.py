@@ -84,11 +84,12 @@ def reset_statistics(
         for norm in norms
         if norm.affine and not {id(norm.weight), id(norm.bias)} & shared
     ]
+    dtype = next((parameter.dtype for parameter in model.parameters()), None)
     try:
         with evaluating(model):
             for x in inputs.split(batch) if hooks else ():
                 (monitor or Monitor()).check()
-                model(x.to(devices.of(model)))
+                model(x.to(devices.of(model), dtype if x.is_floating_point() else None))
     finally:
         for hook in hooks:
             hook.remove()

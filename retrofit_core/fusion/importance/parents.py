@@ -63,9 +63,8 @@ def parents_scores(
         monitor.emit("phase", name="importance", parent=index, parents=len(parents))
         dtype = next(levels[0].module.parameters()).dtype
         labels = y.to(device) if y is not None else None
-        scores.append(
-            importance_scores(levels, x.to(device, dtype), labels, importance, monitor=monitor, add_up=add_up)
-        )
+        x = (x[:1] if importance.widths_only else x).to(device, dtype)  # there may be many samples
+        scores.append(importance_scores(levels, x, labels, importance, monitor=monitor, add_up=add_up))
     return scores
 
 
