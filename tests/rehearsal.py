@@ -317,6 +317,12 @@ def _outermost_first(roots: list[Any]) -> list[Any]:
     return order[::-1]
 
 
+def _without_gradients(mode: Any) -> None:
+    """In place of inference mode, in which a tensor cannot hold another one."""
+    mode._inference_mode_context = torch.no_grad() if mode.mode else torch.enable_grad()
+    mode._inference_mode_context.__enter__()
+
+
 class _Mark:
     """A CUDA event: what it marks is done at once; a wait for it counts where the host has not waited since."""
 
@@ -351,6 +357,7 @@ def rehearsal(counts: Counts | None = None) -> Iterator[Counts]:
         "current_stream": lambda *_: None,
         "Event": type("Mark", (_Mark,), {"counts": counts}),
         "is_current_stream_capturing": lambda: False,
+        "default_generators": (torch.Generator(),),  # of dropout and the like, which draws on the CPU here
         "get_rng_state": lambda *_: torch.zeros(16, dtype=torch.uint8),
         "set_rng_state": lambda *_: None,
         "manual_seed_all": lambda *_: None,
@@ -378,6 +385,7 @@ def rehearsal(counts: Counts | None = None) -> Iterator[Counts]:
             stack.enter_context(patch.object(torch.autograd, "_engine_run_backward", backward))
             stack.enter_context(patch.object(torch.autograd.graph, "_engine_run_backward", backward))
             stack.enter_context(torch.backends.cudnn.flags(enabled=False))
+            stack.enter_context(patch.object(torch.inference_mode, "__enter__", _without_gradients))
             stack.enter_context(_Rehearsal(counts))
             yield counts
     finally:

@@ -6,15 +6,19 @@ import pytest
 import torch
 from torch import nn
 
+from retrofit_core import build, evaluate, importance_scores, train
 from retrofit_core.fusion.grouping import base, grouped_cost
 from retrofit_core.fusion.grouping.kmeans import SWEEPS
+from retrofit_core.inspection.landscape import Landscape
 from retrofit_core.system import device as devices
 from tests.marks import each_case
-from tests.networks import VGG_SHAPE, labels, mlp, normal, seeded
+from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, labels, mlp, normal, seeded
 from tests.properties import assert_close, untouched
 from tests.rehearsal import CUDA, rehearsal
 from tests.test_contract import EVERY, FIRST, NETWORKS, case, options_for, reason
+from tests.test_landscape import images_of
 
+IMAGES = images_of((3, 8, 8))
 HERE = {
     "a sum": lambda here, there: here + there,
     "a product": lambda here, there: here @ there,
@@ -232,3 +236,57 @@ def test_maps_move_together(name):
         len(moved) <= 1
         and sum(counts.causes[kind, what, line] for kind, what, line in counts.causes if line in moved) <= 3
     )
+
+
+# --- training, scores and landscapes -----------------------------------------------------------------------------------
+
+
+def trained_there(device, augmented=False):
+    model = build(
+        {"architecture": "vgg", "plan": [4, "M", 6, "M"], "size": 8, "classes": 3, "batch_norm": True}, seed=0
+    )
+    words = {"crop": 1, "flip": True, "cutmix": True} if augmented else {}
+    history = train(model, IMAGES, epochs=2, batch=8, clip=1.0, holdout=0.2, device=device, **words)
+    return model, [epoch["accuracy"] for epoch in history], evaluate(model.to(device), IMAGES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("augmented", [False, True])
+def test_networks_are_trained_and_measured_the_same_on_the_device(augmented):
+    """What is drawn is drawn on the CPU, augmentation included."""
+    expected, course, facts = trained_there("cpu", augmented)
+    with rehearsal():
+        model, there, found = trained_there("cuda", augmented)
+    assert there == course and found["loss"] == pytest.approx(facts["loss"], rel=1e-4)
+    for name, tensor in expected.state_dict().items():
+        assert_close(model.state_dict()[name].cpu(), tensor, 1e-4)
+
+
+@pytest.mark.slow
+def test_scores_are_the_same_on_the_device():
+    """Conductance; DeepLIFT works by hooks of the backward pass, which a rehearsal does not call."""
+    model, x, y = batchnorm_cnn(), normal(12, *CNN_SHAPE), labels(12, 3)
+    expected = importance_scores(model, x, y, "conductance").values
+    with rehearsal():
+        found = importance_scores(model.to("cuda"), x.to("cuda"), y.to("cuda"), "conductance").values
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.device == CUDA
+        assert_close(ours.cpu(), theirs, 1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("norms", ["estimated", "interpolated"])
+def test_landscapes_are_the_same_on_the_device(norms):
+    spec = {"architecture": "vgg", "plan": [4, "M", 6, "M"], "size": 8, "classes": 3, "batch_norm": True}
+    networks = {name: build(spec, seed=seed) for seed, name in enumerate("abc")}
+    landscape = Landscape(resolution=3, images=20, directions=2, path_points=3, norms=norms)
+
+    def last(device):
+        *_, survey = landscape.run(landscape.plan(networks, "abc", IMAGES, device=device))
+        return survey
+
+    expected = last("cpu")
+    with rehearsal():
+        found = last("cuda")
+    assert_close(found.loss, expected.loss, 1e-5)
+    assert found.accuracy.tolist() == expected.accuracy.tolist()
