@@ -6,7 +6,7 @@
     2  speed of every method on the VGG11 pair, beside the paper's runtimes
     3  VGG11, two non-IID parts: parents at the paper's settings, the fusions of the paper's table
     4  the same for two shards
-    5  the same for ViTs on two shards, and their runtimes with 400 and 6,000 samples
+    5  the same for ViTs on two shards with 5,000 samples, and last their runtimes with 400 and 6,000
     6  further tables of VGG11
 
 It prints a line a unit. What it leaves is a record, gpu-stage-3.json, and the parents' weights as float16 in parts. How it
@@ -25,6 +25,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ TABLES: dict[int, tuple[Table, ...]] = {3: (NONIID,), 4: (SHARDED,), 5: (VIT,), 
 #: What `read_inputs` reads with them is all that a method may take: shares of the classes, data for scores.
 EVERYTHING: dict[str, Any] = {"options": {"head": "shares"}, "importance": "conductance"}
 TESTS_SECONDS = 300
+OUTPUT = 20_000  # characters of what pytest said that the record keeps, from the end
 #: The pairs have no common ancestor.
 WITHOUT_ANCESTOR = tuple(name for name, method in METHODS.items() if not method.takes.base)
 IMAGES = 2000  # test images of a fusion on both devices: one of them is slow
@@ -209,7 +211,14 @@ def cuda_tests(call: Call) -> dict[str, Any]:
     words = [sys.executable, "-m", "pytest", *files, *flags, "-p", "no:cacheprovider"]
     limit = min(TESTS_SECONDS, call.until - time.time())
     start = time.perf_counter()
-    subprocess.run(words, cwd=ROOT, capture_output=True, timeout=limit, check=False)
+    report.unlink(missing_ok=True)
+    with (call.work / "tests.txt").open("w+", encoding="utf-8") as said:
+        with suppress(subprocess.TimeoutExpired):
+            subprocess.run(words, cwd=ROOT, stdout=said, stderr=subprocess.STDOUT, timeout=limit, check=False)
+        said.seek(0)
+        output = said.read()[-OUTPUT:]
+    if not report.exists():
+        return {"reason": f"pytest did not end within {limit:.0f} s", "output": output}
     cases = list(ElementTree.parse(report).iter("testcase"))
     of_kind = {
         kind: [case for case in cases if case.find(kind) is not None] for kind in ("failure", "error", "skipped")
@@ -224,6 +233,7 @@ def cuda_tests(call: Call) -> dict[str, Any]:
         "skipped": len(names["skipped"]),
         "seconds": time.perf_counter() - start,
         "names": names["failure"] + names["error"],
+        "output": output,
     }
 
 

@@ -3,6 +3,7 @@
 import importlib
 import json
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -131,6 +132,29 @@ def test_a_difference_between_devices_is_seen(kit, tmp_path, monkeypatch):
     other = kit.gpu.on_both(call, lambda: config, "HF-Linear", torch.float32)
     assert (same["relative difference"], same["levels with other groups"]) == (0, 0)
     assert 1e-4 < other["relative difference"] < 1e-2 and other["levels with other groups"] == 1
+
+
+@pytest.mark.slow
+def test_what_pytest_said_is_kept_also_where_its_time_was_up(kit, tmp_path):
+    call = kit.gpu_call.Call("digits", None, tmp_path, torch.device("cpu"), time.time() + 300, smoke=True)
+    result = kit.gpu.cuda_tests(call)
+    assert result["failed"] == 0 and "test_device.py" in result["output"]
+    call.until = time.time() + 0.2
+    assert kit.gpu.cuda_tests(call)["reason"] == "pytest did not end within 0 s"
+
+
+def test_vits_have_the_papers_samples_and_the_longest_work_last(kit, tmp_path):
+    call = kit.gpu_call.Call("digits", None, tmp_path, torch.device("cpu"), float("inf"), smoke=False)
+    units = kit.gpu_tables.units((kit.gpu_tables.VIT,), call)
+    assert list(units)[-1] == "vit-sharded-2: time with 6000 samples"
+    fusions = [unit.args[3]["samples"] for unit in units.values() if unit.func is kit.gpu_tables.fused]
+    assert fusions and set(fusions) == {5000}
+    (plain, *_) = (
+        unit.args[3]["samples"]
+        for unit in kit.gpu_tables.units((kit.gpu_tables.NONIID,), call).values()
+        if unit.func is kit.gpu_tables.fused
+    )
+    assert plain == 400
 
 
 @pytest.fixture
