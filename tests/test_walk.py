@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -313,3 +314,27 @@ def test_the_look_for_nan_takes_no_memory_for_all_samples():
     with Largest() as largest:
         _check_data(x, 2, "KF-Linear")
     assert largest.bytes <= CHUNK_BYTES
+
+
+def test_batches_are_let_go_once_they_are_joined():
+    """A loader's samples are not held twice: of five batches four, three, two, one are left while the next one is copied."""
+    left: list[int] = []
+    alive = weakref.WeakSet()
+
+    class Watched(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if func._schema.name == "aten::copy_":
+                left.append(len(alive))
+            return func(*args, **(kwargs or {}))
+
+    def batches():
+        for number in range(5):
+            x = torch.full((2, 3), float(number))
+            alive.add(x)
+            yield x, torch.tensor([number, number])
+            del x
+
+    with Watched():
+        x, y = as_tensors(batches())
+    assert left == [5, 4, 3, 2, 1] and not alive
+    assert x[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4] and y.tolist() == x[:, 0].long().tolist()

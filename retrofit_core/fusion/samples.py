@@ -210,8 +210,24 @@ def _joined(batches: list[Any]) -> tuple[Inputs, Tensor | None]:
         raise ValueError(
             "the batches of the fusion data hold different things. Let each hold the same tensors, and labels."
         )
-    columns = [torch.cat(column) for column in zip(*(tensors_of(inputs) for inputs, _ in pairs), strict=True)]
-    joined = iter(columns)
-    return each_of(first, lambda _: next(joined)), None if labels is None else torch.cat(
-        [y for _, y in pairs if y is not None]
-    )
+    joined_labels = None if labels is None else torch.cat([y for _, y in pairs if y is not None])
+    columns = [list(column) for column in zip(*(tensors_of(inputs) for inputs, _ in pairs), strict=True)]
+    structure = each_of(first, lambda _: torch.empty(0))
+    pairs.clear()
+    batches.clear()
+    del first, labels
+    joined = iter([_one_by_one(column) for column in columns])
+    return each_of(structure, lambda _: next(joined)), joined_labels
+
+
+def _one_by_one(parts: list[Tensor]) -> Tensor:
+    """torch.cat, which lets go of each part once it is copied: many samples are never held twice."""
+    if len({(part.dtype, part.device, part.shape[1:]) for part in parts}) > 1:
+        return torch.cat(parts)
+    whole, start = parts[0].new_empty(sum(map(len, parts)), *parts[0].shape[1:]), 0
+    parts.reverse()
+    while parts:
+        part = parts.pop()
+        whole[start : start + len(part)] = part
+        start += len(part)
+    return whole
