@@ -227,7 +227,7 @@ class Retrofit(Algorithm):
         is fused again with every check.
         """
         if step.device.type != "cpu" and isinstance(step.walk.contributors, Alone) and not self.fit.epochs_range[1]:
-            with suppress(Doubted, ValueError):
+            with suppress(Doubted, ValueError, torch.linalg.LinAlgError):
                 return self._fused(replace(step, doubts=[]), search, s)
         return self._fused(step, search, s)
 
