@@ -229,13 +229,13 @@ class Auto(Algorithm):
         monitor, device = task.runtime.monitor, task.device
         inputs, labels = plan.deciding()
         inputs = inputs.to(device, task.dtype)
-        logits = logits_of(task.parents, inputs, device, monitor)  # (n, V, classes)
-        truth = logits.softmax(2).mean(0).argmax(1) if labels is None else labels.to(device)
+        logits = logits_of(task.parents, inputs, device, monitor).cpu()  # (n, V, classes)
+        truth = logits.softmax(2).mean(0).argmax(1) if labels is None else labels
         parents = torch.stack([by_class(answers, truth) for answers in logits])
         results, fused, left_out = dict[str, FusionResult](), dict[str, float](), dict(plan.left_out)
 
         def measured(title: str, result: FusionResult) -> None:
-            right = by_class(logits_of([result.model], inputs, device, monitor)[0], truth)
+            right = by_class(logits_of([result.model], inputs, device, monitor)[0].cpu(), truth)
             results[title], fused[title] = result, right.nanmean().item()
 
         alone, scores = worth(parents, len(truth)), list[Scores]()
