@@ -21,6 +21,8 @@ def main() -> None:
         print(training(record), "\n")
     if record := read("memory"):
         print(memory(record), "\n")
+    if record := read("memory-resnet50"):
+        print(large_memory(record), "\n")
     if record := read("gpu-predicted"):
         print(gpu(record, read("gpu-predicted-before")))
 
@@ -168,6 +170,20 @@ def memory(record: dict[str, Any]) -> str:
     return (
         f"**Memory**, KF-Linear, {record['pair']}, budget {record['budget, bytes'] / 1e6:.0f} MB: {runs}. "
         f"Ratio {record['ratio']:.2f}."
+    )
+
+
+def large_memory(record: dict[str, Any]) -> str:
+    """Peak memory of a large fusion with a few samples, and what follows for all."""
+    runs = "; ".join(
+        f"{samples} samples: {run['peak bytes'] / 1e6:,.0f} MB ({run['bytes before'] / 1e6:,.0f} MB before)"
+        for samples, run in record["runs"].items()
+    )
+    whole = record["all samples"]
+    return (
+        f"**Memory of large networks**, KF-Linear, two ResNet-50s at 224 x 224, budget {record['budget, bytes'] / 1e6:,.0f} MB: "
+        f"{runs}. It follows for {whole['samples']:,} samples ({whole['input bytes'] / 1e6:,.0f} MB in half precision): "
+        f"{whole['peak bytes'] / 1e6:,.0f} MB."
     )
 
 
