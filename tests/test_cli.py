@@ -172,7 +172,7 @@ def test_levels_of_long_names_fit_into_eighty_columns(tmp_path):
         (["fuse", "missing.safetensors", "--out", "x.safetensors"], "no checkpoint at missing"),
         (["fuse", "/dev/null", "--out", "x.safetensors"], "--fusion-from iid"),
         (["fuse", "missing.safetensors", "--fusion-from", "iid", "--out", "x.safetensors"], "no checkpoint at missing"),
-        (["fuse", "a.safetensors", "--out", "x.pt"], "end the name in .safetensors"),
+        (["fuse", "a.safetensors", "--out", "x.pt"], "Use a name that ends in .safetensors"),
         (["fuse", "a.safetensors", "--out", "nowhere/x.safetensors"], "does not exist"),
         (["fuse", "a.safetensors"], "--out FILE.safetensors"),
         (["fuse", "/dev/null", "--fusion-from", "iid", "--data", "nowhere", "--out", "x.safetensors"], "nowhere"),
@@ -195,7 +195,7 @@ def test_levels_of_long_names_fit_into_eighty_columns(tmp_path):
         (["train", "--recipe", "paper"], "the paper trained no cnn on digits"),
         (["train", "--recipe", "cifra"], "Did you mean 'cifar'"),
         (["finetune", "missing.safetensors", "--out", "x.safetensors"], "no checkpoint at missing"),
-        (["finetune", "missing.safetensors", "--out", "x.pt"], "end the name in .safetensors"),
+        (["finetune", "missing.safetensors", "--out", "x.pt"], "Use a name that ends in .safetensors"),
         (["fuse", "/dev/null", "--ridge", "strong", "--out", "x.safetensors"], "is not a number"),
     ],
 )
@@ -227,7 +227,7 @@ def test_an_interruption_while_the_library_is_imported_is_quiet(tmp_path):
     (tmp_path / "torch.py").write_text("raise KeyboardInterrupt")
     words = ["-m", "retrofit_core", "levels", "/dev/null"]
     done = subprocess.run([sys.executable, *words], env={**environment(), "PYTHONPATH": path}, capture_output=True)
-    assert done.returncode == 130 and done.stderr.decode() == "Interrupted. Nothing half-written was left.\n"
+    assert done.returncode == 130 and done.stderr.decode() == "Interrupted. No incomplete files were left behind.\n"
 
 
 def test_unknown_choices_name_the_known_ones(capsys):
@@ -386,7 +386,7 @@ def test_analyse_makes_again_what_fuse_made(parents, monkeypatch, capsys):
     for name, value in zip(["(the ensemble)", *added["levels"]], kept["accuracy"], strict=True):
         assert row_of(name, shown).endswith(f"{value:.2f}")
     assert main([*map(str, fuse_words(parents, "--analyse", "--out", "fused-too.safetensors"))]) == 2
-    assert "name its folder (--record)" in capsys.readouterr().err
+    assert "name the record's folder (--record)" in capsys.readouterr().err
 
 
 # --- lines to go on with, which are pasted into a shell -----------------------------------------------------------------
@@ -434,7 +434,7 @@ def test_a_fusion_goes_on_where_its_paths_have_spaces(parents, said, monkeypatch
 
     monkeypatch.setattr("retrofit_core.runs.execute", interrupted)
     assert main([*words, "--record", str(tmp_path / "c d")]) == 130
-    line = capsys.readouterr().err.replace("\n", " ").partition("Go on with: ")[2]
+    line = capsys.readouterr().err.replace("\n", " ").partition("Resume with: ")[2]
     assert shlex.split(line)[:4] == ["retrofit", "fuse", "--resume", str(tmp_path / "c d")]
 
 

@@ -263,6 +263,6 @@ def test_commands_that_need_one_network_say_so(config, tmp_path, capsys):
     more = (*more, "--out", tmp_path / "fused.safetensors")
     save_model(ensemble([load_model(name)[0] for name in config.models]), file)
     message = " ".join(invoke(capsys, "levels", file, code=2).split())
-    assert "holds several networks (ensemble), each of which has levels" in message
+    assert "contains several networks (ensemble), each with its own levels" in message
     assert "Error: parent 0: " in invoke(capsys, "fuse", file, config.models[0], *more, code=2)
     assert invoke(capsys, "fuse", config.models[0], file, *more, "--method", "LP")

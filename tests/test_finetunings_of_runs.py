@@ -235,9 +235,9 @@ def test_a_file_called_cancel_stops_the_command_and_resume_goes_on(record, monke
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["a.safetensors", "--record", "run"], "leave the checkpoint out"),
-        (["--record", "run", "--data", "digits"], "leave --data out"),
-        (["--record", "run", "--out", "tuned.safetensors"], "is kept in a folder"),
+        (["a.safetensors", "--record", "run"], "omit the checkpoint"),
+        (["--record", "run", "--data", "digits"], "omit --data"),
+        (["--record", "run", "--out", "tuned.safetensors"], "the fine-tuning is saved in a folder"),
         (["--record", "nothing"], "nothing is no record of a finished run"),
         (["--record", "run", "--epochs", "3", "--learning-rate", "-1"], "learning_rate is -1.0"),
         (["--out", "tuned.safetensors"], "name a checkpoint"),

@@ -1,4 +1,5 @@
-"""How the words of `fuse`, `compare` and `methods` become a config, and what is printed of options; nothing is fused."""
+"""How the words of `fuse`, `compare` and `methods` become a config, and what is printed of options; nothing is "
+"fused."""
 
 import dataclasses
 
@@ -82,12 +83,12 @@ def test_what_is_not_given_has_the_default_of_the_config(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     "words, sentence",
     [
-        (["--grouping", "nonsense"], "name the method too"),
+        (["--grouping", "nonsense"], "Name the method too"),
         (
             ["otfusion", "--grouping", "kmeans"],
-            "OTFusion takes no grouping. Leave --grouping out, or name one of HF-Linear",
+            "OTFusion does not take a grouping. Omit --grouping, or choose one of HF-Linear",
         ),
-        (["otfusion", "--grouping", "nonsense", "--json"], "OTFusion takes no grouping"),
+        (["otfusion", "--grouping", "nonsense", "--json"], "OTFusion does not take a grouping"),
         (["kf-linear", "--grouping", "nonsense"], "unknown grouping 'nonsense'"),
     ],
 )

@@ -105,7 +105,7 @@ def test_the_plan_says_how_much_work_it_is_and_does_nothing(said, folder):
     [
         (
             ["a.safetensors", "b.safetensors"],
-            "a plane needs three networks that do not lie on one line; there are parent 0",
+            "a plane needs three networks that are not on one line. Found parent 0",
         ),
         ([], "name the parents' checkpoints, or a record folder with --record"),
         (["a.safetensors", "wide.safetensors"], "is of shape"),
@@ -115,8 +115,8 @@ def test_the_plan_says_how_much_work_it_is_and_does_nothing(said, folder):
             "unknown network of the landscape",
         ),
         (["a.safetensors", "b.safetensors", "--align", "magic"], "unknown alignment 'magic'"),
-        (["a.safetensors", "--record", "run"], "leave the checkpoints out"),
-        (["--record", "run", "--data", "digits"], "leave --data out"),
+        (["a.safetensors", "--record", "run"], "omit the checkpoints"),
+        (["--record", "run", "--data", "digits"], "omit --data"),
         (["--record", "nothing"], "nothing is not a run record"),
         (["a.safetensors", "--resolution", "1"], "resolution"),
         (["a.safetensors", "b.safetensors", "--fused", "fused.safetensors", "--norms", "none"], "norms"),

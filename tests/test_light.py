@@ -61,7 +61,7 @@ def answers(lines: Iterable[str], cwd: Path, code: str = EACH) -> list[list[Any]
 ANSWERED = {
     "--help": (0, "Usage: retrofit"),
     "fuse nothing.pt other.pt --out fused.safetensors": (2, "there is no checkpoint at nothing.pt"),
-    "fuse nothing.pt other.pt": (2, "say where the fused network goes"),
+    "fuse nothing.pt other.pt": (2, "name an output for the fused network"),
     "fuse": (2, "name at least one checkpoint"),
     "fuse a.pt --method kf-lineer": (2, "Did you mean 'KF-Linear'?"),
     "fuse a.pt --samples many": (2, "Invalid value for '--samples'"),

@@ -13,7 +13,7 @@ def test_evaluate_says_which_normalisation_it_took(tmp_path, capsys):
     save_model(model, tmp_path / "stated.safetensors", mean=[0.3], std=[0.4])
     assert main(["evaluate", str(tmp_path / "bare.pt"), "--arch", "cnn"]) == 0
     words = " ".join(capsys.readouterr().out.split())
-    assert "bare.pt does not state its own" in words and "--mean and --std" in words
+    assert "bare.pt does not record its own" in words and "--mean and --std" in words
     assert main(["evaluate", str(tmp_path / "stated.safetensors")]) == 0
     assert "Normalisation" not in capsys.readouterr().out
     assert main(["evaluate", str(tmp_path / "bare.pt"), "--arch", "cnn", "--mean", "0", "--std", "1"]) == 0

@@ -330,7 +330,7 @@ def test_the_logits_of_a_command_are_noted(mynet, capsys):
     assert read_metadata("p/parent-0.safetensors")["architecture"]["logits"] == "scores"
     assert main(["evaluate", "p/parent-0.safetensors", "--arch", "mynet:rows"]) == 0
     assert main(["evaluate", "p/parent-0.safetensors", "--logits", "scores"]) == 2
-    assert "name that with --arch" in capsys.readouterr().err
+    assert "name that network with --arch" in capsys.readouterr().err
 
 
 # --- libraries ------------------------------------------------------------------------------------

@@ -663,7 +663,7 @@ def test_a_later_analysis_notes_how_it_ended_and_leaves_the_run_as_it_was(config
 
 
 def test_what_cannot_be_analysed_is_refused(config, tmp_path):
-    with pytest.raises(ValueError, match="name its folder"):
+    with pytest.raises(ValueError, match="name the record's folder"):
         runs.execute(dataclasses.replace(config, analyse=True))
     with pytest.raises(Cancelled):
         runs.execute(config, tmp_path / "run", Monitor(cancelled=lambda: True))

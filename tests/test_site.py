@@ -210,7 +210,7 @@ def installed(tmp_path, monkeypatch):
 def test_without_a_repository_and_pages_the_command_says_where_to_read(installed, capsys):
     assert main(["docs"]) == 2
     said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "an installed wheel does not hold" in said and "retrofit --help" in said
+    assert said.count("\n") == 1 and "an installed wheel does not contain" in said and "retrofit --help" in said
 
 
 def test_an_installation_has_the_pages_as_text(installed, tmp_path, capsys):
@@ -228,7 +228,7 @@ def test_an_installation_has_the_pages_as_text(installed, tmp_path, capsys):
     assert "own_networks  About own_networks" in listed and "README" not in listed
     assert main(["docs", "Start"]) == 0 and capsys.readouterr().out == "# About start\n\n`retrofit start`\n\n"
     assert main(["docs", "own_network"]) == 2 and "Did you mean 'own_networks'" in capsys.readouterr().err
-    assert main(["docs", "--build"]) == 2 and "an installed wheel does not hold" in capsys.readouterr().err
+    assert main(["docs", "--build"]) == 2 and "an installed wheel does not contain" in capsys.readouterr().err
 
 
 def test_a_page_of_the_repository_is_printed(capsys):

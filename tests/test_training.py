@@ -565,7 +565,7 @@ def test_the_command_says_that_no_epoch_was_better(digits, tmp_path, monkeypatch
         (["--learning-rate", "-1"], "training needs learning_rate > 0. Found -1.0"),
         (["--precision", "float16"], "unknown precision 'float16'"),
         (["--augment", "blur"], "unknown augmentation 'blur'"),
-        (["--seed", "-1"], "-1 is no seed"),
+        (["--seed", "-1"], "-1 is not a valid seed"),
     ],
 )
 def test_a_finetuning_that_cannot_be_is_refused_before_any_file_is_read(option, message, tmp_path, monkeypatch, capsys):

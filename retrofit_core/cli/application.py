@@ -35,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help="Fuse trained neural networks into one by retrofitting, level by level, with a few hundred samples.",
-    epilog="Start with `retrofit train --out parents` (two digits networks that know five classes each), then "
+    epilog="Start with `retrofit train --out parents` (two networks, each trained on five of the ten digits), then "
     "`retrofit fuse parents/*.safetensors --splits parents/splits.json --out fused.safetensors --evaluate`.",
 )
 
@@ -107,7 +107,7 @@ def command(name: str, *options: inspect.Parameter) -> Callable[[T], T]:
                 say("Error:", error, to=err)
                 raise typer.Exit(2) from None
             except (KeyboardInterrupt, Cancelled) as stopped:
-                say("Interrupted. Nothing half-written was left.", *getattr(stopped, "__notes__", ()), to=err)
+                say("Interrupted. No incomplete files were left behind.", *getattr(stopped, "__notes__", ()), to=err)
                 raise typer.Exit(INTERRUPTED) from None
 
         first = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)

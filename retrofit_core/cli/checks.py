@@ -18,7 +18,7 @@ def check_alone_with_record(context: typer.Context, of_record: Collection[str]) 
         of_record: their names.
     """
     if given := [words for name, words in _given(context).items() if name in of_record]:
-        raise ValueError(f"--record has networks and data of its own: leave {', '.join(given)} out.")
+        raise ValueError(f"--record determines the networks and the data: omit {', '.join(given)}.")
 
 
 def check_alone_with_resume(context: typer.Context, beside: Collection[str]) -> None:
@@ -29,8 +29,8 @@ def check_alone_with_resume(context: typer.Context, beside: Collection[str]) -> 
     """
     if given := [words for name, words in _given(context).items() if name not in beside]:
         raise ValueError(
-            f"--resume takes the settings of its record, so {', '.join(given)} would have no effect. Leave that "
-            "out, or start a new run without --resume."
+            f"--resume uses the settings in the record, so {', '.join(given)} would have no effect. Omit them, or "
+            "start a new run without --resume."
         )
 
 
@@ -52,11 +52,11 @@ def check_checkpoints(paths: Sequence[Path | str]) -> None:
 def check_output(out_file: Path | None, record: Path | None) -> None:
     """Raise ValueError early if an output cannot be written."""
     if out_file is None and record is None:
-        raise ValueError("say where the fused network goes: --out FILE.safetensors, or --record FOLDER.")
+        raise ValueError("name an output for the fused network: --out FILE.safetensors, or --record FOLDER.")
     if out_file is not None:
         if out_file.suffix != ".safetensors":
             raise ValueError(
-                f"--out {out_file}: checkpoints are written as safetensors, so end the name in .safetensors."
+                f"--out {out_file}: checkpoints are saved in safetensors format. Use a name that ends in .safetensors."
             )
         parent = out_file.absolute().parent
         if not parent.is_dir() or not os.access(parent, os.W_OK):
@@ -72,6 +72,6 @@ def check_folder(folder: Path | None, option: str) -> None:
     while not existing.exists() and not existing.is_symlink():
         existing = existing.parent
     if not existing.is_dir():
-        raise ValueError(f"{option} {folder}: {existing} is not a folder. Name a new folder, or one that is there.")
+        raise ValueError(f"{option} {folder}: {existing} is not a folder. Name a new or an existing folder.")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise ValueError(f"{option} {folder}: the folder {existing} cannot be written to. Name another one.")

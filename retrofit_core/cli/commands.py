@@ -37,13 +37,13 @@ SHORT = {"rows per sample": "rows", "adds to it": "adds"}
 class DataRequest:
     """Parameters of `retrofit data`."""
 
-    name: str | None = argument(None, "One of {data_sets}. Without a name, they are listed.")
-    out: Path | None = setting(None, "Folder. Default: data/NAME.")
+    name: str | None = argument(None, "One of {data_sets}. Omit it to list them.")
+    out: Path | None = setting(None, "Destination folder. Default: data/NAME.")
 
 
 @command("data")
 def data_command(asked: DataRequest) -> None:
-    """Download a data set, or say what to download and where to put it.
+    """Download a data set, or explain what to download and where to put it.
 
     Example: `retrofit data cifar10`
     """
@@ -67,13 +67,13 @@ class EvaluateRequest:
     )
     split: str = setting("test", "train, val or test.")
     logits: str | None = same_as(Shared, "logits")
-    ensemble: bool = setting(False, "Also measure the mean of the networks' softmax outputs.")
+    ensemble: bool = setting(False, "Also evaluate the ensemble: the mean of the networks' softmax outputs.")
     json: bool = same_as(Shared, "json")
 
 
 @command("evaluate", *options_of(RunConfig, *READING))
 def evaluate_command(context: typer.Context, asked: EvaluateRequest) -> None:
-    """Measure networks: accuracy, per class, loss, calibration error.
+    """Evaluate networks: accuracy, overall and per class, loss and calibration error.
 
     Example: `retrofit evaluate fused.safetensors --data cifar10`
     """
@@ -115,9 +115,9 @@ class LevelsRequest:
     """Parameters of `retrofit levels`, besides those for reading the checkpoint."""
 
     model: Path = argument(MISSING, "A checkpoint.")
-    boundaries: str = setting("layers", "{boundaries}, a number of levels, or names of modules separated by commas.")
+    boundaries: str = setting("layers", "{boundaries}, a number of levels, or comma-separated module names.")
     data: str | None = setting(
-        None, "A data set whose images the network takes, if its checkpoint does not state their shape."
+        None, "A data set with images of the network's input shape, if the checkpoint does not record that shape."
     )
     logits: str | None = same_as(Shared, "logits")
     json: bool = same_as(Shared, "json")
@@ -125,7 +125,7 @@ class LevelsRequest:
 
 @command("levels", *options_of(RunConfig, "arch", "weights"))
 def levels_command(context: typer.Context, asked: LevelsRequest) -> None:
-    """Show how a network is cut into levels: by default as the closed form needs them, behind every layer.
+    """Show how a network is cut into levels. By default, a level ends after every layer, as the closed form needs.
 
     Example: `retrofit levels vgg11.safetensors --boundaries activations`
     """
@@ -148,7 +148,8 @@ def levels_command(context: typer.Context, asked: LevelsRequest) -> None:
     network, metadata = load_model(asked.model, config.arch, like=images, weights=config.weights, classes=classes)
     if (kind := metadata["architecture"]["architecture"]) in COMPOSITES:
         raise ValueError(
-            f"{asked.model} holds several networks ({kind}), each of which has levels. Name the checkpoint of one of them."
+            f"{asked.model} contains several networks ({kind}), each with its own levels. Name the checkpoint of one "
+            "of them."
         )
     example = torch.zeros(1, *(images.shape if images else input_shape(metadata["architecture"])))
     trace = trace_classifier(as_classifier(network, example), example)
@@ -166,7 +167,7 @@ def levels_command(context: typer.Context, asked: LevelsRequest) -> None:
     for number, facts in enumerate(descriptions, 1):
         facts["stream"] = numbers.get(facts["stream"], "")  # a name would be too wide
         table.add_row(str(number), *(str(facts[name]) for name in columns))
-    table.caption = "rows: for each sample" + ("; stream: the level where it begins" if "stream" in columns else "")
+    table.caption = "rows: per sample" + ("; stream: the level where it begins" if "stream" in columns else "")
     out.print(table)
     if note := single_level([level.kind for level in levels]):
         say(note)
@@ -194,17 +195,17 @@ def _describe(levels: "Sequence[Level]", index: int) -> dict[str, Any]:
 class AppRequest:
     """Parameters of `retrofit app`."""
 
-    port: int = setting(8501, "Port on this machine; if it is taken, the next free one.", Range(1, LAST_PORT))
+    port: int = setting(8501, "Port on this machine. If it is in use, the next free one.", Range(1, LAST_PORT))
     browser: bool = setting(True, "Open the default browser.")
     runs: Path = setting(Path("runs"), "Folder with run records.")
     results: tuple[Path, ...] = setting(
-        (), "A bundle, a folder of bundles, or a runs folder with results for the page Paper; repeatable."
+        (), "Results for the Paper page: a bundle, a folder of bundles, or a runs folder. Repeatable."
     )
 
 
 @command("app")
 def app_command(asked: AppRequest) -> None:
-    """Open the workbench in the browser. It listens on this machine only and fetches nothing from elsewhere."""
+    """Open the workbench in the browser. Only this machine can reach it, and it loads nothing from the internet."""
     require("streamlit", "app")
     folder = app_folder()
     port = free_port(asked.port)
@@ -213,7 +214,7 @@ def app_command(asked: AppRequest) -> None:
     flags.append("--runner.postScriptGC=false")
     words = [sys.executable, "-m", "streamlit", "run", str(folder / "shell" / "main.py"), *flags]
     address = f"http://127.0.0.1:{port}"
-    out.print(f"The workbench is at [bold]{address}[/bold] (Ctrl-C stops it; if it is restarted, the tab reconnects).")
+    out.print(f"The workbench is at [bold]{address}[/bold] (Ctrl-C stops it; the tab reconnects after a restart).")
     runs = asked.runs.absolute()
     # Users run the commands shown in the workbench next to the runs folder, where data sets are in `data`.
     data = os.pathsep.join(filter(None, [str(runs.parent / "data"), os.environ.get("RETROFIT_DATA")]))
@@ -280,7 +281,7 @@ def free_port(first: int) -> int:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)):
                 return port
-    raise ValueError(f"ports {first} to {ports[-1]} are all taken. Choose one with --port.")
+    raise ValueError(f"ports {first} to {ports[-1]} are all in use. Choose another with --port.")
 
 
 def _open_when_ready(server: subprocess.Popen, port: int, address: str, ending: threading.Event) -> None:

@@ -27,27 +27,32 @@ WIDE = 10_000  # characters, more than any table
 class CompareRequest:
     """Parameters of `retrofit compare`, besides the runs' shared config."""
 
-    models: tuple[Path, ...] = argument((), "Parents; the first one gives the architecture.")
+    models: tuple[Path, ...] = argument((), "Checkpoints of the parents. The first determines the architecture.")
     methods: str = setting(
         "all",
-        "all, or names separated by commas; append options with plus signs: all,zipit+repair=true. So do another "
-        "grouping, a score of its own and a score's options: kf-linear+grouping=local_search+max_swaps=50+steps=20.",
+        "all, or comma-separated names. Append options with plus signs: all,zipit+repair=true. The same goes for a "
+        "grouping, a score and their options: kf-linear+grouping=local_search+max_swaps=50+steps=20.",
     )
-    importance: str = setting("uniform", "Names separated by commas: {scores}.")
+    importance: str = setting("uniform", "Comma-separated importance scores: {scores}.")
     images: int | None = setting(None, "Test images, balanced over the classes. Default: all.", AT_LEAST_ONE)
     records: Path | None = setting(
         None,
-        "Keep each run's record in this folder; a finished run is not repeated, so an interrupted comparison goes on.",
+        "Save each run's record in this folder. Finished runs are not repeated, so you can resume an interrupted "
+        "comparison.",
     )
     also: tuple[Path, ...] = setting(
-        (), "A finished record, of any name, which takes the place of a new run of the same work; repeatable."
+        (), "The record of a finished run, to reuse instead of repeating that run. Repeatable."
     )
-    evaluate: bool = setting(False, "Measure each run's networks into its record, as `retrofit fuse --evaluate` does.")
-    analyse: bool = setting(False, "Analyse the levels into each record, as `retrofit fuse --analyse` does.")
+    evaluate: bool = setting(
+        False, "Evaluate each run's networks and save the results in its record, like `retrofit fuse --evaluate`."
+    )
+    analyse: bool = setting(
+        False, "Analyse each run's levels and save the analysis in its record, like `retrofit fuse --analyse`."
+    )
     out: Path | None = setting(
         None,
-        "Write leaderboard.csv and leaderboard.json into this folder, again after each row; a file `cancel` there stops the "
-        "work.",
+        "Write leaderboard.csv and leaderboard.json to this folder, updated after each row. To stop the work, create "
+        "a file `cancel` there.",
     )
     logits: str | None = same_as(Shared, "logits")
     json: bool = same_as(Shared, "json")
@@ -55,9 +60,9 @@ class CompareRequest:
 
 @command("compare", *options_of(RunConfig, without=("method",)), *options_of(OptionFlags, *SHARED_OPTIONS))
 def compare_command(context: typer.Context, asked: CompareRequest) -> None:
-    """Run many methods on the same parents and rank what comes out, with intervals and costs.
+    """Run many methods on the same parents and rank the results, with intervals and costs.
 
-    A method that does not apply is a row with its reason.
+    A method that does not apply gets a row with the reason.
 
     Example: `retrofit compare a.safetensors b.safetensors --data cifar10 --splits splits.json --methods all
     --importance uniform,conductance --out leaderboard`
@@ -66,7 +71,7 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
         raise ValueError("name at least one checkpoint.")
     if asked.analyse and asked.records is None:
         raise ValueError(
-            "an analysis is kept in a run's record: name their folder (--records), or leave --analyse out."
+            "an analysis is saved in the run's record: name the folder of records (--records), or omit --analyse."
         )
     for name in ("out", "records"):
         check_folder(getattr(asked, name), f"--{name}")
@@ -96,12 +101,12 @@ def _print_board(board: "Leaderboard", out_folder: Path | None) -> None:
     if Measurement.get(out, out.options.update(width=WIDE), classes).maximum <= out.width:
         out.print(classes)
     else:
-        out.print("Accuracies class by class need a wider terminal, or --out.")
+        out.print("The accuracies per class need a wider terminal, or --out.")
     for row in board.rows:
         if row["reason"] is not None:
             say(f"{row['name']}: {row['reason']}")
     if out_folder is not None:
-        say(f"Every class and cost: {out_folder / 'leaderboard.csv'}")
+        say(f"All accuracies and costs: {out_folder / 'leaderboard.csv'}")
 
 
 def leaderboard_table(board: "Leaderboard") -> Table:
@@ -109,8 +114,8 @@ def leaderboard_table(board: "Leaderboard") -> Table:
     columns = ("network", "acc. %", "to best", "loss", "ECE", "sec.", "M ops")
     table = new_table(*columns, title=f"{board.samples} test images of {board.data}", figures=True)
     table.caption = (
-        "to best: points of accuracy behind the first row, with its 95 % interval (paired bootstrap over images); ECE: expected "
-        "calibration error; sec.: seconds the fusion took; M ops: million multiply-adds per image"
+        "to best: 95 % interval of the gap in accuracy to the first row, in points (paired bootstrap over images); "
+        "ECE: expected calibration error; sec.: seconds of the fusion; M ops: million multiply-adds per image"
     )
     for row in board.rows:
         if row["reason"] is not None:
@@ -136,7 +141,7 @@ def _interval(interval: tuple[float, float] | None) -> str:
 
 
 def _classes_table(board: "Leaderboard") -> Table:
-    table = new_table("network", *board.classes, title="accuracy % class by class", figures=True)
+    table = new_table("network", *board.classes, title="accuracy % per class", figures=True)
     for row in board.rows:
         if row["reason"] is None:
             table.add_row(row["name"], *("-" if value is None else f"{value:.0f}" for value in row["per_class"]))

@@ -41,19 +41,19 @@ INSTALLED = "share/retrofit-workbench/docs"
 class DocsRequest:
     """Parameters of `retrofit docs`."""
 
-    page: str | None = argument(None, "A page to print here instead, such as start or troubleshooting.")
-    port: int = setting(8510, "Port on this machine; if it is taken, the next free one.", Range(1, LAST_PORT))
+    page: str | None = argument(None, "A page to print in the terminal instead, such as start or troubleshooting.")
+    port: int = setting(8510, "Port on this machine. If it is in use, the next free one.", Range(1, LAST_PORT))
     browser: bool = setting(True, "Open the default browser.")
-    build: bool = setting(False, "Build the site and end; nothing is opened.")
-    out: Path | None = setting(None, "Folder of the built site. Default: build/site of the repository.")
+    build: bool = setting(False, "Build the site and exit, without serving it.")
+    out: Path | None = setting(None, "Folder for the built site. Default: build/site in the repository.")
 
 
 @command("docs")
 def docs_command(asked: DocsRequest) -> None:
-    """Build the documentation and open it in the browser. It fetches nothing from elsewhere.
+    """Build the documentation and open it in the browser. The site loads nothing from the internet.
 
-    The site is built from the repository, again if that has changed. An installed wheel has the pages as text: without a
-    repository this command lists them, and prints the one that is named.
+    The command builds the site from the repository, and rebuilds it after changes. An installed wheel contains the
+    pages as text: without a repository, the command lists them or prints the one that you name.
 
     Example: `retrofit docs own_networks`
     """
@@ -64,9 +64,9 @@ def docs_command(asked: DocsRequest) -> None:
         return _list(pages)
     if repository is None:
         raise ValueError(
-            "the site is built from the repository, which an installed wheel does not hold. Give the command in a copy of the "
-            "repository, or read what is installed: `retrofit docs`, `retrofit --help`, `retrofit methods NAME`, and in Python "
-            "`help(retrofit_core.fuse)`."
+            "the site is built from the repository, which an installed wheel does not contain. Run the command in a "
+            "copy of the repository, or read the installed help: `retrofit docs`, `retrofit --help`, `retrofit "
+            "methods NAME`, and in Python `help(retrofit_core.fuse)`."
         )
     site = (asked.out or repository / "build" / "site").absolute()
     if asked.build or _is_stale(site, repository):
@@ -94,7 +94,10 @@ def _list(pages: dict[str, Path]) -> None:
     for name, file in pages.items():
         table.add_row(name, file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# "))
     out.print(table)
-    out.print("The site, with the notebooks and a page for each method, is built from a copy of the repository.")
+    out.print(
+        "To build the site, with the notebooks and a page for each method, run `retrofit docs` in a copy of the "
+        "repository."
+    )
 
 
 def _print(name: str, pages: dict[str, Path]) -> None:
@@ -136,17 +139,19 @@ def _build(site: Path, repository: Path) -> None:
         ValueError: the folder holds something else, a package is not installed, or the build fails.
     """
     if site.is_dir() and any(site.iterdir()) and not (site / MARK).exists():
-        raise ValueError(f"{site} holds something else than a site, which would be lost. Choose a new folder.")
+        raise ValueError(
+            f"{site} contains other files than a built site, and building would delete them. Choose a new folder."
+        )
     for package in ("mkdocs", "material", "mkdocstrings", "latex2mathml"):
         require(package, "docs")
-    say("Building the pages, which takes half a minute.")
+    say("Building the pages (takes about half a minute).")
     unfinished = site.with_name(f"{site.name}.tmp")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(unfinished)]
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # the theme's warning about another product
     done = subprocess.run(command, cwd=repository, env=quiet, capture_output=True, text=True)
     if done.returncode:
         shutil.rmtree(unfinished, ignore_errors=True)
-        raise ValueError(f"the pages cannot be built: {(done.stdout + done.stderr).strip()[-2000:]}")
+        raise ValueError(f"could not build the pages: {(done.stdout + done.stderr).strip()[-2000:]}")
     shutil.rmtree(site, ignore_errors=True)
     unfinished.replace(site)
 
@@ -163,7 +168,7 @@ def _serve(site: Path, port: int, browser: bool) -> None:
 
     server = ThreadingHTTPServer(("127.0.0.1", free_port(port)), partial(Quiet, directory=site))
     address = f"http://127.0.0.1:{server.server_port}"
-    out.print(f"They are at [bold]{address}[/bold] (Ctrl-C stops it).")
+    out.print(f"Serving them at [bold]{address}[/bold] (Ctrl-C stops it).")
     if browser and sys.stdout.isatty():
         webbrowser.open(address)  # the server answers once it runs
     with server, suppress(KeyboardInterrupt):

@@ -7,7 +7,7 @@ from .requests import ReportRequest, ReproduceRequest
 
 @command("reproduce")
 def reproduce_command(asked: ReproduceRequest) -> None:
-    """Measure the paper's tables: train what is missing, fuse, measure; what is measured, in --folder or --results, is not
+    """Measure the paper's tables: train missing parents, fuse, evaluate. Results in --folder or --results are not
     measured again.
 
     Example: `retrofit reproduce vgg11-noniid --scale small --columns 2-way`
@@ -25,14 +25,14 @@ def reproduce_command(asked: ReproduceRequest) -> None:
 
 @command("report")
 def report_command(asked: ReportRequest) -> None:
-    """Print the paper's tables beside what was measured: differences, ranks, and which of its claims hold.
+    """Print the paper's tables next to our results: differences, ranks, and which of the paper's claims hold.
 
-    Where neither --folder nor --results hold any results, those that come with the project are taken (in its folder). Results
-    of checkpoints that were given to `reproduce` need the same options here, or a bundle that was written with them.
+    If neither --folder nor --results contains results, the command uses those in the project's folder. To report on
+    checkpoints that you gave to `reproduce`, repeat those options here, or use a bundle written with them.
 
     Example: `retrofit report vgg11-noniid --format latex --out tables.tex`
 
-    Keep results beside code: `retrofit report vgg11-noniid --bundle results --with-images`
+    To keep results with your code: `retrofit report vgg11-noniid --bundle results --with-images`
     """
     from . import reproducing
 

@@ -28,10 +28,10 @@ class Shared:
 
     logits: str | None = setting(
         None,
-        "For networks that return a dict, a tuple or an object: which entry holds the logits. Default: the one of that name, "
-        "or the only tensor.",
+        "For networks that return a dict, a tuple or an object: the entry that holds the logits. Default: the entry "
+        "named logits, or the only tensor.",
     )
-    resume: bool = setting(False, "Go on where the same command was stopped.")
+    resume: bool = setting(False, "Resume where the same command stopped.")
     json: bool = setting(False, "Print one JSON object and nothing else.")
 
 
@@ -98,7 +98,7 @@ def _limits(entry: Setting) -> dict[str, Any]:
 def _in_range(entry: Setting) -> Callable[[Any], Any]:
     def check(given: Any) -> Any:
         if given is not None and not entry.takes(given):
-            raise typer.BadParameter(f"{given} is no {entry.name}. Use {entry.description}.")
+            raise typer.BadParameter(f"{given} is not a valid {entry.name}. Use {entry.description}.")
         return given
 
     return check
@@ -152,7 +152,7 @@ def with_logits(arch: str | None, logits: str | None) -> str | None:
         spec = parse(arch)
     if not is_foreign(spec["architecture"]):
         raise ValueError(
-            "--logits says which output of a network of your own is meant: name that with --arch package.module:function. "
-            "The networks of this library return one tensor."
+            "--logits selects an output of your own network: name that network with --arch package.module:function. "
+            "The library's networks return one tensor."
         )
     return json.dumps({**spec, "logits": logits})

@@ -43,8 +43,8 @@ BESIDE_RESUME = ("resume", "out", "json")
 class MethodsRequest:
     """Parameters of `retrofit methods`."""
 
-    name: str | None = argument(None, "One method, to list its options. Without a name: all methods.")
-    grouping: str | None = setting(None, "Grouping to take in place of the method's own: {groupings}.")
+    name: str | None = argument(None, "The method whose options to list. Omit it to list all methods.")
+    grouping: str | None = setting(None, "Grouping to use instead of the method's own: {groupings}.")
     json: bool = same_as(Shared, "json")
 
 
@@ -57,13 +57,13 @@ def methods_command(asked: MethodsRequest) -> None:
     if asked.name is None:
         if asked.grouping is not None:
             raise ValueError(
-                "--grouping shows the options of one method with another grouping: name the method too, as in `retrofit "
+                "--grouping shows a method's options with another grouping. Name the method too, as in `retrofit "
                 "methods kf-linear --grouping local_search`."
             )
         if asked.json:
             return print_json({method: line.description for method, line in CATALOGUE.items()})
         table = new_table("method", "what it does")
-        table.caption = "`retrofit methods NAME` lists the options of a method for --option"
+        table.caption = "`retrofit methods NAME` lists a method's options for --option"
         for method, line in CATALOGUE.items():
             table.add_row(method, escape(line.description))
         return out.print(table)
@@ -74,7 +74,7 @@ def methods_command(asked: MethodsRequest) -> None:
 
     if asked.grouping is not None and "grouping" not in METHODS[name].parts:
         raise ValueError(
-            f"{METHODS[name].name} takes no grouping. Leave --grouping out, or name one of "
+            f"{METHODS[name].name} does not take a grouping. Omit --grouping, or choose one of "
             f"{', '.join(methods_with('grouping'))}."
         )
     options = method_options(name, grouping=asked.grouping)
@@ -96,17 +96,19 @@ def methods_command(asked: MethodsRequest) -> None:
 class FuseRequest:
     """Parameters of `retrofit fuse`, besides the run's config."""
 
-    models: tuple[Path, ...] = argument((), "Parents; the first one gives the architecture.")
-    out: Path | None = setting(None, "Fused checkpoint (.safetensors).")
-    record: Path | None = setting(None, "Also write a run record into this folder; the workbench shows it.")
+    models: tuple[Path, ...] = argument((), "Checkpoints of the parents. The first determines the architecture.")
+    out: Path | None = setting(None, "File for the fused checkpoint (.safetensors).")
+    record: Path | None = setting(None, "Also write a run record to this folder, for the workbench.")
     option: tuple[str, ...] = setting(
-        (), "NAME=VALUE: an option of this method; repeatable. `retrofit methods NAME` lists them."
+        (), "An option of the method, as NAME=VALUE. Repeatable. `retrofit methods NAME` lists the options."
     )
-    resume: Path | None = setting(None, "Go on with the run in this record folder, with its settings.")
+    resume: Path | None = setting(None, "Resume the run in this record folder, with its settings.")
     party: str | None = setting(
-        None, "K/N: fuse as party K of N (0/2 and 1/2 of two), each with its own data; needs --shared."
+        None, "K/N: fuse as party K of N, each with its own data; two parties are 0/2 and 1/2. Needs --shared."
     )
-    shared: Path | None = setting(None, "Folder in which the parties exchange sums; empty at the start.")
+    shared: Path | None = setting(
+        None, "Folder through which the parties exchange sums. It must be empty at the start."
+    )
     logits: str | None = same_as(Shared, "logits")
     json: bool = same_as(Shared, "json")
 
@@ -178,8 +180,8 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
 
 def _going_on(folder: Path | None, out_file: Path | None) -> str:
     if folder is None:
-        return "With --record FOLDER a run can go on after its last finished level."
-    return f"Go on with: {shell('retrofit', 'fuse', '--resume', folder, *(['--out', out_file] if out_file else []))}"
+        return "With --record FOLDER, you can resume a run after its last finished level."
+    return f"Resume with: {shell('retrofit', 'fuse', '--resume', folder, *(['--out', out_file] if out_file else []))}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,9 +194,9 @@ class AnalyseRequest:
 
 @command("analyse")
 def analyse_command(asked: AnalyseRequest) -> None:
-    """Add to finished runs what the workbench's pictures of the levels need, as `fuse --analyse` does.
+    """Analyse the levels of finished runs for the workbench's figures, like `fuse --analyse`.
 
-    Checkpoints and data that a run names without a full path are looked for in the current folder.
+    If a run names checkpoints and data by relative paths, run this command in the folder they are relative to.
 
     Example: `retrofit analyse runs/*`
     """
@@ -224,8 +226,8 @@ def analyse_command(asked: AnalyseRequest) -> None:
 def _analysis_table(analysis: "Analysis", title: str) -> Table:
     table = new_table("level", "kept %", "accuracy %", title=title)
     table.caption = (
-        "kept: variance of the parents' neurons that their fused neurons explain, on average; accuracy: had the fusion "
-        f"stopped after the level, on {analysis.samples} test images"
+        "kept: mean share of the parents' neurons' variance that the fused neurons explain; accuracy: on "
+        f"{analysis.samples} test images, had the fusion stopped after the level"
     )
     accuracy = [f"{value:.2f}" for value in analysis.accuracy] or ["-"] * (len(analysis.levels) + 1)
     table.add_row("(the ensemble)", "", accuracy[0])

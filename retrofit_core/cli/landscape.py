@@ -35,33 +35,33 @@ OF_RECORD = ("models", "fused", "data", "arch", "logits", "weights", "mean", "st
 class LandscapeRequest:
     """Parameters of `retrofit landscape`, besides its settings and those for reading files."""
 
-    models: tuple[Path, ...] = argument((), "Parents, all of one architecture.")
-    record: Path | None = setting(None, "A finished run: its parents, its fused network and its data.")
+    models: tuple[Path, ...] = argument((), "Checkpoints of the parents, all of the same architecture.")
+    record: Path | None = setting(None, "Record of a finished run, for its parents, fused network and data.")
     fused: Path | None = setting(None, "Checkpoint of the fused network.")
     tuned: Path | None = setting(
-        None, "The fine-tuned network: a checkpoint, or the folder that `retrofit finetune --record` has written."
+        None, "The fine-tuned network: a checkpoint, or a folder written by `retrofit finetune --record`."
     )
     align: str | None = setting(None, "Also show the other parents aligned to parent 0, by {alignments}.")
     through: str | None = setting(
         None,
-        'The three networks that span the plane, as "parent 0, parent 1, fused". Others: "aligned parent 1", average, '
-        f"fine-tuned. Default: the first three of {', '.join(FIRST)} that are there.",
+        'The three networks that span the plane, such as "parent 0, parent 1, fused". Others: "aligned parent 1", '
+        f"average, fine-tuned. Default: the first three available of {', '.join(FIRST)}.",
     )
     split: str = setting("test", "Split on which the loss is measured: train, val or test.")
     logits: str | None = same_as(Shared, "logits")
     out: Path | None = setting(
         None,
-        "Write landscape.json and landscape.csv into this folder, again and again while they grow; a file `cancel` there "
-        "stops the work.",
+        "Write landscape.json and landscape.csv to this folder, updated as points are measured. To stop the work, "
+        "create a file `cancel` there.",
     )
-    resume: bool = setting(False, "Continue the landscape in --out; measured points are not measured again.")
-    plan: bool = setting(False, "Say how many points would be measured and how long it would take, and do nothing.")
+    resume: bool = setting(False, "Resume the landscape in --out, without measuring its points again.")
+    plan: bool = setting(False, "Print the number of points and the estimated time, then exit.")
     json: bool = same_as(Shared, "json")
 
 
 @command("landscape", *options_of(RunConfig, *READING), *options_of(LandscapeSettings))
 def landscape_command(context: typer.Context, asked: LandscapeRequest) -> None:
-    """Measure loss and accuracy on the plane through three networks, barriers between them, and how flat they lie.
+    """Measure loss and accuracy on the plane through three networks, the barriers between them, and their flatness.
 
     Example: `retrofit landscape --record runs/3f2a --align git-re-basin --clip 4.6 --out landscape`
     """
@@ -75,7 +75,7 @@ def landscape_command(context: typer.Context, asked: LandscapeRequest) -> None:
     if asked.record is not None:
         check_alone_with_record(context, OF_RECORD)
     if asked.resume and asked.out is None:
-        raise ValueError("--resume continues the landscape in a folder. Name it with --out.")
+        raise ValueError("--resume needs the folder of the landscape to continue. Name it with --out.")
     folder = None if asked.plan else asked.out
     with progress(asked.json, folder) as monitor:
         if asked.record is not None:
@@ -112,8 +112,8 @@ def spanning(networks: "Mapping[str, nn.Module]", text: str | None) -> Sequence[
     chosen = [name for name in FIRST if name in networks][:3]
     if len(chosen) < 3:
         raise ValueError(
-            f"a plane needs three networks that do not lie on one line; there are {' and '.join(chosen) or 'none'}. Name the "
-            "fused one with --fused or --record, or give --align git-re-basin for the aligned parent."
+            f"a plane needs three networks that are not on one line. Found {' and '.join(chosen) or 'none'}. Name "
+            "the fused network with --fused or --record, or add the aligned parent with --align git-re-basin."
         )
     return chosen
 
@@ -131,7 +131,7 @@ def _of_record(
         if folder is None:
             return
         if len(names) != 3:
-            raise ValueError(f"a plane goes through three different networks. Found {', '.join(names) or 'none'}.")
+            raise ValueError(f"a plane needs three different networks. Found {', '.join(names) or 'none'}.")
         tuned = asked.tuned
         known_by = None if tuned is None else digest(tuned)[:10] if tuned.is_file() else tuned.absolute().name
         config = LandscapeConfig((names[0], names[1], names[2]), asked.align, settings, known_by)
@@ -204,15 +204,15 @@ def _print_survey(survey: "Survey", out_folder: Path | None) -> None:
             *([f"{rise.mean:.3f}", f"{rise.most:.3f}"] if rise else ["-", "-"]),
         )
     table.caption = (
-        "loss and accuracy: of the network itself; off plane: distance between its weights and the plane; rise: of the loss at a "
-        f"distance of {survey.facts['radius']:.2f}"
+        "loss and accuracy: of the network itself; off plane: distance between its weights and the plane; rise: of "
+        f"the loss at a distance of {survey.facts['radius']:.2f}"
     )
     out.print(table)
     paths = new_table("path", "barrier", "at", "loss at its ends")
     for path in survey.paths:
         ends = f"{path.loss[0]:.3f}, {path.loss[-1]:.3f}"
         paths.add_row(f"{path.first} to {path.last}", f"{path.barrier:.3f}", f"{path.top:.0%}", ends)
-    paths.caption = "barrier: how far the loss rises above the line between the ends, at most"
+    paths.caption = "barrier: largest rise of the loss above the line between its values at the ends"
     out.print(paths)
     say(survey.caption())
     if survey.facts["clip"] is not None:

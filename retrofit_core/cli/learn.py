@@ -17,15 +17,15 @@ from .terminal import say
 class LearnRequest:
     """Parameters of `retrofit learn`."""
 
-    out: Path | None = setting(None, "Write the page to this file. Default: learn.html in the user's cache.")
+    out: Path | None = setting(None, "Write the page to this file. Default: learn.html in your cache folder.")
     browser: bool = setting(True, "Open the default browser.")
 
 
 @command("learn")
 def learn_command(asked: LearnRequest) -> None:
-    """Open the explanation of the method in the browser: one file that computes live and needs neither server nor Python.
+    """Open an interactive explanation of the method in the browser: one file that needs neither a server nor Python.
 
-    You can mail the file to students, or put it on a web page.
+    You can email the file to students, or publish it on a web page.
 
     Example: `retrofit learn --out learn.html --no-browser`
     """

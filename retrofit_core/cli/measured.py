@@ -32,12 +32,12 @@ def measured(folder: Path, results: Sequence[Path]) -> Bundle:
         return merged([here, results_of(results)])
     if not SHIPPED.is_dir():
         say(
-            f"Nothing is measured in {folder}. Results come with the project: give the command in its folder, or pass "
-            f"--results PROJECT/{SHIPPED}.",
+            f"{folder} contains no results. The project includes some: run the command in the project's folder, or "
+            f"pass --results PROJECT/{SHIPPED}.",
             to=err,
         )
         return here
-    say(f"Nothing is measured in {folder}. Results that come with the project: {SHIPPED}.", to=err)
+    say(f"{folder} contains no results. Using the project's: {SHIPPED}.", to=err)
     return results_of([SHIPPED])
 
 

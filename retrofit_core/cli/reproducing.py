@@ -51,7 +51,7 @@ def chosen_cells(tables: Sequence[Table], asked: ReproduceRequest) -> list[Cell]
         beginnings = tuple(word.strip().lower() for word in asked.methods.split(";"))
         cells = [cell for cell in cells if cell.row.lower().startswith(beginnings)]
     if not cells:
-        raise ValueError(f"nothing is left of {', '.join(table.name for table in tables)}: no row begins so.")
+        raise ValueError(f"no row of {', '.join(table.name for table in tables)} matches --methods and --columns.")
     return cells
 
 
@@ -67,9 +67,9 @@ def reproduce(asked: ReproduceRequest) -> None:
     known = sum(one.seconds or 0 for one in missing)
     unknown = sum(one.seconds is None for one in missing)
     out.print(
-        f"{len(planned)} units of work: {len(planned) - len(missing)} are done, {len(missing)} to do"
+        f"{len(planned)} units of work: {len(planned) - len(missing)} done, {len(missing)} to do"
         + (f", about {_duration(known)}" if known else "")
-        + (f" and {unknown} whose time is unknown" if unknown else "")
+        + (f" and {unknown} of unknown duration" if unknown else "")
         + f". Scale {scale}: {scale_of(scale).sentence}."
     )
     if asked.plan:
@@ -77,7 +77,7 @@ def reproduce(asked: ReproduceRequest) -> None:
         return
     deadline = time.time() + asked.time_budget if asked.time_budget else None
     with (
-        advised("What is measured is kept: the same command goes on."),
+        advised("Results so far are kept. Run the same command again to resume."),
         units_progress(len(missing)) as (monitor, count),
     ):
         ways: dict[str, Any] = {"device": asked.device, "deadline": deadline, "on_result": _counting(count)}
@@ -122,9 +122,9 @@ def _write_bundles(path: Path, known: Bundle, tables: Sequence[Table] | None, wi
     for file in files:
         say(f"{file.results} results are in {file.path}, {file.bytes / 1000:,.0f} kB.")
         if file.bytes > LARGE:
-            say("That is large for a file beside code: leave out --with-images, or name fewer tables.", to=err)
+            say("That is large for a file in a repository: omit --with-images, or name fewer tables.", to=err)
     if not files:
-        say(f"Nothing is written into {path}: no result belongs to these tables.", to=err)
+        say(f"Nothing written to {path}: there are no results for these tables.", to=err)
 
 
 def _columns_of(tables: Sequence[str], columns: str | None) -> set[str] | None:
@@ -155,7 +155,8 @@ def _given_for(
     )
     if not stands_for:
         raise ValueError(
-            f"{parts} checkpoints (--model) belong to no column: name a table (and --columns) with {parts} parents."
+            f"no chosen column has {parts} parents, as many as --model names. Choose a table (and --columns) with "
+            f"{parts} parents."
         )
     return (GivenParents(stands_for, source.models, source.to_json(), source.given_splits),)
 
@@ -181,7 +182,7 @@ def _say_substitutes(tables: Sequence[Table], scale: str) -> None:
         served = {column.data: substitute(column, scale_of(scale)) for column in table.columns}
         for name, other in served.items():
             if other:
-                out.print(f"{table.name}: {other} in place of {name}, which is not on disk or not of this scale.")
+                out.print(f"{table.name}: {other} instead of {name}, which is not on disk or not used at this scale.")
 
 
 def _counting(count: Callable[[], None]) -> OnResult:
@@ -203,7 +204,11 @@ def _accuracy(result: Result) -> str:
 def _close(outcome: Outcome, folder: Path) -> None:
     out.print(
         f"{outcome.done} units done"
-        + (f", {outcome.left} left because time ran out: run the same command to continue" if outcome.left else "")
+        + (
+            f", {outcome.left} not done because time ran out: run the same command again to resume"
+            if outcome.left
+            else ""
+        )
         + f". Results are in {folder}; `retrofit report` prints the tables."
     )
     for unit, why in outcome.failed:

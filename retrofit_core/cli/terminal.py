@@ -34,8 +34,8 @@ def say_normalisation(config: RunConfig, models: Sequence[str | Path], images: "
     if silent:
         values = "; ".join(f"{name} {', '.join(map(str, getattr(images, name)))}" for name in ("mean", "std"))
         say(
-            f"Normalisation: {values}, of {images.name}. {', '.join(silent)} does not state its own; if it was trained with "
-            "another one, these accuracies are wrong: give --mean and --std."
+            f"Normalisation: {values}, of {images.name}. {', '.join(silent)} does not record its own. If it was "
+            "trained with another, these accuracies are wrong: pass --mean and --std."
         )
 
 

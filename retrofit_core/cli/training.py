@@ -27,7 +27,9 @@ FinetuneResult = tuple[str, Path, dict[str, dict[str, Any]], int | None]
 class TrainRequest:
     """Parameters of `retrofit train`, besides the training config."""
 
-    only: int | None = setting(None, "Train this parent alone (from 0), the others elsewhere.", COUNT)
+    only: int | None = setting(
+        None, "Train only this parent, numbered from 0, for example to train each on another machine.", COUNT
+    )
     out: Path = setting(Path("parents"), "Folder for the checkpoints and splits.json.")
     resume: bool = same_as(Shared, "resume")
     logits: str | None = same_as(Shared, "logits")
@@ -36,7 +38,7 @@ class TrainRequest:
 
 @command("train", *options_of(TrainConfig))
 def train_command(context: typer.Context, asked: TrainRequest) -> None:
-    """Train parents on the parts of a split, ready to be fused.
+    """Train parents on the parts of a split, ready to fuse.
 
     Example: `retrofit train --data digits --split sharded --parts 2 --out parents`
     """
@@ -66,16 +68,16 @@ def train_command(context: typer.Context, asked: TrainRequest) -> None:
 class FinetuneRequest:
     """Parameters of `retrofit finetune`, besides those of training and of reading files."""
 
-    model: Path | None = argument(None, "The checkpoint to train on.")
-    record: Path | None = setting(None, "A finished run: its fused network, on its whole training set.")
+    model: Path | None = argument(None, "The checkpoint to fine-tune.")
+    record: Path | None = setting(None, "Fine-tune the fused network of this finished run, on its whole training set.")
     out: Path | None = setting(
         None,
-        "Checkpoint to write (.safetensors). With --record a folder, by default where the workbench looks for it "
-        "(RECORD/finetunings/KEY); it shows the curve as it grows, and a file `cancel` there stops the work.",
+        "Checkpoint to write (.safetensors). With --record, a folder, by default where the workbench looks for it "
+        "and shows the curve as it grows (RECORD/finetunings/KEY). To stop the work, create a file `cancel` there.",
     )
     controls: bool = setting(
         False,
-        "With --record: also train network A, the plain average and a new network in the same way, to compare them.",
+        "With --record: also train network A, the plain average and a new network in the same way, for comparison.",
     )
     resume: bool = same_as(Shared, "resume")
     logits: str | None = same_as(Shared, "logits")
@@ -84,9 +86,10 @@ class FinetuneRequest:
 
 @command("finetune", *options_of(TrainConfig, *LOOP), *options_of(RunConfig, *READING))
 def finetune_command(context: typer.Context, asked: FinetuneRequest) -> None:
-    """Train a network on with the paper's schedule: warm restarts, learning rate 3e-4, 200 epochs.
+    """Fine-tune a network with the paper's schedule: warm restarts, learning rate 3e-4, 200 epochs.
 
-    The best of all epochs and of the network as it was, judged on held-out training images, is written.
+    The command writes the weights of the epoch that is best on held-out training images, or the original weights if
+    none beats them.
 
     Example: `retrofit finetune fused.safetensors --data cifar10 --out tuned.safetensors`
     """
@@ -96,7 +99,7 @@ def finetune_command(context: typer.Context, asked: FinetuneRequest) -> None:
         raise ValueError("name a checkpoint and --out FILE.safetensors, or a finished run with --record FOLDER.")
     else:
         if asked.controls:
-            raise ValueError("--controls are made of a run's parents: name a finished run with --record FOLDER.")
+            raise ValueError("--controls need a run's parents: name a finished run with --record FOLDER.")
         check_output(asked.out, None)
         check_checkpoints([asked.model])
     training, reading = value_of(context, TrainConfig, arch=TrainConfig.arch), config_of(context, models=())
@@ -112,8 +115,8 @@ def finetune_command(context: typer.Context, asked: FinetuneRequest) -> None:
         out.print(networks_table(networks))
     if best == 0:
         out.print(
-            f"No epoch was better than {name} on held-out training images, so {file} holds its weights as they were. Try a "
-            "lower --learning-rate or --augment none."
+            f"No epoch was better than {name} on held-out training images, so {file} contains its original weights. "
+            "Try a lower --learning-rate or --augment none."
         )
     else:
         out.print(f"Fine-tuned {name}, written to {file}.")
@@ -180,7 +183,8 @@ def _finetune_record(asked: FinetuneRequest, record: Path, training: TrainConfig
     folder = asked.out or record / config.kind.folder / config.key(record)
     if folder.suffix == ".safetensors":
         raise ValueError(
-            f"--out {folder}: a run's fine-tuning is kept in a folder, with its network as {TUNED}. Name a folder, or omit --out."
+            f"--out {folder}: with --record, the fine-tuning is saved in a folder, with its network as {TUNED}. Name "
+            "a folder, or omit --out."
         )
     check_folder(folder, "--out")
     config.check_same(folder, record)

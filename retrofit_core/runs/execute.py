@@ -62,7 +62,7 @@ def execute(
     """
     if config.analyse and folder is None:
         raise ValueError(
-            "an analysis is kept in a run's record: name its folder (--record), or leave the analysis out."
+            "an analysis is saved in the run's record: name the record's folder (--record), or omit the analysis."
         )
     if not (is_first := rank() == 0):  # process 0 measures and writes
         config = dataclasses.replace(config, evaluate=False, analyse=False)

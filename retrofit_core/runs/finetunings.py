@@ -74,7 +74,7 @@ class FinetuneConfig(Value, FollowUp):
     )
     seed: int = setting(0, "decides which images are held out, their order and their augmentation", SEED)
     controls: bool = setting(
-        False, "also train network A, the plain average and a new network in the same way, to compare them"
+        False, "also train network A, the plain average and a new network in the same way, for comparison"
     )
 
     def to_json(self) -> dict[str, Any]:

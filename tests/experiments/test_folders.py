@@ -178,4 +178,4 @@ def test_the_command_writes_and_updates_a_folder(bundle, tmp_path, capsys, monke
         shown.append(capsys.readouterr().out.split("## What differs")[0].count("| 60.00 (1)"))
     assert shown[0] == shown[1] > 10
     assert main(["report", "resnet-compression", "--folder", "none", "--bundle", "kept"]) == 0
-    assert "Nothing is written into kept: no result belongs to these tables." in capsys.readouterr().err
+    assert "Nothing written to kept: there are no results for these tables." in capsys.readouterr().err

@@ -523,7 +523,7 @@ def test_without_a_scale_the_command_prints_whatever_is_measured(tmp_path, capsy
         (["--scale", "huge"], "unknown scale 'huge'"),
         (["vgg11-noniid", "--columns", "9-way"], "unknown column '9-way'"),
         (["--results", "none.json"], "the bundle none.json cannot be read"),
-        (["--model", "c", "--model", "d"], "2 checkpoints (--model) belong to no column: name a table"),
+        (["--model", "c", "--model", "d"], "no chosen column has 2 parents, as many as --model names. Choose a table"),
         (["vgg11-noniid", "--model", "a", "--model", "b"], "there is no file a"),
     ],
 )

@@ -77,13 +77,13 @@ def test_where_nothing_is_measured_the_projects_own_results_are_listed_and_repor
     for words in (("reproduce", "--list"), ("report", "vgg11-noniid", "--scale", "smoke")):
         done = retrofit(*words, cwd=tmp_path)
         assert re.search("8 of [0-9]+ smoke|8 of [0-9]+ cells are measured", done.stdout)
-        assert "Nothing is measured in runs. Results that come with the project" in " ".join(done.stderr.split())
+        assert "runs contains no results. Using the project's" in " ".join(done.stderr.split())
     assert not retrofit("report", "vgg11-noniid", "--scale", "smoke", cwd=folder).stderr
 
 
 def test_outside_the_project_a_report_says_where_results_are(tmp_path):
     said = " ".join(retrofit("report", "vgg11-noniid", cwd=tmp_path).stderr.split())
-    assert "Nothing is measured in runs. Results come with the project: give the command in its folder" in said
+    assert "runs contains no results. The project includes some: run the command in the project's folder" in said
 
 
 def test_results_from_elsewhere_are_not_measured_again(folder, tmp_path):
@@ -98,7 +98,7 @@ def test_results_from_elsewhere_are_not_measured_again(folder, tmp_path):
         ([], "name a table, or all"),
         (["widths", "--scale", "tiny"], "unknown scale 'tiny'.*smoke, small, evening, paper"),
         (["vgg11-noniid", "--columns", "3-way", "--scale", "smoke"], "unknown column '3-way'.*2-way"),
-        (["vgg11-noniid", "--methods", "KFL", "--scale", "smoke"], "no row begins so"),
+        (["vgg11-noniid", "--methods", "KFL", "--scale", "smoke"], "no row of vgg11-noniid matches --methods"),
         ([*WORDS[1:], "--backend", "dask"], "needs --scheduler"),
         ([*WORDS[1:], "--scheduler", "tcp://localhost:1"], "Found --backend loky --scheduler"),
         ([*WORDS[1:], "--device", "abacus"], "abacus"),
@@ -127,5 +127,6 @@ def test_time_that_does_not_suffice_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr("retrofit_core.experiments.runner.time", later)
     done = retrofit(*WORDS, "--time-budget", 10, cwd=tmp_path)
     assert (
-        "0 units done" in done.stdout and "left because time ran out: run the same command to continue" in done.stdout
+        "0 units done" in done.stdout
+        and "not done because time ran out: run the same command again to resume" in done.stdout
     )

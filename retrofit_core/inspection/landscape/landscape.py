@@ -101,7 +101,7 @@ class Landscape(LandscapeSettings):
         """
         spanning = [known_name(networks, name, "network of the landscape") for name in through]
         if len(spanning) != 3 or len(set(spanning)) != 3:
-            raise ValueError(f"a plane goes through three different networks. Found {', '.join(through) or 'none'}.")
+            raise ValueError(f"a plane needs three different networks. Found {', '.join(through) or 'none'}.")
         ordered = {name: unwrapped(networks[name]) for name in (*spanning, *networks)}
         check_alike(ordered)
         check_suits(ordered[spanning[0]], images)
