@@ -23,12 +23,12 @@ from .system.settings import SAMPLES_SETTING, SEED_SETTING, Setting, Value, sett
 
 #: Keywords that are not method options, in display order.
 KEYWORDS = {
-    "preset": "default, or paper: the paper's hyper-parameters",
+    "preset": "default, or paper: the paper's hyperparameters",
     "grouping": "",
     "fit": "",
     "importance": "",
     "importance_data": "one (inputs, labels) per parent, or 'fusion' for the fusion data",
-    "target": "network of the fused architecture; None: as parent 0",
+    "target": "network with the fused architecture; None: parent 0's architecture",
     "base": "the parents' common ancestor: the network from which all of them were trained on",
     "class_shares": "(parents, classes) each parent's share of each class's training samples",
     "sample_counts": "each parent's number of training samples",
@@ -36,10 +36,10 @@ KEYWORDS = {
     "samples": "",
     "seed": "",
     "memory": "",
-    "device": "auto (CUDA if present), cpu, or cuda:1",
-    "monitor": "a Monitor: gets events, and may cancel between steps",
-    "contributors": "who else has samples of this fusion: Processes() or Parties(...)",
-    "journal": "keeps finished levels, so that an interrupted fusion goes on",
+    "device": "auto (CUDA if available), cpu, or cuda:1",
+    "monitor": "a Monitor: receives events, and can cancel between steps",
+    "contributors": "others that hold samples for this fusion: Processes() or Parties(...)",
+    "journal": "saves finished levels, so that an interrupted fusion can resume",
 }
 #: Keywords after the options.
 LAST = ("samples", "seed", "memory", "device", "monitor", "contributors", "journal")
@@ -274,8 +274,8 @@ class Method(Line[type[Algorithm]]):
             for keyword in settings:
                 if keyword in own and getattr(value, keyword) != settings[keyword]:
                     raise ValueError(
-                        f"preset={preset!r} sets {keyword}={settings[keyword]!r}, and {name} is given as a value that has "
-                        f"{keyword}={getattr(value, keyword)!r}. Write {type(value).__name__}(..., "
+                        f"preset={preset!r} sets {keyword}={settings[keyword]!r}, and {name} is given as a value "
+                        f"that has {keyword}={getattr(value, keyword)!r}. Write {type(value).__name__}(..., "
                         f"{keyword}={settings[keyword]!r}), give {name} by its name, or leave the preset out."
                     )
         return settings

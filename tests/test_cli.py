@@ -443,4 +443,4 @@ def test_fusing_without_splits_is_refused_before_a_record_is_made(tmp_path, monk
     assert main(["fuse", "/dev/null", "--record", "r"]) == 2
     assert "--fusion-from iid" in capsys.readouterr().err and not list(tmp_path.iterdir())
     shown = " ".join(retrofit("fuse", "--help", cwd=tmp_path).stdout.replace("│", " ").split())
-    assert "so give iid without --splits" in shown
+    assert "so pass iid if there is no --splits" in shown

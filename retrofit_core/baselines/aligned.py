@@ -40,11 +40,14 @@ class Averager(Algorithm):
     takes: ClassVar[Takes] = Takes(target=True, importance=True)
 
     leaves: tuple[str, ...] = setting(
-        (), "names of submodules that are fused whole, for code that torch.fx cannot trace", title="Parts taken whole"
+        (),
+        "names of submodules to fuse as a whole, for code that torch.fx cannot trace",
+        title="Modules fused as a whole",
     )
     repair: bool = setting(
         False,
-        "correct the statistics of the fused network's layers (REPAIR); BatchNorm gets new running statistics",
+        "correct the statistics of the fused network's layers (REPAIR) and estimate new running statistics for "
+        "BatchNorm",
         title="Correct statistics (REPAIR)",
     )
 
@@ -271,15 +274,16 @@ def _check_tied(groups: Sequence[Group], targets: Sequence[Group], name: str) ->
         tied = next((part.name for part in target.parts if part.tied), None)
         if tied is not None and group.width != target.width:
             raise ValueError(
-                f"{name}: {tied!r} both makes and reads the neurons at {group.name!r} (tied layers), which can be paired but not "
-                f"merged; {name} has {group.width} of them and the fused network {target.width}. Take networks of equal widths, "
-                "or give each layer its own weights."
+                f"{name}: {tied!r} both makes and reads the neurons at {group.name!r} (tied layers), which can be "
+                f"paired but not merged; {name} has {group.width} of them and the fused network {target.width}. Take "
+                "networks of equal widths, or give each layer its own weights."
             )
 
 
 @torch.no_grad()
 def without_norms(model: nn.Module, example: Tensor, leaves: Sequence[str] = ()) -> nn.Module:
-    """A copy with the same function, in which each BatchNorm after a layer is folded into it and then the identity."""
+    """A copy with the same function, in which each BatchNorm after a layer is folded into it and then the "
+    "identity."""
     twin = copy.deepcopy(model).eval()
     for folds in folded(trace(twin, leaves, example))[1].values():
         for fold in folds:
@@ -308,8 +312,8 @@ def check_enough(plan: AlignmentPlan) -> None:
     check_widths(
         plan,
         lambda widths, width: width <= sum(widths),
-        "{width} fused neurons for {together} parents' neurons; some would represent nothing. Use a target of at most "
-        "{together} there.",
+        "{width} fused neurons for {together} parents' neurons; some would represent nothing. Use a target of at "
+        "most {together} there.",
     )
 
 
@@ -324,8 +328,8 @@ def check_pair(task: Task, method: str, *others: str) -> None:
     if len(task.parents) != 2:
         *most, last = others
         raise Refusal(
-            f"{method} pairs exactly two parents; found {len(task.parents)}. Use {', '.join(most)} or {last}: each takes any "
-            "number.",
+            f"{method} pairs exactly two parents; found {len(task.parents)}. Use {', '.join(most)} or {last}: each "
+            "takes any number.",
             *(("method", other) for other in others),
         )
 
@@ -338,8 +342,8 @@ def _groups(model: nn.Module, example: Tensor, leaves: Sequence[str], name: str)
     for group in groups:
         if not group.points:
             raise ValueError(
-                f"{name}: the neurons of {group.name!r} are made by no layer that can be watched. Make them with a module such "
-                "as nn.Linear, or use KF-Gradient, which aligns whole blocks by what they compute."
+                f"{name}: the neurons of {group.name!r} are made by no layer that can be watched. Make them with a "
+                "module such as nn.Linear, or use KF-Gradient, which aligns whole blocks by what they compute."
             )
     return groups
 

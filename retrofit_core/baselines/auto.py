@@ -34,7 +34,8 @@ class Candidate:
 
     method: str
     weighing: Literal["uniform", "conductance", "conductance and worth"]
-    """Weights of neurons: equal, conductance on the parents' own data, or its square root times the square of the parent's
+    """Weights of neurons: equal, conductance on the parents' own data, or its square root times the square of the '
+        'parent's
     worth"""
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -126,7 +127,8 @@ class AutoPlan:
     """Training of the best fusion, if any"""
 
     def cost(self) -> Cost:
-        """Cost of the training and of passes over all samples, with the first fusion's groups; the estimate adds the fusions'."""
+        """Cost of the training and of passes over all samples, with the first fusion's groups; the estimate adds "
+        "the fusions'."""
         passes = sum(trial.plan.cost().passes for trial in self.trials) + len(self.held)
         groups = self.trials[0].plan.cost().groups
         if self.distilled is None:
@@ -170,13 +172,14 @@ class Auto(Algorithm):
 
     held_out: float = setting(
         0.25,
-        "share of the fusion samples by which it chooses, and from which no fusion learns",
+        "share of the fusion samples held out from every fusion, to choose the best",
         Range(0, 1, without_low=True, without_high=True),
     )
-    tries: int = setting(3, "most fusions that are tried", Range(1, 4), title="Most fusions")
+    tries: int = setting(3, "maximum number of fusions to try", Range(1, 4), title="Maximum fusions")
     distil: bool = setting(
         True,
-        "the best fusion is also trained as in KF-Linear-KD, where samples of all classes tell whether that helps",
+        "also train the best fusion as in KF-Linear-KD, if there are samples of all classes to judge whether that "
+        "helps",
         title="Train the best fusion",
     )
 
@@ -285,7 +288,8 @@ def by_class(logits: Tensor, truth: Tensor) -> Tensor:
 def worth(parents: Tensor, samples: int) -> Tensor:
     """Estimate the parents' accuracies over all classes from those on classes with samples.
 
-    If classes are missing, the samples may be of some parents' own classes, on which these look too good. The other parents'
+    If classes are missing, the samples may be of some parents' own classes, on which these look too good. The other '
+        'parents'
     accuracy there is the best guess of a parent's accuracy on classes that are not its own, so their mean replaces the
     missing ones. Classes that a random draw of this size misses by chance do not count as missing.
 
@@ -309,8 +313,8 @@ def _check_labels(labels: Tensor | None, classes: int) -> None:
     labels = class_labels(labels, "Auto")
     if not 0 <= int(labels.min()) <= int(labels.max()) < classes:
         raise ValueError(
-            f"the labels run from {int(labels.min())} to {int(labels.max())}, and the parents have {classes} classes. Pass "
-            f"labels from 0 to {classes - 1}, or none."
+            f"the labels run from {int(labels.min())} to {int(labels.max())}, and the parents have {classes} "
+            f"classes. Pass labels from 0 to {classes - 1}, or none."
         )
 
 
@@ -346,8 +350,8 @@ def _sentence(
     others = "; ".join(f"{name} {100 * scores[name]:.1f}" for name in ranked if name != chosen)
     told = "right" if labelled else "as the ensemble says"
     sentence = (
-        f"Auto chose {chosen}: class by class {100 * scores[chosen]:.1f} % of {samples} samples that no fusion saw are {told}"
-        f"{f' ({others})' if others else ''}."
+        f"Auto chose {chosen}: class by class {100 * scores[chosen]:.1f} % of {samples} samples that no fusion saw "
+        f"are {told}{f' ({others})' if others else ''}."
     )
     return f"{sentence} {_reasons(left_out)}" if left_out else sentence
 

@@ -119,7 +119,7 @@ class Averaging(Algorithm):
     takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True, sample_counts=True, uses_data=False)
 
     weighting: Literal["equal", "samples"] = setting(
-        "equal", "equal, or samples: by the number of training samples of each parent (FedAvg)"
+        "equal", "equal, or samples: by each parent's number of training samples (FedAvg)"
     )
 
     @property
@@ -136,7 +136,8 @@ class Averaging(Algorithm):
             )
         if not self.needs_counts and task.sample_counts is not None:
             raise ValueError(
-                "sample_counts do nothing where all parents weigh the same (weighting='equal'). Use FedAvg, or leave them out."
+                "sample_counts do nothing where all parents weigh the same (weighting='equal'). Use FedAvg, or leave "
+                "them out."
             )
         check_mergeable(task, "averaging")
         _shares(task.sample_counts, len(task.parents))
@@ -160,7 +161,8 @@ class Ensembling(Algorithm):
     )
 
     combine: Literal["softmax", "logits", "shares"] = setting(
-        "softmax", "mean of softmax, of logits, or of softmax weighted by shares: the parents' of each class's samples"
+        "softmax",
+        "softmax or logits: their mean; shares: mean softmax, weighted by each parent's share of the class's samples",
     )
 
     @property

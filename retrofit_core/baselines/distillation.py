@@ -46,23 +46,25 @@ class Distillation(Descent, Algorithm):
     teachers: Literal["softmax", "logits"] = setting(
         "softmax",
         "softmax (mean of the parents' softmax at the temperature, for kl), or logits (softmax of mean logits)",
-        title="Answer of the teachers",
+        title="Output of the teachers",
     )
     # Logits divided by less, or by much more, leave the range of float32.
     temperature: float = setting(
-        2.0, "what logits are divided by; a higher one shows more of the small probabilities", Range(0.001, 10_000)
+        2.0, "divisor of the logits; a higher one gives small probabilities more weight", Range(0.001, 10_000)
     )
     start: Literal["random", "parent0", "target"] = setting(
         "random",
-        "weights of the student: random, parent0, or target (those of the target)",
+        "initial weights of the student: random, parent0, or those of the target",
         title="Student starts from",
     )
-    patience: int | None = setting(None, "epochs without improvement before it stops; none: never", COUNT)
+    patience: int | None = setting(
+        None, "epochs without improvement before training stops; none: never stop early", COUNT
+    )
     budget: float | None = setting(
         None,
-        "seconds after which no epoch begins; none: no limit. With it results depend on the machine",
+        "seconds after which no new epoch begins; none: no limit. A limit makes results depend on the machine",
         Range(0),
-        title="Most seconds",
+        title="Time limit (seconds)",
     )
 
     def plan(self, task: Task) -> CombiningPlan:
@@ -91,8 +93,8 @@ class Distillation(Descent, Algorithm):
         student = shape if task.target is None else output_shape(task.target, task.inputs, "the target")
         if student != shape:
             raise ValueError(
-                f"KD: the parents' outputs have the shape {shape} for a sample and the student's {student}. Give the student "
-                "the parents' classes."
+                f"KD: the parents' outputs have the shape {shape} for a sample and the student's {student}. Give the "
+                "student the parents' classes."
             )
         samples = len(task.inputs)
         cost = Cost(samples, trained="network", epochs=self.epochs_range, descent=self, samples=samples)

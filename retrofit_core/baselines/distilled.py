@@ -58,18 +58,18 @@ class Distilled(Retrofit):
     )
     distil_rate: float = setting(
         1e-4,
-        "learning rate of AdamW behind the fusion",
+        "learning rate of AdamW after the fusion",
         Range(0, without_low=True),
         title="Learning rate of distillation",
     )
     distil_temperature: float = setting(
         2.0,
-        "what logits are divided by; a higher one shows more of the small probabilities",
+        "divisor of the logits; a higher one gives small probabilities more weight",
         Range(0.001, 10_000),
         title="Temperature of distillation",
     )
     copies: int = setting(
-        7, "moved copies of each fusion sample, where these are images", COUNT, title="Moved copies per sample"
+        7, "shifted copies of each fusion sample, if samples are images", COUNT, title="Shifted copies per sample"
     )
 
     @property

@@ -39,12 +39,12 @@ class FisherAveraging(Algorithm):
 
     expectation: Literal["exact", "sampled"] = setting(
         "exact",
-        "expectation over the classes: exact, or sampled (one class for each sample, which is faster)",
+        "expectation over the classes: exact, or sampled (one class per sample; faster)",
         title="Expectation over classes",
     )
     floor: float = setting(
         1e-6,
-        "added to the Fisher information, so that what no parent's answers depend on is averaged",
+        "added to the Fisher information, so that weights which no parent's outputs depend on are averaged",
         Range(0, without_low=True),
         title="Least Fisher information",
     )

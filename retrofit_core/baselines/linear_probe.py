@@ -49,15 +49,15 @@ class LinearProbe(Descent, Algorithm):
     takes: ClassVar[Takes] = Takes(other_depths=True)
 
     goals: Literal["logits", "probabilities"] = setting(
-        "logits", "means of the parents' logits, or probabilities", title="Goals of the head"
+        "logits", "means of the parents' logits, or of their probabilities", title="Targets of the head"
     )
     fit: Literal["gradient", "ridge"] = setting(
         "gradient", "gradient, or ridge: the closed form", title="Fit of the head"
     )
     ridge: float | str = setting(
         0.0,
-        "strength of the closed form's ridge towards parent 0's head: auto, a number, or a multiple of the mean input "
-        "energy such as 0.1x; 0 is least squares",
+        "strength of the closed form's ridge towards parent 0's head: auto, a number, or a multiple of the mean "
+        "input energy such as 0.1x; 0 is least squares",
         check=why_no_ridge,
         title="Ridge strength",
     )
@@ -136,8 +136,8 @@ def head_of(model: nn.Module, example: Tensor) -> str:
         if layer_outputs[name].shape == outputs.shape and torch.equal(layer_outputs[name], outputs):
             return name
     raise ValueError(
-        f"the outputs of {class_name(model)} are not those of one of its nn.Linear layers, so there is no head that could "
-        "be trained alone. Use KF-Gradient."
+        f"the outputs of {class_name(model)} are not those of one of its nn.Linear layers, so there is no head that "
+        "could be trained alone. Use KF-Gradient."
     )
 
 

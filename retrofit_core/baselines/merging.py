@@ -37,9 +37,13 @@ class Slerp(Algorithm):
 
     takes: ClassVar[Takes] = Takes(parents=(2, 2), equal_widths=True, any_architecture=True, uses_data=False)
 
-    t: float = setting(0.5, "where between parent 0 (0) and parent 1 (1)", FRACTION, title="Place between A and B")
+    t: float = setting(
+        0.5, "position between parent 0 (0) and parent 1 (1)", FRACTION, title="Position between A and B"
+    )
     angle: Literal["whole", "tensor"] = setting(
-        "whole", "angle between all weights as one vector (whole), or of each tensor", title="Angle measured on"
+        "whole",
+        "angle between all weights as one vector (whole), or between those of each tensor",
+        title="Angle measured on",
     )
 
     def plan(self, task: Task) -> CombiningPlan:
@@ -100,8 +104,8 @@ class TaskVectors(Algorithm):
             if of_base is None or of_base.shape != tensor.shape:
                 words = "is missing there" if of_base is None else f"has the shape {tuple(of_base.shape)} there"
                 raise ValueError(
-                    f"the common ancestor (base) is none of these parents: {name!r} {words}, and {tuple(tensor.shape)} in "
-                    "them. Name the network from which they were trained on."
+                    f"the common ancestor (base) is none of these parents: {name!r} {words}, and "
+                    f"{tuple(tensor.shape)} in them. Name the network from which they were trained on."
                 )
         return CombiningPlan(task)
 
@@ -140,9 +144,9 @@ class TaskArithmetic(TaskVectors):
 
     scale: float = setting(
         0.4,
-        "factor of the sum of the task vectors; 1/n gives the mean",
+        "factor for the sum of the task vectors; 1/n gives their mean",
         Range(-10, 10),
-        title="Strength of what is added",
+        title="Strength of the addition",
     )
 
     def combined(self, vectors: Tensor, generator: torch.Generator) -> Tensor:
@@ -163,11 +167,13 @@ class Ties(TaskVectors):
 
     density: float = setting(
         0.2,
-        "share of each task vector's entries that stay",
+        "share of each task vector's entries to keep",
         Range(0, 1, without_low=True),
         title="Share of entries kept",
     )
-    scale: float = setting(1.0, "factor of what is added", Range(-10, 10), title="Strength of what is added")
+    scale: float = setting(
+        1.0, "factor for the task vector that is added", Range(-10, 10), title="Strength of the addition"
+    )
 
     def combined(self, vectors: Tensor, generator: torch.Generator) -> Tensor:
         """See `TaskVectors`."""
@@ -186,14 +192,16 @@ class Dare(TaskVectors):
 
     drop: float = setting(
         0.9,
-        "probability with which an entry is dropped",
+        "probability of dropping an entry",
         Range(0, 1, without_high=True),
         title="Share of entries dropped",
     )
     elect: bool = setting(
-        False, "signs elected and means taken as in TIES, in place of the sum", title="Elect signs as in TIES"
+        False, "elect signs and take means as in TIES, instead of the sum", title="Elect signs as in TIES"
     )
-    scale: float = setting(0.4, "factor of what is added", Range(-10, 10), title="Strength of what is added")
+    scale: float = setting(
+        0.4, "factor for the task vector that is added", Range(-10, 10), title="Strength of the addition"
+    )
 
     def combined(self, vectors: Tensor, generator: torch.Generator) -> Tensor:
         """See `TaskVectors`."""

@@ -86,36 +86,36 @@ class OTFusion(Averager):
 
     mode: Mode = setting(
         "activations",
-        "a neuron is its pre-activations on the fusion data (activations), or its incoming weights and bias, inputs aligned "
-        "before (weights)",
+        "compare neurons by their pre-activations on the fusion data (activations), or by their incoming weights and "
+        "bias, with inputs already aligned (weights)",
     )
     solver: Solver = setting(
         "exact", "solver of the transport: exact (network simplex) or sinkhorn", title="Solver of the transport"
     )
     regularisation: float | str = setting(
         "0.05x",
-        "regularisation of Sinkhorn: a number, a multiple of the mean cost such as 0.05x, or of the largest (0.05max)",
+        "Sinkhorn regularisation: a number, or a multiple of the mean cost (0.05x) or of the largest (0.05max)",
         check=why_no_strength,
         title="Sinkhorn regularisation",
     )
     unit_rows: bool = setting(
-        False, "weights scaled to unit length before they are compared", title="Weights to unit length"
+        False, "scale weights to unit length before comparing them", title="Scale weights to unit length"
     )
-    squared: bool = setting(False, "squared distances as costs", title="Square the distances")
+    squared: bool = setting(False, "use squared distances as costs", title="Square the distances")
     normalise: Normalise = setting(
         "target",
-        "target: what a fused neuron draws on sums to one, so that constant functions stay constant; source: divided by the "
-        "source's marginal instead, as in earlier code of Luenam et al., which explains published rows; original: as Singh "
-        "and Jaggi",
+        "target: each fused neuron's weights over its source neurons sum to one, so that constant functions stay "
+        "constant; source: divided by the source's marginal instead, as in earlier code of Luenam et al., which "
+        "explains published rows; original: as in Singh and Jaggi",
         title="Normalise the transport",
     )
     match_classes: bool = setting(
-        False, "the classes are transported too, as in the authors' code", title="Match the classes, too"
+        False, "transport the classes too, as in the authors' code", title="Match the classes too"
     )
     fold_norms: bool = setting(
         False,
-        "every BatchNorm is folded into the layer before it, so that weights are compared and averaged as they act; in the "
-        "fused network it does nothing any more. Else its parameters and statistics are carried along",
+        "fold every BatchNorm into the layer before it, so that effective weights are compared and averaged; in the "
+        "fused network it then does nothing. If false, its parameters and statistics are carried along",
         title="Fold BatchNorm first",
     )
 

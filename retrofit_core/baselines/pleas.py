@@ -48,12 +48,12 @@ class PLeaS(Averager):
 
     repair: bool = setting(
         False,
-        "correct the statistics of the fused network's layers (REPAIR), without BatchNorm only",
+        "correct the statistics of the fused network's layers (REPAIR); only without BatchNorm",
         title="Correct statistics (REPAIR)",
     )
     apart: float = setting(
         0.0,
-        "share of the pairs in each group that stay apart (the authors' budget less one)",
+        "share of the pairs in each group to keep apart (the authors' budget minus one)",
         FRACTION,
         title="Share of neurons kept apart",
     )
@@ -63,7 +63,9 @@ class PLeaS(Averager):
         check=why_no_ridge,
         title="Ridge strength",
     )
-    reset_norms: bool = setting(True, "new running statistics for BatchNorm", title="Renew BatchNorm statistics")
+    reset_norms: bool = setting(
+        True, "estimate new running statistics for BatchNorm", title="Renew BatchNorm statistics"
+    )
 
     def plan(self, task: Task) -> AlignmentPlan:
         """Find the neuron groups and refuse what cannot be paired; see `Algorithm`."""
@@ -78,8 +80,8 @@ class PLeaS(Averager):
         check_widths(
             plan,
             lambda widths, width: len(set(widths)) == 1 and widths[0] <= width <= 2 * widths[0],
-            "PLeaS pairs parents of equal widths and needs from one to two times as many fused neurons; found widths {widths} "
-            "and fused width {width}. Use ZipIt or KF-Linear.",
+            "PLeaS pairs parents of equal widths and needs from one to two times as many fused neurons; found widths "
+            "{widths} and fused width {width}. Use ZipIt or KF-Linear.",
         )
         return _wider(plan, self.apart) if self.apart else plan
 
@@ -127,8 +129,8 @@ def _wider(plan: AlignmentPlan, apart: float) -> AlignmentPlan:
         for part in group.parts:
             sizes[part.name][part.axis] += extra * part.index.shape[1]
     refusal = ValueError(
-        f"a network of this architecture with {apart:g} of the neurons apart cannot be built from its weights' shapes. Pass "
-        "a target of the wanted widths instead of apart."
+        f"a network of this architecture with {apart:g} of the neurons apart cannot be built from its weights' "
+        "shapes. Pass a target of the wanted widths instead of apart."
     )
     try:
         recognised = recognise({name: torch.empty(size, device="meta") for name, size in sizes.items()})

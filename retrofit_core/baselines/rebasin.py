@@ -40,8 +40,8 @@ class GitReBasin(Averager):
 
     mode: Mode = setting(
         "activations",
-        "a neuron is what it computes on the fusion data, behind its activation function (activations), or all its weights, "
-        "by coordinate descent on the sum of inner products (weights)",
+        "compare neurons by their outputs on the fusion data, after the activation function (activations), or by all "
+        "their weights, with coordinate descent on the sum of inner products (weights)",
     )
     similarity: Similarity = setting(
         "distance",
@@ -56,8 +56,8 @@ class GitReBasin(Averager):
         check_widths(
             plan,
             lambda widths, width: set(widths) == {width},
-            "Git Re-Basin pairs parents of equal widths; found widths {widths} and fused width {width}. Use OTFusion, "
-            "KF-Linear or KF-Gradient.",
+            "Git Re-Basin pairs parents of equal widths; found widths {widths} and fused width {width}. Use "
+            "OTFusion, KF-Linear or KF-Gradient.",
         )
         return plan
 

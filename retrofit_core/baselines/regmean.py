@@ -46,7 +46,7 @@ class RegMean(Algorithm):
 
     ratio: float = setting(
         0.9,
-        "what the off-diagonals are multiplied by (1: least squares; 0: a weighted average; 0.9 as in the paper)",
+        "factor for the off-diagonals (1: least squares; 0: a weighted average; 0.9: as in the paper)",
         FRACTION,
         title="Weight of off-diagonals",
     )

@@ -90,38 +90,41 @@ class TransformerOTFusion(Averager):
 
     mode: Mode = setting(
         "activations",
-        "a neuron is its pre-activations on the fusion data, all tokens as rows (activations), or its incoming weights and "
-        "bias, inputs aligned before (weights)",
+        "compare neurons by their pre-activations on the fusion data, with all tokens as rows (activations), or by "
+        "their incoming weights and bias, with inputs already aligned (weights)",
     )
     solver: Solver = setting(
         "sinkhorn", "solver of the transport: sinkhorn, or exact (network simplex)", title="Solver of the transport"
     )
     regularisation: float | str | None = setting(
         None,
-        "regularisation of Sinkhorn: a multiple of the largest cost (0.08max), of the mean cost (0.05x), or a number; none: "
-        "the paper's, 0.08max for activations and 0.06max for weights",
+        "Sinkhorn regularisation: a number, or a multiple of the largest cost (0.08max) or of the mean cost (0.05x); "
+        "none: the paper's, 0.08max for activations and 0.06max for weights",
         check=_why_no_strength,
         title="Sinkhorn regularisation",
     )
     residual: Residual = setting(
         "mean",
-        "behind a sum the mean of both maps, that of the skip (only_resid) or of what is added to it (no_resid), no map at "
-        "all (resid_as_identity), or a mean by the sizes of what is added: of all neurons (weighted_scalar) or of each "
-        "(weighted_matrix). The skip is the side with fewer operations behind it",
-        title="Map behind a skip",
+        "map after a sum: the mean of both maps, the map of the skip (only_resid) or of the branch added to it "
+        "(no_resid), no map at all (resid_as_identity), or a mean weighted by the sizes of the summands, over all "
+        "neurons (weighted_scalar) or for each (weighted_matrix). The skip is the summand computed by fewer "
+        "operations",
+        title="Map after a skip",
     )
-    joint_qk: bool = setting(False, "one map for queries and keys", title="One map for queries and keys")
+    joint_qk: bool = setting(False, "use one map for queries and keys", title="One map for queries and keys")
     window: int = setting(
         6,
-        "side of the central square of patches whose tokens count, beside the class token",
+        "side of the central square of patches whose tokens count, in addition to the class token",
         COUNT,
         title="Central patches, per side",
     )
     standardise: bool = setting(
-        True, "activations of a neuron minus their mean, over their deviation", title="Standardise activations"
+        True,
+        "subtract the mean of a neuron's activations and divide by their standard deviation",
+        title="Standardise activations",
     )
     unit_rows: bool = setting(
-        True, "weights scaled to unit length before they are compared", title="Weights to unit length"
+        True, "scale weights to unit length before comparing them", title="Scale weights to unit length"
     )
 
     def plan(self, task: Task) -> ApartPlan:
@@ -131,8 +134,8 @@ class TransformerOTFusion(Averager):
         anchor = anchor_of(joined)
         if anchor is None:
             raise ValueError(
-                "Transformer OTFusion aligns the parents to one of them, and none has the widths of the target. Use a parent's "
-                "widths, or OTFusion."
+                "Transformer OTFusion aligns the parents to one of them, and none has the widths of the target. Use "
+                "a parent's widths, or OTFusion."
             )
         example = joined.inputs[:1].to(task.device)
         *groups, targets = [

@@ -77,29 +77,36 @@ class ZipIt(Averager):
 
     repair: bool = setting(
         False,
-        "correct the statistics of the fused network's layers (REPAIR), without BatchNorm only",
+        "correct the statistics of the fused network's layers (REPAIR); only without BatchNorm",
         title="Correct statistics (REPAIR)",
     )
     a: float = setting(
         0.3,
-        "similarity of merged columns is multiplied by it (0: only pairs)",
+        "factor for the similarity of merged columns (0: only pairs)",
         FRACTION,
         title="Similarity after a merge",
     )
     b: float = setting(
-        0.125, "share of a parent's merges that may join its own neurons", FRACTION, title="Merges within one network"
+        0.125,
+        "share of a parent's merges that may be between its own neurons",
+        FRACTION,
+        title="Merges within one network",
     )
     stop_at: str | float | None = setting(
         None,
-        "name of the last level to zip, or a share of the levels before the head; after it each parent continues "
-        "on its own (partial zip), in a network that runs the common part once. None: zip everything",
+        "name of the last level to zip, or a share of the levels before the head. After it, each parent continues "
+        "separately (partial zip), in a network that runs the common part once. None: zip everything",
         check=_why_no_stop,
         title="Zip up to level",
     )
     combine: Combine = setting(
-        "softmax", "heads of a partial zip: mean of their softmax, or of their logits", title="Join separate heads by"
+        "softmax",
+        "how to combine the heads of a partial zip: mean of their softmax, or of their logits",
+        title="Combine separate heads by",
     )
-    reset_norms: bool = setting(True, "new running statistics for BatchNorm", title="Renew BatchNorm statistics")
+    reset_norms: bool = setting(
+        True, "estimate new running statistics for BatchNorm", title="Renew BatchNorm statistics"
+    )
 
     def plan(self, task: Task) -> ZipPlan:
         """Find the neuron groups and the cut, and refuse what cannot be zipped; see `Algorithm`."""
@@ -239,7 +246,8 @@ class _Zipper:
         return False
 
     def _refresh(self, i: int, j: int) -> None:
-        """Update best partners after merging j into i: search again where one was the best, else only compare with i."""
+        """Update best partners after merging j into i: search again where one was the best, else only compare with "
+        "i."""
         lost = self.alive & ((self.best == i) | (self.best == j))
         lost[i] = True
         column = np.where(self.allowed[:, i], self.values[:, i], -np.inf)
@@ -257,7 +265,8 @@ class _Zipper:
 
 
 def averages(labels: Tensor, widths: Sequence[int], width: int) -> list[tuple[Tensor, Tensor]]:
-    """For each parent (T, U), (n_k, d) each: T, its part of M', has each member's share of its fused neuron; U is 0 or 1."""
+    """For each parent (T, U), (n_k, d) each: T, its part of M', has each member's share of its fused neuron; U is 0 "
+    "or 1."""
     counts = torch.bincount(labels, minlength=width)
     U = torch.nn.functional.one_hot(labels, width).double()
     return list(zip((U / counts).split(list(widths)), U.split(list(widths)), strict=True))

@@ -135,18 +135,20 @@ class Retrofit(Algorithm):
     fit: Fit = field(default_factory=Ridge)
     head: Literal["scores", "mean", "shares"] = setting(
         "scores",
-        "how the parents' class scores are averaged: by importance (scores, Algorithm 1), equally (mean), or by each parent's "
-        "training samples of the class (shares)",
+        "how to average the parents' class scores: by importance (scores, as in Algorithm 1), equally (mean), or by "
+        "each parent's share of the class's training samples (shares)",
         title="Targets of the classes",
     )
     scored: Literal["all", "head"] = setting(
         "all",
-        "where importance weighs the neurons: at all levels, or at the class head alone",
-        title="Weigh by importance",
+        "where importance weights the neurons: at all levels, or only at the class head",
+        title="Weight by importance",
     )
     boundaries: str | int | Sequence[str] = field(default="auto")
     leaves: tuple[str, ...] = setting(
-        (), "names of submodules that are fused whole, for code that torch.fx cannot trace", title="Parts taken whole"
+        (),
+        "names of submodules to fuse as a whole, for code that torch.fx cannot trace",
+        title="Modules fused as a whole",
     )
 
     @property
@@ -182,8 +184,8 @@ class Retrofit(Algorithm):
             check_parents_data(task.importance, task.parents_data(), outputs)
         if task.runtime.contributors is not None and not self.fit.needs_inputs:
             raise ValueError(
-                f"fit={name_of(FITS, self.fit)!r} works on this process's samples alone, and others contribute theirs. Use "
-                "fit='ridge'."
+                f"fit={name_of(FITS, self.fit)!r} works on this process's samples alone, and others contribute "
+                "theirs. Use fit='ridge'."
             )
         check_memory(levels.networks, len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
         return FusionPlan(task, levels)

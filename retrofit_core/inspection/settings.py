@@ -14,25 +14,27 @@ class LandscapeSettings(Value):
     """What determines a landscape besides its networks and images."""
 
     resolution: int = setting(15, "points along each axis", Range(2, 501))
-    images: int = setting(256, "images on which each point is measured, balanced over the classes", Range(2))
-    seed: int = setting(0, "decides which images; same seed, same numbers", SEED)
-    margin: float = setting(0.3, "how far the grid goes beyond the networks, in shares of their extent", Range(0, 10))
+    images: int = setting(256, "images per point, balanced over the classes", Range(2))
+    seed: int = setting(0, "determines the images; the same seed gives the same numbers", SEED)
+    margin: float = setting(0.3, "margin of the grid around the networks, as a share of their extent", Range(0, 10))
     norms: Norms = setting(
         "estimated",
-        "BatchNorm statistics at each point: estimated again on the images, or interpolated like the weights",
+        "BatchNorm statistics at each point: re-estimated on the images, or interpolated like the weights",
     )
     precision: Literal["auto", "float32", "bfloat16"] = setting(
         "auto",
-        "of the grid's products; auto: bfloat16 for large networks where the processor multiplies it faster. Networks, paths and "
-        "flatness are always measured in float32",
+        "precision of the grid's matrix products; auto: bfloat16 for large networks if the processor is faster with "
+        "it. Networks, paths and flatness are always measured in float32",
     )
-    path_points: int = setting(11, "points along the path between two networks, its ends among them", Range(3, 1001))
+    path_points: int = setting(11, "points along the path between two networks, including its ends", Range(3, 1001))
     radius: float = setting(
         0.1,
-        "distance at which flatness is measured, in units of that between the plane's first two networks",
+        "distance at which flatness is measured, in units of the distance between the plane's first two networks",
         Range(0, 10, without_low=True),
     )
-    directions: int = setting(8, "directions in the plane in which flatness is measured; 0: not at all", Range(0, 1000))
+    directions: int = setting(
+        8, "number of directions in the plane for measuring flatness; 0: do not measure it", Range(0, 1000)
+    )
     clip: float | None = setting(
-        None, "loss above which a drawing is hatched; the numbers are kept as they are", Range(0, without_low=True)
+        None, "loss above which the figure is hatched; the data keep their values", Range(0, without_low=True)
     )

@@ -25,34 +25,33 @@ class RunConfig:
     models: tuple[str, ...]
     """Checkpoint files, parent 0 first"""
     data: str = same_as(TrainConfig, "data")
-    method: str = setting("KF-Linear", "{methods}; `retrofit methods` explains them.")
+    method: str = setting("KF-Linear", "{methods}. `retrofit methods` explains them.")
     importance: str = setting(
         "uniform",
-        "Score of how much each neuron counts: {scores_with_options}. In brackets: its options, for --option.",
+        "Importance score of neurons: {scores_with_options}. In brackets: options for --option.",
     )
     importance_data: Literal["own", "fusion"] | None = setting(
         None,
-        "own: each parent's training rows (needs --splits); fusion: the fusion samples. Default: own where there are splits.",
+        "Data for the scores: own (each parent's training rows; needs --splits) or fusion (the fusion samples). "
+        "Default: own if --splits is given.",
     )
     """For scores, and for methods that read the parents' data"""
     fusion_from: Literal["parent0", "iid"] | None = setting(
         None,
-        "parent0: parent 0's training rows (as in the paper; needs --splits); iid: all rows. Default: parent0, so give iid "
-        "without --splits.",
+        "Source of the fusion samples: parent0 (parent 0's training rows, as in the paper; needs --splits) or iid "
+        "(all rows). Default: parent0, so pass iid if there is no --splits.",
     )
-    splits: str | None = setting(None, "JSON file with the rows that each parent was trained on.", read=path)
+    splits: str | None = setting(None, "JSON file with each parent's training rows.", read=path)
     samples: int = setting(400, "Fusion samples, balanced over the classes.", AT_LEAST_ONE)
     augment: int = setting(0, "Number of augmented copies of each fusion sample to add.", COUNT)
     auto_augment: str | None = setting(
-        None, "AutoAugment policy of these copies: {policies}. Default: they are only moved and mirrored."
+        None, "AutoAugment policy for these copies: {policies}. Default: only shifts and flips."
     )
-    importance_samples: int = setting(
-        400, "Samples of each parent on which importance scores are computed.", AT_LEAST_ONE
-    )
+    importance_samples: int = setting(400, "Samples per parent for computing importance scores.", AT_LEAST_ONE)
     seed: int = same_as(TrainConfig, "seed")
     memory: int | None = setting(
         None,
-        "Memory for sums and stored tensors, e.g. 2GB; what does not fit is computed again. Default: 8GB.",
+        "Memory for sums and cached tensors, e.g. 2GB. Tensors that do not fit are recomputed. Default: 8GB.",
         AT_LEAST_ONE,
         read=size_in_bytes,
     )
@@ -60,31 +59,32 @@ class RunConfig:
     target: str | None = setting(None, "Fused architecture: a checkpoint, preset or JSON spec. Default: parent 0's.")
     base: str | None = setting(
         None,
-        "Checkpoint of the parents' common ancestor, for methods that add to it what they learned.",
+        "Checkpoint of the parents' common ancestor, for methods that add task vectors to it.",
         read=path,
     )
     arch: str | None = setting(
         None,
-        "Architecture of the checkpoints, if they do not state it: a preset ({presets}, ...), "
-        "timm:NAME, torchvision:NAME, a JSON spec, or a function of your own, package.module:function or FILE.py:function "
-        "(importing it runs code: name only what you trust).",
+        "Architecture of the checkpoints, if they do not record it: a preset ({presets}, ...), timm:NAME, "
+        "torchvision:NAME, a JSON spec, or your own function, package.module:function or FILE.py:function (importing "
+        "it runs its code: name only code that you trust).",
     )
     weights: str = setting(
         "auto",
-        "Which weights to read, if a training saved several: auto (averaged ones, EMA, if there are any), ema, model (those "
-        "that are not averaged), or the key under which they are stored.",
+        "Weights to read from a checkpoint with several: auto (averaged ones, EMA, if there are any), ema, model "
+        "(not averaged), or the key under which they are stored.",
     )
     mean: tuple[float, ...] | None = same_as(TrainConfig, "mean")
     std: tuple[float, ...] | None = same_as(TrainConfig, "std")
     size: int | None = same_as(TrainConfig, "size")
     device: str = same_as(TrainConfig, "device")
-    evaluate: bool = setting(False, "Measure parents, ensemble, average and fused network on the test split.")
-    analyse: bool = setting(False, "Also compute what the workbench's pictures of the levels need (with --record).")
+    evaluate: bool = setting(False, "Evaluate parents, ensemble, average and fused network on the test split.")
+    analyse: bool = setting(False, "Also analyse the levels for the workbench's figures (needs --record).")
     options: dict[str, Any] | None = dataclasses.field(default=None, hash=False)
     """The method's options (`OptionFlags`, `options_of`) that differ from its defaults; None for none"""
 
     def __post_init__(self) -> None:
-        """Normalise names to their tables' spelling, so that equal runs are equal; `check_choices` refuses unknown ones."""
+        """Normalise names to their tables' spelling, so that equal runs are equal; `check_choices` refuses unknown "
+        "ones."""
         from ..fusion.grouping import GROUPINGS
         from ..fusion.importance import IMPORTANCE
         from ..methods import METHODS
@@ -119,7 +119,8 @@ class RunConfig:
         return cls(**{**facts, **lists})
 
     def changed(self) -> dict[str, Any]:
-        """The fields that differ from their defaults, in plain JSON types, in the layout of the first records (see `present`)."""
+        """The fields that differ from their defaults, in plain JSON types, in the layout of the first records (see "
+        "`present`)."""
         flags, others = self._flags_and_others()
         kept = {**changed(self), **flags, "options": others}
         return json.loads(json.dumps({name: value for name, value in kept.items() if value or name != "options"}))
@@ -150,16 +151,16 @@ class OptionFlags:
 
     grouping: str | None = setting(
         None,
-        "Grouping, in place of the method's own: {groupings_with_options}. In brackets: its options, for --option.",
+        "Grouping to use instead of the method's own: {groupings_with_options}. In brackets: options for --option.",
     )
-    preset: str = setting("default", "default, or paper: the paper's hyper-parameters.")
+    preset: str = setting("default", "default, or paper: the paper's hyperparameters.")
     ridge: str | float = setting("auto", "{ridge}", read=strength)
     toward: str = setting("zero", "{toward}")
     head: str = setting("scores", "{head} Shares need --splits.")
     boundaries: str | int = setting(
         "auto",
-        "Where levels end: auto (pre-activations; for Gradient blocks), {boundaries}, a number of levels, or module names "
-        "separated by commas.",
+        "Where levels end: auto (pre-activations, or blocks for Gradient methods), {boundaries}, a number of levels, "
+        "or comma-separated module names.",
     )
 
 

@@ -59,20 +59,20 @@ class FinetuneConfig(Value, FollowUp):
 
     epochs: int = setting(
         RECIPE["epochs"],
-        "passes over the training images; the rate starts afresh after 10, 30, 70 and 150",
+        "passes over the training images; the learning rate restarts after 10, 30, 70 and 150",
         AT_LEAST_ONE,
     )
-    batch: int = setting(RECIPE["batch"], "images a step", AT_LEAST_ONE)
-    learning_rate: float = setting(RECIPE["learning_rate"], "highest learning rate", Range(0, 1, without_low=True))
+    batch: int = setting(RECIPE["batch"], "batch size", AT_LEAST_ONE)
+    learning_rate: float = setting(RECIPE["learning_rate"], "peak learning rate", Range(0, 1, without_low=True))
     precision: Literal["auto", "float32", "bfloat16"] = setting(
-        RECIPE["precision"], "of products; auto: bfloat16 where it is faster"
+        RECIPE["precision"], "of matrix products; auto: bfloat16 if it is faster"
     )
     augment: str = setting(
         AUTO,
-        "what is done to the images: auto (what is usual for the data set), none, or a list",
+        "augmentation of the images: auto (the usual one for the data set), none, or a list",
         check=_wrong_augmentation,
     )
-    seed: int = setting(0, "decides which images are held out, their order and their augmentation", SEED)
+    seed: int = setting(0, "determines the held-out images, the order of images and their augmentation", SEED)
     controls: bool = setting(
         False, "also train network A, the plain average and a new network in the same way, for comparison"
     )

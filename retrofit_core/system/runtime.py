@@ -32,7 +32,7 @@ class Runtime(Value):
     """"auto" (CUDA if present), "cpu", "cuda:1", ..."""
     memory: int = setting(
         devices.MEMORY,
-        "bytes for a level's sums and for kept boundary tensors, which are recomputed where they do not fit",
+        "bytes for a level's sums and for cached boundary tensors, which are recomputed if they do not fit",
         Range(1, whole=True),
     )
     monitor: Monitor = field(default_factory=Monitor)

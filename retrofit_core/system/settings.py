@@ -215,14 +215,14 @@ def check_setting(setting: Setting, value: object) -> None:
         raise ValueError(f"{setting.name} is {value!r}. Use {setting.description}.")
 
 
-SEED_SETTING = Setting("seed", 0, (int,), (), "same seed, same numbers", SEED)
+SEED_SETTING = Setting("seed", 0, (int,), (), "the same seed gives the same numbers", SEED)
 
 SAMPLES_SETTING = Setting(
     "samples",
     None,
     (int, NoneType),
     (),
-    "at most this many of the fusion data, from the start; a loader is read no further",
+    "maximum number of fusion samples, taken from the start; a loader is read no further",
     AT_LEAST_ONE,
 )
 

@@ -27,43 +27,47 @@ class TrainConfig:
     )
     arch: tuple[str, ...] = setting(
         ("cnn",),
-        "cnn, mlp, a preset such as vgg11-half, timm:NAME, torchvision:NAME, a JSON spec, or a function of "
-        "your own, package.module:function or FILE.py:function (importing it runs code: name only what you trust); once for "
-        "all parents, or once for each.",
+        "cnn, mlp, a preset such as vgg11-half, timm:NAME, torchvision:NAME, a JSON spec, or your own function, "
+        "package.module:function or FILE.py:function (importing it runs its code: name only code that you trust). "
+        "Give it once for all parents, or once for each.",
     )
-    split: str = setting("sharded", "Which parent gets which rows: {splits}.")
+    split: str = setting("sharded", "How to divide the rows among the parents: {splits}.")
     parts: int = setting(2, "Number of parents.", AT_LEAST_ONE)
-    ratio: float = setting(RATIO, "For a dirichlet split: how unequal the parts are, from above 0 (very) to 1 (equal).")
+    ratio: float = setting(
+        RATIO, "For a dirichlet split: how equal the parts are, from above 0 (very unequal) to 1 (equal)."
+    )
     """Smallest concentration over largest"""
     shards: str | None = setting(
-        None, 'For a sharded split: the classes of each part, such as "0,1,3;2,4". Default: dealt out by the seed.'
+        None, 'For a sharded split: the classes of each part, such as "0,1,3;2,4". Default: drawn with the seed.'
     )
     twins: bool = setting(
-        False, "Train parent 0 only; the others are copies of it with shuffled neurons (needs --split full)."
+        False, "Train only parent 0; the other parents are copies of it with shuffled neurons (needs --split full)."
     )
     recipe: str = setting(
-        "small", "{recipes}; small has no augmentation, paper has the paper's epochs for the number of parts."
+        "small", "{recipes}. small has no augmentation; paper has the paper's epochs for the number of parts."
     )
-    epochs: int | None = setting(None, "Passes over the rows. Default: the recipe's.", AT_LEAST_ONE)
-    batch: int | None = setting(None, "Images in each step. Default: the recipe's.", AT_LEAST_ONE)
-    learning_rate: float | None = setting(None, "Highest learning rate. Default: the recipe's.")
+    epochs: int | None = setting(None, "Passes over the training rows. Default: the recipe's.", AT_LEAST_ONE)
+    batch: int | None = setting(None, "Batch size. Default: the recipe's.", AT_LEAST_ONE)
+    learning_rate: float | None = setting(None, "Peak learning rate. Default: the recipe's.")
     precision: str | None = setting(
-        None, "float32, bfloat16, or auto: bfloat16 where it is faster. Default: the recipe's."
+        None, "float32, bfloat16, or auto (bfloat16 if it is faster). Default: the recipe's."
     )
     augment: str = setting(
         AUTO,
-        "Augmentation of the images: auto (the usual one for a data set known by its name, none for others), none, "
-        "or a list of crop=PIXELS, flip, policy=NAME, cutmix, such as crop=4,flip.",
+        "Augmentation of the images: auto (the usual one for known data sets, none for others), none, or a list of "
+        "crop=PIXELS, flip, policy=NAME and cutmix, such as crop=4,flip.",
     )
-    seed: int = setting(0, "The same seed gives the same numbers.", SEED)
+    seed: int = setting(0, "Random seed; the same seed gives the same numbers.", SEED)
     mean: tuple[float, ...] | None = setting(
-        None, 'Channel means, for a data set that is not known by its name, e.g. "0.5 0.5 0.5".', read=floats
+        None,
+        'Channel means for the normalisation, if the data set is not a known one, e.g. "0.5 0.5 0.5".',
+        read=floats,
     )
-    std: tuple[float, ...] | None = setting(None, "Channel standard deviations, given like --mean.", read=floats)
+    std: tuple[float, ...] | None = setting(None, "Channel standard deviations, in the same format.", read=floats)
     size: int | None = setting(
-        None, "Side of the images in pixels: the shorter side is resized to it, and the centre is kept."
+        None, "Size of the images in pixels: the shorter side is resized to it, and the centre cropped."
     )
-    device: str = setting("auto", "auto (CUDA if present), cpu, cuda, cuda:1, ...")
+    device: str = setting("auto", "auto (CUDA if available), cpu, cuda, cuda:1, ...")
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types."""

@@ -80,12 +80,16 @@ class Descent(Value):
 
     learning_rate: float = setting(1e-3, "learning rate of AdamW", Range(0, without_low=True))
     weight_decay: float = setting(1e-4, "weight decay of AdamW", Range(0))
-    epochs: int = setting(100, "passes over the fusion data, at most", COUNT)
-    batch_size: int = setting(32, "samples in a step", AT_LEAST_ONE)
+    epochs: int = setting(100, "maximum passes over the fusion data", COUNT)
+    batch_size: int = setting(32, "batch size", AT_LEAST_ONE)
     validation: float = setting(
-        0.1, "share of the samples held out to choose the best epoch", Range(0, 1, without_low=True, without_high=True)
+        0.1,
+        "share of the samples to hold out for choosing the best epoch",
+        Range(0, 1, without_low=True, without_high=True),
     )
-    patience: int | None = setting(15, "epochs without improvement before it stops; none: never", COUNT)
+    patience: int | None = setting(
+        15, "epochs without improvement before training stops; none: never stop early", COUNT
+    )
 
     @property
     def epochs_range(self) -> tuple[int, int]:

@@ -44,23 +44,25 @@ class Gradient(Descent, Fit):
     least_samples: ClassVar[int] = 10
     levels: ClassVar[str] = "blocks"
 
-    perturbation: float = setting(0.0, "0: start at parent 0's weights; 1: start afresh", FRACTION, title="Fresh start")
+    perturbation: float = setting(
+        0.0, "0: start from parent 0's weights; 1: start from random weights", FRACTION, title="Fresh start"
+    )
     weighted_loss: bool = setting(
-        False, "a neuron's errors are weighted by its importance", title="Weigh errors by importance"
+        False, "weight each neuron's error by its importance", title="Weight errors by importance"
     )
 
     def check(self, levels: Levels, example: Tensor) -> None:
         """Check that levels end where a single tensor is alive and share no weights."""
         if is_branched(levels.fused) or levels.fused[-1].output.tail:
             raise ValueError(
-                "a gradient fit needs levels that end where one tensor is alive. Use boundaries='blocks', or fit='ridge' "
-                "(HF-Linear, KF-Linear)."
+                "a gradient fit needs levels that end where one tensor is alive. Use boundaries='blocks', or "
+                "fit='ridge' (HF-Linear, KF-Linear)."
             )
         for level in levels.fused:
             if isinstance(level.form, Tied):
                 raise ValueError(
-                    f"level {level.name!r} shares its weight with a table of embeddings, which a gradient fit of one level would "
-                    "change in the other. Use boundaries=1, or fit='ridge' (HF-Linear, KF-Linear)."
+                    f"level {level.name!r} shares its weight with a table of embeddings, which a gradient fit of one "
+                    "level would change in the other. Use boundaries=1, or fit='ridge' (HF-Linear, KF-Linear)."
                 )
 
     def descend(

@@ -48,33 +48,34 @@ class Ridge(Fit):
 
     ridge: float | str = setting(
         "auto",
-        "auto, a multiple of the mean input energy such as 0.1x, or lambda on sums as in the paper",
+        "strength of the ridge: auto, a multiple of the mean input energy such as 0.1x, or lambda on sums as in the paper",
         check=why_no_ridge,
         title="Ridge strength",
     )
     toward: Literal["zero", "parents"] = setting(
         "zero",
-        "what the ridge pulls the weights towards: zero, or the parents' own weights",
+        "where the ridge pulls the weights: to zero, or to the parents' own weights",
         title="Ridge pulls towards",
     )
     project: bool = setting(
         True,
-        "group neurons by the part of their outputs that the fused inputs can reproduce; if false, by raw outputs",
+        "group neurons by the part of their outputs that the fused inputs can reproduce; if false, by their raw "
+        "outputs",
         title="Group by what can be fitted",
     )
     refit: bool = setting(
         True,
-        "each level is fitted; if false, a group gets the mean of the parents' own weights",
+        "fit each level; if false, a group gets the mean of the parents' own weights",
         title="Fit each level",
     )
     active: bool = setting(
         False,
-        "neurons are grouped by what they pass on behind the activation function; in chains of layers only",
+        "group neurons by their outputs after the activation function; only in plain chains of layers",
         title="Group by activations",
     )
     repair: bool = setting(
         False,
-        "scale targets to vary as much as their neurons do (REPAIR), since means vary less; not in blocks",
+        "scale targets to the variance of their neurons (REPAIR), since means vary less; not in blocks",
         title="Keep the spread (REPAIR)",
     )
 
@@ -89,7 +90,8 @@ class Ridge(Fit):
             if not level.form.closed:
                 raise ValueError(
                     f"level {level.name!r} is not affine in its weights: {level.why_not_affine}. Use fit='gradient' "
-                    "(HF-Gradient, KF-Gradient); if you named boundaries, leave them out: then every layer ends a level."
+                    "(HF-Gradient, KF-Gradient); if you named boundaries, leave them out: then every layer ends a "
+                    "level."
                 )
             if self.active and not level.head:
                 _check_reading(
@@ -122,7 +124,8 @@ class Ridge(Fit):
         return self.ridge
 
     def solve(self, step: Step, sums: Moments | Rows) -> Solution:
-        """Solve for every parent neuron; grouping uses the Gram matrix of the solution, raw outputs or activations."""
+        """Solve for every parent neuron; grouping uses the Gram matrix of the solution, raw outputs or "
+        "activations."""
         return SOLVERS[type(step.level.form)].solve(self._least_squares, step, sums)
 
     def _least_squares(self, step: Step, sums: Moments | Rows, parents_weights: Callable[[Step], Tensor]) -> Solution:

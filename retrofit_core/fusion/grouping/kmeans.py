@@ -33,10 +33,13 @@ class KMeans(Grouper):
     is_random: ClassVar[bool] = True
 
     restarts: int = setting(
-        10, "starts of k-means (greedy k-means++); the lowest cost wins", COUNT, title="Starts of k-means"
+        10,
+        "restarts of k-means (greedy k-means++); the one with the lowest cost wins",
+        COUNT,
+        title="Starts of k-means",
     )
     first_parent: bool = setting(
-        True, "also start once at parent 0's neurons, where it has enough of them", title="Also start at network A"
+        True, "also start once from parent 0's neurons, if it has enough of them", title="Also start from network A"
     )
 
     def check(self, widths: Widths, width: int) -> None:
@@ -140,7 +143,8 @@ def _descend(gram: Tensor, scores: Tensor, labels: Tensor, width: int, iteration
 def _descend_together(
     gram: Tensor, scores: Tensor, labels: Tensor, width: int, iterations: int
 ) -> tuple[Tensor, list[float], int]:
-    """Lloyd iterations of all restarts, labels (restarts, m), with a check for convergence every SWEEPS iterations."""
+    """Lloyd iterations of all restarts, labels (restarts, m), with a check for convergence every SWEEPS "
+    "iterations."""
     costs = torch.full((len(labels),), math.inf, dtype=gram.dtype, device=gram.device)
     active, begun = torch.ones_like(costs, dtype=torch.bool), torch.zeros((), dtype=torch.long, device=gram.device)
     steps, read = 0, [math.inf] * len(labels)
@@ -161,7 +165,8 @@ def _descend_together(
 
 
 def _start_labels(distances: Tensor, centres: Tensor) -> Tensor:
-    """(restarts, m) nearest centre; a centre belongs to its own group even if another is equal, so no group starts empty."""
+    """(restarts, m) nearest centre; a centre belongs to its own group even if another is equal, so no group starts "
+    "empty."""
     if adds_in_order(distances):
         labels = torch.stack([distances[centre].min(0).indices for centre in centres])
     else:

@@ -20,7 +20,7 @@ class LocalSearch(KMeans):
     among points that are not neurons; this search makes single swaps among neurons and does not claim that bound.
     """
 
-    max_swaps: int = setting(200, "swaps at most", COUNT, title="Most swaps")
+    max_swaps: int = setting(200, "maximum number of swaps", COUNT, title="Maximum swaps")
 
     def seconds(self, m: int, width: int) -> float:
         """k-means and a few dozen swaps over all pairs."""

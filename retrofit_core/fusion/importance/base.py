@@ -26,7 +26,8 @@ class Scores:
     values: list[Tensor]
     """One (width,) tensor per level, not negative"""
     report: dict[str, Any] = field(default_factory=dict)
-    """For attributions: `completeness_gap` per level, |sum of attributions - (f_y(x) - f_y(0))| relative to the latter"""
+    """For attributions: `completeness_gap` per level, |sum of attributions - (f_y(x) - f_y(0))| relative to the "
+        "latter"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +50,11 @@ class Importance(Value):
     """Whether it has `scores_at`, for neurons inside blocks"""
 
     data: Any = field(default=None)
-    """Data for the scores: one (inputs, labels) per parent (in the paper, its own training data), or "fusion" for the fusion
+    """Data for the scores: one (inputs, labels) per parent (in the paper, its own training data), or "
+        ""fusion" for the fusion
     data"""
     normalise_scores: bool = setting(
-        True, "importance scores of each level and parent sum to 1", title="Scores sum to one"
+        True, "normalise the scores of each level and parent to sum to 1", title="Scores sum to one"
     )
 
     def __init_subclass__(cls) -> None:
@@ -90,7 +92,8 @@ class Importance(Value):
         """
 
     def passes(self, levels: int) -> float:
-        """Forward and backward passes of each sample through a network with this number of levels; 0 if negligible."""
+        """Forward and backward passes of each sample through a network with this number of levels; 0 if "
+        "negligible."""
         return 0.0
 
     def scores(

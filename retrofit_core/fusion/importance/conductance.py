@@ -36,7 +36,7 @@ class Conductance(Importance):
     steps: int = setting(
         10, "intervals of the path from the zero image to the sample", AT_LEAST_ONE, title="Steps of the path"
     )
-    mixed_precision: bool = setting(False, "passes in bfloat16, sums in float64")
+    mixed_precision: bool = setting(False, "run passes in bfloat16, with sums in float64")
     whole: Tensor | None = field(default=None, repr=False)
     """Mask of the integers in a sample; see `for_whole_numbers`"""
 

@@ -45,16 +45,16 @@ class DeepLift(Importance):
 
     fallback: Literal["gradient"] | None = setting(
         None,
-        "gradient: the plain gradient where Captum has no rule; none: such networks are refused",
+        "gradient: use the plain gradient where Captum has no rule; none: refuse such networks",
         title="Where DeepLIFT has no rule",
     )
 
     def for_whole_numbers(self, whole: Tensor) -> Self:
         """Raise ValueError: a difference to zero has no meaning for integers."""
         raise Refusal(
-            "importance 'deeplift' compares a sample with zero, and some inputs of these networks are integers, such as tokens, "
-            "where zero is a value like any other. Use importance='conductance', whose path is that of their embeddings, or "
-            "'uniform'.",
+            "importance 'deeplift' compares a sample with zero, and some inputs of these networks are integers, such "
+            "as tokens, where zero is a value like any other. Use importance='conductance', whose path is that of "
+            "their embeddings, or 'uniform'.",
             ("importance", "conductance"),
             ("importance", "uniform"),
         )
@@ -102,9 +102,9 @@ def check_rules(levels: Sequence[Level], fallback: str | None = None) -> list[st
     missing = uncovered(levels)
     if missing and fallback != "gradient":
         raise Refusal(
-            f"DeepLIFT has no rule for {missing[0]} ({len(missing)} such operation{'s' if len(missing) > 1 else ''}). "
-            "Use modules of torch.nn, each once; or importance='conductance'; or the plain gradient there with "
-            "fallback='gradient'.",
+            f"DeepLIFT has no rule for {missing[0]} ({len(missing)} such "
+            f"operation{'s' if len(missing) > 1 else ''}). Use modules of torch.nn, each once; or "
+            "importance='conductance'; or the plain gradient there with fallback='gradient'.",
             ("importance", "conductance"),
             ("fallback", "gradient"),
         )
