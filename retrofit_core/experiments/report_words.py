@@ -22,26 +22,30 @@ METRICS = {
     "below 0.1": "% of the neurons with less than a tenth of the uniform score",
     "landscape loss": "mean cross entropy of the network itself",
     "landscape accuracy": "% of the landscape's images",
-    "landscape rise": "rise of the loss at a tenth of the distance between the parents, mean over directions in the plane",
+    "landscape rise": "rise of the loss at a tenth of the distance between the parents, mean over directions in the "
+    "plane",
     "landscape barrier": "largest rise of the loss above the line between two networks' losses",
 }
 READING = (
-    "Paper: mean ± deviation, where it prints one; each of its seeds has parents of its own. Ours: mean ± deviation (number of "
-    "fusions), over fusion seeds of the same parents; over sets of parents where it says how many.",
-    "Within 2 sigma: whether ours could be further seeds of the paper. Sigma is the paper's deviation d times sqrt(1/m + 1/n): "
-    'of our m sets of parents (one, where it does not say), and of its n seeds; "-" where it prints no deviation.',
-    "Scale: how the settings were made smaller, and what serves in place of a data set or of parents that are not there; see "
-    "the end. Given parents are fused as in the paper, where no scale stands before them; their width and training are their "
-    "own.",
-    "Equal parents stand in the order of their accuracy, as the paper prints them.",
-    "Rank correlation: Spearman's, of the methods' order in the paper and here, with an interval of 95 %: a bootstrap over "
-    "methods, where there are eight. Over all methods it mainly tells families apart; the paper's own are the harder test.",
-    "Sign: of a difference between two rows, each with its best score where none is named. It is undecided where the "
-    "interval of 95 % contains 0. The interval is over test images (bootstrap, paired but where it says otherwise) and, with "
-    "several fusion seeds, over these too (Student's t); with one seed it says nothing of other seeds. Of other parents it "
-    "speaks where there are several sets of them, and not otherwise.",
-    f"Easy opponents are {', '.join(EASY)}; informative ones the best parent, the ensemble, LP, and one score against "
-    "another. A difference is within the paper's noise where it is at most two of the paper's deviations.",
+    "Paper: mean ± standard deviation, if it prints one; each of its seeds has its own parents. Ours: mean ± "
+    "standard deviation (number of fusions) over fusion seeds of the same parents, or over sets of parents if their "
+    "number is given.",
+    "Within 2 sigma: whether our results could be further seeds of the paper. Sigma is the paper's deviation times "
+    'sqrt(1/m + 1/n), with our m sets of parents (1 if no number is given) and the paper\'s n seeds; "-" if the paper '
+    "prints no deviation.",
+    "Scale: how we reduced the settings, and what replaces missing data sets or parents; details are at the end. "
+    "Given parents without a scale are fused as in the paper; their width and training may differ.",
+    "Parents of the same kind are listed by accuracy, as in the paper.",
+    "Rank correlation: Spearman's, between the order of methods in the paper and here, with a 95 % interval "
+    "(bootstrap over methods) if there are at least eight. Over all methods, it mainly separates families of "
+    "methods; the paper's own methods are the harder test.",
+    "Sign: of the difference between two rows, each with its best importance score unless one is named. It is "
+    "undecided if the 95 % interval contains 0. The interval covers test images (bootstrap, paired unless marked "
+    "otherwise) and, if there are several fusion seeds, also those (Student's t). With one seed it does not cover "
+    "other seeds, and with one set of parents it does not cover other parents.",
+    f"Easy opponents are {', '.join(EASY)}. Informative ones are the best parent, the ensemble, LP, and one "
+    "importance score against another. A difference is within the paper's noise if it is at most two of the paper's "
+    "deviations.",
 )
 
 
@@ -166,16 +170,12 @@ def findings(summary: Summary) -> list[str]:
     held = [f"{words} {_verdict_words(of_group)}" for words, of_group in groups.items() if of_group]
     single = sum(claim.seeds == 1 for claim in decided)
     return [
-        f"Of {many(summary.numbers, 'number')} that the paper prints here, {summary.measured()} are measured at `small` or "
-        f"fuller, {summary.measured('evening')} of them at `evening` or fuller.",
-        f"Of {many(summary.claims, 'claim')} (differences between methods), {len(decided)} are measured at `small` or "
-        f"fuller, {len(summary.decided('evening'))} of them at `evening` or fuller.",
+        f"Of {many(summary.numbers, 'number')} in these tables of the paper, we measured {summary.measured()} at "
+        f"scale `small` or larger, {summary.measured('evening')} of them at `evening` or larger.",
+        f"Of {many(summary.claims, 'claim')} (differences between methods), we measured {len(decided)} at scale "
+        f"`small` or larger, {len(summary.decided('evening'))} of them at `evening` or larger.",
         *([f"Claims against {'; '.join(held)}."] if held else []),
-        *(
-            [f"{single} of these have one fusion seed, so that their intervals are over test images alone."]
-            if single
-            else []
-        ),
+        *([f"{single} of these have one fusion seed, so their intervals cover only test images."] if single else []),
     ]
 
 
@@ -198,17 +198,15 @@ def summary_rows(summary: Summary) -> list[tuple[str, ...]]:
 
 def details(report: Report) -> list[str]:
     """Sentences on how many cells are measured, and where."""
-    counts = [
-        f"{badge}: {measured} of {cells} cells are measured." for badge, (measured, cells) in report.counts().items()
-    ]
+    counts = [f"{badge}: {measured} of {cells} cells measured." for badge, (measured, cells) in report.counts().items()]
     machines = [f"{many(count, 'result')} from {name}." for name, count in report.machines]
     left_out = []
     if report.others:
-        left_out.append(f"{many(report.others, 'result')} {_are(report.others)} of other tables or scales.")
+        left_out.append(f"{many(report.others, 'result')} {_verb('belong', report.others)} to other tables or scales.")
     if report.outdated:
         left_out.append(
-            f"{many(report.outdated, 'result')} {_are(report.outdated)} of earlier versions of their methods; notes mark "
-            "them, and `retrofit reproduce` measures them again."
+            f"{many(report.outdated, 'result')} {_verb('come', report.outdated)} from earlier versions of their "
+            "methods. Notes mark them; `retrofit reproduce` measures them again."
         )
     return [*counts, *machines, *left_out]
 
@@ -231,3 +229,7 @@ def many(count: int, noun: str) -> str:
 
 def _are(count: int) -> str:
     return "is" if count == 1 else "are"
+
+
+def _verb(verb: str, count: int) -> str:
+    return f"{verb}s" if count == 1 else verb

@@ -76,7 +76,7 @@ class Scale:
 SCALES: dict[str, Scale] = {
     "smoke": Scale(
         "smoke",
-        "digits, networks of a few neurons, two epochs: shows that everything runs, says nothing of accuracy",
+        "digits, networks of a few neurons, two epochs: shows that everything runs, but says nothing about accuracy",
         width=0.0625,
         plan=(8, POOL, 8, POOL, 8),
         vit={"hidden": 12, "depth": 2, "heads": 2, "mlp_width": 16, "patch": 8},
@@ -91,8 +91,8 @@ SCALES: dict[str, Scale] = {
     ),
     "small": Scale(
         "small",
-        "a quarter of the channels, 10 epochs with crop and flip, a fifth of the samples but at least 400, 20 epochs a fit, "
-        "2,000 test images",
+        "a quarter of the channels, 10 epochs with crop and flip, a fifth of the samples (at least 400), 20 epochs "
+        "per fit, 2,000 test images",
         width=0.25,
         vit={"hidden": 96, "depth": 4, "heads": 3, "mlp_width": 192},
         recipe="short",
@@ -106,8 +106,8 @@ SCALES: dict[str, Scale] = {
     ),
     "evening": Scale(
         "evening",
-        "half of the channels (of a ResNet's a quarter, but on digits), 30 epochs with crop and flip, 10 epochs of fine-tuning; "
-        "in tables of ViTs 15 epochs, two fifths of the samples, 50 epochs a fit",
+        "half of the channels (a quarter in ResNets, except on digits), 30 epochs with crop and flip, 10 epochs of "
+        "fine-tuning; in tables of ViTs 15 epochs, two fifths of the samples, 50 epochs per fit",
         width=0.5,
         resnet_width=0.25,  # training a ResNet-34 of half the channels takes two cores over two hours
         vit={"hidden": 192, "depth": 5, "heads": 6, "mlp_width": 192},

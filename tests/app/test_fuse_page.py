@@ -403,7 +403,11 @@ def test_the_levels_of_the_shipped_networks_take_less_than_a_second():
 def test_options_have_names_that_a_newcomer_understands():
     page = open_form()
     labels = {control.key: control.label for kind in (page.toggle, page.selectbox, page.text_input) for control in kind}
-    known = {"project": "Group by what can be fitted", "scored": "Weight by importance", "leaves": "Modules fused as a whole"}
+    known = {
+        "project": "Group by what can be fitted",
+        "scored": "Weight by importance",
+        "leaves": "Modules fused as a whole",
+    }
     assert {name: labels[f"fuse-option-KF-Linear-{name}"] for name in known} == known
 
 

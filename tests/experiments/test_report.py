@@ -404,14 +404,14 @@ def test_results_of_earlier_methods_are_marked():
     assert written.outdated == len({cell.units[0].key() for cell in cells}) - 2  # parents have no method
     lines = {line.row: line for block in written.blocks for line in block.lines if line.values}
     assert all(("earlier version" in line.note) != row.startswith("Parent") for row, line in lines.items())
-    assert f"- {written.outdated} results are of earlier versions" in MARKDOWN.report(written)
+    assert f"- {written.outdated} results come from earlier versions" in MARKDOWN.report(written)
 
 
 def test_results_of_other_tables_are_counted():
     bundle = bundle_of([*cells_of("fusion-set-size"), *cells_of("resnet-compression")], lambda cell: {})
     written = report(bundle, ["fusion-set-size"], SMOKE)
     assert written.others == len({unit.key() for cell in cells_of("resnet-compression") for unit in cell.units})
-    assert f"- {written.others} results are of other tables or scales." in MARKDOWN.report(written)
+    assert f"- {written.others} results belong to other tables or scales." in MARKDOWN.report(written)
 
 
 def test_only_what_is_measured(empty):
@@ -636,7 +636,7 @@ def test_the_report_begins_with_the_summary(all_data):
     first, second = (line for line in text.splitlines() if line.startswith("- Of "))
     assert (
         first
-        == "- Of 11 numbers that the paper prints here, 11 are measured at `small` or fuller, 0 of them at `evening` or fuller."
+        == "- Of 11 numbers in these tables of the paper, we measured 11 at scale `small` or larger, 0 of them at `evening` or larger."
     )
     assert second.startswith("- Of 8 claims (differences between methods), 8 are measured")
     assert "| fusion-set-size | 11 " in text
