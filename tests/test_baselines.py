@@ -249,7 +249,7 @@ def test_neurons_inside_of_blocks_have_conductances(name):
     twin = shuffled(model, x, torch.Generator().manual_seed(3))
     for ours, theirs in zip(scores, group_scores(twin, groups, x, y, Conductance()).values, strict=True):
         assert_close(ours.sort().values, theirs.sort().values, 1e-8)
-    with pytest.raises(ValueError, match="'deeplift' is known at the ends of levels only"):
+    with pytest.raises(ValueError, match="'deeplift' is defined only at the ends of levels"):
         group_scores(model, groups, x, y, DeepLift())
 
 
@@ -266,7 +266,7 @@ def test_refusals_come_before_any_work():
         (otfusion, models, {"importance": "conductance"}, "importance .conductance. needs data"),
         (otfusion, [mlp(), mlp((6, 8, 4))], {}, "parent 1"),
         (otfusion, [], {}, "there is no parent to fuse"),
-        (averaging, models, {"weighting": "samples"}, "FedAvg weighs parents by their numbers of training samples"),
+        (averaging, models, {"weighting": "samples"}, "FedAvg weights parents by their numbers of training samples"),
         (ensembling, models, {"combine": "shares"}, "Pass class_shares=TENSOR"),
     ]
     for method, parents, options, message in cases:
@@ -341,11 +341,11 @@ def test_ensembles():
 @each_case(
     ("method", "given", "message"),
     [
-        ("Average", {"sample_counts": [1, 2]}, "sample_counts do nothing .* Use FedAvg, or leave them out"),
+        ("Average", {"sample_counts": [1, 2]}, "sample_counts have no effect .* Use FedAvg, or omit them"),
         ("FedAvg", {"sample_counts": [1, 2, 3]}, "2 parents need as many weights"),
         ("FedAvg", {"sample_counts": [1, None]}, "2 parents need as many weights, all of them numbers"),
-        ("Ensemble", {"class_shares": torch.ones(2, 4)}, "class_shares do nothing .* Use Ensemble-Shares"),
-        ("Ensemble-Logits", {"class_shares": torch.ones(2, 4)}, "class_shares do nothing with combine='logits'"),
+        ("Ensemble", {"class_shares": torch.ones(2, 4)}, "class_shares have no effect .* Use Ensemble-Shares"),
+        ("Ensemble-Logits", {"class_shares": torch.ones(2, 4)}, "class_shares have no effect with combine='logits'"),
         (
             "Ensemble-Shares",
             {"class_shares": torch.ones(2, 5)},

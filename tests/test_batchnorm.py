@@ -46,5 +46,5 @@ def test_put_back_gives_the_folded_function_with_the_norm_in_place(kind, bias, a
 def test_a_bias_without_a_place_is_refused():
     layer, norm, _ = PAIRS["conv"](False, False)
     fused = batchnorm.folded(*initialised(nn.Sequential(layer, norm), 3))
-    with pytest.raises(ValueError, match="there is no room for the fused bias.*affine=True"):
+    with pytest.raises(ValueError, match="there is no place for the fused bias.*affine=True"):
         batchnorm.put_back(fused, layer, norm)

@@ -254,7 +254,7 @@ def test_other_fits_and_scores_say_what_they_do_not_cover():
     parents = [blocks(1), blocks(2)]
     with pytest.raises(ValueError, match="a gradient fit needs levels that end where one tensor is alive"):
         fuse(parents, DATA, fit="gradient", boundaries="layers", device="cpu")
-    with pytest.raises(ValueError, match="'deeplift' is known at the ends of levels only"):
+    with pytest.raises(ValueError, match="'deeplift' is defined only at the ends of levels"):
         METHODS["KF-Linear"](
             parents, (DATA, labels(60, 3)), importance="deeplift", importance_data="fusion", device="cpu"
         )
@@ -268,7 +268,7 @@ def test_networks_whose_skips_join_other_layers_are_refused():
             x = (self.b2(self.b1(x).relu()) + self.skip(x)).relu()
             return self.fc(x.mean((2, 3)))
 
-    with pytest.raises(ValueError, match="level 'stem': skips join other layers in a parent"):
+    with pytest.raises(ValueError, match="level 'stem': skips join different layers in a parent"):
         METHODS["KF-Linear"]([blocks(1), initialised(Other(), 2)], DATA, device="cpu")
 
 

@@ -60,7 +60,7 @@ def test_arrays_are_as_good_as_tensors():
 @pytest.mark.parametrize("name", ["KF-Linear", "OTFusion"])
 def test_labels_are_whole_numbers(name):
     samples = [(X, torch.rand(20, generator=torch.Generator().manual_seed(0)))] * 2
-    with pytest.raises(ValueError, match=r"'conductance': the labels are torch.float32, and classes are whole numbers"):
+    with pytest.raises(ValueError, match=r"'conductance': the labels are torch.float32, but classes are whole numbers"):
         METHODS[name](pair(), X, importance="conductance", importance_data=samples)
 
 

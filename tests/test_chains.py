@@ -286,5 +286,5 @@ def test_rows_that_are_neurons_are_refused():
 
 def test_other_kinds_in_another_parent_are_refused():
     parents = [network(STRUCTURED["gate"], 1), network((lambda net, x: net.c(net.a(x)[:, :4]), two(4)), 2)]
-    with pytest.raises(ValueError, match="level 'a': its neurons are of other kinds in a parent"):
+    with pytest.raises(ValueError, match="level 'a': its neurons are of different kinds in a parent"):
         fuse(parents, FLAT)

@@ -81,7 +81,7 @@ JOINED = {
     "python's sum": lambda early, late: sum([early, late]) / 2,
     "interpolated": lambda early, late: torch.lerp(early, late, 0.3),
     "log of both": lambda early, late: torch.logaddexp(early.log_softmax(1), late.log_softmax(1)),
-    "one of both": lambda early, late: torch.where(early > late, early, late),
+    "only one of them": lambda early, late: torch.where(early > late, early, late),
 }
 NETWORKS = {name: lambda joined=joined: Early(joined) for name, joined in JOINED.items()}
 NETWORKS |= {"corrected": Corrected, "both": Both, "ensemble": Several}

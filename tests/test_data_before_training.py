@@ -97,7 +97,7 @@ def test_a_class_of_the_test_split_alone_is_refused_and_one_that_it_lacks_is_not
     refused(config(data), tmp_path / "out", "row 3 of the test split of .* has the label 4, but it has 4 classes")
     table(data / "train.parquet", [0, 1, 3] * 4)
     table(data / "test.parquet", [0, 1, 3, 2])
-    refused(config(data), tmp_path / "out", "row 3 of the test split .* of the class '2', and no training image is")
+    refused(config(data), tmp_path / "out", "row 3 of the test split .* of the class '2', but no training image is")
 
 
 @pytest.mark.parametrize("split", ["train", "test"])

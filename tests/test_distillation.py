@@ -158,7 +158,7 @@ def test_the_head_is_found():
     assert head_of(mlp(), normal(2, 6)) == "4" and head_of(cnn(), normal(2, *CNN_SHAPE)) == "7"
     make, shape = NETWORKS["resnet"]
     assert head_of(make(), normal(2, *shape)) == "fc"
-    with pytest.raises(ValueError, match="not those of one of its nn.Linear layers"):
+    with pytest.raises(ValueError, match="do not come from one of its nn.Linear layers"):
         head_of(nn.Sequential(nn.Linear(6, 3), nn.LogSoftmax(1)).double(), normal(2, 6))
 
 
@@ -174,7 +174,7 @@ def test_refusals_progress_cancelling_and_saving(tmp_path):
         (distillation, {"budget": -1}, "budget is -1. Use a number from 0, none"),
         (distillation, {"patience": -1}, "patience is -1"),
         (distillation, {"epochs": "3"}, "epochs is '3'. Use a whole number"),
-        (distillation, {"target": mlp((6, 8, 5))}, r"the parents' outputs have the shape \(4,\) .* student's \(5,\)"),
+        (distillation, {"target": mlp((6, 8, 5))}, r"the parents' outputs have shape \(4,\) .* student's \(5,\)"),
         (linear_probe, {"goals": "labels"}, "goals is 'labels'. Use logits, probabilities"),
         (linear_probe, {"fit": "exact"}, "fit is 'exact'. Use gradient, ridge"),
         (linear_probe, {"ridge": "strong"}, "ridge is 'strong'. Use 'auto', a number from 0"),

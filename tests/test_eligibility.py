@@ -171,7 +171,7 @@ REFUSALS = {
     "no parameters": ([nn.Sequential(nn.ReLU()), mlp()], X, KF, "parent 0 has no parameters"),
     "half precision": ([mlp().half(), mlp().half()], X, KF, r"parent 0 has torch.float16 parameters.*model.float\(\)"),
     "mixed precision": ([mlp(), mlp().float()], X, KF, "mix torch.float32 and torch.float64"),
-    "bias without a place": ([without_place()] * 2, IMAGES, KF, "level '0': the fused bias has no place"),
+    "bias without a place": ([without_place()] * 2, IMAGES, KF, "level '0': there is no place for the fused bias"),
     "unknown grouping": (
         [mlp(), mlp()],
         X,

@@ -60,7 +60,7 @@ def steady(monkeypatch):
         ),
         (pair(samples=5000), r"5000 samples cannot be drawn from \d+ rows"),
         (pair(method="KF-Gradient", samples=5), "needs at least 10"),
-        (pair(training=TrainConfig(parts=11)), "10 classes cannot serve 11 parts"),
+        (pair(training=TrainConfig(parts=11)), "10 classes are too few for 11 parts"),
         (pair(training=TrainConfig(arch=("vgg99",))), "vgg99"),
         (pair(importance="deeplifd"), "Did you mean 'deeplift'"),
         (pair(options={"ridge": "strong"}), "ridge of KF-Linear is 'strong'"),
@@ -94,7 +94,7 @@ THREE, UNEVEN = TrainConfig(arch=(SMALL,), parts=3), TrainConfig(arch=(SMALL, WI
         (pair("Average", UNEVEN), "weights cannot be averaged"),
         (pair("KD", options={"temperature": 0.0}), "option temperature of KD is 0.0"),
         (pair("KD", options={"start": "target"}), "start="),
-        (pair("ZipIt", options={"stop_at": "features.99"}), "no level before the head"),
+        (pair("ZipIt", options={"stop_at": "features.99"}), "not a level before the head"),
         (pair("OTFusion", options={"regularisation": "strong", "solver": "sinkhorn"}), "regularisation"),
         (pair("OTFusion", options={"temperature": 2.0}), "has no setting 'temperature' .* a setting of KD"),
         (pair("OTFusion", importance="deeplift", training=TrainConfig(arch=(RESNET,))), "ends of levels only"),
@@ -187,7 +187,7 @@ def test_checkpoints_are_judged_without_a_training(tmp_path):
     assert estimate(config, folder=tmp_path).levels == 4
     for method in ("FedAvg", "Ensemble-Shares"):
         alike = dataclasses.replace(config, models=("0.safetensors",) * 2, method=method)
-        assert "only a splits file states" in str(estimate(alike, folder=tmp_path).refusal)
+        assert "only a splits file contains" in str(estimate(alike, folder=tmp_path).refusal)
     assert "KF-Linear works here" in str(
         estimate(dataclasses.replace(config, method="HF-Linear"), folder=tmp_path).refusal
     )

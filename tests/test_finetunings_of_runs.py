@@ -72,7 +72,7 @@ def test_settings_come_back_from_their_json_and_the_command_names_what_is_not_as
     compared = dataclasses.replace(config, controls=True)
     assert FinetuneConfig.from_json(json.loads(json.dumps(compared.to_json()))) == compared
     assert compared.command("runs/3f").endswith("--seed 4 --controls")
-    with pytest.raises(ValueError, match="no settings of a fine-tuning"):
+    with pytest.raises(ValueError, match="not settings of a fine-tuning"):
         FinetuneConfig.from_json({"epochs": 3})
 
 
@@ -238,7 +238,7 @@ def test_a_file_called_cancel_stops_the_command_and_resume_goes_on(record, monke
         (["a.safetensors", "--record", "run"], "omit the checkpoint"),
         (["--record", "run", "--data", "digits"], "omit --data"),
         (["--record", "run", "--out", "tuned.safetensors"], "the fine-tuning is saved in a folder"),
-        (["--record", "nothing"], "nothing is no record of a finished run"),
+        (["--record", "nothing"], "nothing is not the record of a finished run"),
         (["--record", "run", "--epochs", "3", "--learning-rate", "-1"], "learning_rate is -1.0"),
         (["--out", "tuned.safetensors"], "name a checkpoint"),
         (["a.safetensors"], "name a checkpoint and --out"),

@@ -1,5 +1,4 @@
-"""How the words of `fuse`, `compare` and `methods` become a config, and what is printed of options; nothing is "
-"fused."""
+"""How the words of `fuse`, `compare` and `methods` become a config, and what is printed of options; nothing is fused."""
 
 import dataclasses
 

@@ -203,7 +203,7 @@ def test_logits_that_are_changed_in_place_are_not_those_of_the_last_layer():
     def scaled(net, x):
         return net.c(net.a(x)).tanh_()
 
-    with pytest.raises(ValueError, match="no head that could be trained alone"):
+    with pytest.raises(ValueError, match="no head to train alone"):
         head_of(initialised(Net(scaled), 1), normal(4, 5))
 
 

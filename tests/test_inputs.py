@@ -267,7 +267,7 @@ def test_compare_measures_dict_batches():
 
 def test_a_network_that_becomes_one_level_is_said_to_be_so():
     result = METHODS["KF-Gradient"](pair(Masked), mask(), epochs=1)
-    assert "one single level" in result.note and "distillation" in result.note
+    assert "a single level" in result.note and "distillation" in result.note
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ CONDUCTANCE = {"importance": "conductance", "importance_data": "fusion"}
         (Masked, {**mask(), "text": ["a"] * 80}, {}, "the entry 'text' of list"),
         (Masked, {"labels": Y}, {}, "holds no inputs"),
         (Masked, {**mask(), "kinds": IDS[:3]}, {}, r"hold \[3, 80\] samples; they must hold equally many"),
-        (Masked, [mask(), IDS], {}, "batches of the fusion data hold different things"),
+        (Masked, [mask(), IDS], {}, "batches of the fusion data differ in what they contain"),
         (
             Masked,
             (mask(), Y),

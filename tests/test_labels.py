@@ -81,7 +81,7 @@ def test_data_sets(dtype):
 def test_what_is_no_whole_number_is_refused_where_classes_are_needed():
     digits = load("digits")
     with pytest.raises(
-        ValueError, match="labels of data set 'digits' are torch.float32, and classes are whole numbers"
+        ValueError, match="labels of data set 'digits' are torch.float32, but classes are whole numbers"
     ):
         replace(digits, labels=digits.labels.float())
     assert (
@@ -108,10 +108,13 @@ ROWS = normal(40, 6).float()
 CLASSES = torch.arange(40) % 4
 FORMS = {
     "column": (CLASSES[:, None], r"labels of shape \(40, 1\) are not one whole number .* Pass labels\[:, 0\]"),
-    "one-hot": (one_hot(CLASSES, 4), r"labels of shape \(40, 4\) .* Pass labels.argmax\(1\), for these are one-hot"),
-    "one-hot numbers": (one_hot(CLASSES, 4).float(), r"Pass labels.argmax\(1\), for these are one-hot"),
-    "several": (one_hot(CLASSES, 4) | one_hot(CLASSES * 0, 4), "Several labels of a sample are read by nothing here"),
-    "targets": (ROWS[:, :1] * 0.3, "Leave out what is no class of a sample"),
+    "one-hot": (
+        one_hot(CLASSES, 4),
+        r"labels of shape \(40, 4\) .* Pass labels.argmax\(1\), because these are one-hot",
+    ),
+    "one-hot numbers": (one_hot(CLASSES, 4).float(), r"Pass labels.argmax\(1\), because these are one-hot"),
+    "several": (one_hot(CLASSES, 4) | one_hot(CLASSES * 0, 4), "Several labels per sample are not supported"),
+    "targets": (ROWS[:, :1] * 0.3, "Omit what is not the class of a sample"),
 }
 CALLS = {
     "a pair": lambda x, y: (x, y),

@@ -48,7 +48,7 @@ def surveys(record, monitor=None):
 def test_settings_come_back_from_their_json():
     config = LandscapeConfig(("parent 0", "aligned parent 1", "fused"), "OTFusion", Landscape(resolution=7, seed=4))
     assert LandscapeConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
-    with pytest.raises(ValueError, match="no settings of a landscape"):
+    with pytest.raises(ValueError, match="not settings of a landscape"):
         LandscapeConfig.from_json({"through": ["parent 0"]})
 
 
@@ -73,7 +73,7 @@ def test_the_key_changes_with_what_changes_numbers_and_not_with_a_clip(record, t
     status["checksums"]["fused.safetensors"] = "another network"
     (copy / "status.json").write_text(json.dumps(status))
     assert CONFIG.key(copy) != key()
-    with pytest.raises(ValueError, match="no record of a finished run"):
+    with pytest.raises(ValueError, match="not the record of a finished run"):
         content_of(tmp_path)
 
 
@@ -157,10 +157,10 @@ def test_what_was_stopped_goes_on_where_it_was_and_measures_no_point_twice(recor
 
 def test_what_is_of_other_networks_or_settings_is_not_gone_on_with(record):
     *_, last = surveys(record)
-    with pytest.raises(ValueError, match="other networks or with other settings"):
+    with pytest.raises(ValueError, match="different networks or with different settings"):
         next(TINY.run(planned(record), known=dataclasses.replace(last, facts={**last.facts, "seed": 1})))
     moved = (dataclasses.replace(last.markers[0], x=0.5), *last.markers[1:])
-    with pytest.raises(ValueError, match="other networks or with other settings"):
+    with pytest.raises(ValueError, match="different networks or with different settings"):
         next(TINY.run(planned(record), known=dataclasses.replace(last, markers=moved)))
 
 

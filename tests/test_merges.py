@@ -208,7 +208,7 @@ def test_slerp_ends_at_the_parents(angle):
         fused = METHODS["SLERP"](models, X, t=t, angle=angle).model
         for name, tensor in parent.state_dict().items():
             assert torch.equal(fused.state_dict()[name], tensor) or name.endswith("num_batches_tracked")
-    with pytest.raises(ValueError, match="SLERP goes between exactly two parents. Found 3. Use Average"):
+    with pytest.raises(ValueError, match="SLERP interpolates between exactly two parents. Found 3. Use Average"):
         METHODS["SLERP"](parents(3), X)
 
 

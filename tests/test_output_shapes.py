@@ -76,9 +76,7 @@ ANCESTOR = ("Task-Arithmetic", "TIES", "DARE")
 CANNOT = {
     ("squeezed", name): "one number for each sample, a tensor without an axis of neurons"
     for name in ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient", "Same-Index-Linear", "Random-Linear")
-} | {
-    (network, "LP"): "so there is no head that could be trained alone" for network in ("squeezed", "sequences", "dense")
-}
+} | {(network, "LP"): "so there is no head to train alone" for network in ("squeezed", "sequences", "dense")}
 
 
 def case(name):

@@ -76,7 +76,7 @@ def test_a_changed_file_is_imported_again(mynet):
     [
         ("mynet:smal", "defines no function or class 'smal'. It has Rows, Small, rows, small, number"),
         ("mynet:number", "gives int. Let it return a torch.nn.Module"),
-        ("gone.py:make", "there is no such file"),
+        ("gone.py:make", "gone.py, which does not exist"),
         ("gone_module:make", "neither in the current folder nor installed"),
         ("not a module:make", "names no module: write package.module:function"),
         ("broken:make", r"broken.py cannot be imported \(ZeroDivisionError: division by zero\)"),
@@ -140,14 +140,14 @@ def test_a_training_that_only_a_file_asks_for_imports_nothing(mynet):
     Path("stranger").mkdir()
     write_training(config, "stranger")
     run = RunConfig(models=config.files("stranger"), splits=config.splits("stranger"), device="cpu")
-    with pytest.raises(user_code.NotAllowed, match=f"stranger.{NOTE} asks for networks of somebody's own code"):
+    with pytest.raises(user_code.NotAllowed, match=f"stranger.{NOTE} asks for networks from a user's own code"):
         execute(run)
 
 
 def test_a_process_that_asks_first_imports_only_what_is_permitted(mynet):
     user_code.ask_first()
     assert not user_code.is_permitted("mynet:small") and user_code.is_permitted("cnn") and user_code.is_permitted(None)
-    with pytest.raises(user_code.NotAllowed, match="not imported here before you say so"):
+    with pytest.raises(user_code.NotAllowed, match="imports it only if you say so"):
         made()
     user_code.permit("mynet:small")
     assert user_code.is_permitted("mynet.py:small") and made().conv.out_channels == 6

@@ -85,22 +85,25 @@ def test_the_command_means_the_config(config, tmp_path):
     ("config", "message"),
     [
         (TrainConfig(arch=(SMALL, SMALL, SMALL)), "3 architectures for 2 parents: give one --arch"),
-        (TrainConfig(ratio=0.5), "--ratio belongs to --split dirichlet and does nothing with --split sharded"),
+        (TrainConfig(ratio=0.5), "--ratio belongs to --split dirichlet and has no effect with --split sharded"),
         (
             TrainConfig(split="full", shards="0;1"),
-            "--shards belong to --split sharded and do nothing with --split full",
+            "--shards belong to --split sharded and have no effect with --split full",
         ),
         (TrainConfig(shards="cats;dogs"), "--shards are the classes of each part by their numbers.*Found 'cats;dogs'"),
         (TrainConfig(shards="0,1;2"), "each of the classes .* once. Found"),
         (TrainConfig(split="dirichlet", ratio=0.0), "in .0, 1.. Found 0.0"),
         (TrainConfig(twins=True), "--twins are one network .* --split full"),
-        (TrainConfig(twins=True, split="full", parts=1), "two --parts or more"),
+        (TrainConfig(twins=True, split="full", parts=1), "at least two --parts"),
         (TrainConfig(twins=True, split="full", arch=(SMALL, WIDER)), "one --arch"),
         (TrainConfig(split="shard"), "unknown split 'shard'.*Did you mean 'sharded'"),
         (TrainConfig(recipe="smal"), "unknown recipe"),
         (TrainConfig(augment="blur"), "unknown augmentation 'blur'"),
-        (TrainConfig(data="no such folder", learning_rate=-1.0), "training needs learning_rate > 0. Found -1.0"),
-        (TrainConfig(parts=11), "10 classes cannot serve 11 parts"),
+        (
+            TrainConfig(data="the folder cannot be created", learning_rate=-1.0),
+            "training needs learning_rate > 0. Found -1.0",
+        ),
+        (TrainConfig(parts=11), "10 classes are too few for 11 parts"),
         (TrainConfig(mean=(0.5,)), "belong together"),
         (
             TrainConfig(arch=('{"architecture":"mlp","sizes":[32,24]}',)),
@@ -175,7 +178,7 @@ def test_twins_are_shuffled_and_share_function_and_rows(tmp_path):
 
 def test_a_twin_alone_needs_its_original(tmp_path):
     config = dataclasses.replace(QUICK, split="full", twins=True)
-    with pytest.raises(ValueError, match="twin of parent 0, which is not there yet"):
+    with pytest.raises(ValueError, match="twin of parent 0, which does not exist yet"):
         train_parents(config, tmp_path / "parents", only=1)
 
 

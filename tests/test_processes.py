@@ -139,7 +139,7 @@ def test_a_party_waits_for_the_others_and_hears_of_other_settings(tmp_path):
     other = Parties(tmp_path / "two", 1, 2, settings=b"x", monitor=Monitor(leave))
     with pytest.raises(Cancelled):
         other.samples(5)
-    with pytest.raises(ValueError, match="party 1 fuses other networks than party 0, or with other settings"):
+    with pytest.raises(ValueError, match="party 1 fuses different networks from party 0, or uses different settings"):
         Parties(tmp_path / "two", 0, 2).samples(4)
     with pytest.raises(ValueError, match="holds files of party 1 from an earlier run"):
         Parties(tmp_path / "two", 1, 2)

@@ -222,9 +222,9 @@ def test_goals_of_a_weighted_average_are_weighted():
 
 def test_refusals():
     x = normal(20, 6)
-    with pytest.raises(ValueError, match="REPAIR takes its goals from the parents; there is none"):
+    with pytest.raises(ValueError, match="REPAIR takes its target statistics from the parents. Found none"):
         repair(mlp(), [], x)
-    with pytest.raises(ValueError, match="'0' has another width in one of the parents"):
+    with pytest.raises(ValueError, match="'0' has a different width in one of the parents"):
         repair(mlp(), [mlp(), mlp((6, 5, 7, 4))], x)
 
 

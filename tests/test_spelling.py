@@ -199,8 +199,8 @@ def test_a_module_taken_whole_may_write_into_its_input():
     [
         (lambda n, h: h + F.dropout(n.a(h)), r"Net calls dropout\(\), .* Pass training=self.training"),
         (lambda n, h: h + nn.Dropout()(n.a(h)), "drops at random in evaluation mode too"),
-        (lambda n, h: h + nn.Linear(8, 8).double()(n.a(h)), "Net calls a Linear that is none of its submodules"),
-        (lambda n, h: h + nn.BatchNorm1d(8, affine=False)(n.a(h)), "Make it in __init__ as an attribute"),
+        (lambda n, h: h + nn.Linear(8, 8).double()(n.a(h)), "Net calls a Linear that is not one of its submodules"),
+        (lambda n, h: h + nn.BatchNorm1d(8, affine=False)(n.a(h)), "Create it in __init__ as an attribute"),
     ],
 )
 def test_what_differs_from_call_to_call_is_refused(join, message):

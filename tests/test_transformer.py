@@ -327,7 +327,7 @@ def test_importance_in_practice(mode):
     assert torch.isfinite(soft(x)).all()
     plain = transformer_otfusion([model, other], (x, y), mode=mode).model
     assert (soft(x) - plain(x)).abs().max() > 1e-3
-    with pytest.raises(ValueError, match="'conductance' cannot be taken inside an nn.MultiheadAttention"):
+    with pytest.raises(ValueError, match="'conductance' cannot be computed inside an nn.MultiheadAttention"):
         transformer_otfusion([vision(), vision(2)], (normal(6, *IMAGES), labels(6, 5)), **options)
 
 

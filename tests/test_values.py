@@ -156,7 +156,7 @@ def test_the_data_of_a_score_are_given_once_inside_it_or_beside_it():
     inside = METHODS["KF-Linear"](pair(), (X, Y), importance=Conductance(DATA, steps=2))
     beside = METHODS["KF-Linear"](pair(), (X, Y), importance=Conductance(steps=2), importance_data=DATA)
     assert torch.equal(weights(inside.model), weights(beside.model)) and inside.config == beside.config
-    with pytest.raises(ValueError, match=r"importance_data are given beside data inside DeepLift\(...\)"):
+    with pytest.raises(ValueError, match=r"importance_data is given in addition to data inside DeepLift\(...\)"):
         METHODS["KF-Linear"](pair(), (X, Y), importance=DeepLift(DATA), importance_data=DATA)
     for importance in (DeepLift(), DeepLift, "deeplift"):
         with pytest.raises(ValueError, match=r"'deeplift' needs data.* inside the value: DeepLift\(data=...\)"):
@@ -189,7 +189,7 @@ def test_a_gradient_fit_by_value():
         ({"importance": KMeans}, "importance is the class KMeans. .* your own Importance"),
         ({"fit": "newton"}, "unknown fit 'newton'. Known: ridge, gradient"),
         ({"importance": Conductance()}, "importance 'conductance' needs data"),
-        ({"class_shares": torch.ones(2, 4)}, "class_shares do nothing with head='scores'"),
+        ({"class_shares": torch.ones(2, 4)}, "class_shares have no effect with head='scores'"),
         ({"head": "shares", "class_shares": torch.ones(3, 4)}, r"class_shares of shape \(2, 4\)"),
         ({"seed": -1}, "seed is -1"),
     ],
@@ -405,7 +405,7 @@ def test_contributors_reach_the_sums_and_gradient_fits_refuse_them():
     doubled = fuse(pair(), X, fit=Ridge(0.0), runtime=Runtime(contributors=Doubled()))
     assert [level.rows for level in doubled.levels] == [2 * level.rows for level in alone.levels]
     assert_same_function(doubled.model, alone.model, X, 1e-8)
-    with pytest.raises(ValueError, match="fit='gradient' works on this process's samples alone"):
+    with pytest.raises(ValueError, match="fit='gradient' works only on this process's samples"):
         fuse(pair(), X, fit="gradient", runtime=Runtime(contributors=Doubled()))
 
 

@@ -216,7 +216,7 @@ def test_refusals_progress_and_cancelling():
         (models, {"a": 2}, "a is 2. Use a number from 0 to 1"),
         (models, {"b": -1}, "b is -1. Use a number from 0 to 1"),
         (models, {"stop_at": 0.0}, "stop_at is 0.0. Use the name of a level, a number above 0 to 1"),
-        (models, {"stop_at": "4"}, "stop_at='4' is no level before the head. Known: 0, 2"),
+        (models, {"stop_at": "4"}, "stop_at='4' is not a level before the head. Known: 0, 2"),
         (models, {"combine": "shares"}, "combine is 'shares'. Use softmax, logits"),
         (models, {"target": mlp((6, 30, 7, 4))}, "level '0': 30 fused neurons for 16 parents' neurons"),
         ([mlp(), mlp((6, 8, 4))], {}, "parent 1"),

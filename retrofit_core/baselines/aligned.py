@@ -282,8 +282,7 @@ def _check_tied(groups: Sequence[Group], targets: Sequence[Group], name: str) ->
 
 @torch.no_grad()
 def without_norms(model: nn.Module, example: Tensor, leaves: Sequence[str] = ()) -> nn.Module:
-    """A copy with the same function, in which each BatchNorm after a layer is folded into it and then the "
-    "identity."""
+    """A copy with the same function, in which each BatchNorm after a layer is folded into it and then the identity."""
     twin = copy.deepcopy(model).eval()
     for folds in folded(trace(twin, leaves, example))[1].values():
         for fold in folds:
@@ -342,8 +341,8 @@ def _groups(model: nn.Module, example: Tensor, leaves: Sequence[str], name: str)
     for group in groups:
         if not group.points:
             raise ValueError(
-                f"{name}: the neurons of {group.name!r} are made by no layer that can be watched. Make them with a "
-                "module such as nn.Linear, or use KF-Gradient, which aligns whole blocks by what they compute."
+                f"{name}: no module computes the neurons of {group.name!r}, so they cannot be recorded. Compute them "
+                "with a module such as nn.Linear, or use KF-Gradient, which aligns whole blocks by their outputs."
             )
     return groups
 

@@ -34,8 +34,7 @@ class Candidate:
 
     method: str
     weighing: Literal["uniform", "conductance", "conductance and worth"]
-    """Weights of neurons: equal, conductance on the parents' own data, or its square root times the square of the '
-        'parent's
+    """Weights of neurons: equal, conductance on the parents' own data, or its square root times the square of the parent's
     worth"""
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -127,8 +126,7 @@ class AutoPlan:
     """Training of the best fusion, if any"""
 
     def cost(self) -> Cost:
-        """Cost of the training and of passes over all samples, with the first fusion's groups; the estimate adds "
-        "the fusions'."""
+        """Cost of the training and of passes over all samples, with the first fusion's groups; the estimate adds the fusions'."""
         passes = sum(trial.plan.cost().passes for trial in self.trials) + len(self.held)
         groups = self.trials[0].plan.cost().groups
         if self.distilled is None:
@@ -205,7 +203,7 @@ class Auto(Algorithm):
         if not trials:
             self._ask(OTHERWISE, rest, trials, left_out)
         if not trials:
-            raise ValueError(f"no fusion takes these networks. {_reasons(left_out)}")
+            raise ValueError(f"no fusion accepts these networks. {_reasons(left_out)}")
         distilled = Distilled() if self.distil and Distilled().samples(rest) > 1 else None
         return AutoPlan(task, held, trials, left_out, distilled)
 
@@ -288,8 +286,7 @@ def by_class(logits: Tensor, truth: Tensor) -> Tensor:
 def worth(parents: Tensor, samples: int) -> Tensor:
     """Estimate the parents' accuracies over all classes from those on classes with samples.
 
-    If classes are missing, the samples may be of some parents' own classes, on which these look too good. The other '
-        'parents'
+    If classes are missing, the samples may be of some parents' own classes, on which these look too good. The other parents'
     accuracy there is the best guess of a parent's accuracy on classes that are not its own, so their mean replaces the
     missing ones. Classes that a random draw of this size misses by chance do not count as missing.
 

@@ -131,13 +131,13 @@ class Averaging(Algorithm):
         """Check shapes and counts; see `Algorithm`."""
         if self.needs_counts and task.sample_counts is None:
             raise ValueError(
-                "FedAvg weighs parents by their numbers of training samples, which only a splits file states. Pass "
-                "sample_counts=[...] (--splits), or use Average."
+                "FedAvg weights parents by their numbers of training samples, which only a splits file contains. "
+                "Pass sample_counts=[...] (--splits), or use Average."
             )
         if not self.needs_counts and task.sample_counts is not None:
             raise ValueError(
-                "sample_counts do nothing where all parents weigh the same (weighting='equal'). Use FedAvg, or leave "
-                "them out."
+                "sample_counts have no effect if all parents have equal weight (weighting='equal'). Use FedAvg, or "
+                "omit them."
             )
         check_mergeable(task, "averaging")
         _shares(task.sample_counts, len(task.parents))
@@ -174,12 +174,12 @@ class Ensembling(Algorithm):
         """Check outputs and shares; see `Algorithm`."""
         if self.needs_shares and task.class_shares is None:
             raise ValueError(
-                "Ensemble-Shares weighs classes by the parents' shares of their training rows, which only a splits "
-                "file states. Pass class_shares=TENSOR of shape (parents, classes) (--splits), or use Ensemble."
+                "Ensemble-Shares weights classes by the parents' shares of their training rows, which only a splits "
+                "file contains. Pass class_shares=TENSOR of shape (parents, classes) (--splits), or use Ensemble."
             )
         if not self.needs_shares and task.class_shares is not None:
             raise ValueError(
-                f"class_shares do nothing with combine={self.combine!r}. Use Ensemble-Shares, or leave them out."
+                f"class_shares have no effect with combine={self.combine!r}. Use Ensemble-Shares, or leave them out."
             )
         shape = _check_parents(task, "averaging")
         if self.combine != "logits":

@@ -81,7 +81,7 @@ class Distillation(Descent, Algorithm):
             )
         if self.start == "parent0" and task.target is not None:
             raise Refusal(
-                "KD: start='parent0' needs parent 0's architecture, so no target. Leave one of them out.",
+                "KD: start='parent0' needs parent 0's architecture, so there can be no target. Omit one of them.",
                 ("start", "random"),
                 ("target", None),
             )
@@ -93,8 +93,8 @@ class Distillation(Descent, Algorithm):
         student = shape if task.target is None else output_shape(task.target, task.inputs, "the target")
         if student != shape:
             raise ValueError(
-                f"KD: the parents' outputs have the shape {shape} for a sample and the student's {student}. Give the "
-                "student the parents' classes."
+                f"KD: the parents' outputs have shape {shape} per sample, the student's {student}. Give the student "
+                "the parents' classes."
             )
         samples = len(task.inputs)
         cost = Cost(samples, trained="network", epochs=self.epochs_range, descent=self, samples=samples)

@@ -136,8 +136,8 @@ def head_of(model: nn.Module, example: Tensor) -> str:
         if layer_outputs[name].shape == outputs.shape and torch.equal(layer_outputs[name], outputs):
             return name
     raise ValueError(
-        f"the outputs of {class_name(model)} are not those of one of its nn.Linear layers, so there is no head that "
-        "could be trained alone. Use KF-Gradient."
+        f"the outputs of {class_name(model)} do not come from one of its nn.Linear layers, so there is no head to "
+        "train alone. Use KF-Gradient."
     )
 
 

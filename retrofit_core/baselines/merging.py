@@ -50,7 +50,7 @@ class Slerp(Algorithm):
         """Check number and shapes; see `Algorithm`."""
         if len(task.parents) != 2:
             raise Refusal(
-                f"SLERP goes between exactly two parents. Found {len(task.parents)}. Use Average.",
+                f"SLERP interpolates between exactly two parents. Found {len(task.parents)}. Use Average.",
                 ("method", "Average"),
             )
         check_mergeable(task, "SLERP")
@@ -105,7 +105,7 @@ class TaskVectors(Algorithm):
                 words = "is missing there" if of_base is None else f"has the shape {tuple(of_base.shape)} there"
                 raise ValueError(
                     f"the common ancestor (base) is none of these parents: {name!r} {words}, and "
-                    f"{tuple(tensor.shape)} in them. Name the network from which they were trained on."
+                    f"{tuple(tensor.shape)} in them. Name the network that their training started from."
                 )
         return CombiningPlan(task)
 

@@ -72,7 +72,8 @@ class PLeaS(Averager):
         check_pair(task, "PLeaS", "ZipIt", "OTFusion", "KF-Linear")
         if self.apart and task.target is not None:
             raise ValueError(
-                f"PLeaS: apart is {self.apart} and there is a target, whose widths say it too. Use one of both."
+                f"PLeaS: apart is {self.apart} and there is a target, whose widths determine it too. Use only one of "
+                "them."
             )
         for index, model in enumerate(task.parents):
             refuse_shared_layers(model, f"PLeaS, parent {index}", task.inputs[:1].to(task.dtype))

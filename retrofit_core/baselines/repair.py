@@ -69,7 +69,7 @@ def repair(
     if has_statistics(model):
         return reset_statistics(model, inputs, keep_function=False, monitor=monitor, leaves=leaves)
     if not parents:
-        raise ValueError("REPAIR takes its goals from the parents; there is none. Pass the aligned parents.")
+        raise ValueError("REPAIR takes its target statistics from the parents. Found none. Pass the aligned parents.")
     of_parents = [statistics(parent, inputs, monitor=monitor) for parent in parents]
     goals = {name: _mean([stats.get(name) for stats in of_parents], name) for name in of_parents[0]}
     head = head_layers(model, inputs[:1].to(devices.of(model)), leaves)
@@ -198,7 +198,7 @@ def _mean(of_parents: Sequence[tuple[Tensor, Tensor] | None], name: str) -> tupl
     measured = [stats for stats in of_parents if stats is not None]
     if len(measured) < len(of_parents) or len({stats[0].shape for stats in measured}) > 1:
         raise ValueError(
-            f"REPAIR compares layers one by one, but {name!r} has another width in one of the parents. Pass parents that "
-            "are aligned to the merged network."
+            f"REPAIR compares layers one by one, but {name!r} has a different width in one of the parents. Pass "
+            "parents that are aligned to the merged network."
         )
     return torch.stack([stats[0] for stats in measured]).mean(0), torch.stack([stats[1] for stats in measured]).mean(0)

@@ -93,8 +93,9 @@ def levels_of_groups(
     if any(point.part != "output" for group in groups for point in group.points):
         free = [other for other, score in IMPORTANCE.items() if score.widths_only]
         raise Refusal(
-            f"importance {name!r} cannot be taken inside an nn.MultiheadAttention. Use importance="
-            f"{' or '.join(map(repr, free))}, or a network whose queries, keys and values are layers of their own.",
+            f"importance {name!r} cannot be computed inside an nn.MultiheadAttention. Use "
+            f"importance={' or '.join(map(repr, free))}, or a network with separate layers for queries, keys and "
+            "values.",
             *(("importance", other) for other in free),
         )
     return None

@@ -36,14 +36,14 @@ class GreedySoup(Algorithm):
         )
         if task.labels is None:
             raise ValueError(
-                "a greedy soup is chosen by accuracy on held-out data, and these have no labels. Pass (inputs, labels), or use "
-                "Average, which is the uniform soup."
+                "a greedy soup is chosen by accuracy on held-out data, but these data have no labels. Pass (inputs, "
+                "labels), or use Average, which is the uniform soup."
             )
         labels = class_labels(task.labels, "a greedy soup")
         if not 0 <= int(labels.min()) <= int(labels.max()) < classes:
             raise ValueError(
-                f"the labels run from {int(labels.min())} to {int(labels.max())}, and the parents have {classes} classes. Pass "
-                f"labels from 0 to {classes - 1}."
+                f"the labels run from {int(labels.min())} to {int(labels.max())}, and the parents have {classes} "
+                f"classes. Pass labels from 0 to {classes - 1}."
             )
         return CombiningPlan(task, Cost(passes=2 * len(task.inputs)))  # each parent alone, and as many means
 

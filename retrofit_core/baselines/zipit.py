@@ -246,8 +246,7 @@ class _Zipper:
         return False
 
     def _refresh(self, i: int, j: int) -> None:
-        """Update best partners after merging j into i: search again where one was the best, else only compare with "
-        "i."""
+        """Update best partners after merging j into i: search again where one was the best, else only compare with i."""
         lost = self.alive & ((self.best == i) | (self.best == j))
         lost[i] = True
         column = np.where(self.allowed[:, i], self.values[:, i], -np.inf)
@@ -265,8 +264,7 @@ class _Zipper:
 
 
 def averages(labels: Tensor, widths: Sequence[int], width: int) -> list[tuple[Tensor, Tensor]]:
-    """For each parent (T, U), (n_k, d) each: T, its part of M', has each member's share of its fused neuron; U is 0 "
-    "or 1."""
+    """For each parent (T, U), (n_k, d) each: T, its part of M', has each member's share of its fused neuron; U is 0 or 1."""
     counts = torch.bincount(labels, minlength=width)
     U = torch.nn.functional.one_hot(labels, width).double()
     return list(zip((U / counts).split(list(widths)), U.split(list(widths)), strict=True))
@@ -345,7 +343,7 @@ def _cut(plan: AlignmentPlan, stop_at: str | float) -> Cut:
         )
     if isinstance(stop_at, str):
         if stop_at not in names:
-            raise ValueError(f"stop_at={stop_at!r} is no level before the head. Known: {', '.join(names)}.")
+            raise ValueError(f"stop_at={stop_at!r} is not a level before the head. Known: {', '.join(names)}.")
         count = names.index(stop_at) + 1
     else:
         count = max(1, round(stop_at * len(names)))

@@ -83,8 +83,8 @@ def _splits_in(folder: Path) -> dict[str, list[Path]]:
         others = [path for path in subfolders if path not in of_split and not split_of(path.name)]
         if other := next((path.name for path in others if _has_image(path)), None):
             raise ValueError(
-                f"{folder} has the folder {of_split[0].name!r}, which may be a split, or a class beside {other!r}: put class "
-                f"folders into a folder 'train', or take {other!r} out."
+                f"{folder} has the folder {of_split[0].name!r}, which may be a split, or a class next to {other!r}: "
+                f"move class folders into a folder 'train', or remove {other!r}."
             )
     return splits
 
@@ -117,16 +117,16 @@ def _check_are_classes(folder: Path, with_images: list[Path]) -> None:
     as_splits = by_split(names, lone=True)
     if sum(map(len, as_splits.values())) == len(names) and (len(as_splits) > 1 or len(names) == 1):
         raise ValueError(
-            f"{' and '.join(map(repr, names))} in {folder} may be splits or classes: call splits train, val and test, and put "
-            "the images of each class into a folder of its own within."
+            f"{' and '.join(map(repr, names))} in {folder} may be splits or classes: call splits train, val and "
+            "test, and put the images of each class into a folder of its own within."
         )
     for path in with_images:
         inner = by_split(each.name for each in subfolders_of(path))
         if len(inner) > 1:
             listed = ", ".join(repr(name) for group in inner.values() for name in group)
             raise ValueError(
-                f"{path} holds splits of its own ({listed}), so it is no class: give that folder, or sort the images as "
-                "SPLIT/CLASS/FILE."
+                f"{path} contains its own splits ({listed}), so it is not a class: give that folder, or sort the "
+                "images as SPLIT/CLASS/FILE."
             )
 
 
@@ -161,11 +161,11 @@ def images_in(folder: Path) -> list[str]:
         for name in names:
             suffix = os.path.splitext(name)[1].lower()
             if suffix in OTHER_SUFFIXES:
-                raise ValueError(f"{parent}/{name} is no {', '.join(SUFFIXES)}: convert it or take it out.")
+                raise ValueError(f"{parent}/{name} is no {', '.join(SUFFIXES)}: convert or remove it.")
             if suffix in SUFFIXES:
                 paths.append(os.path.join(parent, name))
     if not paths:
-        raise ValueError(f"class folder {folder} holds no images ({', '.join(SUFFIXES)}): fill it or take it out.")
+        raise ValueError(f"class folder {folder} holds no images ({', '.join(SUFFIXES)}): add images or remove it.")
     return paths
 
 
@@ -196,7 +196,7 @@ def subfolders_of(folder: Path) -> list[Path]:
             visible = sorted((entry for entry in entries if not is_hidden(entry.name)), key=lambda entry: entry.name)
         for entry in visible:
             if entry.is_symlink() and not os.path.exists(entry.path):
-                raise ValueError(f"{entry.path} is a link that leads nowhere, or to itself: take it out.")
+                raise ValueError(f"{entry.path} is a link that is broken or points to itself: remove it.")
         return [folder / entry.name for entry in visible if entry.is_dir()]
     except OSError as error:
         _refuse(error)
@@ -234,7 +234,7 @@ def _classes(folders: list[Path]) -> tuple[str, ...]:
     for (outer, first), (inner, second) in pairwise(real):
         if inner[: len(outer)] == outer:
             raise ValueError(
-                f"class folder {second!r} of {folders[0].parent} lies within class {first!r}: take out the link."
+                f"class folder {second!r} of {folders[0].parent} is inside class {first!r}: remove the link."
             )
     return names
 

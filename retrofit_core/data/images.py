@@ -108,7 +108,8 @@ class Images:
         labels = as_labels(self.labels)
         if labels.dtype != torch.int64:
             raise ValueError(
-                f"the labels of data set {self.name!r} are {labels.dtype}, and classes are whole numbers. Pass labels.long()."
+                f"the labels of data set {self.name!r} are {labels.dtype}, but classes are whole numbers. Pass "
+                "labels.long()."
             )
         object.__setattr__(self, "labels", labels)
         for what in ("mean", "std"):

@@ -95,7 +95,8 @@ def find(folder: Path, split: str) -> SplitFiles | None:
     classes = _class_names(training)
     if _table(training[0]).in_words and (bare := [path for path in files if _table(path).has_bare_numbers]):
         raise ValueError(
-            f"the labels of {bare[0]} are numbers, and those of {training[0]} names: bring one to the other's."
+            f"the labels of {bare[0]} are numbers, but those of {training[0]} are names: convert one to match the "
+            "other."
         )
     return SplitFiles(partial(read, files, classes), classes=classes, files=tuple(files))
 

@@ -76,7 +76,8 @@ def sharded(
     classes = np.unique(labels.numpy())
     if n_parts > len(classes):
         raise Refusal(
-            f"a sharded split gives every part classes of its own: {len(classes)} classes cannot serve {n_parts} parts.",
+            f"a sharded split gives every part its own classes: {len(classes)} classes are too few for {n_parts} "
+            "parts.",
             ("parts", len(classes)),
         )
     if shards is not None and (len(shards) != n_parts or sorted(itertools.chain(*shards)) != classes.tolist()):
@@ -199,12 +200,13 @@ def _match(parts: list[dict[str, Any]], files: list[str], path: Path) -> list[in
     if listed and len(set(files)) == len(files):
         missing = next(file for file in files if file not in names or names.count(file) > 1)
         raise ValueError(
-            f"splits file {path} has no part of its own for {missing}, but one for {listed[0]}; parts and checkpoints belong "
-            "together by file name. Name the checkpoints that it lists, or give the file a part for each."
+            f"splits file {path} has no part for {missing}, but one for {listed[0]}; parts are matched to "
+            "checkpoints by file name. Name the checkpoints that it lists, or add a part for each to the file."
         )
     if len(parts) != len(files):
         raise ValueError(
-            f"splits file {path} has {len(parts)} parts, but {len(files)} checkpoints are given; they belong together by file "
-            "name, or in their order where no name is known. Name as many checkpoints as parts, or the names that it lists."
+            f"splits file {path} has {len(parts)} parts, but {len(files)} checkpoints are given; they are matched by "
+            "file name, or by order if no name is known. Name as many checkpoints as parts, or the names that it "
+            "lists."
         )
     return list(range(len(files)))

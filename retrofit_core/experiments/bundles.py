@@ -90,9 +90,9 @@ def read_bundle(path: str | Path) -> Bundle:
     except OSError as error:
         raise ValueError(f"the bundle {path} cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no bundle of results: it is not JSON. {REMEDY}") from error
+        raise ValueError(f"{path} is not a bundle of results: it is not JSON. {REMEDY}") from error
     if not isinstance(content, dict) or not {"schema", "seal", "results"} <= content.keys():
-        raise ValueError(f"{path} is no bundle of results: it holds other things. {REMEDY}")
+        raise ValueError(f"{path} is not a bundle of results: it contains other data. {REMEDY}")
     schema, seal = content.pop("schema"), content.pop("seal")
     if schema != SCHEMA:
         raise ValueError(f"the bundle {path} has layout {schema}, and this version reads {SCHEMA}. {REMEDY}")
@@ -125,7 +125,8 @@ def results_in(path: str | Path) -> Bundle:
         return Bundle(all_results(path))
     if not any(path.glob("*.json")):
         raise ValueError(
-            f"the folder {path} holds no results: neither bundles (*.json) nor what a runs folder has, {UNIT.folder}. {REMEDY}"
+            f"the folder {path} holds no results: neither bundles (*.json) nor what a runs folder has, "
+            f"{UNIT.folder}. {REMEDY}"
         )
     return bundles_in(path)
 

@@ -72,7 +72,7 @@ def run_in_parallel(
             losses += 1
             if losses >= LOSSES:
                 raise ValueError(
-                    f"processes died {losses} times, the last time so: {error!r:.300}. There may not be enough "
+                    f"processes died {losses} times, most recently with {error!r:.300}. There may not be enough "
                     "memory for so many at once. Results so far are kept; run the same command to continue."
                 ) from error
         yield from ((index, Skip.BUSY) for index in left)

@@ -305,7 +305,8 @@ class ReproducedTable:
         request = self.request
         if request.scale is None:
             raise ValueError(
-                f'measure: name a scale, as table({self.name!r}, scale="small"); without one the best is shown that is there.'
+                f'measure needs a scale, as in table({self.name!r}, scale="small"); without one the best is shown '
+                "that is there."
             )
         cells = TABLES[self.name].cells(scale_of(request.scale), request.seeds)
         names = [column.name for column in self.columns]

@@ -36,8 +36,8 @@ class Outcome:
 class Skip(Enum):
     """Why a unit was skipped."""
 
-    BUSY = "another process is at it"
-    LATE = "the time does not suffice"
+    BUSY = "another process is working on it"
+    LATE = "not enough time is left"
 
 
 #: Runs units and yields (index, outcome) of each as they finish.

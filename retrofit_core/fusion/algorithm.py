@@ -184,7 +184,7 @@ class Retrofit(Algorithm):
             check_parents_data(task.importance, task.parents_data(), outputs)
         if task.runtime.contributors is not None and not self.fit.needs_inputs:
             raise ValueError(
-                f"fit={name_of(FITS, self.fit)!r} works on this process's samples alone, and others contribute "
+                f"fit={name_of(FITS, self.fit)!r} works only on this process's samples, but others contribute "
                 "theirs. Use fit='ridge'."
             )
         check_memory(levels.networks, len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
@@ -193,7 +193,9 @@ class Retrofit(Algorithm):
     def _check_shares(self, task: Task, levels: Levels) -> None:
         expected = (len(levels.parents), levels.fused[-1].width)
         if self.head != "shares" and task.class_shares is not None:
-            raise ValueError(f"class_shares do nothing with head={self.head!r}. Use head='shares', or leave them out.")
+            raise ValueError(
+                f"class_shares have no effect with head={self.head!r}. Use head='shares', or leave them out."
+            )
         if self.head == "shares" and (task.class_shares is None or tuple(task.class_shares.shape) != expected):
             raise ValueError(
                 f"head='shares' needs class_shares of shape {expected}: each parent's share of each class."

@@ -149,8 +149,8 @@ class Parties:
         for number, facts in enumerate(everyone):
             if not torch.equal(facts["settings"], own["settings"]):
                 raise ValueError(
-                    f"party {number} fuses other networks than party {self.number}, or with other settings. Give all parties "
-                    "the same checkpoints, method, options and normalisation (--mean, --std)."
+                    f"party {number} fuses different networks from party {self.number}, or uses different settings. "
+                    "Give all parties the same checkpoints, method, options and normalisation (--mean, --std)."
                 )
         return sum(int(facts["samples"]) for facts in everyone)
 

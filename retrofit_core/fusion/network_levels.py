@@ -170,7 +170,8 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
     if set(counts) != {len(fused)}:
         raise ValueError(
             f"the parents have {counts} levels and the fused network {len(fused)}; they must have equally many, or "
-            "change the number of positions alike. Cut them alike with boundaries=<number of levels> or [module names]."
+            "change the number of positions alike. Cut them alike with boundaries=<number of levels> or [module "
+            "names]."
         )
     for index, level in enumerate(fused):
         alike = [levels[index] for levels in parents]
@@ -179,14 +180,16 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
             _check_joints(index, fused, parents, instead)
         if any(_kinds(other) != _kinds(level) for other in alike):
             raise ValueError(
-                f"level {level.name!r}: its neurons are of other kinds in a parent than in the fused network (gated, in parts of "
-                "a norm, or one of them has constants), so they do not correspond. Give all of them one architecture."
+                f"level {level.name!r}: its neurons are of different kinds in a parent and in the fused network "
+                "(gated, in parts of a norm, or one of them has constants), so they do not correspond. Give all of "
+                "them one architecture."
             )
         positions = [other.positions for other in alike]
         if set(positions) != {level.positions}:
             raise ValueError(
                 f"level {level.name!r}: the parents have {positions} positions per sample and the fused network "
-                f"{level.positions}; outputs can be compared only position by position. Cut elsewhere (boundaries=[...])."
+                f"{level.positions}; outputs can be compared only position by position. Cut elsewhere "
+                "(boundaries=[...])."
             )
         rows = [
             [len(table.weight) for table in other.form.layers]
@@ -204,8 +207,8 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
             counts = [len(other.classes[number]) for other in alike]
             if set(counts) != {len(places)}:
                 raise ValueError(
-                    f"level {level.name!r}: the parents have {counts} classes and the fused network {len(places)}; class c "
-                    "is fused with class c. Give all of them the same classes."
+                    f"level {level.name!r}: the parents have {counts} classes and the fused network {len(places)}; "
+                    "class c is fused with class c. Give all of them the same classes."
                 )
         if isinstance(level.blocks, Parts):
             _check_parts(level, alike)
@@ -222,9 +225,9 @@ def _check_parts(level: Level, parents: Sequence[Level]) -> None:
     ours, *theirs = [tuple(net.blocks.places.shape) for net in (level, *parents) if isinstance(net.blocks, Parts)]
     if ours[1] > min(neurons for _, neurons in theirs) or ours[0] > sum(count for count, _ in theirs):
         raise ValueError(
-            f"level {level.name!r}: the fused network has {ours[0]} parts of {ours[1]} neurons (groups of a convolution), the "
-            f"parents {' and '.join(f'{count} of {neurons}' for count, neurons in theirs)}. Use a target with no more parts than "
-            "all parents together, each no wider than a parent's."
+            f"level {level.name!r}: the fused network has {ours[0]} parts of {ours[1]} neurons (groups of a "
+            f"convolution), the parents {' and '.join(f'{count} of {neurons}' for count, neurons in theirs)}. Use a "
+            "target with no more parts than all parents together, each no wider than a parent's."
         )
 
 
@@ -241,13 +244,13 @@ def _check_joints(index: int, fused: Sequence[Level], parents: Sequence[Sequence
             raise ValueError(f"level {level.name!r} is not affine in a parent: {other.why_not_affine}. {instead}")
         if (other.form.parts > 0) != (level.form.parts > 0):
             raise ValueError(
-                f"level {level.name!r}: a convolution is grouped in a parent or in the fused network, and not in the other, so "
-                f"their neurons do not correspond. {instead}"
+                f"level {level.name!r}: a convolution is grouped in a parent or in the fused network, and not in the "
+                f"other, so their neurons do not correspond. {instead}"
             )
         if _joints(levels, index) != _joints(fused, index):
             raise ValueError(
-                f"level {level.name!r}: skips join other layers in a parent than in the fused network, or groups of a "
-                f"convolution have other sizes, so their neurons do not correspond. {instead}"
+                f"level {level.name!r}: skips join different layers in a parent and in the fused network, or groups "
+                f"of a convolution differ in size, so their neurons do not correspond. {instead}"
             )
 
 
@@ -272,6 +275,6 @@ def _check_folds(fused: list[Level]) -> None:
     for level in fused:
         if not all(fold.has_room for fold in level.folds):
             raise ValueError(
-                f"level {level.name!r}: the fused bias has no place, for neither the layer nor the BatchNorm behind it "
-                "has one. Pass a target whose BatchNorm has affine=True or whose layer has bias=True."
+                f"level {level.name!r}: there is no place for the fused bias: neither the layer nor the BatchNorm "
+                "after it has one. Pass a target whose BatchNorm has affine=True or whose layer has bias=True."
             )

@@ -81,7 +81,8 @@ def parents_data(
     if not isinstance(data, Iterable) or isinstance(data, (str, bytes)):
         given = repr(data) if isinstance(data, (str, bytes)) else f"of type {type(data).__name__}"
         raise ValueError(
-            f"importance data are {given}. Pass [(inputs, labels), ...], one pair per parent, or 'fusion' for the fusion data."
+            f"importance data are {given}. Pass [(inputs, labels), ...], one pair per parent, or 'fusion' for the "
+            "fusion data."
         )
     pairs = [as_inputs(pair) for pair in data]
     if len(pairs) != n:
@@ -132,8 +133,8 @@ def _labels(labels: object) -> Tensor:
         return torch.stack(list(labels), -1) if _are_tensors(labels) else torch.as_tensor(labels)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
-            f"the labels are {type(labels).__name__} of what makes no tensor ({first_line(error)}). Pass one whole number for "
-            "each sample, or leave them out."
+            f"the labels are {type(labels).__name__} whose entries do not form a tensor ({first_line(error)}). Pass "
+            "one whole number for each sample, or leave them out."
         ) from error
 
 
@@ -168,15 +169,16 @@ def _split(batch: object) -> tuple[Inputs, Tensor | None]:
         if strange is not None or not named:
             what = f"the entry {strange!r} of {type(named.get(strange)).__name__}" if strange else "no inputs"
             raise ValueError(
-                f"a dict of the fusion data holds {what}: its entries are the keywords of the networks' forward, as tensors, and "
-                "labels. Leave out what is neither."
+                f"a dict of the fusion data holds {what}: its entries are the keywords of the networks' forward, as "
+                "tensors, and labels. Leave out what is neither."
             )
         return named, labels
     if _are_tensors(inputs):
         return tuple(inputs), labels
     if not hasattr(inputs, "__array__"):
         raise ValueError(
-            f"a batch of the fusion data starts with {type(inputs).__name__}, not a tensor. Yield inputs or (inputs, labels)."
+            f"a batch of the fusion data starts with {type(inputs).__name__}, not a tensor. Yield inputs or (inputs, "
+            "labels)."
         )
     return torch.as_tensor(inputs), labels
 
@@ -208,7 +210,7 @@ def _joined(batches: list[Any]) -> tuple[Inputs, Tensor | None]:
     kinds = {tuple(inputs) if isinstance(inputs, Mapping) else len(tensors_of(inputs)) for inputs, _ in pairs}
     if len(kinds) > 1 or len({y is None for _, y in pairs}) > 1:
         raise ValueError(
-            "the batches of the fusion data hold different things. Let each hold the same tensors, and labels."
+            "the batches of the fusion data differ in what they contain. Yield the same tensors, and labels, in each."
         )
     joined_labels = None if labels is None else torch.cat([y for _, y in pairs if y is not None])
     columns = [list(column) for column in zip(*(tensors_of(inputs) for inputs, _ in pairs), strict=True)]

@@ -94,8 +94,8 @@ def put_back(layer: Affine, affine: Affine, norm: BatchNorm) -> None:
         norm.bias.copy_(layer.bias)
     else:
         raise ValueError(
-            "there is no room for the fused bias: neither the layer nor the BatchNorm behind it has a bias. "
-            "Use affine=True in the BatchNorm of the target."
+            "there is no place for the fused bias: neither the layer nor the BatchNorm after it has a bias. Use "
+            "affine=True in the BatchNorm of the target."
         )
 
 

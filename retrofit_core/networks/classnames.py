@@ -51,17 +51,19 @@ def bring_into_order(
         if not (are_names(have) and are_names(wanted)):
             return False
         raise ValueError(
-            f"{who} tells {_listed(have)} apart, and {whose} has {_listed(wanted)}. Choose the data that it was trained on; if "
-            'the names alone differ, write those of the checkpoint into classes.json in the data\'s folder: {"classes": [...]}.'
+            f"{who} tells {_listed(have)} apart, and {whose} has {_listed(wanted)}. Choose the data that it was "
+            "trained on; if "
+            "the names alone differ, write those of the checkpoint into classes.json in the data's folder: "
+            '{"classes": [...]}.'
         )
     order = torch.tensor([first.index(name) for name in second])
     if _outputs(model, example) is None:
         return False  # it cannot take such inputs: refused on use
     if not _reordered(model, order, example):
         raise ValueError(
-            f"{who} has the classes in the order {_listed(have)}, {whose} in the order {_listed(wanted)}, and the network's last "
-            "layer is none whose rows can be put into that order. Bring its outputs into that order in Python, and save it again "
-            "with save_model(network, FILE, classes=[...])."
+            f"{who} has the classes in the order {_listed(have)}, {whose} in the order {_listed(wanted)}, and the "
+            "rows of the network's last layer cannot be put into that order. Bring its outputs into that order in "
+            "Python, and save it again with save_model(network, FILE, classes=[...])."
         )
     return True
 

@@ -92,7 +92,7 @@ def source_of(name: str, base: str | Path = ".") -> ModuleSource:
     if module.endswith(".py"):
         path = (Path(base) / Path(module).expanduser()).resolve()
         if not path.is_file():
-            raise ValueError(f"the architecture {name!r} names the file {path}, and there is no such file.")
+            raise ValueError(f"the architecture {name!r} names the file {path}, which does not exist.")
         return ModuleSource(path.stem, path, path.parent)
     if not all(part.isidentifier() for part in module.split(".")):
         raise ValueError(
@@ -177,7 +177,8 @@ def allow(arch: object, base: str | Path = ".") -> None:
         source = source_of(name, base)
         if _asking and source not in _permitted:
             raise NotAllowed(
-                f"the network {canonical(name)!r} is code of your own, and {WARNING}: it is not imported here before you say so."
+                f"the network {canonical(name)!r} is your own code, and {WARNING}: Retrofit imports it only if you "
+                "say so."
             )
         _allowed[source.module] = source
         _named.add(canonical(name))
@@ -203,8 +204,9 @@ def factory(name: str) -> Callable[..., Any]:
     source = _allowed.get(module_name)
     if source is None:
         raise NotAllowed(
-            f"its architecture is {written!r}, a function in a user's code. If you trust it, name it: --arch {written} "
-            f"(arch={written!r} in Python), in the folder of that module, or --arch FILE.py:{function}; {WARNING}."
+            f"its architecture is {written!r}, a function in a user's code. If you trust it, name it: --arch "
+            f"{written} (arch={written!r} in Python), in the folder of that module, or --arch FILE.py:{function}; "
+            f"{WARNING}."
         )
     module = _imported(source, written)
     factory = getattr(module, function, None)
@@ -216,8 +218,8 @@ def factory(name: str) -> Callable[..., Any]:
             if callable(value) and getattr(value, "__module__", "") == module.__name__ and not name.startswith("_")
         ]
         raise ValueError(
-            f"architecture {written!r}: {source.file or module_name} defines no function or class {function!r}. It has "
-            f"{', '.join(names) or 'none'}."
+            f"architecture {written!r}: {source.file or module_name} defines no function or class {function!r}. It "
+            f"has {', '.join(names) or 'none'}."
         )
     return factory
 
@@ -238,8 +240,8 @@ def _imported(source: ModuleSource, name: str) -> ModuleType:
         except ModuleNotFoundError as error:
             if source.file is None and error.name and source.module.startswith(error.name):
                 raise ValueError(
-                    f"the architecture {name!r} is to come from the module {source.module!r}, which is neither in the current "
-                    "folder nor installed. Start in its folder, or name its file: FILE.py:function."
+                    f"the architecture {name!r} is to come from the module {source.module!r}, which is neither in "
+                    "the current folder nor installed. Start in its folder, or name its file: FILE.py:function."
                 ) from error
             raise ValueError(f"{name!r} cannot be imported: {first_line(error)}.") from error
         except Exception as error:  # whatever the module's code raises
@@ -276,8 +278,8 @@ def _check_place(module: ModuleType, source: ModuleSource, name: str) -> None:
     file = getattr(module, "__file__", None)
     if source.file is not None and (file is None or Path(file).resolve() != source.file):
         raise ValueError(
-            f"the architecture {name!r} is to come from {source.file}, but {source.module!r} is {file} in this process. "
-            "Rename the module."
+            f"the architecture {name!r} is to come from {source.file}, but {source.module!r} is {file} in this "
+            "process. Rename the module."
         )
 
 

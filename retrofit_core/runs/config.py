@@ -83,8 +83,7 @@ class RunConfig:
     """The method's options (`OptionFlags`, `options_of`) that differ from its defaults; None for none"""
 
     def __post_init__(self) -> None:
-        """Normalise names to their tables' spelling, so that equal runs are equal; `check_choices` refuses unknown "
-        "ones."""
+        """Normalise names to their tables' spelling, so that equal runs are equal; `check_choices` refuses unknown ones."""
         from ..fusion.grouping import GROUPINGS
         from ..fusion.importance import IMPORTANCE
         from ..methods import METHODS
@@ -119,8 +118,7 @@ class RunConfig:
         return cls(**{**facts, **lists})
 
     def changed(self) -> dict[str, Any]:
-        """The fields that differ from their defaults, in plain JSON types, in the layout of the first records (see "
-        "`present`)."""
+        """The fields that differ from their defaults, in plain JSON types, in the layout of the first records (see `present`)."""
         flags, others = self._flags_and_others()
         kept = {**changed(self), **flags, "options": others}
         return json.loads(json.dumps({name: value for name, value in kept.items() if value or name != "options"}))

@@ -92,7 +92,7 @@ class FinetuneConfig(Value, FollowUp):
             needed = settings_of(cls).keys() - set(cls.beside)
             return cls(**{name: content[name] for name in needed}, controls=content.get("controls", False))
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"these are no settings of a fine-tuning: {error}") from error
+            raise ValueError(f"these are not settings of a fine-tuning: {error}") from error
 
     def words(self) -> list[str]:
         """The options of `retrofit finetune` that differ from their defaults, without record and output."""
@@ -246,10 +246,10 @@ def read_tuned(folder: str | Path) -> nn.Module:
     """
     if not Path(folder).is_dir():
         raise ValueError(
-            f"there is no fine-tuning {Path(folder).name} (any more). Choose another one, or make it again."
+            f"there is no fine-tuning {Path(folder).name} (any more). Choose another one, or run it again."
         )
     if not (Path(folder) / METRICS).exists():
-        raise ValueError(f"the fine-tuning {Path(folder).name} is not finished. Go on with it first: --resume.")
+        raise ValueError(f"the fine-tuning {Path(folder).name} is not finished. Finish it first: --resume.")
     return load_model(Path(folder) / TUNED)[0]
 
 

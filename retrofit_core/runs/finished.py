@@ -72,4 +72,4 @@ def check_unchanged(run: Run, base: Path, refusal: str) -> None:
         return
     current = dataclasses.replace(identity(run.config, base), method_version=stored.method_version)
     if why := difference(stored, current):
-        raise ValueError(f"{run.folder.name} {refusal}: {why}. Bring back what the run was made of, or run it again.")
+        raise ValueError(f"{run.folder.name} {refusal}: {why}. Restore the run's files, or run it again.")

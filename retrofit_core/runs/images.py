@@ -35,6 +35,7 @@ def stored_constants(models: Sequence[str | Path]) -> Constants | None:
     if len(constants) > 1:
         said = "; ".join(f"{name}: {list(mean)}, {list(std)}" for (mean, std), name in constants.items())
         raise ValueError(
-            f"the networks were trained on images of different normalisation ({said}). Choose one with --mean and --std."
+            f"the networks were trained on images with different normalisations ({said}). Choose one with --mean and "
+            "--std."
         )
     return next(iter(constants), None)

@@ -136,8 +136,8 @@ def changed_rows(paths: Sequence[str | Path], parts: Sequence[Tensor], images: I
             now = now or images.digest()
             if noted["images"] != now:
                 doubts.append(
-                    f"the training images of {images.name} have changed since {path} was trained, so the rows of the splits file "
-                    "may be other images"
+                    f"the training images of {images.name} have changed since {path} was trained, so the rows of the "
+                    "splits file may be other images"
                 )
     return doubts
 
@@ -224,7 +224,7 @@ def class_shares(config: RunConfig, train: Images, parts: Sequence[Tensor] | Non
         return None
     if parts is None:
         raise ValueError(
-            "shares weigh classes by the parents' training rows, which only a splits file states. Pass --splits."
+            "shares weight classes by the parents' training rows, which only a splits file contains. Pass --splits."
         )
     counts = torch.stack([torch.bincount(train.labels[part], minlength=len(train.classes)) for part in parts]).double()
     return counts / counts.sum(0).clamp_min(1)
@@ -238,8 +238,8 @@ def check_allowed(training: TrainConfig, folder: Path) -> None:
     """
     for name in [name for arch in training.arch for name in user_code.names_in(arch) if not user_code.is_allowed(name)]:
         raise user_code.NotAllowed(
-            f"{folder / NOTE} asks for networks of somebody's own code, {user_code.canonical(name)!r}. If you trust it, name it: "
-            f"--arch {user_code.canonical(name)}; {user_code.WARNING}."
+            f"{folder / NOTE} asks for networks from a user's own code, {user_code.canonical(name)!r}. If you trust "
+            f"it, name it: --arch {user_code.canonical(name)}; {user_code.WARNING}."
         )
 
 

@@ -52,7 +52,7 @@ class LandscapeConfig(FollowUp):
             landscape = Landscape(**content["landscape"])
             return cls((first, second, third), content["align"], landscape, content.get("tuned"))
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"these are no settings of a landscape: {error}") from error
+            raise ValueError(f"these are not settings of a landscape: {error}") from error
 
     def command(self, record: str) -> str:
         """The command line that measures it from the record's parent folder, with the fine-tuning in the record."""

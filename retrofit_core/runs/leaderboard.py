@@ -204,13 +204,13 @@ def chosen_methods(
     for word in itertools.chain.from_iterable(METHODS if each == "all" else [each] for each in _listed(methods)):
         if not isinstance(word, str):
             raise ValueError(
-                f'{word!r} is no name of a method. Give functions with names: methods={{"mine": function}}.'
+                f'{word!r} is not the name of a method. Give functions with names: methods={{"mine": function}}.'
             )
         name, *texts = word.split("+")
         if not all([name, *texts]):
             raise ValueError(
-                f"{word!r} is no method of a comparison (--methods). Write names separated by commas, or all; options behind "
-                "plus signs, as zipit+repair=true."
+                f"{word!r} is not a method of a comparison (--methods). Write comma-separated names, or all, with "
+                "options appended with plus signs, as in zipit+repair=true."
             )
         method, options = METHODS[name], read_options(texts)
         if any("+" in score for score in _listed(importance)):
@@ -264,13 +264,14 @@ def _check_functions(
     for name, run in methods.items():
         if not callable(run):
             raise ValueError(
-                f"methods[{name!r}] is {run!r}, which is no function of (models, data). Give a function, or a method of the "
+                f"methods[{name!r}] is {run!r}, which is not a function of (models, data). Give a function, or a "
+                "method of the "
                 'project as METHODS["KF-Linear"].'
             )
     given = {"importance": importance != "uniform", "importance_data": importance_data is not None}
     if lost := [name for name, is_given in given.items() if is_given] + sorted(keywords):
         raise ValueError(
-            f"functions do not see {', '.join(lost)} of compare. Give such options to each: "
+            f"functions do not receive compare's {', '.join(lost)}. Give such options to each: "
             '{"mine": lambda models, data: METHODS["KF-Linear"](models, data, importance="conductance", '
             'importance_data="fusion")}.'
         )
@@ -373,7 +374,8 @@ class Measure:
         outputs = self._outputs(model) if outputs is None else outputs
         if int(self.labels.max()) >= outputs.shape[1]:
             raise ValueError(
-                f"{name} tells {outputs.shape[1]} classes apart, and the test data have the label {int(self.labels.max())}."
+                f"{name} tells {outputs.shape[1]} classes apart, and the test data have the label "
+                f"{int(self.labels.max())}."
             )
         self.classes = self.classes or [str(label) for label in range(outputs.shape[1])]
         self.correct[name] = outputs.argmax(1) == self.labels

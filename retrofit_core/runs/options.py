@@ -53,8 +53,8 @@ def checked(method: str, options: Mapping[str, Any], importance: str | None = No
     for name, value in options.items():
         if name in FIELDS:
             raise ValueError(
-                f"{method} has no option {name!r}: that is a setting of the run itself. Give it beside the options; an option "
-                "of a method, grouping or score needs another name."
+                f"{method} has no option {name!r}: that is a setting of the run itself. Give it beside the options; "
+                "an option of a method, grouping or score needs another name."
             )
         if name not in settings:
             known = ", ".join(other for other in settings if other not in FLAGS) or "none"
@@ -142,17 +142,17 @@ def check_choices(config: RunConfig) -> None:
         return
     if (config.fusion_from or "parent0") == "parent0":
         raise Refusal(
-            "fusion samples come from parent 0's training rows, which only a splits file states. "
-            "Pass --splits FILE, or --fusion-from iid to draw from all rows.",
+            "fusion samples come from parent 0's training rows, which only a splits file contains. Pass --splits "
+            "FILE, or --fusion-from iid to draw from all rows.",
             ("fusion_from", "iid"),
         )
     if importance.needs_data and (config.importance_data or "own") == "own":
         raise ValueError(
             f"importance {config.importance} is computed on each parent's own training rows, which only a splits "
-            "file states. Pass --splits FILE, or --importance-data fusion to use the fusion samples."
+            "file contains. Pass --splits FILE, or --importance-data fusion to use the fusion samples."
         )
     if config.importance_data == "own" and method.takes.parents_data:
         raise ValueError(
-            f"{config.method} reads each parent's own training rows, which only a splits file states. Pass --splits "
-            "FILE, or leave --importance-data out to use the fusion samples."
+            f"{config.method} reads each parent's own training rows, which only a splits file contains. Pass "
+            "--splits FILE, or leave --importance-data out to use the fusion samples."
         )

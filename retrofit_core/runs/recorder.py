@@ -83,7 +83,7 @@ class Recorder:
         """
         current = identities.identity(self.identity.config)
         if why := identities.difference(self.identity, current):
-            raise ValueError(f"{why} the run began. Start it again when its files are as they are to be.")
+            raise ValueError(f"{why} the run began. Start it again once its files no longer change.")
         self.identity = current
         write_identity(self.folder, current, training=_training(current.config))
 

@@ -436,5 +436,5 @@ def content_of(record: str | Path) -> str:
     try:
         facts = [content["config"], content.get("inputs"), status["checksums"]["fused.safetensors"]]
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{folder.name} is no record of a finished run. Finish it first.") from error
+        raise ValueError(f"{folder.name} is not the record of a finished run. Finish it first.") from error
     return files.key_of(facts, 64)

@@ -53,15 +53,15 @@ def why_no_labels(labels: Tensor) -> str | None:
     dtype, shape = labels.dtype, tuple(labels.shape)
     whole = not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
     if labels.ndim == 1:
-        return None if whole else f"the labels are {dtype}, and classes are whole numbers. Pass labels.long()."
+        return None if whole else f"the labels are {dtype}, but classes are whole numbers. Pass labels.long()."
     said = f"labels of shape {shape} are not one whole number for each sample."
     if labels.ndim == 2 and shape[1] == 1 and whole:
         return f"{said} Pass labels[:, 0]."
     if labels.ndim == 2 and shape[1] > 1 and ((labels == 0) | (labels == 1)).all():
         if (labels.sum(1) == 1).all():
-            return f"{said} Pass labels.argmax(1), for these are one-hot."
-        return f"{said} Several labels of a sample are read by nothing here: leave them out."
-    return f"{said} Leave out what is no class of a sample."
+            return f"{said} Pass labels.argmax(1), because these are one-hot."
+        return f"{said} Several labels per sample are not supported: omit the labels."
+    return f"{said} Omit what is not the class of a sample."
 
 
 def as_labels(labels: object) -> Tensor:

@@ -177,8 +177,8 @@ def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, de
         check_class_scores(outputs.shape[1:], "an accuracy", NO_ACCURACY)
     if outputs.dim() == 2 and len(outputs) == len(rows) and outputs.shape[1] != len(images.classes):
         raise ValueError(
-            f"the network has {outputs.shape[1]} classes, data set {images.name!r} has {len(images.classes)}: its outputs need "
-            "one column for each class. Take a network of as many classes, or other data."
+            f"the network has {outputs.shape[1]} classes, data set {images.name!r} has {len(images.classes)}: its "
+            "outputs need one column for each class. Use a network with as many classes, or other data."
         )
     if outputs.shape != (len(rows), len(images.classes)):
         raise ValueError(
@@ -215,7 +215,8 @@ def _shares(counts: object, n_models: int) -> Tensor:
     shares = as_shares(counts).float()
     if len(shares) != n_models:
         raise ValueError(
-            f"shares must be one row of class counts for each of the {n_models} models. Found shape {tuple(shares.shape)}."
+            f"shares must be one row of class counts for each of the {n_models} models. Found shape "
+            f"{tuple(shares.shape)}."
         )
     totals = shares.sum(0)  # (classes,)
     return torch.where(totals > 0, shares / totals.clamp_min(torch.finfo(torch.float32).tiny), 1 / n_models)

@@ -17,7 +17,7 @@ from .recipes import AUTO, recipe
 from .state import compare, digest
 
 UNFINISHED = "unfinished"  # folder next to the checkpoints, for states of unfinished trainings
-AGAIN = "Run the same command with --resume to go on after the last finished epoch."
+AGAIN = "Run the same command with --resume to continue after the last finished epoch."
 
 
 def settings_of(
@@ -59,7 +59,8 @@ def check_data(images: Images, rows: Tensor, test: Images | None, monitor: Monit
             row = int(wrong[0])
             raise ValueError(
                 f"row {row} of the {test.split} split of data set {images.name!r} is of the class "
-                f"{test.classes[int(test.labels[row])]!r}, and no training image is: take it out, or add such images."
+                f"{test.classes[int(test.labels[row])]!r}, but no training image is: remove it, or add training "
+                "images of that class."
             )
         check_images(test, monitor=monitor)
     check_images(images, rows, monitor)

@@ -181,7 +181,7 @@ def train(
             batches = epoch_of(source, fitted, batch, augment, draw, layout)
             loss = one_epoch(batches, loss_of, stepper, before_step=before_step, after_step=after_step)
             if not isfinite(loss):
-                raise ValueError(f"training diverged in epoch {epoch}: take a learning rate below {learning_rate}.")
+                raise ValueError(f"training diverged in epoch {epoch}: use a learning rate below {learning_rate}.")
             note(epoch, loss)
             save(last=epoch == epochs)
             monitor.emit("epoch", **history[-1])

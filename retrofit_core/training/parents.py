@@ -92,16 +92,16 @@ def _check(config: TrainConfig) -> None:
         )
     if config.ratio != RATIO and config.split.lower() != "dirichlet":
         raise ValueError(
-            f"--ratio belongs to --split dirichlet and does nothing with --split {config.split}. Leave it out."
+            f"--ratio belongs to --split dirichlet and has no effect with --split {config.split}. Leave it out."
         )
     if config.shards is not None and config.split.lower() != "sharded":
         raise ValueError(
-            f"--shards belong to --split sharded and do nothing with --split {config.split}. Leave them out."
+            f"--shards belong to --split sharded and have no effect with --split {config.split}. Leave them out."
         )
     if config.twins and (config.split.lower() != "full" or config.parts < 2 or len(set(config.arch)) > 1):
         raise ValueError(
-            "--twins are one network and shuffled copies of it, which have its rows and its architecture: ask for "
-            "--split full, two --parts or more, and one --arch."
+            "--twins are one network and shuffled copies of it, which have its rows and its architecture: use "
+            "--split full, at least two --parts, and one --arch."
         )
 
 
@@ -144,7 +144,9 @@ def train_parents(
     files = [Path(file) for file in config.files(folder)]
     indices = range(config.parts) if only is None else [only]
     if config.twins and only and not files[0].exists():
-        raise ValueError(f"--only {only}: this parent is a twin of parent 0, which is not there yet. Train that first.")
+        raise ValueError(
+            f"--only {only}: this parent is a twin of parent 0, which does not exist yet. Train parent 0 first."
+        )
     for spec in {json.dumps(planned.specs[index], sort_keys=True): planned.specs[index] for index in indices}.values():
         check_suits(build(spec, seed=0), images)
     for index in indices:
@@ -226,7 +228,7 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ValueError(f"--out {folder}: no such folder can be made: {error.strerror}.") from error
+        raise ValueError(f"--out {folder}: the folder cannot be created: {error.strerror}.") from error
 
 
 def _write_notes(config: TrainConfig, folder: Path, planned: PlannedParent, files: list[Path], keep: bool) -> None:
@@ -252,9 +254,9 @@ def _check_same_parents(folder: Path, files: list[Path], planned: PlannedParent,
     other = splits.exists() and (keep or present) and not _is_split(splits, files, planned)
     if other or present - set(files):
         raise ValueError(
-            f"{folder} holds {', '.join(sorted(path.name for path in present)) or splits.name} of another split than this "
-            "command's (data, --split, --parts and --seed decide it): repeat the command that it was made with, choose "
-            "another --out folder, or remove it."
+            f"{folder} holds {', '.join(sorted(path.name for path in present)) or splits.name} of another split "
+            "(data, --split, --parts and --seed determine it): repeat the command that made it, choose another "
+            "--out folder, or remove it."
         )
 
 

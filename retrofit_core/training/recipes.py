@@ -143,7 +143,7 @@ def recipe(
         if table is None:
             trained = ", ".join(f"{network} on {images}" for network, images in PAPER_EPOCHS)
             raise ValueError(
-                f"the paper trained no {architecture or 'network'} on {data}, only {trained}. Take the recipe 'cifar'."
+                f"the paper trained no {architecture or 'network'} on {data}, only {trained}. Use the recipe 'cifar'."
             )
         settings["epochs"] = table[max(count for count in table if count <= parts)]
         if (architecture, data) == ("mlp", "mnist"):

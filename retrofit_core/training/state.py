@@ -71,7 +71,7 @@ def restore(path: Path, settings: dict[str, Any], progress: Progress) -> None:
     except ValueError as error:
         raise ValueError(f"the state of the training is unusable: {error} {advice}") from error
     if not isinstance(facts, dict) or facts.get("format") != FORMAT or not isinstance(facts.get("settings"), dict):
-        raise ValueError(f"{path} is not the state of a training that this version can go on with. {advice}")
+        raise ValueError(f"{path} is not the state of a training that this version can resume. {advice}")
     compare(facts["settings"], settings, f"{path} was written", advice)
     try:
         groups: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}, "draws": {}}
@@ -118,6 +118,6 @@ def compare(stored: dict[str, Any], current: dict[str, Any], what: str, advice: 
     for name in [*current, *(name for name in stored if name not in current)]:
         if stored.get(name) != current.get(name):
             raise ValueError(
-                f"{what} with {name} {stored.get(name)}, this training has {current.get(name)}: go on with the "
-                f"settings that it was begun with. {advice}"
+                f"{what} with {name} {stored.get(name)}, this training has {current.get(name)}: resume with the "
+                f"settings that it started with. {advice}"
             )

@@ -332,7 +332,7 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
     [
         ({"preset": "four", "method": "HF-Linear"}, ["hungarian", "KF-Linear works here"]),
         ({"preset": "widths", "method": "HF-Gradient"}, ["widths", "KF-Gradient"]),
-        ({"preset": "sharded", "parents": "11"}, ["10 classes cannot serve 11"]),
+        ({"preset": "sharded", "parents": "11"}, ["10 classes are too few for 11"]),
         ({"preset": "twins", "parents": "1"}, ["at least two"]),
         ({"preset": "twins", "widths": "1,2"}, ["one width"]),
         ({"preset": "sharded", "arch": "resnet18", "widths": "2"}, ["normal width only"]),

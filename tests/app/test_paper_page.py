@@ -230,7 +230,7 @@ def test_results_elsewhere_are_read_and_damaged_ones_named(monkeypatch, tmp_path
     (tmp_path / "damaged.json").write_text("{}")
     monkeypatch.setenv(paper.VARIABLE, f"{here / 'widths.json'}:{tmp_path / 'damaged.json'}")
     page = open_page(table="widths")
-    assert "damaged.json is no bundle" in page.warning[0].value
+    assert "damaged.json is not a bundle" in page.warning[0].value
     assert "Nothing is measured" not in words(page)
 
 

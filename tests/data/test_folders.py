@@ -227,7 +227,7 @@ def test_an_empty_class_folder(tmp_path):
 
 def test_images_of_formats_that_are_not_read_are_not_passed_over(tmp_path):
     put(animals(tmp_path), train__cat__scan_dot_TIF=b"II*")
-    with pytest.raises(ValueError, match=r"cat/scan.TIF is no .jpg.*: convert it or take it out"):
+    with pytest.raises(ValueError, match=r"cat/scan.TIF is no .jpg.*: convert or remove it"):
         load(tmp_path, **PLAIN)
 
 
@@ -265,8 +265,8 @@ def test_links(tmp_path):
     (train / "cat" / "again").symlink_to(train / "cat")  # a circle below a class folder is not entered
     assert torch.bincount(load(tmp_path / "a", **PLAIN).labels).tolist() == [1, 2, 1, 1]
     for target, message in (
-        (train, "lies within class"),
-        (train / "x", "leads nowhere, or to itself"),
+        (train, "is inside class"),
+        (train / "x", "is broken or points to itself"),
         (train / "cat", "x"),
     ):
         link = train / "x"
@@ -410,10 +410,10 @@ def test_classes_called_as_splits_are_classes_beside_others(tmp_path):
         (["Training/1.png", "Testing/2.png"], "'Testing' and 'Training' in .* may be splits or classes"),
         (["test/1.png"], "'test' in .* may be splits or classes"),
         (["1_train/cat/1.png", "1_train/dog/1.png", "2_test/cat/1.png"], "'1_train' and '2_test' in .* may be splits"),
-        (["train/steam/1.png", "bus/2.png"], "the folder 'train', which may be a split, or a class beside 'bus'"),
+        (["train/steam/1.png", "bus/2.png"], "the folder 'train', which may be a split, or a class next to 'bus'"),
         (["train/a/1.png", "train/b/1.png", "Training/a/1.png"], "several train splits, 'Training' and 'train'"),
-        (["cat/train/1.png", "cat/test/2.png", "dog/train/1.png"], "cat holds splits of its own .'test', 'train'."),
-        (["one/train/a/1.png", "one/val/a/1.png", "two/train/a/1.png"], "one holds splits of its own"),
+        (["cat/train/1.png", "cat/test/2.png", "dog/train/1.png"], "cat contains its own splits .'test', 'train'."),
+        (["one/train/a/1.png", "one/val/a/1.png", "two/train/a/1.png"], "one contains its own splits"),
         (["train_1/a/1.png", "test_1/a/1.png", "train_2/a/1.png", "test_2/a/1.png"], "several train splits"),
         (["train/a/1.png", "train/b/1.jfif"], "1.jfif is no .jpg"),
     ],

@@ -26,7 +26,7 @@ def assert_partition(parts, n_rows):
 def test_sharded_parts_share_no_class(labels, n_parts, seed):
     present = set(labels.tolist())
     if n_parts > len(present):
-        message = "cannot serve|cannot be split"
+        message = "are too few for|cannot be split"
         with pytest.raises(ValueError, match=message):
             sharded(labels, n_parts, seed=seed)
         return
@@ -100,7 +100,7 @@ def test_ratio_one_is_milder_than_the_default():
     [
         (lambda labels: dirichlet(labels, 2, ratio=0), r"in \(0, 1\]. Found 0"),
         (lambda labels: dirichlet(labels, 2, ratio=float("nan")), r"in \(0, 1\]"),
-        (lambda labels: sharded(labels, 4), "3 classes cannot serve 4 parts"),
+        (lambda labels: sharded(labels, 4), "3 classes are too few for 4 parts"),
         (
             lambda labels: sharded(labels, 2, shards=[[0], [1]]),
             r"each of the classes \[0, 1, 2\] once. Found \[\[0\], \[1\]",
@@ -142,7 +142,7 @@ def test_parts_are_matched_by_file_name_else_by_order(split_file):
     renamed = read_splits(path, ["c.safetensors", "d.safetensors"], 20)
     assert [rows.tolist() for rows in renamed] == [rows.tolist() for rows in parts]
     assert read_splits(path, ["b.safetensors"], 20)[0].tolist() == parts[1].tolist()
-    with pytest.raises(ValueError, match="no part of its own for c.safetensors, but one for a.safetensors"):
+    with pytest.raises(ValueError, match="no part for c.safetensors, but one for a.safetensors"):
         read_splits(path, ["a.safetensors", "c.safetensors"], 20)
     with pytest.raises(ValueError, match="has 2 parts, but 3 checkpoints"):
         read_splits(path, ["c", "d", "e"], 20)

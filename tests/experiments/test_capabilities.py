@@ -126,8 +126,8 @@ CASES = {
 #: Why a column is not ticked: what the refusals of its cases say.
 REASONS = {
     ANY: "is not affine in its weights|it is not known which neurons belong together|are one tensor"
-    "|no head that could be trained|tied weights cannot be fitted one level at a time",
-    "more than two models": "pairs exactly two parents|goes between exactly two parents",
+    "|no head to train|tied weights cannot be fitted one level at a time",
+    "more than two models": "pairs exactly two parents|interpolates between exactly two parents",
     "different widths": "pairs parents of equal widths|pairs exactly two parents of the fused width|needs equal widths|"
     "weights cannot be averaged: .* has the shapes",
     "different depths": "have no counterpart in the fused network|weights cannot be averaged: .* has the shapes",

@@ -146,13 +146,13 @@ def test_a_folder_of_neither_kind_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"holds no results: neither bundles \(\*.json\) nor .* experiments"):
         results_in(tmp_path)
     (tmp_path / "notes.json").write_text(json.dumps({"rows": 3}))
-    with pytest.raises(ValueError, match="notes.json is no bundle of results: it holds other things"):
+    with pytest.raises(ValueError, match="notes.json is not a bundle of results: it contains other data"):
         results_in(tmp_path)
 
 
 def test_a_damaged_file_stops_the_update_before_anything_is_written(bundle, tables, tmp_path):
     (tmp_path / "widths.json").write_text("{")
-    with pytest.raises(ValueError, match="widths.json is no bundle of results"):
+    with pytest.raises(ValueError, match="widths.json is not a bundle of results"):
         update_folder(tmp_path, bundle, tables)
     assert [path.name for path in tmp_path.iterdir()] == ["widths.json"]
 

@@ -634,9 +634,7 @@ def test_the_report_begins_with_the_summary(all_data):
     bundle = bundle_of(cells_of("fusion-set-size", "small", 1), lambda cell: {"known": knowing(50)})
     text = MARKDOWN.report(report(bundle, ["fusion-set-size"], [scale_of("small")], only_measured=True))
     first, second = (line for line in text.splitlines() if line.startswith("- Of "))
-    assert (
-        first
-        == "- Of 11 numbers in these tables of the paper, we measured 11 at scale `small` or larger, 0 of them at `evening` or larger."
-    )
-    assert second.startswith("- Of 8 claims (differences between methods), 8 are measured")
+    measured = "we measured 11 at scale `small` or larger, 0 of them at `evening` or larger."
+    assert first == f"- Of 11 numbers in these tables of the paper, {measured}"
+    assert second.startswith("- Of 8 claims (differences between methods), we measured 8 at scale `small`")
     assert "| fusion-set-size | 11 " in text

@@ -173,7 +173,7 @@ def test_claims_and_recipes_are_found_by_their_names(bundle, runs):
         (lambda vgg: vgg.column("2-way").number("LP"), "measure it with: retrofit fuse"),
         (lambda vgg: vgg.column("2-way").recipe("LP"), "has no number of ours"),
         (lambda vgg: vgg.column("2-way").claim("KF-Linear", "worst parent"), "unknown difference"),
-        (lambda vgg: vgg.measure(1), "name a scale"),
+        (lambda vgg: vgg.measure(1), "needs a scale"),
     ],
 )
 def test_what_is_not_there_is_said_in_a_sentence(bundle, runs, ask, sentence):

@@ -56,4 +56,4 @@ def test_another_data_set_is_named(monkeypatch):
 
 
 def test_the_smallest_scale_says_that_it_says_nothing():
-    assert "says nothing of accuracy" in words("vgg11-noniid", "smoke")[0]
+    assert "says nothing about accuracy" in words("vgg11-noniid", "smoke")[0]

@@ -124,8 +124,7 @@ class Ridge(Fit):
         return self.ridge
 
     def solve(self, step: Step, sums: Moments | Rows) -> Solution:
-        """Solve for every parent neuron; grouping uses the Gram matrix of the solution, raw outputs or "
-        "activations."""
+        """Solve for every parent neuron; grouping uses the Gram matrix of the solution, raw outputs or activations."""
         return SOLVERS[type(step.level.form)].solve(self._least_squares, step, sums)
 
     def _least_squares(self, step: Step, sums: Moments | Rows, parents_weights: Callable[[Step], Tensor]) -> Solution:

@@ -143,8 +143,7 @@ def _descend(gram: Tensor, scores: Tensor, labels: Tensor, width: int, iteration
 def _descend_together(
     gram: Tensor, scores: Tensor, labels: Tensor, width: int, iterations: int
 ) -> tuple[Tensor, list[float], int]:
-    """Lloyd iterations of all restarts, labels (restarts, m), with a check for convergence every SWEEPS "
-    "iterations."""
+    """Lloyd iterations of all restarts, labels (restarts, m), with a check for convergence every SWEEPS iterations."""
     costs = torch.full((len(labels),), math.inf, dtype=gram.dtype, device=gram.device)
     active, begun = torch.ones_like(costs, dtype=torch.bool), torch.zeros((), dtype=torch.long, device=gram.device)
     steps, read = 0, [math.inf] * len(labels)
@@ -165,8 +164,7 @@ def _descend_together(
 
 
 def _start_labels(distances: Tensor, centres: Tensor) -> Tensor:
-    """(restarts, m) nearest centre; a centre belongs to its own group even if another is equal, so no group starts "
-    "empty."""
+    """(restarts, m) nearest centre; a centre belongs to its own group even if another is equal, so no group starts empty."""
     if adds_in_order(distances):
         labels = torch.stack([distances[centre].min(0).indices for centre in centres])
     else:

@@ -143,8 +143,8 @@ def check_anywhere(importance: Importance) -> None:
     others = [other for other, score in IMPORTANCE.items() if score.scores_anywhere or score.widths_only]
     if not importance.scores_anywhere:
         raise Refusal(
-            f"importance {importance_name(importance)!r} is known at the ends of levels only, and this network has neurons "
-            f"inside of blocks. Use importance={' or '.join(map(repr, others))}.",
+            f"importance {importance_name(importance)!r} is defined only at the ends of levels, but this network has "
+            f"neurons inside blocks. Use importance={' or '.join(map(repr, others))}.",
             *(("importance", other) for other in others),
         )
 

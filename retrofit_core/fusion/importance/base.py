@@ -26,8 +26,7 @@ class Scores:
     values: list[Tensor]
     """One (width,) tensor per level, not negative"""
     report: dict[str, Any] = field(default_factory=dict)
-    """For attributions: `completeness_gap` per level, |sum of attributions - (f_y(x) - f_y(0))| relative to the "
-        "latter"""
+    """For attributions: `completeness_gap` per level, |sum of attributions - (f_y(x) - f_y(0))| relative to the latter"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +49,7 @@ class Importance(Value):
     """Whether it has `scores_at`, for neurons inside blocks"""
 
     data: Any = field(default=None)
-    """Data for the scores: one (inputs, labels) per parent (in the paper, its own training data), or "
-        ""fusion" for the fusion
+    """Data for the scores: one (inputs, labels) per parent (in the paper, its own training data), or "fusion" for the fusion
     data"""
     normalise_scores: bool = setting(
         True, "normalise the scores of each level and parent to sum to 1", title="Scores sum to one"
@@ -70,7 +68,8 @@ class Importance(Value):
         """
         if self.data is not None:
             raise ValueError(
-                f"importance_data are given beside data inside {type(self).__name__}(...). Give one of them."
+                f"importance_data is given in addition to data inside {type(self).__name__}(...). Pass only one of "
+                "them."
             )
         return replace(self, data=data)
 
@@ -92,8 +91,7 @@ class Importance(Value):
         """
 
     def passes(self, levels: int) -> float:
-        """Forward and backward passes of each sample through a network with this number of levels; 0 if "
-        "negligible."""
+        """Forward and backward passes of each sample through a network with this number of levels; 0 if negligible."""
         return 0.0
 
     def scores(

@@ -49,8 +49,8 @@ class Conductance(Importance):
         tables = any(isinstance(part, nn.Embedding) for level in levels for part in level.module.modules())
         if self.whole is not None and not tables:
             raise Refusal(
-                "importance 'conductance' follows a path from zero, and these networks read whole numbers without an "
-                "nn.Embedding, whose outputs could be followed. Use importance='uniform'.",
+                "importance 'conductance' follows a path from zero, but these networks read whole numbers without an "
+                "nn.Embedding, whose outputs it could follow. Use importance='uniform'.",
                 ("importance", "uniform"),
             )
 

@@ -52,9 +52,9 @@ class DeepLift(Importance):
     def for_whole_numbers(self, whole: Tensor) -> Self:
         """Raise ValueError: a difference to zero has no meaning for integers."""
         raise Refusal(
-            "importance 'deeplift' compares a sample with zero, and some inputs of these networks are integers, such "
-            "as tokens, where zero is a value like any other. Use importance='conductance', whose path is that of "
-            "their embeddings, or 'uniform'.",
+            "importance 'deeplift' compares a sample with zero, but some inputs of these networks are integers, such "
+            "as tokens, where zero is a value like any other. Use importance='conductance', which follows their "
+            "embeddings, or 'uniform'.",
             ("importance", "conductance"),
             ("importance", "uniform"),
         )

@@ -72,7 +72,9 @@ def analyse(
     runtime, models = runtime or Runtime(), [unwrapped(model) for model in models]
     monitor, config, reports = runtime.monitor, result.config, result.levels
     if "fit" not in config:
-        raise ValueError("an analysis looks at the levels of HF and KF methods; this one did not go level by level.")
+        raise ValueError(
+            "an analysis needs the levels of an HF or KF method; this method does not work level by level."
+        )
     retrofit = retrofit_of(config)
     plain = Runtime(device=runtime.device, memory=runtime.memory)
     plan = retrofit.plan(Task.of(models, data, target=result.model, class_shares=_shares(config), runtime=plain))
@@ -147,8 +149,8 @@ def _check_levels(plan: Levels, reports: Sequence[LevelReport], samples: int) ->
     ]
     if levels_now != [(report.name, report.kind, report.widths, report.width, report.rows) for report in reports]:
         raise ValueError(
-            f"the run has levels {[report.name for report in reports]} with other layers, widths or rows than the "
-            f"{len(plan.fused)} found now. Pass the parents, data and boundaries that were fused."
+            f"the run has levels {[report.name for report in reports]} that differ in layers, widths or rows from "
+            f"the {len(plan.fused)} found now. Pass the parents, data and boundaries that were fused."
         )
 
 
@@ -260,14 +262,14 @@ def _mapped(step: Step) -> tuple[Tensor | None, str]:
     """(p, m) parents' weights on the fused inputs, or why there are none."""
     level = step.level
     if level.affine is None:
-        return None, f"the level is not affine in its weights: {level.why_not_affine}. Its loss is no quadratic."
+        return None, f"the level is not affine in its weights: {level.why_not_affine}. Its loss is not quadratic."
     if isinstance(level.blocks, Heads):
         return (
             None,
             "what it is fitted to are directions within heads, in which parents' neurons have no weights of their own.",
         )
     if isinstance(level.form, Activated):
-        return None, "an activation function follows before the level's outputs are added, so its loss is no quadratic."
+        return None, "an activation function comes before the sum of the level's outputs, so its loss is not quadratic."
     reasons = [parent.why_not_affine for parent in step.parents if parent.affine is None]
     if reasons:
         return None, f"a parent's level is not affine in its weights: {reasons[0]}."

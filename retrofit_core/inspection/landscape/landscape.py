@@ -245,7 +245,7 @@ def _check_same(plan: Plan, survey: Survey, known: Survey) -> None:
     ]
     if ours != theirs or known.through != survey.through or known.total != survey.total or moved:
         raise ValueError(
-            "this landscape was measured on other networks or with other settings, so it cannot be continued. "
+            "this landscape was measured on different networks or with different settings, so it cannot be resumed. "
             "Measure it again in another folder."
         )
 

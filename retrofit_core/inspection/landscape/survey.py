@@ -23,8 +23,8 @@ JSON, CSV = "landscape.json", "landscape.csv"
 ON_PLANE = 1e-3
 FIELDS = ("kind", "name", "x", "y", "t", "loss", "accuracy")
 SCALING = (
-    "Flatness depends on how weights are scaled: neurons scaled up here and down in the next layer compute the same and have "
-    "another landscape (Dinh et al. 2017). Compare networks of one architecture and training only."
+    "Flatness depends on how weights are scaled: neurons scaled up in one layer and down in the next compute the "
+    "same but have a different landscape (Dinh et al. 2017). Compare networks of one architecture and training only."
 )
 
 
@@ -137,14 +137,14 @@ class Survey:
         facts = self.facts
         rows, columns = self.loss.shape
         norms = {
-            "estimated": " BatchNorm: statistics estimated again at each point, on the same images.",
-            "interpolated": " BatchNorm: statistics mixed as the weights are.",
+            "estimated": " BatchNorm: statistics re-estimated at each point, on the same images.",
+            "interpolated": " BatchNorm: statistics interpolated like the weights.",
         }
         precision = " Products of the grid in bfloat16." if facts["precision"] == "bfloat16" else ""
         first, second, third = self.through
         return (
-            f"The plane through {first}, {second} and {third}; {columns} x {rows} points, {facts['images']} images of "
-            f"{facts['data']} ({facts['split']}), seed {facts['seed']}.{norms.get(facts['norms'], '')}{precision}"
+            f"The plane through {first}, {second} and {third}; {columns} x {rows} points, {facts['images']} images "
+            f"of {facts['data']} ({facts['split']}), seed {facts['seed']}.{norms.get(facts['norms'], '')}{precision}"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class Survey:
                 **{name: content[name] for name in ("facts", "done", "total", "seconds")},
             )
         except (KeyError, TypeError, IndexError) as error:
-            raise ValueError(f"this is no landscape: {error} is missing or of another kind.") from error
+            raise ValueError(f"this is not a landscape: {error} is missing or of the wrong type.") from error
 
     def to_csv(self) -> str:
         """One line per network, finished cell of the grid, and point of a path."""

@@ -136,7 +136,8 @@ def _built(name: str, make: Callable[..., object], spec: dict[str, Any]) -> nn.M
         raise ValueError(f"architecture {name!r} gives {type(model).__name__}. Let it return a torch.nn.Module.")
     if hasattr(model, "spec") and not isinstance(model, Architecture):
         raise ValueError(
-            f"architecture {name!r}: the network has an attribute 'spec', under which is noted here how it was built. Rename it."
+            f"architecture {name!r}: the network has an attribute 'spec', the name under which Retrofit notes how it "
+            "was built. Rename it."
         )
     if spec.get("logits") is not None:
         model = giving_logits(model, spec["logits"])

@@ -24,8 +24,8 @@ from .weights import batch_statistics, refuse_batch_statistics
 
 #: Message for a network that is a single level and not affine.
 SINGLE = (
-    "The network is one single level, for its code cannot be followed inside or has no place where one tensor is alive: fitting "
-    "it is distillation, not fusion level by level."
+    "The network is a single level, because its code cannot be traced or has no place where one tensor is alive: "
+    "fitting it is distillation, not fusion level by level."
 )
 
 
@@ -137,9 +137,9 @@ def _refuse_tied_weights(levels: list[Level]) -> None:
             first_name, first = owners.setdefault(id(parameter), (name, index))
             if first != index and not (isinstance(level.form, Tied) and isinstance(levels[first].form, Lookup)):
                 raise ValueError(
-                    f"levels {levels[first].name!r} and {level.name!r} share the weights {first_name!r}: tied weights "
-                    "cannot be fitted one level at a time. Cut so that both uses are in one level (boundaries=[...], or "
-                    "boundaries=1) and fit it by gradient, or give each layer its own weights."
+                    f"levels {levels[first].name!r} and {level.name!r} share the weights {first_name!r}: tied "
+                    "weights cannot be fitted one level at a time. Cut so that both uses are in one level "
+                    "(boundaries=[...], or boundaries=1) and fit it by gradient, or give each layer its own weights."
                 )
 
 
@@ -181,8 +181,9 @@ def _check_samples(levels: list[Level], example: Tensor, *, opposite: bool) -> N
 
 def _not_by_samples(name: str, shape: tuple[int, ...]) -> str:
     return (
-        f"level {name!r} ends with a tensor of shape {shape}, whose first axis does not count samples, nor samples and their "
-        "tokens in this order. Keep samples first there, or let levels end elsewhere (boundaries=[module names])."
+        f"level {name!r} ends with a tensor of shape {shape}, whose first axis does not count samples, nor samples "
+        "and their tokens in this order. Keep samples first there, or let levels end elsewhere (boundaries=[module "
+        "names])."
     )
 
 

@@ -42,8 +42,8 @@ DROPPING: dict[str, tuple[str, int, bool]] = {
 }
 DROPPING_ATTENTION = "a dropout_p of 0.0 unless self.training"
 STAYS_RANDOM = (
-    "{network} calls {name}(), which drops at random in evaluation mode too, so its outputs are not those of one network. Pass "
-    "{cure} to it."
+    "{network} calls {name}(), which drops at random in evaluation mode too, so its outputs are not those of one "
+    "network. Pass {cure} to it."
 )
 
 
@@ -149,14 +149,15 @@ def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -
     inputs = inputs_of(model)
     if len(inputs) != 1:
         raise ValueError(
-            f"{name} takes {len(inputs)} inputs; levels need exactly one. Wrap it in a module whose forward takes one tensor."
+            f"{name} takes {len(inputs)} inputs; levels need exactly one. Wrap it in a module whose forward takes "
+            "one tensor."
         )
     try:
         return traced(model, leaves, example, whole=whole)
     except Unregistered as error:
         raise ValueError(
-            f"{name} calls a {error} that is none of its submodules, so nobody finds its weights. Make it in __init__ as an "
-            "attribute (self.layer = ...), lists of modules as nn.ModuleList."
+            f"{name} calls a {error} that is not one of its submodules, so its weights cannot be found. Create it in "
+            "__init__ as an attribute (self.layer = ...), and lists of modules as nn.ModuleList."
         ) from error
     except Exception as error:  # whatever the model's code raises
         with torch.no_grad():
@@ -323,9 +324,9 @@ def _check_views(model: nn.Module, example: Tensor, output: Tensor) -> None:
         output, expected, rtol=1e-4, atol=1e-4 * max(1.0, expected.abs().max().item()), equal_nan=True
     ):
         raise ValueError(
-            f"{class_name(model)} writes into a part of a tensor that it reads again as a whole (an operation in place on a "
-            "view), or is random; its operations cannot be followed. Let it compute a new tensor instead, as x = x * 2 does "
-            "where x.mul_(2) writes."
+            f"{class_name(model)} writes into a part of a tensor that it reads again as a whole (an operation in "
+            "place on a view), or is random; its operations cannot be followed. Let it compute a new tensor "
+            "instead, as x = x * 2 does where x.mul_(2) writes."
         )
 
 

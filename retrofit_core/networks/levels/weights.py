@@ -109,11 +109,12 @@ def _refuse_adapters(model: nn.Module, network: str) -> None:
         remedy = (
             f"{whose}.merge_and_unload()"
             if merging
-            else f"add their product, scaled as its forward does, to the weight beside {name!r}, and put a plain layer there"
+            else f"add their product, scaled as its forward does, to the weight beside {name!r}, and put a plain "
+            "layer there"
         )
         raise ValueError(
-            f"{network}: {what}, whose factors count as a product: fitted, averaged or reordered one by one they make another "
-            f"network. Merge them into the weights first: {remedy}."
+            f"{network}: {what}, whose factors matter only as a product: fitting, averaging or reordering them one "
+            f"by one gives a different network. Merge them into the weights first: {remedy}."
         )
 
 
@@ -155,9 +156,9 @@ def refuse_batch_statistics(layers: Iterable[tuple[str, nn.Module]]) -> None:
 def batch_statistics(name: str) -> str:
     """The message for a BatchNorm without running statistics."""
     return (
-        f"the BatchNorm {name!r} keeps no running statistics, so what it computes depends on which samples share a batch, "
-        "and no level can be fitted to that. Put one with track_running_stats=True there and let training data pass it in "
-        "training mode, or use GroupNorm or InstanceNorm."
+        f"the BatchNorm {name!r} keeps no running statistics, so what it computes depends on which samples share a "
+        "batch, and no level can be fitted to that. Use one with track_running_stats=True there and pass training "
+        "data through it in training mode, or use GroupNorm or InstanceNorm."
     )
 
 
