@@ -27,7 +27,7 @@ LOG = "worker.log"
 PATIENCE, GRACE = 30.0, 5.0
 POLL = 0.1
 #: Seconds for a worker to exit after its last line.
-FAREWELL = 5.0
+FAREWELL = 20.0
 #: Niceness of workers; 19 is the lowest priority.
 NICENESS = 10
 #: Workers that this process started, by pid, to reap when they end.

@@ -5,6 +5,7 @@
 """
 
 import json
+import json
 import re
 from pathlib import Path
 
@@ -52,6 +53,7 @@ def names():
         "blood": ("bloodmnist", "2-way"),
         "full": ("vgg11-full", "2-way zero-shot"),
         "equal": ("widths", "1x, 1x"),
+        "half": ("widths", "1x, 0.5x"),
         "vit": ("vit-sharded-cifar100", "2-way"),
         "resnet": ("resnet-compression", "ResNet-34 to ResNet-18"),
         "seconds": ("runtime-vgg", "processor seconds"),
@@ -66,6 +68,8 @@ def names():
         "paper": lambda of_column, row: of_column.line(row).paper.mean,
         "easy": [claim for claim in decided if claim.group != INFORMATIVE],
         "informative": informative,
+        "contradicted": [claim for claim in informative if claim.verdict == "contradicted"],
+        "tested": json.loads((RESULTS.parent / "explanations.json").read_text(encoding="utf-8")),
         "clear": [claim for claim in informative if claim.deviation is not None and not claim.is_noise],
         **{"KF": "KF-Linear, conductance", "UNIFORM": "KF-Linear, uniform"},
     }
