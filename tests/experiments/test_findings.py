@@ -5,7 +5,6 @@
 """
 
 import json
-import json
 import re
 from pathlib import Path
 
