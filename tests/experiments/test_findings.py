@@ -42,6 +42,7 @@ def names():
     summary = report(results_in(RESULTS), list(TABLES), [SCALES[name] for name in SAYING]).summary
     decided = summary.decided()
     informative = [claim for claim in decided if claim.group == INFORMATIVE]
+    tested = json.loads((RESULTS.parent / "explanations.json").read_text(encoding="utf-8"))
     columns = {
         "pair": ("vgg11-noniid", "2-way"),
         "four": ("vgg11-noniid", "4-way"),
@@ -54,6 +55,7 @@ def names():
         "equal": ("widths", "1x, 1x"),
         "half": ("widths", "1x, 0.5x"),
         "vit": ("vit-sharded-cifar100", "2-way"),
+        "vits": ("vit-full-cifar100", "2-way zero-shot"),
         "resnet": ("resnet-compression", "ResNet-34 to ResNet-18"),
         "seconds": ("runtime-vgg", "processor seconds"),
         "loss": ("landscape", "loss"),
@@ -68,7 +70,10 @@ def names():
         "easy": [claim for claim in decided if claim.group != INFORMATIVE],
         "informative": informative,
         "contradicted": [claim for claim in informative if claim.verdict == "contradicted"],
-        "tested": json.loads((RESULTS.parent / "explanations.json").read_text(encoding="utf-8")),
+        "six": tested["six shards"]["crop and flip, 10 epochs"],
+        "augmented": tested["six shards"]["as the paper, 30 epochs"][0],
+        "order": tested["eight parts"]["crop and flip, 10 epochs"][0],
+        "WITHOUT": "without networks of one class",
         "clear": [claim for claim in informative if claim.deviation is not None and not claim.is_noise],
         **{"KF": "KF-Linear, conductance", "UNIFORM": "KF-Linear, uniform"},
     }
