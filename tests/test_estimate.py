@@ -97,7 +97,10 @@ THREE, UNEVEN = TrainConfig(arch=(SMALL,), parts=3), TrainConfig(arch=(SMALL, WI
         (pair("ZipIt", options={"stop_at": "features.99"}), "not a level before the head"),
         (pair("OTFusion", options={"regularisation": "strong", "solver": "sinkhorn"}), "regularisation"),
         (pair("OTFusion", options={"temperature": 2.0}), "has no setting 'temperature' .* a setting of KD"),
-        (pair("OTFusion", importance="deeplift", training=TrainConfig(arch=(RESNET,))), "ends of levels only"),
+        (
+            pair("OTFusion", importance="deeplift", training=TrainConfig(arch=(RESNET,))),
+            "defined only at the ends of levels",
+        ),
         (pair("KD", importance="conductance"), "has no setting 'importance'"),
         (pair("OTFusion", target='{"architecture": "cnn", "widths": [20, 6, 6]}'), "20 fused neurons for 8"),
     ],
