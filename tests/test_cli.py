@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -244,6 +245,11 @@ def test_help_teaches(name, capsys):
     assert "Usage: retrofit" in shown
     if name not in ("", "app"):
         assert "Example:" in shown
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"{version('retrofit-workbench')}\n"
 
 
 #: The command, which hears Ctrl-C also where whoever runs the tests ignores it, as shells do for jobs in the background.

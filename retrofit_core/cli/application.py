@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -24,7 +25,7 @@ from ..system.monitor import Cancelled
 from ..system.notices import Notice
 from ..system.ranks import rank
 from .fields import parameters_of, value_of
-from .terminal import err, say
+from .terminal import err, out, say
 
 T = TypeVar("T", bound=Callable[..., None])
 INTERRUPTED = 130  # shells' code for Ctrl-C
@@ -38,6 +39,21 @@ app = typer.Typer(
     epilog="Start with `retrofit train --out parents` (two networks, each trained on five of the ten digits), then "
     "`retrofit fuse parents/*.safetensors --splits parents/splits.json --out fused.safetensors --evaluate`.",
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        out.print(version("retrofit-workbench"))
+        raise typer.Exit
+
+
+@app.callback()
+def _application(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
 
 
 def user_cache() -> Path:
