@@ -139,10 +139,10 @@ two_way.recipe("KF-Linear, conductance")
 # **Does not:** the ensemble stays ahead, by 4.5 points with the given pair, by 15 with the trained one and by 7.3 with four
 # networks, where the paper has KF-Linear level with it or 2 below. Uniform HF-Linear, far below KF-Linear in the paper, is
 # level with it, and KF-Gradient, 7 points below KF-Linear in the paper, is level with it as well. Git Re-Basin stays 18 below
-# the best parent (paper up to 16 above). At a quarter of
-# the channels KF-Linear of two is no better than the best parent (its interval contains 0) and gradient fits are ten points and
-# more *below* it; of four they are 3 above it. LP, 7 points below KD in the paper with four networks, is 10 above it with half
-# of them. With six networks nothing is gained: KF-Linear 17.8 (uniform) and 14.3 (conductance), by activity (ours) 19.9 and
+# the best parent (paper up to 16 above). At a quarter of the channels KF-Linear of two is no better than the best parent (its
+# interval contains 0) and gradient fits are ten points and more *below* it; of four the best one is 3 above it. LP, 7 points
+# below KD in the paper with four networks, is 10 above it with half of them. With six networks nothing is gained:
+# KF-Linear 17.8 (uniform) and 14.3 (conductance), by activity (ours) 19.9 and
 # 14.1, ensemble 19.8, best parent 18.9 (paper 35.8, 40.3, -, 41.3 and 19.9).
 #
 # **Why, probably:** narrow parents. What two networks know of different classes must fit into the neurons of one, and

@@ -105,8 +105,8 @@ seconds.recipe("KF-Linear, uniform")
 # step of k-means does not depend on the number of samples. So the closed form is fourteen times as fast as the gradient fit (19
 # and 267 seconds of the processor; seven times at the scale `small`), where the paper has it five times as slow, on a GPU.
 #
-# **What the clock says** is of a machine that was crowded: up to four times the processor's seconds. The day before, on
-# another processor, the closed forms took 14 and 15 seconds on the clock, and 5.6 and 6.2 with two threads on an idle one
+# **What the clock says** is of a machine that was crowded: up to four times the processor's seconds. With two threads, the
+# closed forms took 13.1 and 13.3 seconds on the clock of an AMD EPYC, and 5.6 and 6.2 on that of an Intel Xeon
 # (docs/measurements.md).
 #
 # **Transformers:** at the scale `evening` (half of the width, 50 epochs a fit) two ViTs are fused from 400 samples in 137 seconds
