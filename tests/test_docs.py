@@ -171,10 +171,12 @@ def test_the_job_for_slurm_joins_its_workers_to_one_scheduler(tmp_path):
     script = next(text for kind, text in BLOCK.findall(PAGES["several_processes.md"]) if "#SBATCH" in text)
     assert len(script.splitlines()) == 10
     for name in ("dask", "srun", "retrofit", "hostname"):
-        (tmp_path / name).write_text(f"#!/bin/sh\necho {'node' if name == 'hostname' else f'{name} $*'}\n")
+        waits = "until [ -e dask.said ] && [ -e srun.said ]; do sleep 0.1; done\n" if name == "retrofit" else ""
+        said = "node" if name == "hostname" else f"{name} $*"
+        (tmp_path / name).write_text(f"#!/bin/sh\n{waits}echo {said}\ntouch {name}.said\n")
         (tmp_path / name).chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
-    done = subprocess.run(["bash", "-c", script], env={"PATH": path}, capture_output=True, text=True)
+    done = subprocess.run(["bash", "-c", script], env={"PATH": path}, cwd=tmp_path, capture_output=True, text=True)
     said = sorted(line.split() for line in done.stdout.splitlines())
     assert [line[0] for line in said] == ["dask", "retrofit", "srun"]
     assert said[0][1:] == ["scheduler", "--port", "8786"]
