@@ -13,10 +13,10 @@
 # %% [markdown]
 # # Vision transformers on all of CIFAR-100, with fine-tuning, and what they cost
 #
-# **What the paper claims** (tables `tab:vit-iid-ft-full-table` and its short form `tab:vit-iid-ft-cifar100-acc`). Two and four
-# ViTs that all saw all data. Without fine-tuning KF-Gradient keeps 63.0 of the best parent's 73.9 with two networks,
-# Transformer OTFusion 4.3. After fine-tuning KF-Gradient has 75.4 with two and 75.6 with four, above the best parent and below
-# the ensemble, at the cost of one network; the ensemble costs two or four (the same multiples stand in
+# **What the paper claims** (tables `tab:vit-iid-ft-full-table` and its short form `tab:vit-iid-ft-cifar100-acc`). Two and
+# four ViTs that all saw all data. Without fine-tuning KF-Gradient keeps 63.0 of the best parent's 73.9 with two networks,
+# Transformer OTFusion 4.3. After fine-tuning KF-Gradient has 75.4 with two and 75.6 with four, above the best parent and
+# below the ensemble, at the cost of one network; the ensemble costs two or four (the same multiples stand in
 # `tab:vit-iid-ft-ti-acc`).
 #
 # **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
@@ -47,8 +47,9 @@ cost = table("inference-cost", **asked).measure(SECONDS, ROWS)
 # %% [markdown]
 # ## Accuracy, before and after fine-tuning
 #
-# **How to read it.** Hollow diamonds are the paper's numbers, dots ours, with the 95 % interval over test images. What is
-# measured at `smoke` alone (digits, networks of a few neurons, two epochs) says nothing of accuracy, and has no picture.
+# **How to read it.** Hollow diamonds are the paper's numbers, dots ours, with the 95 % interval over test images. CIFAR-10
+# serves in place of CIFAR-100, which is not on disk: rows compare with rows and not with diamonds. What is measured at
+# `smoke` alone (digits, networks of a few neurons, two epochs) says nothing of accuracy, and has no picture.
 
 # %%
 said = [column for column in vit.columns if column.says]
@@ -82,11 +83,22 @@ cost.show()
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
-# **Accuracies at `smoke`** are hardly above chance (30 % at most on ten digits): they show that every row runs. The cell below
-# says which columns have others, and what measures the rest.
+# **Agrees** (two networks without fine-tuning; scale `small`, CIFAR-10 for CIFAR-100, one seed): the paper's order (rank
+# correlation 0.78 over 12 rows), and 10 of 15 signs; three are undecided. The fused networks keep most of what the parents
+# know: KF-Gradient 61.1 and HF-Gradient 61.3 of the best parent's 64.9, 3.8 and 3.6 below it (paper 10.9 and 15.3). The plain
+# average has 14.4 and Transformer OTFusion 18.6, where chance is 10.
 #
-# **What a prediction costs** does not depend on the scale: the fused network costs as much as one parent, plain or fine-tuned,
-# and an ensemble as much as all of its networks, as in the paper. That is so by construction, and counted to be sure.
+# **Does not:** KF-Gradient, 4.4 above HF-Gradient in the paper, is level with it (with conductance 0.2 below, interval -1.7
+# to 1.4). Two signs of scores are contradicted: conductance brings KF-Gradient 1.6 and Transformer OTFusion on weights 1.0,
+# where it costs them 0.2 and 1.1 in the paper. Why less is lost than in the paper is open; ten classes may be easier to keep
+# than a hundred.
+#
+# **The other columns** are measured at `smoke` alone, where accuracies are hardly above chance (30 % at most on ten digits):
+# they show that every row runs. The cell below says what measures them.
+#
+# **What a prediction costs** does not depend on the scale: the fused network costs as much as one parent, plain or
+# fine-tuned, and an ensemble as much as all of its networks, as in the paper. That is so by construction, and counted to be
+# sure.
 
 # %%
 for column in cost.columns:
@@ -96,4 +108,13 @@ for column in cost.columns:
 if SCALE is None:  # what is said above is said of the records that come with the project
     for column in vit.columns:
         assert column.says or all(line.mean <= 30 for line in column.lines)
+    small = vit.column("2-way zero-shot").at("small")
+    for method in ("HF-Gradient", "KF-Gradient"):
+        for other in ("best parent", "Ensemble", "Average", "Transformer-OTFusion"):
+            assert small.claim(method, other).verdict == "agreed", (method, other)
+        assert -4 < small.claim(method, "best parent").ours < -3
+    low, high = small.gap("KF-Gradient, conductance", "HF-Gradient, conductance").interval
+    assert low < 0 < high
+    for method in ("KF-Gradient", "Transformer-OTFusion-Weights"):
+        assert small.claim(f"{method}, conductance", f"{method}, uniform").verdict == "contradicted"
 print(vit, *vit.report.commands, sep="\n")

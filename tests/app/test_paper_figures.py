@@ -190,6 +190,15 @@ def test_the_other_sign_has_a_mark_of_its_own(tmp_path, monkeypatch):
     assert "The other sign: KF-Linear against best parent." in picture.caption
 
 
+def test_a_difference_that_is_0_in_the_paper_has_a_mark_without_a_verdict(tmp_path, monkeypatch):
+    rows = {"Parent 0": 90, "Parent 1": 40, "KF-Gradient, uniform": 50}
+    shown = measured(tmp_path, monkeypatch, "fusion-set-size", lambda row: {"known": knowing(rows.get(row, 0))})
+    picture = differences(shown.column("1k samples"), LIGHT)
+    drawn, marks = trace(picture, "ours, 0 in the paper")
+    assert drawn == {"KF-Gradient \N{MINUS SIGN} best parent": -40}
+    assert marks.marker.symbol == "square-open" and "is 0 in the paper" in picture.caption
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("draw", [beside_the_paper, rank_against_rank, differences])
 def test_a_column_without_numbers_is_refused_in_a_sentence(empty, draw):
@@ -368,3 +377,9 @@ def test_names_of_columns_stand_in_short_lines(tmp_path, monkeypatch):
     axis = across(shown.columns, ["Parent 0"], LIGHT).figure.layout.xaxis
     assert list(axis.tickvals) == ["2-way zero-shot", "2-way fine-tuned"]
     assert list(axis.ticktext) == ["2-way<br>zero-shot", "2-way<br>fine-tuned"]
+
+
+def test_names_with_commas_are_told_apart(tmp_path, monkeypatch):
+    shown = measured(tmp_path, monkeypatch, "widths", lambda row: {"known": knowing(60)} if row == "Parent 0" else None)
+    columns = [shown.column(name) for name in ("1x, 1x", "1x, 2x")]
+    assert "over 1x, 1x; 1x, 2x, the paper's" in across(columns, ["Parent 0"], LIGHT).alt

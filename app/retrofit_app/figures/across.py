@@ -91,9 +91,9 @@ def across(columns: Sequence[Any], names: Sequence[str], palette: Palette, along
         palette,
         traces,
         TITLE + PANEL + bottom,
-        f"Lines of {kind.name} over {listing(titles)}, the paper's and ours ({badges})",
+        f"Lines of {kind.name} over {_names(titles)}, the paper's and ours ({badges})",
         _finding(lines, titles, kind),
-        title=f"{columns[0].setting.table.title}: {listing(titles)}",
+        title=f"{columns[0].setting.table.title}: {_names(titles)}",
         margin=(70, 36, TITLE, bottom),
         legend={**BELOW, "tracegroupgap": 0},
         annotations=[note(escape(text), x, 1, palette.muted, **HEAD, yshift=6) for x, text in heads.items()],
@@ -101,6 +101,11 @@ def across(columns: Sequence[Any], names: Sequence[str], palette: Palette, along
         xaxis2={**below, "domain": [0.54, 1]},
         yaxis={**axis, "title": {"text": kind.name}},
     )
+
+
+def _names(titles: Sequence[str]) -> str:
+    """Names of columns in a row; a name such as "1x, 2x" has a comma of its own."""
+    return "; ".join(titles) if any("," in title for title in titles) else listing(titles)
 
 
 def measured_in(columns: Sequence[Any], names: Sequence[str]) -> list[Any]:

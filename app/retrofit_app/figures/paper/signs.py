@@ -18,6 +18,7 @@ VERDICTS = {
     "agreed": ("circle", 1, "ours, the paper's sign"),
     "contradicted": ("x", 1, "ours, the other sign"),
     "undecided": ("circle-open", 2, "ours, undecided (interval contains 0)"),
+    "no claim": ("square-open", 2, "ours, 0 in the paper"),
 }
 #: Words for one difference with a verdict, and for several.
 COUNTED = {
@@ -48,7 +49,12 @@ def differences(column: Any, palette: Palette) -> Picture:
     ]
     printed = [(claim.paper, name) for name, claim in differences]
     traces = [dots(printed, "paper", "%{y}, paper: %{x:+.1f} points", paper_mark(palette))]
-    colours = {"agreed": palette.accent, "contradicted": palette.grouping, "undecided": palette.ink}
+    colours = {
+        "agreed": palette.accent,
+        "contradicted": palette.grouping,
+        "undecided": palette.ink,
+        "no claim": palette.muted,
+    }
     for verdict, (symbol, width, title) in VERDICTS.items():
         of_verdict = [(name, claim) for name, claim in differences if claim.verdict == verdict]
         marks = dots(
