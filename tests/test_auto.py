@@ -228,9 +228,7 @@ def test_networks_without_a_closed_form_get_the_gradient_fit():
 
 def test_where_nothing_can_be_tried_one_sentence_says_why():
     parents = [build({"architecture": "mlp", "sizes": [64, 8, 10]}, seed=0), build({"architecture": "cnn"}, seed=1)]
-    with pytest.raises(
-        ValueError, match="no fusion accepts these networks. Left out: .*KF-Linear, uniform.*KF-Gradient"
-    ):
+    with pytest.raises(ValueError, match="no fusion accepts these networks. KF-Gradient: "):
         METHODS["Auto"](parents, normal(30, 1, 8, 8).float())
 
 

@@ -550,7 +550,9 @@ def test_the_command_says_that_no_epoch_was_better(digits, tmp_path, monkeypatch
     words = ["finetune", "start.safetensors", "--epochs", "1", "--learning-rate", "3", "--augment", "flip"]
     assert main([*words, "--out", "a.safetensors"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "No epoch was better than start.safetensors on held-out training images, so a.safetensors holds its" in shown
+    assert (
+        "No epoch was better than start.safetensors on held-out training images, so a.safetensors contains its" in shown
+    )
     assert main([*words, "--out", "a.safetensors", "--resume", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["best_epoch"] == 0 and report["networks"]["before"] == report["networks"]["after"]
