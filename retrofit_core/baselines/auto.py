@@ -203,7 +203,7 @@ class Auto(Algorithm):
         if not trials:
             self._ask(OTHERWISE, rest, trials, left_out)
         if not trials:
-            raise ValueError(f"no fusion accepts these networks. KF-Gradient: {left_out[OTHERWISE.title]}")
+            raise ValueError(f"no fusion accepts these networks. {OTHERWISE.method}: {left_out[OTHERWISE.title]}")
         distilled = Distilled() if self.distil and Distilled().samples(rest) > 1 else None
         return AutoPlan(task, held, trials, left_out, distilled)
 

@@ -12,6 +12,8 @@ ROW, ENTRY, NUMBERS, TITLE = 25, 21, 28, 24
 #: Prefixes of the paper's own methods, and rows that are not methods.
 OURS = ("HF-", "KF-")
 PARENT, REFERENCES, BEST = "Parent ", ("Ensemble", "Average"), ", best"
+#: The group of opponents that do not lose nearly everywhere.
+INFORMATIVE = "informative"
 
 
 def is_repeated(column: Any, line: Any) -> bool:

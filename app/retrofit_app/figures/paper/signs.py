@@ -9,10 +9,8 @@ from ..drawing import BELOW, axis, drawn, edge, room, spread, up_paper
 from ..palette import Palette
 from ..picture import Picture
 from ..words import listing
-from .rows import ENTRY, NUMBERS, OURS, ROW, TITLE, at, dots, listed, paper_mark, titled
+from .rows import ENTRY, INFORMATIVE, NUMBERS, OURS, ROW, TITLE, at, dots, listed, paper_mark, titled
 
-#: The group of opponents that do not lose nearly everywhere.
-INFORMATIVE = "informative"
 #: A verdict's symbol, line width and text in the legend.
 VERDICTS = {
     "agreed": ("circle", 1, "ours, the paper's sign"),

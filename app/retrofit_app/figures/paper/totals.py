@@ -7,9 +7,9 @@ from typing import Any
 
 from ..booktable import DASH
 from ..palette import Palette
+from .rows import INFORMATIVE
 
 VERDICTS = ("agreed", "undecided", "contradicted")
-INFORMATIVE = "informative"
 HIDDEN = "<div class='bar hidden'>?</div>"
 
 
