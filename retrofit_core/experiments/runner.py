@@ -14,8 +14,8 @@ from ..system import files
 from ..system.monitor import Cancelled, Monitor
 from .planning import PlannedUnit, all_needs
 from .results import Result
-from .units import FineTuning, Parent, Unit
-from .work import title, work
+from .units import Unit
+from .work import resumes, title, work
 
 #: Seconds between checks of units that other runners work on.
 WAIT = 1.0
@@ -56,8 +56,8 @@ def run(
     """Run missing units, one after another.
 
     Args:
-        deadline: time in seconds since 1970 at which all work stops; a training keeps its finished epochs, and units
-            other than trainings do not start if they are expected to take longer.
+        deadline: time in seconds since 1970 at which all work stops; a training keeps its finished epochs, a fusion by
+            gradient fits its levels, and other units do not start if they are expected to take longer.
         on_result: called with each unit and its result, or why it failed.
     Raises:
         Cancelled: the monitor requested it.
@@ -143,6 +143,6 @@ def attempt(
 
 def _too_long(one: PlannedUnit, deadline: float | None) -> bool:
     """Whether a unit that cannot be resumed would not finish in time."""
-    if deadline is None or isinstance(one.unit, Parent | FineTuning):
+    if deadline is None or resumes(one.unit):
         return False
     return one.seconds is not None and time.time() + one.seconds > deadline

@@ -158,6 +158,14 @@ def _architecture(source: ParentSource) -> str | None:
     return architecture_of(source.models[0])
 
 
+def resumes(unit: Unit) -> bool:
+    """Whether an interrupted unit continues after its last finished part: an epoch, or a level of gradient fits."""
+    if isinstance(unit, Fusion):
+        method = METHODS[unit.run.method]
+        return method.takes.levels and bool(method.keywords().get("epochs"))
+    return isinstance(unit, Parent | FineTuning)
+
+
 def title(unit: Unit) -> str:
     """A unit and its parents in a few words."""
     return f"{short_title(unit)} ({parents_title(unit.source)})"
@@ -199,7 +207,8 @@ def _fusion_title(run: runs.RunConfig) -> str:
 
 
 def _network(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
-    """The unit's network, with the "seconds" of its fusion or training, and the "processor_seconds" of a fusion."""
+    """The unit's network, with the "seconds" of its fusion or training, the "processor_seconds" of a fusion, and the number of
+    its "attempts" if it was interrupted: its seconds are then the sum until their last finished levels."""
     if isinstance(unit, Parent):
         return _parent(unit, root, monitor, device)
     if isinstance(unit, Fusion):
@@ -261,11 +270,16 @@ def _is_there(parent: Parent, root: Path) -> bool:
 def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
     _provide_parents(unit, root, monitor, device)
     config = dataclasses.replace(unit.config(root), device=device)
-    result = _recorded(config, root) or runs.execute(config, None, monitor)[0]
+    record = runs.record_folder(unit.folder(root), config) if resumes(unit) else None
+    result = _recorded(config, root) or runs.execute(config, record, monitor)[0]
+    attempts = runs.read_status(record).get("spent", {}).get("attempts", 1) if record else 1
     if (spec := getattr(result.model, "spec", None)) and spec["architecture"] not in COMPOSITES:
         images = load(config.data, "train")
         save_model(result.model, unit.network(root), **runs.checkpoint_metadata(config, images))
+    if record is not None:
+        shutil.rmtree(record, ignore_errors=True)
     times = {"seconds": result.seconds, "processor_seconds": result.processor_seconds}
+    times |= {"attempts": float(attempts)} if attempts > 1 else {}
     return result.model, {name: seconds for name, seconds in times.items() if seconds is not None}
 
 

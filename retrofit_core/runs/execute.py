@@ -84,6 +84,7 @@ def execute(
         if recorder:
             recorder.inputs_are_read()
         result = group.fuse(config, inputs, watcher, recorder, Path(folder) if folder is not None else None)
+        result = recorder.whole(result) if recorder else result
         metrics = {}
         if test is not None and config.evaluate:
             metrics = measure(inputs.models, result.model, test, watcher, config.device, measurements)

@@ -1,5 +1,6 @@
 """Write a run's folder during the run."""
 
+import dataclasses
 import json
 import os
 import time
@@ -20,7 +21,7 @@ from ..system.position import Position
 from ..training.parents import read_training
 from . import identities, store
 from .config import RunConfig
-from .record import SCHEMA, SEALED, checksums, create, write_identity
+from .record import SCHEMA, SEALED, checksums, create, read_status, write_identity
 from .store import CANCEL, INTERVAL, STATUS
 
 #: Stage of the position -> part of the run whose seconds are in its status; all others belong to the fusion.
@@ -66,13 +67,17 @@ class Recorder:
             "version": library_version(),
         }
         self._written, self.position = 0.0, Position()
-        self.identity = create(folder, config)
+        self.identity, earlier = create(folder, config), read_status(folder)
         # An existing file `cancel` counts: a user may cancel before the worker starts. It is deleted when the run ends.
         self.finished = finished_levels(folder)
         self._reports = [report for report, _ in self.finished]
         self._weights = {
             f"{index}/{name}": value for index, (_, state) in enumerate(self.finished) for name, value in state.items()
         }
+        self._before: dict[str, Any] = (earlier.get("spent") if self.finished else None) or {}
+        if self._before:
+            self.status["spent"] = self._before
+        self._began = _clocks()
         self._write_status()
 
     def inputs_are_read(self) -> None:
@@ -86,6 +91,7 @@ class Recorder:
             raise ValueError(f"{why} the run began. Start it again once its files no longer change.")
         self.identity = current
         write_identity(self.folder, current, training=_training(current.config))
+        self._began = _clocks()
 
     def add(self, index: int, report: LevelReport, weights: dict[str, Tensor]) -> None:
         """Keep a finished level, so that the run can resume after it."""
@@ -94,6 +100,15 @@ class Recorder:
         # Reports last: a level counts as finished once it is in levels.parquet.
         write(self.folder / "partial.safetensors", save(self._weights, {"levels": str(len(self._reports))}))
         save_levels(self._reports, self.folder)
+        spent = {name: now - self._began[name] for name, now in _clocks().items()} | {"attempts": 1}
+        self.status["spent"] = {name: self._before.get(name, 0) + value for name, value in spent.items()}
+        self._write_status()
+
+    def whole(self, result: FusionResult) -> FusionResult:
+        """The result with the seconds of all attempts: until their last finished levels, and of this one."""
+        times = {name: getattr(result, name) for name in _clocks()}
+        sums = {name: value + self._before.get(name, 0) for name, value in times.items() if value is not None}
+        return dataclasses.replace(result, **sums)
 
     def finish(
         self,
@@ -146,6 +161,11 @@ class Recorder:
         self._written = time.time()
         self.status["updated"] = self._written
         write(self.folder / STATUS, json.dumps({**self.status, **self.position.facts()}, default=str))
+
+
+def _clocks() -> dict[str, float]:
+    """By the names that a `FusionResult` has for what they measure."""
+    return {"seconds": time.perf_counter(), "processor_seconds": time.process_time()}
 
 
 def _training(config: RunConfig) -> dict[str, Any] | None:

@@ -410,6 +410,48 @@ def test_a_fusion_that_would_take_too_long_is_left_and_a_shorter_one_done(root, 
     assert finished(units[1], root) and not finished(units[0], root)
 
 
+def test_a_fusion_by_gradient_fits_goes_on_after_its_finished_levels(root, tmp_path, clock):
+    whole, unit = tmp_path / "whole" / "runs", fusion("KF-Gradient", options={"epochs": 2})
+    shutil.copytree(root, whole)
+    carry_out(whole, [unit])
+
+    def stop_in_the_second_level(event):
+        if event["kind"] == "level" and event["index"] == 0:
+            time.sleep(0.3)
+        if event["kind"] == "level" and event["index"] == 1:
+            clock.now += 100
+
+    (one,) = (one for one in plan([cell(unit)], root) if one.result is None)
+    planned = [dataclasses.replace(one, seconds=600.0)]  # longer than there is time: it begins all the same
+    outcome = run(planned, root, device="cpu", monitor=Monitor(stop_in_the_second_level), deadline=1050.0)
+    assert (outcome.done, outcome.left) == (0, 1)
+    events = []
+    assert carry_out(root, [unit], monitor=Monitor(events.append)).done == 1
+    levels = [event["index"] for event in events if event["kind"] == "level"]
+    fitted = sum(event["kind"] == "epoch" and event["index"] == 1 for event in events)
+    assert fitted == len(levels) - 1 > 0
+    result, straight = (read_result(folder, unit.key()) for folder in (root, whole))
+    assert result.metrics.pop("attempts") == 2 and "attempts" not in straight.metrics
+    assert result.metrics["seconds"] > 0.3 and numbers([result]) == numbers([straight])
+    assert {path.name for path in unit.folder(root).iterdir()} == {path.name for path in unit.folder(whole).iterdir()}
+
+
+def test_levels_of_other_parents_are_not_gone_on_with(root, tmp_path, clock):
+    unit = fusion("KF-Gradient", options={"epochs": 2})
+
+    def stop_in_the_second_level(event):
+        clock.now += 100 * (event["kind"] == "level" and event["index"] == 1)
+
+    carry_out(root, [unit], monitor=Monitor(stop_in_the_second_level), deadline=1050.0)
+    other_weights(SOURCE.files(root)[1])
+    afresh = tmp_path / "afresh" / "runs"
+    shutil.copytree(root, afresh, ignore=shutil.ignore_patterns(unit.key()))
+    for folder in (root, afresh):
+        carry_out(folder, [unit])
+    result, expected = (read_result(folder, unit.key()) for folder in (root, afresh))
+    assert "attempts" not in result.metrics and numbers([result]) == numbers([expected])
+
+
 def test_a_request_to_stop_is_passed_on(root):
     counter = itertools.count()
     with pytest.raises(Cancelled):
