@@ -247,8 +247,8 @@ MUTATIONS = [
     Mutation(
         "targets: one equal weight makes them weighted means",
         "retrofit_core/fusion/targets.py",
-        ".all() else difference",
-        ".any() else difference",
+        "counts = ~(difference.abs() <= rounding * targets.totals).all()",
+        "counts = ~(difference.abs() <= rounding * targets.totals).any()",
         "tests/test_moments.py::test_errors_of_any_targets_add_up_to_the_cost",
     ),
     Mutation(
@@ -1178,8 +1178,8 @@ MUTATIONS = [
     Mutation(
         "attention: maps that do not sum to one are taken for softmax",
         "retrofit_core/networks/attention.py",
-        "if normalised and _close",
-        "if _close",
+        " & _close(maps.sum(-1), torch.ones_like(maps[..., 0]), tolerance)",
+        "",
         "tests/test_attention.py::test_attentions_of_other_kinds_are_found_again_neuron_by_neuron",
     ),
     Mutation(

@@ -1,12 +1,14 @@
 """The GPU that is not there refuses what CUDA refuses and counts; every method gives on it what it gives on a CPU."""
 
 import inspect
+from unittest.mock import patch
 
 import pytest
 import torch
 from torch import nn
 
 from retrofit_core import build, evaluate, importance_scores, train
+from retrofit_core.fusion.fit import repair
 from retrofit_core.fusion.grouping import base, grouped_cost
 from retrofit_core.fusion.grouping.kmeans import SWEEPS
 from retrofit_core.inspection.landscape import Landscape
@@ -211,6 +213,24 @@ def test_the_host_stops_three_times_a_level():
             looks = sum(level.grouping.get("iterations", 0) // SWEEPS for level in result.levels)
             assert counts.synchronises == 0
             assert counts.waits + counts.to_host <= 3 * hidden + looks + 13
+
+
+@each_case("name", ["HF-Linear", "KF-Linear"])
+def test_the_host_stops_four_times_a_level_of_a_vit(name):
+    """Here cutting the networks into levels and finding their attention count as well, and a fusion has fourteen more stops. The
+    fit behind an activation decides after each of its passes over all rows whether it goes on; it also waits for each factor."""
+    spec = {"architecture": "vit", "hidden": 8, "heads": 2, "mlp_width": 12, "size": 8, "channels": 1, "patch": 4}
+    x = normal(30, 1, 8, 8).float()
+    for depth in (1, 3):
+        models = [build({**spec, "depth": depth}, seed=k) for k in (0, 1)]
+        with rehearsal() as counts, patch.object(repair, "_pass", wraps=repair._pass) as passes:
+            result = EVERY[name](models, x, device="cuda")
+        looks = sum(level.grouping.get("iterations", 0) // SWEEPS for level in result.levels)
+        stops = {cause: n for cause, n in counts.causes.items() if cause[0] != "to device"}
+        deciding = sum(n for (*_, line), n in stops.items() if line.startswith("fusion/fit/repair"))
+        assert counts.synchronises == 0
+        assert deciding <= passes.call_count + 2 * depth
+        assert sum(stops.values()) - deciding <= 4 * len(result.levels) + looks + 14
 
 
 def test_what_was_taken_for_granted_is_looked_at_again():

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ..networks.checkpoints import load_model, save_model
 from ..networks.levels import Level, single_level
 from ..networks.symmetry import Group, Sums
+from ..system import device as devices
 from ..system import files
 from ..system.extras import require
 from .alignment import Alignment
@@ -171,18 +172,14 @@ def level_report(
 
 
 def on_host(reports: Sequence[LevelReport]) -> list[LevelReport]:
-    """The reports with their tensors on the CPU; those of one dtype are copied together, because each copy synchronises."""
-    held = [(k, name, getattr(report, name)) for k, report in enumerate(reports) for name in (*ARRAYS, "weights")]
-    away = [(k, name, tensor) for k, name, tensor in held if tensor is not None and tensor.device.type != "cpu"]
+    """The reports with their tensors on the CPU."""
+    names = [
+        (k, name) for k, report in enumerate(reports) for name in (*ARRAYS, "weights") if vars(report)[name] is not None
+    ]
     copies: list[dict[str, Any]] = [{} for _ in reports]
-    for dtype in {tensor.dtype for *_, tensor in away}:
-        alike = [entry for entry in away if entry[2].dtype == dtype]
-        together = torch.cat([tensor.flatten() for *_, tensor in alike]).cpu()
-        for (k, name, tensor), part in zip(
-            alike, together.split([tensor.numel() for *_, tensor in alike]), strict=True
-        ):
-            copies[k][name] = part.view(tensor.shape).clone()
-    return [replace(report, **copied) if copied else report for report, copied in zip(reports, copies, strict=True)]
+    for (k, name), tensor in zip(names, devices.on_host([vars(reports[k])[name] for k, name in names]), strict=True):
+        copies[k][name] = tensor
+    return [replace(report, **copied) for report, copied in zip(reports, copies, strict=True)]
 
 
 def _read_together(facts: Mapping[str, Any]) -> dict[str, Any]:

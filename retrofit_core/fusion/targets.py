@@ -86,4 +86,7 @@ def excess(targets: Targets, labels: Tensor, scores: Tensor) -> Tensor | None:
     members = one_hot(labels, width).to(scores) * scores[:, None]
     difference = targets.A * targets.totals - members
     rounding = len(labels) * torch.finfo(difference.dtype).eps
-    return None if (difference.abs() <= rounding * targets.totals).all() else difference
+    counts = ~(difference.abs() <= rounding * targets.totals).all()
+    if difference.is_cuda:
+        return difference * counts  # a GPU multiplies by zero sooner than the host looks
+    return difference if counts else None

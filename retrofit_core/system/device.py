@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -73,6 +73,18 @@ def on_device(model: nn.Module, device: str | torch.device | None) -> nn.Module:
     chosen = pick(device)
     lies_there = all(same(tensor.device, chosen) for tensor in (*model.parameters(), *model.buffers()))
     return model if lies_there else copy.deepcopy(model).to(chosen)
+
+
+def on_host(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The tensors on the CPU; those of one dtype are copied together, because each copy synchronises."""
+    result = list(tensors)
+    away = [k for k, tensor in enumerate(result) if tensor.device.type != "cpu"]
+    for dtype in {result[k].dtype for k in away}:
+        alike = [k for k in away if result[k].dtype == dtype]
+        together = torch.cat([result[k].flatten() for k in alike]).cpu()
+        for k, part in zip(alike, together.split([result[k].numel() for k in alike]), strict=True):
+            result[k] = part.view(result[k].shape).clone()
+    return result
 
 
 def of(module: nn.Module) -> torch.device:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ...networks.attention import attention_maps, mixed_values, of_heads
 from ...networks.levels import Heads, Level
+from ...system.device import on_host
 from ..grouping import Grouping, assigned, check_grouping
 from ..moments import MomentSums
 from ..walk import Step, Walk, level_generator
@@ -89,31 +90,35 @@ def head_groupings(
     groups = grouping(sums.maps, s, counts, fused.count, generator=generator)
     groups = check_grouping(groups, len(members), fused.count)
     sizes = [parents[k].columns.shape[1] for k, _ in members]
-    columns = torch.arange(sum(sizes), device=s.device).split(sizes)
-    outgoing = _outgoing(walk.parents, parents, stream)
+    columns = torch.arange(sum(sizes)).split(sizes)
+    # Small factorisations gain nothing on a GPU, and each would make the host wait.
+    s, head_labels, query, key, mixed, outgoing = on_host(
+        (s, groups.labels, sums.query, sums.key, sums.mixed, _outgoing(walk.parents, parents, stream))
+    )
     by_level: dict[int, tuple[Tensor, Tensor]] = {}
     for number in range(fused.count):
-        inside = (groups.labels == number).nonzero().flatten().tolist()
+        inside = (head_labels == number).nonzero().flatten().tolist()
         n = torch.cat([columns[j] for j in inside])
         share = s[inside] / s[inside].sum()
         w = torch.cat(
             [(share[i] * parents[members[j][0]].scale / fused.scale).expand(sizes[j]) for i, j in enumerate(inside)]
         )
         d, first = fused.columns.shape[1], sizes[inside[0]]
-        A_q, A_k = joint_basis(sums.query[n][:, n], sums.key[n][:, n], w, d, first)
-        A_v = value_basis(sums.mixed[n][:, n], outgoing[:, n], d, first)
+        A_q, A_k = joint_basis(query[n][:, n], key[n][:, n], w, d, first)
+        A_v = value_basis(mixed[n][:, n], outgoing[:, n], d, first)
         for A, role in ((A_q, "query"), (A_k, "key"), (A_v, "value")):
             level, places = getattr(fused, role)
             weights, labels = by_level.setdefault(level, _empty(walk, level))
-            to = places[number].to(s.device)
+            to = places[number]
             for j, part in zip(inside, A.split([sizes[j] for j in inside]), strict=True):
                 k, head = members[j]
-                rows = _before(walk.parents, level, k) + getattr(parents[k], role)[1][head].to(s.device)
+                rows = _before(walk.parents, level, k) + getattr(parents[k], role)[1][head]
                 weights[rows[:, None], to] = part
                 labels[rows] = to[_labels(part)]
-    report = {**groups.report, "heads": groups.labels.tolist(), "heads_cost": groups.cost}
+    report = {**groups.report, "heads": head_labels.tolist(), "heads_cost": groups.cost}
     return {
-        level: Grouping(labels, weights.shape[1], 0.0, report, weights) for level, (weights, labels) in by_level.items()
+        level: Grouping(labels.to(walk.device), weights.shape[1], 0.0, report, weights.to(walk.device))
+        for level, (weights, labels) in by_level.items()
     }
 
 
@@ -187,21 +192,21 @@ def read_back(A: Tensor, zz: Tensor) -> Tensor:
         A: (m, d) weights of the targets; neurons of one head contribute to the same targets.
         zz: (m, m) inner products of the neurons.
     """
+    device, (A, zz) = A.device, on_host((A, zz))  # as in `head_groupings`
     reading = A.new_zeros(A.shape[1], A.shape[0])
     heads, head_of = (A != 0).unique(dim=0, return_inverse=True)
     for number, columns in enumerate(heads):
         members, to = (head_of == number).nonzero()[:, 0], columns.nonzero()[:, 0]
         T, inner = A[members][:, to], zz[members][:, members]
-        solution = torch.linalg.lstsq((T.T @ inner @ T).cpu(), (T.T @ inner).cpu(), driver="gelsd").solution
-        reading[to[:, None], members] = solution.to(A.device)
-    return reading
+        reading[to[:, None], members] = torch.linalg.lstsq(T.T @ inner @ T, T.T @ inner, driver="gelsd").solution
+    return reading.to(device)
 
 
 def _labels(A: Tensor) -> Tensor:
     """(n,) the column in which each row has most weight; one to one as far as possible."""
     labels = A.abs().argmax(1)
     rows, columns = assigned(A.abs(), maximize=True)
-    labels[rows.to(A.device)] = columns.to(A.device)
+    labels[rows] = columns
     return labels
 
 
@@ -232,7 +237,6 @@ def _before(parents: Sequence[Sequence[Level]], level: int, k: int) -> int:
 
 
 def _empty(walk: Walk, level: int) -> tuple[Tensor, Tensor]:
-    """Weights (m, d) and labels (m,) of a level, all zero."""
+    """Weights (m, d) and labels (m,) of a level, all zero, on the CPU."""
     m = sum(levels[level].width for levels in walk.parents)
-    weights = torch.zeros(m, walk.fused[level].width, dtype=torch.float64, device=walk.device)
-    return weights, torch.zeros(m, dtype=torch.int64, device=walk.device)
+    return torch.zeros(m, walk.fused[level].width, dtype=torch.float64), torch.zeros(m, dtype=torch.int64)

@@ -37,21 +37,22 @@ def repaired(
     D[-1:] = 1 - float(sums.bias)
     start, best = V, V
     batches = list(step.branch(A)) if _fits(step, V) else None  # None: recomputed in each pass
-    gradient, missed, lacking, slope = _pass(step, V, A, batches)
-    bound = slope**2
+    slopes: list[Tensor] = []
+    gradient, missed, lacking = _pass(step, V, A, batches, slopes)
+    bound = step.walk.contributors.largest(torch.stack(slopes).max().item()) ** 2
     error = missed.sum()
     factor = _factor(xx, D, bound, strength)
     for _ in range(PASSES):
         V = best - torch.cholesky_solve(gradient + strength * D * (best - start), factor)
-        new_gradient, new_missed, _, _ = _pass(step, V, A, batches)
+        new_gradient, new_missed, _ = _pass(step, V, A, batches)
         new_error = new_missed.sum() + strength * (D * (V - start) ** 2).sum()
-        if not new_error < error:
+        before, after = torch.stack([error, new_error]).tolist()  # one sync
+        if not after < before:
             bound = 2 * bound
             factor = _factor(xx, D, bound, strength)
             continue
-        fallen = (error - new_error) / error
         best, gradient, missed, error = V, new_gradient, new_missed, new_error
-        if fallen < LEAST:
+        if (before - after) / before < LEAST:
             break
     return best, missed, lacking
 
@@ -68,12 +69,20 @@ def _factor(xx: Tensor, D: Tensor, bound: float, strength: Strength) -> Tensor:
 
 
 def _pass(
-    step: Step, V: Tensor, A: Tensor, batches: Sequence[tuple[Tensor, Tensor, Tensor]] | None
-) -> tuple[Tensor, Tensor, Tensor, float]:
-    """x' (g'(x V) (g(x V) + h - T)) (p, d); (d,) squared errors; (d,) |h - T|^2; the largest |g'|."""
+    step: Step,
+    V: Tensor,
+    A: Tensor,
+    batches: Sequence[tuple[Tensor, Tensor, Tensor]] | None,
+    largest: list[Tensor] | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """x' (g'(x V) (g(x V) + h - T)) (p, d); (d,) squared errors; (d,) |h - T|^2.
+
+    Args:
+        largest: gets the largest |g'| of each batch.
+    """
     form = step.level.form
     assert isinstance(form, Activated)
-    gradient, missed, lacking, slope = torch.zeros_like(V), V.new_zeros(V.shape[1]), V.new_zeros(V.shape[1]), 0.0
+    gradient, missed, lacking = torch.zeros_like(V), V.new_zeros(V.shape[1]), V.new_zeros(V.shape[1])
     for x, h, T in batches or step.branch(A):
         with torch.enable_grad():
             u = (x @ V.to(x.dtype)).requires_grad_()
@@ -83,7 +92,7 @@ def _pass(
         gradient += (x.T @ (slopes * left)).double()
         missed += left.double().square().sum(0)
         lacking += (h - T).double().square().sum(0)
-        slope = max(slope, slopes.abs().max().item())
-    contributors = step.walk.contributors
-    gradient, missed, lacking = map(contributors.add_up, (gradient, missed, lacking))
-    return gradient, missed, lacking, contributors.largest(slope)
+        if largest is not None:
+            largest.append(slopes.abs().max())
+    gradient, missed, lacking = map(step.walk.contributors.add_up, (gradient, missed, lacking))
+    return gradient, missed, lacking

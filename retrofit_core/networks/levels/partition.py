@@ -1,5 +1,6 @@
 """Partition a model: trace it, cut it where one tensor is alive or after every layer, check (paper sec. 3; docs/method.md)."""
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -164,19 +165,34 @@ def _check_samples(levels: list[Level], example: Tensor, *, opposite: bool) -> N
     alone: Boundary = example[:1]
     # integers, such as tokens, cannot be negated
     both: Boundary = torch.cat([example[:1], -example[:1] if opposite else example[-1:]])
+    seen: list[tuple[str, tuple[int, ...], Tensor]] = []
     for level in levels:
         try:
             alone, both = level.module(alone), level.module(both)
         except Exception as error:  # whatever an operation raises
+            _refuse_mixed_samples(seen)
             raise ValueError(
                 f"level {level.name!r} does not run on a batch of another size: {first_line(error)}"
             ) from error
         for one, batch in zip(*((end,) if isinstance(end, Tensor) else end for end in (alone, both)), strict=True):
-            same = one.shape == batch[:1].shape
-            if not same or not torch.allclose(
-                one, batch[:1], rtol=1e-4, atol=1e-4 * max(1.0, batch.abs().max().item()), equal_nan=True
-            ):
-                raise ValueError(_not_by_samples(level.name, tuple(batch.shape)))
+            seen.append((level.name, tuple(batch.shape), _gap(one, batch)))
+    _refuse_mixed_samples(seen)
+
+
+def _gap(one: Tensor, batch: Tensor) -> Tensor:
+    """Largest difference between a sample alone and the first of its batch, and the batch's largest number."""
+    if one.shape != batch[:1].shape:
+        return torch.tensor([math.inf, 0.0], dtype=torch.float64, device=batch.device)
+    one, batch = (tensor.double().nan_to_num() for tensor in (one, batch))
+    return torch.stack([(one - batch[:1]).abs().max(), batch.abs().max()])
+
+
+def _refuse_mixed_samples(seen: Sequence[tuple[str, tuple[int, ...], Tensor]]) -> None:
+    """Raise for the first tensor that has a gap. All are read together, because each read makes a GPU's host wait."""
+    gaps = torch.stack([gap for *_, gap in seen]).tolist() if seen else []
+    for (name, shape, _), (gap, size) in zip(seen, gaps, strict=True):
+        if not gap <= 2e-4 * max(1.0, size):
+            raise ValueError(_not_by_samples(name, shape))
 
 
 def _not_by_samples(name: str, shape: tuple[int, ...]) -> str:
