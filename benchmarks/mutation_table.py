@@ -672,6 +672,13 @@ MUTATIONS = [
         "tests/test_walk.py::test_sums_of_other_parties_are_those_of_all_data_in_one_place",
     ),
     Mutation(
+        "descent: gradients of other processes are forgotten",
+        "retrofit_core/training/descent.py",
+        "self.add_up(torch.cat([used, *gradients]))",
+        "torch.cat([used, *gradients])",
+        "tests/test_descent.py::test_shares_in_step_take_the_steps_of_all_samples_in_one_place",
+    ),
+    Mutation(
         "walk: the form follows this walk's own rows",
         "retrofit_core/fusion/walk.py",
         "self.walk.all_samples * self.level.positions",

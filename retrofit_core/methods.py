@@ -75,7 +75,6 @@ class Method(Line[type[Algorithm]]):
             parents=grouping.parents,
             equal_widths=grouping.equal_widths,
             any_architecture=not fit.needs_affine,
-            contributors=takes.contributors and fit.needs_inputs,
         )
 
     @property

@@ -3,6 +3,7 @@
 import itertools
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,15 +13,18 @@ from torch import Tensor, nn
 from retrofit_core import fuse
 from retrofit_core.fusion.algorithm import Retrofit
 from retrofit_core.fusion.contributors import Alone, Parties, Processes
-from retrofit_core.fusion.fit import Ridge
+from retrofit_core.fusion.fit import Gradient, Ridge
 from retrofit_core.fusion.importance import Conductance
 from retrofit_core.fusion.task import Task
+from retrofit_core.networks.architectures import build
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.system.runtime import Runtime
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, labels, normal, residual
+from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, labels, mlp, normal, residual
 
-SAMPLES, FIRST = 40, 13  # unequal shares
+SAMPLES = 40
+#: The samples of each process, by the name of the way to share them.
+SHARES = {"unequal": (range(13), range(13, SAMPLES)), "every second": (range(0, SAMPLES, 2), range(1, SAMPLES, 2))}
 
 
 class Function(nn.Module):
@@ -63,11 +67,45 @@ CASES = {
     "active": (lambda seed: cnn(seed=seed), normal(SAMPLES, *CNN_SHAPE), {"fit": Ridge(active=True)}),
     "conductance": (of(Function), normal(SAMPLES, 6), {"importance": Conductance("fusion", steps=4)}),
 }
+VIT = {
+    "architecture": "vit",
+    "patch": 2,
+    "resize": 4,
+    "hidden": 8,
+    "depth": 2,
+    "heads": 2,
+    "mlp_width": 8,
+    "channels": 2,
+    "size": 7,
+    "classes": 3,
+}
+NETWORKS = {
+    "MLP": (lambda seed: mlp((6, 8, 7, 3), seed=seed), normal(SAMPLES, 6)),
+    "BatchNorm": CASES["BatchNorm"][:2],
+    "residual": CASES["residual"][:2],
+    "ViT": (lambda seed: initialised(build(VIT, seed=seed), seed), normal(SAMPLES, *CNN_SHAPE)),
+}
+#: 36 fitted samples make batches of 10, 10, 10 and 6.
+GRADIENT = Gradient(epochs=4, learning_rate=0.01, batch_size=10, perturbation=0.3, weighted_loss=True)
+FITTED = {
+    f"{network}, {grouping}": (
+        make,
+        x,
+        {"fit": GRADIENT, "grouping": grouping, "importance": Conductance("fusion", steps=2)},
+    )
+    for network, (make, x) in NETWORKS.items()
+    for grouping in ("kmeans", "hungarian")
+}
+#: Gradient fits need processes, and their batches depend on the order of samples.
+RUNS = [
+    *itertools.product(CASES, ["unequal"], ["processes", "parties"]),
+    *((name, "unequal" if "kmeans" in name else "every second", "processes") for name in FITTED),
+]
 
 
-def fused(name: str, rows: slice, contributors=None):
-    make, x, options = CASES[name]
-    data = (x[rows], labels(SAMPLES, 3)[rows])
+def fused(name: str, rows: Sequence[int] = range(SAMPLES), contributors=None):
+    make, x, options = (CASES | FITTED)[name]
+    data = (x[list(rows)], labels(SAMPLES, 3)[list(rows)])
     return fuse([make(0), make(1)], data, runtime=Runtime(device="cpu", contributors=contributors), **options)
 
 
@@ -77,13 +115,21 @@ def work(rank: int, folder: str) -> None:
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
-    rows = slice(0, FIRST) if rank == 0 else slice(FIRST, SAMPLES)
-    for name in CASES:
-        for way, contributors in (("processes", Processes()), ("parties", Parties(f"{folder}/{name}", rank, 2))):
-            result = fused(name, rows, contributors)
-            errors = [(level.rows, level.grouping_error, level.approximation_error) for level in result.levels]
-            torch.save((result.model.state_dict(), errors), Path(folder) / f"{name}-{way}-{rank}.pt")
+    for name, share, way in RUNS:
+        contributors = Processes() if way == "processes" else Parties(f"{folder}/{name}", rank, 2)
+        result = fused(name, SHARES[share][rank], contributors)
+        torch.save((result.model.state_dict(), facts(result)), Path(folder) / f"{name}-{share}-{way}-{rank}.pt")
     dist.destroy_process_group()
+
+
+def facts(result):
+    """What the reports say of each level."""
+    return [(level.rows, level.grouping_error, level.approximation_error, level.curve) for level in result.levels]
+
+
+def dealt(shares: Sequence[Sequence[int]]) -> list[int]:
+    """All samples in the order that processes give them: the first of each, the second of each, ..."""
+    return [number for turn in itertools.zip_longest(*shares) for number in turn if number is not None]
 
 
 @pytest.mark.slow
@@ -91,18 +137,23 @@ def test_both_hold_the_network_of_all_samples(tmp_path):
     command = "import sys; from tests.test_processes import work; work(int(sys.argv[1]), sys.argv[2])"
     workers = [subprocess.Popen([sys.executable, "-c", command, str(rank), str(tmp_path)]) for rank in range(2)]
     assert [worker.wait(timeout=240) for worker in workers] == [0, 0]
-    for name, way in itertools.product(CASES, ("processes", "parties")):
-        (first, errors), (second, others) = (torch.load(tmp_path / f"{name}-{way}-{rank}.pt") for rank in range(2))
-        alone = fused(name, slice(None))
-        assert errors == others, name
+    for name, share, way in RUNS:
+        run = f"{name}, {share}, {way}"
+        (first, said), (second, others) = (torch.load(tmp_path / f"{name}-{share}-{way}-{rank}.pt") for rank in (0, 1))
+        alone = fused(name, dealt(SHARES[share]))
+        assert said == others, run
         for key, tensor in alone.model.state_dict().items():
-            assert torch.equal(first[key], second[key]), f"{name}: {key}"
+            assert torch.equal(first[key], second[key]), f"{run}: {key}"
             torch.testing.assert_close(
-                first[key], tensor, rtol=1e-6, atol=1e-8, msg=lambda m, at=f"{name}: {key}": f"{at}: {m}"
+                first[key], tensor, rtol=1e-6, atol=1e-8, msg=lambda m, at=f"{run}: {key}": f"{at}: {m}"
             )
-        for level, facts in zip(alone.levels, errors, strict=True):
-            expected = (level.rows, level.grouping_error, level.approximation_error)
-            assert facts == pytest.approx(expected, rel=1e-5, abs=1e-9 * level.energy), f"{name}: {level.name}"
+        for level, (rows, *errors, curve) in zip(alone.levels, said, strict=True):
+            expected = pytest.approx(
+                (level.grouping_error, level.approximation_error), rel=1e-5, abs=1e-9 * level.energy
+            )
+            assert (rows, tuple(errors)) == (level.rows, expected), f"{run}: {level.name}"
+            for epoch, one in zip(curve, level.curve, strict=True):
+                assert epoch == pytest.approx(one, rel=1e-6), f"{run}: {level.name}"
 
 
 class Twice(Alone):
@@ -121,7 +172,7 @@ class Twice(Alone):
 @each_case("name", CASES)
 def test_the_same_samples_twice_say_the_same(name):
     """The ridge is a multiple of the inputs' energy, so nothing changes but sums."""
-    once, twice = fused(name, slice(None)), fused(name, slice(None), Twice())
+    once, twice = fused(name), fused(name, contributors=Twice())
     for key, tensor in once.model.state_dict().items():
         torch.testing.assert_close(twice.model.state_dict()[key], tensor, rtol=1e-5, atol=1e-7)
 

@@ -5,6 +5,7 @@ import os
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ from retrofit_core.runs.config import RunConfig
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training.parents import TrainConfig, train_parents
 
-#: Process 1 of this user's network ends once it is asked for a level's sums.
+#: Process 1 of this user's network ends once it is asked for a level's sums, or for a step of a gradient fit.
 DYING = """
 import os
 import shlex
@@ -27,7 +28,8 @@ from torch import nn
 def make(size, classes):
     if os.environ.get("RANK") == "1" and "DIE" in os.environ:
         from retrofit_core.fusion.walk import Step
-        Step.moments = lambda *arguments, **keywords: os._exit(9)
+        from retrofit_core.training.descent import Share
+        setattr({"moments": Step, "part": Share}[os.environ["DIE"]], os.environ["DIE"], lambda *_, **__: os._exit(9))
     return nn.Sequential(nn.Flatten(), nn.Linear(size * size, 12), nn.ReLU(), nn.Linear(12, classes))
 """
 
@@ -77,7 +79,9 @@ def words(config, *others):
 
 
 @pytest.mark.slow
-def test_two_processes_make_the_network_of_one(config, tmp_path):
+@pytest.mark.parametrize("method", ["KF-Linear", pytest.param("KF-Gradient", marks=pytest.mark.long)])
+def test_two_processes_make_the_network_of_one(method, config, tmp_path):
+    config = replace(config, method=method)
     alone, _ = runs.execute(config, tmp_path / "alone")
     said, well = torchrun(
         *words(config), "--evaluate", "--record", tmp_path / "run", "--out", tmp_path / "two.safetensors"
@@ -116,6 +120,10 @@ def test_they_take_over_the_levels_of_an_interrupted_run(config, tmp_path):
             "Average needs all samples in one process. Use one of",
         ),
         (["--samples", "1"], "2 processes cannot share 1 samples"),
+        (
+            ["--method", "KF-Gradient", "--samples", "9"],
+            "the fusion set holds 9 samples; fit='gradient' needs at least 10",
+        ),
     ],
 )
 def test_what_cannot_be_shared_is_refused_with_one_sentence(others, why, config, tmp_path):
@@ -125,9 +133,11 @@ def test_what_cannot_be_shared_is_refused_with_one_sentence(others, why, config,
 
 
 @pytest.mark.long
-def test_a_process_that_dies_ends_the_run(config, tmp_path):
+@pytest.mark.parametrize(("method", "place"), [("KF-Linear", "moments"), ("KF-Gradient", "part")])
+def test_a_process_that_dies_ends_the_run(method, place, config, tmp_path):
     out = tmp_path / "out.safetensors"
-    said, well = torchrun(*words(config), "--record", tmp_path / "run", "--out", out, DIE="1")
+    command = words(config, "--method", method, "--record", tmp_path / "run", "--out", out)
+    said, well = torchrun(*command, DIE=place)
     assert not well and said.count("Error: another process of this run ended, so the run ended too.") == 1, said
     assert json.loads((tmp_path / "run" / "status.json").read_text())["state"] == "failed" and not out.exists()
 

@@ -400,13 +400,27 @@ class Doubled(Alone):
         return sums.moments() + sums.moments() if not hasattr(sums, "__add__") else sums + sums
 
 
-def test_contributors_reach_the_sums_and_gradient_fits_refuse_them():
+class OnlySums(Doubled):
+    """As a party, which shares sums once per level."""
+
+    share_rows = False
+
+
+def test_contributors_reach_the_sums_and_gradient_fits_refuse_parties():
     alone = fuse(pair(), X, fit=Ridge(0.0))
     doubled = fuse(pair(), X, fit=Ridge(0.0), runtime=Runtime(contributors=Doubled()))
     assert [level.rows for level in doubled.levels] == [2 * level.rows for level in alone.levels]
     assert_same_function(doubled.model, alone.model, X, 1e-8)
-    with pytest.raises(ValueError, match="fit='gradient' works only on this process's samples"):
-        fuse(pair(), X, fit="gradient", runtime=Runtime(contributors=Doubled()))
+    with pytest.raises(ValueError, match="fit='gradient' needs every party's gradients at each step"):
+        fuse(pair(), X, fit="gradient", runtime=Runtime(contributors=OnlySums()))
+
+
+def test_all_contributors_together_need_enough_samples():
+    """Twice nine are enough for a gradient fit, which needs ten; twice four are not."""
+    for fit in (Gradient(epochs=1), Ridge()):
+        assert fuse(pair(), X[:9], fit=fit, runtime=Runtime(contributors=Doubled())).config["samples"] == 18
+    with pytest.raises(ValueError, match="the fusion set holds 8 samples; fit='gradient' needs at least 10"):
+        fuse(pair(), X[:4], fit="gradient", runtime=Runtime(contributors=Doubled()))
 
 
 def test_a_signature_lists_every_keyword():

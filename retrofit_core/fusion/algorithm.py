@@ -19,7 +19,7 @@ from ..system.runtime import Runtime
 from ..system.settings import Value, setting
 from .budget import check_memory
 from .contributors import Alone
-from .eligibility import check_inputs, output_shape
+from .eligibility import check_count, check_inputs, output_shape
 from .fit import FITS, Fit, Ridge
 from .grouping import GROUPINGS, Grouper, Grouping, KMeans
 from .importance import Importance, as_importance, check_covered, importance_name
@@ -162,8 +162,8 @@ class Retrofit(Algorithm):
             task.parents,
             task.inputs,
             target=task.target,
-            least=self.fit.least_samples,
-            method=f"fit={name_of(FITS, self.fit)!r}",
+            least=1 if task.runtime.contributors else self.fit.least_samples,
+            method=self._fit_name,
         )
         automatic = isinstance(self.boundaries, str) and self.boundaries == "auto"
         levels = cut_into_levels(
@@ -182,13 +182,18 @@ class Retrofit(Algorithm):
         if task.importance.needs_labels:
             outputs = output_shape(task.parents[0], task.inputs, "parent 0")
             check_parents_data(task.importance, task.parents_data(), outputs)
-        if task.runtime.contributors is not None and not self.fit.needs_inputs:
+        others = task.runtime.contributors
+        if others is not None and not others.share_rows and self.fit.epochs_range[1]:
             raise ValueError(
-                f"fit={name_of(FITS, self.fit)!r} works only on this process's samples, but others contribute "
-                "theirs. Use fit='ridge'."
+                f"{self._fit_name} needs every party's gradients at each step, but parties share only sums. "
+                "Use fit='ridge' (HF-Linear, KF-Linear)."
             )
         check_memory(levels.networks, len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
         return FusionPlan(task, levels)
+
+    @property
+    def _fit_name(self) -> str:
+        return f"fit={name_of(FITS, self.fit)!r}"
 
     def _check_shares(self, task: Task, levels: Levels) -> None:
         expected = (len(levels.parents), levels.fused[-1].width)
@@ -206,6 +211,7 @@ class Retrofit(Algorithm):
         """Algorithm 1."""
         start, task, levels, runtime = time.perf_counter(), plan.task, plan.levels, plan.task.runtime
         walk = Walk(levels, task.inputs, runtime, seed=task.seed, work=partial(self.common, task))
+        check_count(walk.all_samples, self.fit.least_samples, self._fit_name)
         scored = self._scored(plan, walk)
         scores = levels.joined([parent.values for parent in scored])
         search = Search(levels, self.grouping, [[self._weighing(s) for s in parent] for parent in scores])

@@ -1,6 +1,7 @@
 """Contributors to a level's sums besides this walk: none, other processes, or parties that exchange files of sums.
 
-Moments are additive, so fusing distributed data differs from fusing data in one place only in adding up the sums.
+Moments are additive, so fusing distributed data differs from fusing data in one place only in adding up the sums. A gradient
+fit adds up gradients at each step.
 """
 
 import time
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from ..system.files import replacing
 from ..system.monitor import Monitor
+from ..training.descent import Share
 from .moments import Moments, Rows
 
 T = TypeVar("T")
@@ -27,7 +29,7 @@ class Contributors(Protocol):
     """Adds other contributors' sums to those of one walk. All make the same calls in the same order."""
 
     share_rows: bool
-    """Whether rows may be shared, as the dual form needs, or only sums"""
+    """Whether rows may be shared, as the dual form needs, and gradients, as gradient fits need; or only sums"""
 
     def samples(self, samples: int, work: Callable[[], bytes] = bytes) -> int:
         """Total number of samples, given this walk's; `work` returns the digest of what all contributors must share."""
@@ -39,6 +41,10 @@ class Contributors(Protocol):
 
     def add_up(self, tensor: Tensor) -> Tensor:
         """Any other sum over rows, over all contributors, with the shape of `tensor`, such as (m, m)."""
+        ...
+
+    def share(self, samples: int, device: torch.device) -> Share | None:
+        """This walk's share of all contributors' samples in a gradient fit, given its number of samples; None: it has all."""
         ...
 
     def largest(self, number: float) -> float:
@@ -63,6 +69,9 @@ class Alone:
 
     def add_up(self, tensor: Tensor) -> Tensor:
         return tensor
+
+    def share(self, samples: int, device: torch.device) -> Share | None:
+        return None
 
     def largest(self, number: float) -> float:
         return number
@@ -95,6 +104,16 @@ class Processes:
         total = tensor.clone(memory_format=torch.contiguous_format)
         dist.all_reduce(total)
         return total
+
+    def share(self, samples: int, device: torch.device) -> Share | None:
+        import torch.distributed as dist
+
+        counts = [0] * dist.get_world_size()
+        dist.all_gather_object(counts, samples)
+        # Numbered as if dealt one by one: if each process has every N-th sample, the numbers are those of one process.
+        dealt = sorted((turn, rank) for rank, count in enumerate(counts) for turn in range(count))
+        own = dist.get_rank()
+        return Share(torch.tensor([turn if rank == own else -1 for turn, rank in dealt], device=device), self.add_up)
 
     def largest(self, number: float) -> float:
         import torch.distributed as dist
@@ -167,6 +186,11 @@ class Parties:
         held = {"sum": tensor.detach().cpu().contiguous()}
         everyone = self._exchanged(lambda path: save_file(held, path), load_file)
         return torch.stack([each["sum"] for each in everyone]).sum(0).to(tensor.device)
+
+    def share(self, samples: int, device: torch.device) -> Share | None:
+        raise NotImplementedError(
+            "parties exchange sums once per level, and a gradient fit would need them at every step"
+        )
 
     def largest(self, number: float) -> float:
         held = {"number": torch.tensor([number], dtype=torch.float64)}

@@ -1,6 +1,7 @@
 """Processes that fuse one run together under `torchrun`, each with its share of the samples.
 
-Every level's sums are added over all processes (`contributors.Processes`), so each ends with the network of all samples.
+Every level's sums, or every step's gradients, are added over all processes (`contributors.Processes`), so each ends with the
+network of all samples.
 """
 
 import dataclasses
