@@ -3,15 +3,16 @@
     python benchmarks/gpu.py --stage 3 --data shared/data --models shared/models --out OUT --from EARLIER_OUT
 
     1  the tests that need CUDA; fusions on CPU and GPU compared
-    2  speed of every method on the VGG11 pair, beside the paper's runtimes
-    3  VGG11, two non-IID parts: parents at the paper's settings, the fusions of the paper's table
-    4  the same for two shards
-    5  the same for ViTs on two shards with 5,000 samples, and last their runtimes with 400 and 6,000
-    6  further tables of VGG11
+    2  speed of every method on the VGG11 pair, beside the paper's runtimes; of training, compiled or not
+    3  VGG11, two non-IID parts: the paper's table, its runtimes, sizes of the fusion set, clusterings
+    4  VGG11, two shards
+    5  ViTs, two shards, 5,000 samples; last their runtimes with 400 and 6,000
+    6  VGG11, four to eight parts
 
-It prints a line a unit. What it leaves is a record, gpu-stage-3.json, and the parents' weights as float16 in parts. How it
-is called where files are few and small: README.md beside this file. `--scale smoke` tries a stage on a CPU with tiny
-networks in under a minute. Without a GPU,
+Stages 3 to 6 measure units of `retrofit reproduce --scale paper`: `retrofit report --results OUT/gpu-stage-3.json` shows
+them, and notebooks do if they are in results/experiments. It prints a line a unit. How it is called where files are few
+and small: README.md beside this file. `--scale smoke` tries a stage on a CPU with tiny networks in about a minute. Without
+a GPU,
 
     python benchmarks/gpu.py --predict --models shared/models
 
@@ -21,36 +22,45 @@ says what fusions ask of a GPU, and how many seconds that would take on an H100.
 import argparse
 import copy
 import json
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import psutil
 import torch
-from gpu_call import Call, few_images
-from gpu_files import pack, unpack
+import training
+from gpu_call import Call
 from gpu_predict import predict
-from gpu_tables import FURTHER, NONIID, SHARDED, TINY, VIT, Table, Unit, units
+from gpu_tables import STAGES, reproduce
 from machine import save
 from methods import PAPER, content, measured
 from pairs import PAIRS
 
 from retrofit_core import METHODS, evaluate
-from retrofit_core.data import load
+from retrofit_core.data import VARIABLE, load
 from retrofit_core.data.sampling import balanced
+from retrofit_core.experiments.scales import SCALES
 from retrofit_core.methods import RETROFITTING
 from retrofit_core.runs import RunConfig, read_inputs
 from retrofit_core.system import device as devices
 from retrofit_core.system.monitor import Cancelled
+from retrofit_core.training import recipe
 from retrofit_core.training.parents import TrainConfig, train_parents
 
 ROOT = Path(__file__).parents[1]
-TABLES: dict[int, tuple[Table, ...]] = {3: (NONIID,), 4: (SHARDED,), 5: (VIT,), 6: FURTHER}
+Unit = Callable[[], dict[str, Any]]
+#: What stage 2 trains, and in place of it in a smoke test.
+TINY = {
+    "vgg11": '{"architecture": "vgg", "plan": [6, "M", 8, "M"]}',
+    "vit": '{"architecture": "vit", "patch": 4, "hidden": 16, "depth": 1, "heads": 2, "mlp_width": 16}',
+}
 #: What `read_inputs` reads with them is all that a method may take: shares of the classes, data for scores.
 EVERYTHING: dict[str, Any] = {"options": {"head": "shares"}, "importance": "conductance"}
 TESTS_SECONDS = 300
@@ -60,91 +70,91 @@ WITHOUT_ANCESTOR = tuple(name for name, method in METHODS.items() if not method.
 IMAGES = 2000  # test images of a fusion on both devices: one of them is slow
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: list[str] | None = None, began: float | None = None) -> None:
+    """Carry out a command line, whose time counts from `began`; None: from now."""
     options = _options(arguments)
     if options.predict:
         predict(options.models)
     else:
-        measure(options)
+        measure(options, began or time.time())
 
 
-def measure(options: argparse.Namespace) -> None:
+def measure(options: argparse.Namespace, began: float) -> None:
     """A stage, until it is done or its time is up."""
-    call = _call(options)
-    name = f"gpu-stage-{options.stage}" + (f"-seed-{call.seed}" if call.seed else "")
-    record = {"stage": options.stage, "settings": call.settings(), "units": call.results}
-    options.out.mkdir(parents=True, exist_ok=True)
-    for earlier in filter(None, (options.earlier, options.out)):
-        call.results |= _earlier(earlier / f"{name}.json", record["settings"])
-        unpack(earlier, call.work)
-    tables = TABLES.get(options.stage, ())
-    work = units(tables, call) if tables else {1: equality, 2: speed}[options.stage](call)
+    call = _call(options, began)
+    for folder in (options.out, call.work):
+        folder.mkdir(parents=True, exist_ok=True)
+    if options.stage in STAGES:
+        said = reproduce(call, options.stage, options.out, options.earlier)
+    else:
+        units = {1: equality, 2: speed}[options.stage](call)
+        said = record(call, units, f"gpu-stage-{options.stage}.json", options.out, options.earlier)
+    print(f"stage {options.stage} on {call.device}: {said}, in {time.time() - began:.0f} s", flush=True)
+
+
+def record(call: Call, units: Mapping[str, Unit], name: str, out: Path, earlier: Path | None) -> str:
+    """Carry out the units that earlier calls have not, with a record after each; returns how far it got."""
+    settings: dict[str, Any] = {"scale": call.scale, "device": call.device.type}
+    results: dict[str, dict[str, Any]] = {}
+    for folder in filter(None, (earlier, out)):
+        results |= _earlier(folder / name, settings)
     stopped = ""
-    for unit, function in work.items():
-        if unit in call.results and "reason" not in call.results[unit]:
+    for unit, function in units.items():
+        if unit in results and "reason" not in results[unit]:
             continue
         try:
             call.monitor.check()
-            call.results[unit] = function()
+            results[unit] = function()
         except Cancelled:
             stopped = unit
             break
         except Exception as error:  # one unit's defect must not cost the others their minutes
-            call.results[unit] = {"reason": f"{type(error).__name__}: {error}"}
-        print(f"{unit}: {_line(call.results[unit])}", flush=True)
-        save(options.out / f"{name}.json", record)
-        if unit.endswith("parents"):
-            _hand_on(call, tables, options.out)
-    _hand_on(call, tables, options.out)
-    refused = sum("reason" in call.results.get(unit, {}) for unit in work)
-    done = sum(unit in call.results for unit in work) - refused
-    spent = time.time() - call.until + options.seconds
-    end = f"stopped in '{stopped}', call it again with --from {options.out}" if stopped else "nothing is left to do"
-    counts = f"{done} of {len(work)} units measured, {refused} with a reason why not"
-    print(f"stage {options.stage} on {call.device}: {counts}, in {spent:.0f} s; {end}", flush=True)
+            results[unit] = {"reason": f"{type(error).__name__}: {error}"}
+        print(f"{unit}: {_line(results[unit])}", flush=True)
+        save(out / name, {"settings": settings, "units": results})
+    refused = sum("reason" in results.get(unit, {}) for unit in units)
+    done = sum(unit in results for unit in units) - refused
+    end = f"stopped in '{stopped}', call it again with --from {out}" if stopped else "nothing is left to do"
+    return f"{done} of {len(units)} units measured, {refused} with a reason why not; {end}"
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--stage", type=int, choices=range(1, 7))
+    what.add_argument("--stage", type=int, choices=(1, 2, *STAGES))
     what.add_argument("--predict", action="store_true", help="counts and predicted seconds, on any machine")
-    parser.add_argument("--data", type=Path, help="folder with cifar10 (stages)")
+    parser.add_argument("--data", type=Path, help="folder of the data sets (default: data, and RETROFIT_DATA)")
     parser.add_argument("--models", type=Path, help="folder with the VGG11 pair (stages 1 and 2; predictions)")
-    parser.add_argument("--out", type=Path, help="folder for the record and the weights (stages)")
+    parser.add_argument("--out", type=Path, help="folder for results and parts (stages)")
     parser.add_argument("--from", type=Path, dest="earlier", help="what an earlier call of this stage left there")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "gpu", help="folder for what may be lost")
     parser.add_argument("--seconds", type=float, default=540, help="after which it stops (default: 540)")
-    parser.add_argument("--scale", choices=("full", "smoke"), default="full")
-    parser.add_argument("--epochs", type=int, help="of the parents (default: the paper's)")
-    parser.add_argument("--seed", type=int, default=0, help="of the parents and their split")
-    parser.add_argument("--seeds", type=int, help="fusions of the same parents (default: 3)")
+    parser.add_argument("--scale", choices=SCALES, default="paper", help="of the tables (default: paper)")
+    parser.add_argument("--parents", type=int, default=1, help="sets of parents, each with its own split")
+    parser.add_argument("--seeds", type=int, help="fusions of the same parents (default: the scale's)")
     parser.add_argument("--processes", type=int, help="parents trained side by side (default: all on a GPU)")
-    parser.add_argument("--compile", choices=("yes", "no"), help="training by torch.compile (default: if it is faster)")
+    parser.add_argument("--compile", action="store_true", help="train parents with torch.compile")
     parser.add_argument("--device", help="default: CUDA if present; the CPU at smoke")
     options = parser.parse_args(arguments)
-    if options.stage and not (options.data and options.out):
-        parser.error("a stage needs --data and --out")
+    if options.stage and not options.out:
+        parser.error("a stage needs --out")
     return options
 
 
-def _call(options: argparse.Namespace) -> Call:
-    until, smoke = time.time() + options.seconds, options.scale == "smoke"
-    device = devices.pick(options.device or ("cpu" if smoke else None))
-    work = options.work.absolute() / options.scale
-    work.mkdir(parents=True, exist_ok=True)
+def _call(options: argparse.Namespace, began: float) -> Call:
+    device = devices.pick(options.device or ("cpu" if options.scale == "smoke" else None))
+    if options.data:
+        os.environ[VARIABLE] = str(options.data.absolute())
     return Call(
-        data=few_images(options.data, work) if smoke else str(options.data / "cifar10"),
-        models=options.models,
-        work=work,
+        work=options.work.absolute(),
         device=device,
-        until=until,
-        smoke=smoke,
-        epochs=options.epochs,
-        seed=options.seed,
-        seeds=options.seeds or (1 if smoke else 3),
+        until=began + options.seconds,
+        scale=options.scale,
+        models=options.models,
+        parents=options.parents,
+        seeds=options.seeds,
         processes=options.processes or (8 if device.type == "cuda" else 1),
-        compile={"yes": True, "no": False}.get(options.compile),
+        compile=options.compile,
     )
 
 
@@ -156,13 +166,6 @@ def _earlier(record: Path, settings: Mapping[str, Any]) -> dict[str, dict[str, A
     if content["settings"] != settings:
         raise SystemExit(f"{record} was measured with {content['settings']}, this call has {settings}.")
     return content["units"]
-
-
-def _hand_on(call: Call, tables: tuple[Table, ...], out: Path) -> None:
-    """Pack the parents that are finished, those of the latest table first, for earlier ones are done with."""
-    finished = [file for table in reversed(tables) for file in table.checkpoints(call) if file.exists()]
-    for file in pack(finished, call.work, out) if finished else []:
-        print(f"too large to hand on beside the others: {file.relative_to(call.work)}", flush=True)
 
 
 def _line(result: Mapping[str, Any]) -> str:
@@ -190,7 +193,7 @@ def equality(call: Call) -> dict[str, Unit]:
 
 
 def speed(call: Call) -> dict[str, Unit]:
-    """Stage 2: every method with uniform scores."""
+    """Stage 2: every method with uniform scores; an epoch of training."""
     inputs = cache(lambda: read_inputs(_pair(call)))
 
     def one(method: str) -> dict[str, Any]:
@@ -199,7 +202,30 @@ def speed(call: Call) -> dict[str, Unit]:
         del row["method"]
         return {**row, "paper, seconds": PAPER["seconds"].get(method)}
 
-    return {method: partial(one, method) for method in WITHOUT_ANCESTOR}
+    ways = (False, True) if call.device.type == "cuda" else (False,)
+    epochs = {
+        f"training of {name}{', compiled' * compiled}": partial(epoch, call, name, compiled)
+        for name in TINY
+        for compiled in ways
+    }
+    return {**{method: partial(one, method) for method in WITHOUT_ANCESTOR}, **epochs}
+
+
+def epoch(call: Call, name: str, compiled: bool) -> dict[str, Any]:
+    """Seconds of an epoch of one of two parents, and of what comes before the first."""
+    images = load(call.data)
+    architecture = "vit" if name == "vit" else "vgg"
+    settings = recipe("cifar" if call.smoke else "paper", images.name, images.shape[1], architecture, 2)
+    start, given = time.perf_counter(), {**settings, "compile": compiled}
+    network, count = TINY[name] if call.smoke else name, len(images) // 2
+    each, deviation = training.seconds(network, images, call.device, count, given, call.over)
+    before = time.perf_counter() - start - (training.EPOCHS + 1) * each
+    return {
+        "seconds": each,
+        "deviation": deviation,
+        "seconds before": before,
+        "epochs of the paper": settings["epochs"],
+    }
 
 
 def cuda_tests(call: Call) -> dict[str, Any]:
@@ -266,7 +292,7 @@ def _short(method: str, epochs: int | None) -> dict[str, Any]:
 def _pair(call: Call) -> RunConfig:
     """The VGG11 pair, with every input that a method may take; in a smoke test a tiny pair."""
     if call.smoke:
-        return _trained(call, call.data, TINY["vgg"])
+        return _trained(call, call.data, TINY["vgg11"])
     if call.models is None:
         raise ValueError("--models is not given: the folder with the VGG11 pair.")
     name = next(iter(PAIRS.values()))[0]
@@ -290,4 +316,4 @@ def _trained(call: Call, data: str, architecture: str) -> RunConfig:
 
 
 if __name__ == "__main__":
-    main()
+    main(began=psutil.Process().create_time())  # imports take seconds

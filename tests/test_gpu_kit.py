@@ -3,18 +3,28 @@
 import importlib
 import json
 import sys
+import tarfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from retrofit_core import METHODS
+from retrofit_core import METHODS, data
+from retrofit_core.experiments import scales
+from retrofit_core.experiments.bundles import Bundle, read_bundle
+from retrofit_core.experiments.results import Result
+from retrofit_core.experiments.runner import run
+from retrofit_core.experiments.setting import settings
+from retrofit_core.experiments.tables import TABLES
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, read_tensors, save_model
-from retrofit_core.system.monitor import Monitor
+from retrofit_core.system import extras
+from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.rehearsal import rehearsal
+from tests.test_cli import retrofit
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 FACTS = {"classes": ["a", "b"], "best_epoch": 3}
@@ -41,49 +51,97 @@ def _is_a_benchmark(module):
 
 @pytest.fixture
 def stage(kit, tmp_path):
-    """stage(number, out, *words) runs one call on digits and returns its record."""
+    """stage(number, out, *words) runs one call on digits and returns its results' file."""
 
     def run(number, out, *words, work="work"):
-        folders = ["--data", str(tmp_path / "none"), "--out", str(tmp_path / out), "--work", str(tmp_path / work)]
+        folders = ["--out", str(tmp_path / out), "--work", str(tmp_path / work)]
         kit.gpu.main(["--stage", str(number), "--scale", "smoke", *folders, *words])
-        return json.loads((tmp_path / out / f"gpu-stage-{number}.json").read_text())
+        return tmp_path / out / f"gpu-stage-{number}.json"
 
     return run
 
 
-def accuracies(record):
-    parents = record["units"]["noniid-2: parents"]
-    fused = {unit: result["accuracy"] for unit, result in record["units"].items() if "accuracy" in result}
-    return fused | {name: parents[name] for name in ("parent 0", "parent 1", "best epochs")}
+def numbers(bundle):
+    """By unit, everything in results but when, where and how fast."""
+    return {
+        key: (
+            result.refusal,
+            result.correct,
+            result.inputs,
+            {name: value for name, value in result.metrics.items() if not name.endswith("seconds")},
+        )
+        for key, result in read_bundle(bundle).results.items()
+    }
+
+
+@pytest.fixture
+def two_tables(kit, monkeypatch):
+    """A stage of a table and its runtimes, with a gradient fit and few other rows."""
+    rows = ("Parent", "Ensemble", "Average", "KF-Linear, conductance", "KF-Gradient, uniform", "HF-Gradient, uniform")
+    of_stage = kit.gpu_tables.cells_of
+
+    def few(call, *table):
+        return [cell for cell in of_stage(call, *table) if cell.row.startswith(rows)]
+
+    monkeypatch.setattr(kit.gpu_tables, "cells_of", few)
+    monkeypatch.setitem(kit.gpu_tables.STAGES, 3, (("vgg11-noniid", ("2-way",)), ("runtime-vgg", ())))
 
 
 @pytest.mark.long
-def test_a_table_goes_on_elsewhere_and_gives_the_same(kit, stage, tmp_path, monkeypatch, capsys):
-    whole = stage(3, "whole", work="whole-work")
-    assert len(whole["units"]) == 25 and not any("reason" in result for result in whole["units"].values())
-    first, later = tmp_path / "first", tmp_path / "later-work" / "smoke" / "noniid-2-epochs-paper-seed-0"
+def test_a_table_goes_on_elsewhere_and_gives_the_same(kit, stage, tmp_path, two_tables, monkeypatch, capsys):
+    whole = numbers(stage(3, "whole", work="whole-work"))
+    assert f"{len(whole)} of {len(whole)} units measured, 0 failed; nothing is left to do" in capsys.readouterr().out
+    first, second = tmp_path / "first", tmp_path / "second"
 
+    train = kit.gpu_tables.train_parents
     with monkeypatch.context() as patch:  # the time is up while parent 1 is trained
-        parent = tmp_path / "work" / "smoke" / later.name / "parent-0.safetensors"
-        patch.setattr(kit.gpu_tables, "Monitor", lambda cancelled: Monitor(cancelled=parent.exists))
-        assert list(stage(3, "first")["units"]) == ["plan"]
-    assert f"stopped in 'noniid-2: parents', call it again with --from {first}" in capsys.readouterr().out
-    assert {path.name for path in first.iterdir()} == {"gpu-stage-3.json", "weights-0.safetensors"}
-    assert {tensor.dtype for tensor in read_tensors(parent).values()} == {torch.float16}
 
-    with monkeypatch.context() as patch:  # and again after some fusions, on another machine
-        taken_over, unpack = [], kit.gpu.unpack
-        patch.setattr(kit.gpu, "unpack", lambda *folders: taken_over.extend(unpack(*folders)))
-        patch.setattr(kit.gpu_call.Call, "over", lambda call: len(call.results) == 6)
-        second = stage(3, "second", "--from", str(first), work="later-work")
-    assert taken_over == [later / "parent-0.safetensors"] and (later / "parent-1.safetensors").exists()
-    assert len(second["units"]) == 6
+        def until_parent_1(config, folder, *, only, monitor, **ways):
+            stopped = Monitor(cancelled=lambda: bool(only))
+            return train(config, folder, only=only, monitor=stopped, **ways)
 
-    third = stage(3, "third", "--from", str(tmp_path / "second"), work="last-work")
-    assert {unit: third["units"][unit] for unit in second["units"]} == second["units"]
-    assert accuracies(third) == accuracies(whole)
-    with pytest.raises(SystemExit, match="epochs"):
-        stage(3, "third", "--epochs", "3")
+        patch.setattr(kit.gpu_tables, "train_parents", until_parent_1)
+        assert numbers(stage(3, "first")) == {}
+    assert f"call it again with --from {first}" in capsys.readouterr().out
+    assert {path.name for path in first.iterdir()} == {"gpu-stage-3.json", "state-1-of-1.tar"}
+
+    trained = []
+    with monkeypatch.context() as patch:  # and again in the second level of a gradient fit, on another machine
+        patch.setattr(
+            kit.gpu_tables, "train_parents", lambda *rest, **ways: trained.append(ways["only"]) or train(*rest, **ways)
+        )
+        patch.setattr(kit.gpu_tables, "run", run_until_the_second_level_of_a_gradient_fit)
+        some = numbers(stage(3, "second", "--from", str(first), work="second-work"))
+    assert trained == [1] and 0 < len(some) < len(whole)
+    assert some.items() <= whole.items()
+
+    path, work = stage(3, "third", "--from", str(second), work="third-work"), tmp_path / "third-work" / "runs"
+    attempts = [result.metrics.pop("attempts", 1) for result in read_bundle(path).results.values()]
+    assert attempts.count(2) == 2 and {**numbers(path), **some} == numbers(path)
+    for file in work.glob("parents-*/*.safetensors"):
+        assert {tensor.dtype for tensor in read_tensors(file).values()} == {torch.float16}
+    resumed = numbers(path)
+    for _, _, _, metrics in resumed.values():
+        metrics.pop("attempts", None)
+    assert resumed == whole
+
+    unchanged = path.read_bytes()
+    assert stage(3, "third", "--from", str(second), work="fourth-work").read_bytes() == unchanged
+    shown = retrofit("report", "vgg11-noniid", "runtime-vgg", "--results", path, cwd=tmp_path).stdout
+    assert "smoke" in shown and "KF-Linear, conductance" in shown
+
+
+def run_until_the_second_level_of_a_gradient_fit(units, root, **options):
+    """The runner with a clock that strikes there."""
+    late, name = [], [""]
+
+    def watch(event):
+        if event["kind"] == "phase" and "unit" in event:
+            name[0] = event["name"]
+        late.extend([event] * (event["kind"] == "level" and event["index"] == 1 and "Gradient" in name[0]))
+
+    with suppress(Cancelled):
+        run(units, root, **options, monitor=Monitor(watch, lambda: bool(late)))
 
 
 @pytest.mark.long
@@ -97,16 +155,18 @@ def test_every_method_is_timed_once_and_again_if_it_failed(kit, stage, capsys, m
 
     with monkeypatch.context() as patch:
         patch.setattr(kit.gpu, "measured", failing)
-        first = stage(2, "out")["units"]
+        first = json.loads(stage(2, "out").read_text())["units"]
     assert first["ZipIt"] == {"reason": "ImportError: a package is missing"}
     lines = capsys.readouterr().out.splitlines()
     timed = [name for name, method in METHODS.items() if not method.takes.base]  # the pairs have no common ancestor
-    assert len(lines) == len(timed) + 1
-    assert f"{len(timed) - 1} of {len(timed)} units measured, 1 with a reason" in lines[-1]
-    record = stage(2, "out")
+    trainings = [f"training of {name}" for name in kit.gpu.TINY]  # compiled ones need a GPU
+    count = len(timed) + len(trainings)
+    assert len(lines) == count + 1 and f"{count - 1} of {count} units measured, 1 with a reason" in lines[-1]
+    record = json.loads(stage(2, "out").read_text())
     rows, machine = record["units"], record["machine"]
     assert {**rows, "ZipIt": None} == {**first, "ZipIt": None}  # the others are not measured again
-    assert list(rows) == timed and all(row["repeats"] == 3 and row["seconds"] > 0 for row in rows.values())
+    assert list(rows) == timed + trainings and all(row["seconds"] > 0 for row in rows.values())
+    assert all(rows[name]["repeats"] == 3 for name in timed)
     assert rows["KF-Linear"]["paper, seconds"] == 78.3 and rows["KD"]["paper, seconds"] is None
     assert machine["torch"] == torch.__version__ and (machine["gpu"] is None) == (not torch.cuda.is_available())
 
@@ -125,7 +185,7 @@ def test_a_difference_between_devices_is_seen(kit, tmp_path, monkeypatch):
                 results[1].levels[0].labels.copy_(results[1].levels[0].labels.flip(0))
             return results[-1]
 
-    call = kit.gpu_call.Call("digits", None, tmp_path, torch.device("cpu"), float("inf"), smoke=True)
+    call = kit.gpu_call.Call(tmp_path, torch.device("cpu"), float("inf"), scale="smoke")
     config = kit.gpu._trained(call, "digits", '{"architecture": "mlp", "sizes": [64, 8, 10]}')
     same = kit.gpu.on_both(call, lambda: config, "HF-Linear", torch.float32)
     monkeypatch.setitem(METHODS, "HF-Linear", Crooked())
@@ -136,7 +196,7 @@ def test_a_difference_between_devices_is_seen(kit, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_what_pytest_said_is_kept_also_where_its_time_was_up(kit, tmp_path):
-    call = kit.gpu_call.Call("digits", None, tmp_path, torch.device("cpu"), time.time() + 300, smoke=True)
+    call = kit.gpu_call.Call(tmp_path, torch.device("cpu"), time.time() + 300, scale="smoke")
     result = kit.gpu.cuda_tests(call)
     assert result["failed"] == 0 and "test_device.py" in result["output"]
     call.until = time.time() + 0.2
@@ -144,17 +204,56 @@ def test_what_pytest_said_is_kept_also_where_its_time_was_up(kit, tmp_path):
 
 
 def test_vits_have_the_papers_samples_and_the_longest_work_last(kit, tmp_path):
-    call = kit.gpu_call.Call("digits", None, tmp_path, torch.device("cpu"), float("inf"), smoke=False)
-    units = kit.gpu_tables.units((kit.gpu_tables.VIT,), call)
-    assert list(units)[-1] == "vit-sharded-2: time with 6000 samples"
-    fusions = [unit.args[3]["samples"] for unit in units.values() if unit.func is kit.gpu_tables.fused]
-    assert fusions and set(fusions) == {5000}
-    (plain, *_) = (
-        unit.args[3]["samples"]
-        for unit in kit.gpu_tables.units((kit.gpu_tables.NONIID,), call).values()
-        if unit.func is kit.gpu_tables.fused
-    )
-    assert plain == 400
+    call = kit.gpu_call.Call(tmp_path, torch.device("cpu"), float("inf"))
+    cells = [cell for table in kit.gpu_tables.STAGES[5] for cell in kit.gpu_tables.cells_of(call, *table)]
+    samples = [
+        (cell.table, cell.column, unit.run.samples) for cell in cells for unit in cell.units if hasattr(unit, "run")
+    ]
+    assert set(samples[:-10]) == {("vit-sharded-cifar100", "2-way", 5000)}
+    assert samples[-10:] == [("runtime-vit", f"{n} samples", n) for n in (400, 6000) for _ in range(5)]
+    assert len({unit.source for cell in cells for unit in cell.units}) == 1  # two parents, trained once
+    for number, tables in kit.gpu_tables.STAGES.items():
+        for name, columns in tables:
+            assert set(columns) <= {column.name for column in TABLES[name].columns}, number
+    # The paper's rows come before ours, of all seeds.
+    more = [
+        cell.row in TABLES[cell.table].more_rows for cell in kit.gpu_tables.cells_of(call, "vgg11-noniid", ("2-way",))
+    ]
+    assert more == sorted(more) and any(more)
+
+
+def test_results_on_cifar10_in_place_of_cifar100_are_in_the_report_of_the_paper_scale(kit, tmp_path, monkeypatch):
+    monkeypatch.setattr(scales, "is_on_disk", lambda name: name == "cifar10")
+    call = kit.gpu_call.Call(tmp_path, torch.device("cpu"), float("inf"))
+    (table,) = (TABLES[name] for name, _ in kit.gpu_tables.STAGES[5][:1])
+    cell = next(cell for cell in kit.gpu_tables.cells_of(call, table.name, ("2-way",)) if cell.row == "Ensemble")
+    (unit,) = cell.units
+    assert unit.source.data_set == "cifar10"
+    result = Result(unit.key(), unit.to_json(), "", "", {}, metrics={"accuracy": 50.0})
+    (column,) = settings(table, Bundle({result.key: result}), [scales.scale_of("paper")], columns=["2-way"])
+    assert column.badge == "paper, cifar10 for cifar100" and column.measured == 1
+    with pytest.raises(ValueError, match="cifar100"):  # the command itself takes no other data
+        data.load(TABLES[table.name].cells(scales.scale_of("paper"))[0].units[0].source.data_set)
+
+
+def test_a_missing_package_is_no_refusal_and_is_tried_again(kit, stage, tmp_path, two_tables, monkeypatch):
+    monkeypatch.setattr(kit.gpu_tables, "cells_of", lambda call, *table: otfusion(call))
+    real = extras.import_module
+
+    def missing(name):
+        if name == "ot":
+            raise ModuleNotFoundError("no ot", name="ot")
+        return real(name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(extras, "import_module", missing)
+        assert len(numbers(stage(3, "out"))) == 2  # the parents
+    assert len(numbers(stage(3, "out"))) == 3
+
+
+def otfusion(call):
+    cells = TABLES["vgg11-noniid"].cells(scales.scale_of(call.scale), 1)
+    return [cell for cell in cells if cell.column == "2-way" and cell.row == "OTFusion, uniform"]
 
 
 @pytest.fixture
@@ -165,33 +264,29 @@ def checkpoints(tmp_path):
     return files
 
 
-def test_checkpoints_survive_their_parts(kit, checkpoints, tmp_path, monkeypatch):
+def test_files_survive_their_parts_to_the_byte(kit, checkpoints, tmp_path, monkeypatch):
     base, other = tmp_path / "base", tmp_path / "other"
-    monkeypatch.setattr(kit.gpu_files, "LARGEST", 2500)  # bytes: the first layer has 2,400 of them as float16
+    monkeypatch.setattr(kit.gpu_files, "LARGEST", 5000)
     assert kit.gpu_files.pack(checkpoints, base, tmp_path) == []
-    parts = sorted(tmp_path.glob("weights-*"))
-    assert len(parts) == 4 and all(sum(t.nbytes for t in read_tensors(part).values()) <= 2500 for part in parts)
-    assert len(kit.gpu_files.unpack(tmp_path, other)) == 3
-    for file in checkpoints:
-        (expected, _), (model, metadata) = load_model(file), load_model(other / file.relative_to(base))
-        assert metadata["best_epoch"] == 3
-        for name, tensor in expected.state_dict().items():
-            assert torch.equal(model.state_dict()[name], tensor.half().float())
-    assert kit.gpu_files.unpack(tmp_path, other) == []  # what is there stays as it is
+    parts = sorted(tmp_path.glob("state-*"))
+    assert len(parts) > 3 and all(part.stat().st_size <= 5000 for part in parts)
+    (other / "table-1").mkdir(parents=True)
+    (other / "table-1" / "parent-0.safetensors").write_bytes(b"what is there stays as it is")
+    assert len(kit.gpu_files.unpack(tmp_path, other)) == 2
+    for file in (checkpoints[0], checkpoints[2]):
+        assert (other / file.relative_to(base)).read_bytes() == file.read_bytes()
+    assert (other / "table-1" / "parent-0.safetensors").read_bytes().startswith(b"what")
+    parts[1].unlink()
+    with pytest.raises(ValueError, match="Bring the other parts too"):
+        kit.gpu_files.unpack(tmp_path, tmp_path / "another")
+    assert kit.gpu_files.pack([], base, tmp_path) == [] and not list(tmp_path.glob("state-*"))
 
 
-def test_checkpoints_that_do_not_fit_are_named_and_incomplete_ones_left(kit, checkpoints, tmp_path, monkeypatch):
-    monkeypatch.setattr(kit.gpu_files, "LARGEST", 2500)
-    monkeypatch.setattr(kit.gpu_files, "MOST", 2)
-    assert kit.gpu_files.pack(checkpoints, tmp_path / "base", tmp_path) == checkpoints[1:]
-    (tmp_path / "weights-1.safetensors").unlink()
-    assert kit.gpu_files.unpack(tmp_path, tmp_path / "other") == []
-
-
-def test_a_tensor_larger_than_a_part_is_refused(kit, checkpoints, tmp_path, monkeypatch):
-    monkeypatch.setattr(kit.gpu_files, "LARGEST", 2000)
-    with pytest.raises(ValueError, match=r"fc1.weight has 2,400 bytes, a part holds 2,000"):
-        kit.gpu_files.pack(checkpoints, tmp_path / "base", tmp_path)
+def test_files_that_do_not_fit_are_named(kit, checkpoints, tmp_path, monkeypatch):
+    size = checkpoints[0].stat().st_size + kit.gpu_files.HEADERS
+    monkeypatch.setattr(kit.gpu_files, "MOST", tarfile.RECORDSIZE + 2 * size)
+    assert kit.gpu_files.pack(checkpoints, tmp_path / "base", tmp_path) == checkpoints[2:]
+    assert sum(part.stat().st_size for part in tmp_path.glob("state-*")) <= kit.gpu_files.MOST
 
 
 def test_halving_keeps_facts_and_whole_numbers(kit, tmp_path):

@@ -174,7 +174,8 @@ def _each(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds: int
     for given in bundle.given:
         if (table.name, column.name) in given.columns:
             yield setting(given.facts["data"], given)
-    names = (scale.always,) if scale.always else (column.data, *(NEAREST[column.data] if scale.nearest else ()))
+    # Also where the scale itself would take no other data set: what was measured is shown, with a badge.
+    names = (scale.always,) if scale.always else (column.data, *NEAREST[column.data])
     yield from (setting(name, None) for name in names)
 
 

@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from ..runs.store import noted
 from ..system import device as devices
 from ..system import files
 from ..system.device import on_device
+from ..system.extras import Missing, library_version
 from ..system.monitor import Monitor
 from ..training.evaluation import measured, scores
 from ..training.files import facts_of, settings_of, state_of, trained
@@ -45,6 +45,8 @@ from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent, Parent
 #: Increase when the numbers of a clustering or a landscape change; methods have their own versions.
 CLUSTERING = 1
 LANDSCAPE = 1
+#: Folder of an unfinished fusion by gradient fits, in its unit's folder: a record with the finished levels.
+LEVELS = "levels"
 
 
 def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: str = "auto") -> Result:
@@ -97,8 +99,9 @@ def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: s
 
 
 def _is_refusal(error: ValueError, unit: Unit, root: Path) -> bool:
-    """Whether a fusion was refused because of its inputs, so that it would be again, and not for a missing file."""
-    return isinstance(unit, Fusion) and not isinstance(error, files.Locked) and None not in inputs(unit, root).values()
+    """Whether a fusion was refused because of its inputs, so that it would be again, and not for a missing file or package."""
+    passing = isinstance(error, files.Locked | Missing)
+    return isinstance(unit, Fusion) and not passing and None not in inputs(unit, root).values()
 
 
 def _facts(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[dict[str, Any], dict[str, float]]:
@@ -270,7 +273,7 @@ def _is_there(parent: Parent, root: Path) -> bool:
 def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
     _provide_parents(unit, root, monitor, device)
     config = dataclasses.replace(unit.config(root), device=device)
-    record = runs.record_folder(unit.folder(root), config) if resumes(unit) else None
+    record = _levels_of(unit, config, root) if resumes(unit) else None
     result = _recorded(config, root) or runs.execute(config, record, monitor)[0]
     attempts = runs.read_status(record).get("spent", {}).get("attempts", 1) if record else 1
     if (spec := getattr(result.model, "spec", None)) and spec["architecture"] not in COMPOSITES:
@@ -281,6 +284,17 @@ def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.
     times = {"seconds": result.seconds, "processor_seconds": result.processor_seconds}
     times |= {"attempts": float(attempts)} if attempts > 1 else {}
     return result.model, {name: seconds for name, seconds in times.items() if seconds is not None}
+
+
+def _levels_of(unit: Fusion, config: runs.RunConfig, root: Path) -> Path:
+    """The folder of a fusion's finished levels, without those of other parents, data or versions."""
+    folder = unit.folder(root) / LEVELS
+    with suppress(ValueError):  # there is none, or it is damaged
+        stored = runs.read_identity(folder)
+        if stored is not None and not runs.difference(stored, runs.identity(config)):
+            return folder
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder
 
 
 def _recorded(config: runs.RunConfig, root: Path) -> FusionResult | None:
@@ -379,7 +393,7 @@ def machine(device: str = "auto") -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "retrofit": metadata.version("retrofit-workbench"),
+        "retrofit": library_version(),
         "commit": _commit(),
     }
 
@@ -395,7 +409,9 @@ def _processor() -> str:
 
 @cache
 def _commit() -> str | None:
-    """The commit of a checkout; None for an installed package."""
+    """The commit of a checkout, or of RETROFIT_COMMIT for a copy without git; None for an installed package."""
+    if named := os.environ.get("RETROFIT_COMMIT"):
+        return named
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

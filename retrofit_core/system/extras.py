@@ -7,6 +7,10 @@ from importlib.metadata import PackageNotFoundError, version
 DISTRIBUTION = {"ot": "POT", "PIL": "Pillow", "distributed": "dask", "material": "mkdocs-material"}
 
 
+class Missing(ValueError):
+    """A package that is not installed."""
+
+
 def library_version() -> str:
     """The version of the installed library; "unknown" if it is not installed."""
     try:
@@ -21,13 +25,13 @@ def require(package: str, extra: str) -> None:
     Args:
         extra: the extra in pyproject.toml that lists the package.
     Raises:
-        ValueError: says what is missing, and how to install it.
+        Missing: says what is missing, and how to install it.
     """
     try:
         import_module(package)
     except ModuleNotFoundError as error:
         if error.name != package.partition(".")[0]:
             raise  # a dependency of the package is missing
-        raise ValueError(
+        raise Missing(
             f'needs {DISTRIBUTION.get(package, package)}: pip install "retrofit-workbench[{extra}]".'
         ) from None
