@@ -13,8 +13,8 @@ What it cannot show: kernels (numbers are the CPU's, cuDNN and fused attention a
 
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,7 @@ from torch.autograd.graph import get_gradient_edge
 from torch.optim.optimizer import _foreach_supported_types
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils.hooks import RemovableHandle
 
 CUDA = torch.device("cuda", 0)
 _CORE = str(Path(__file__).parents[1] / "retrofit_core")
@@ -138,6 +139,14 @@ class Held(Tensor):
     def data(self, other: "Held") -> None:
         Tensor.data.__set__(self, other)
         self.inner = other.inner
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+        """A hook of the tensor's gradient, for `_backward`; PyTorch's own are known to its engine alone."""
+        edge = get_gradient_edge(self)
+        hooks = edge.node.metadata.setdefault(edge.output_nr, OrderedDict())
+        handle = RemovableHandle(hooks)
+        hooks[handle.id] = hook
+        return handle
 
     def tolist(self) -> Any:
         """As PyTorch, which refuses it for classes of one's own."""
@@ -272,7 +281,7 @@ def _backward(
     allow_unreachable: bool = True,
     accumulate_grad: bool = True,
 ) -> tuple[Tensor | None, ...] | None:
-    """Reverse mode, node by node: PyTorch's own engine asks CUDA for its streams. Hooks are not called."""
+    """Reverse mode, node by node: PyTorch's own engine asks CUDA for its streams. Hooks of tensors are called, no others."""
     wanted = [get_gradient_edge(tensor) for tensor in inputs]
     buffers: dict[Any, dict[int, Tensor]] = {}
     for root, gradient in zip(roots, gradients, strict=True):
@@ -281,7 +290,7 @@ def _backward(
     found: dict[Any, Tensor] = {}
     with torch.set_grad_enabled(create_graph):
         for node in _outermost_first(list(buffers)):
-            given = buffers.pop(node, {})
+            given = {number: _hooked(node, number, gradient) for number, gradient in buffers.pop(node, {}).items()}
             found.update({(node, number): gradient for number, gradient in given.items()})
             leaf = not node.next_functions
             if not given or (leaf and inputs and not accumulate_grad):
@@ -293,6 +302,14 @@ def _backward(
                 if below is not None and gradient is not None:
                     _add(buffers, below, number, gradient)
     return None if accumulate_grad else tuple(found.get((edge.node, edge.output_nr)) for edge in wanted)
+
+
+def _hooked(node: Any, number: int, gradient: Tensor) -> Tensor:
+    """A gradient that is complete, as the hooks of its tensor hand it on."""
+    for hook in list(node.metadata.get(number, {}).values()):
+        replaced = hook(gradient)
+        gradient = gradient if replaced is None else replaced
+    return gradient
 
 
 def _add(buffers: dict[Any, dict[int, Tensor]], node: Any, number: int, gradient: Tensor) -> None:

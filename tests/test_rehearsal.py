@@ -14,7 +14,7 @@ from retrofit_core.fusion.grouping.kmeans import SWEEPS
 from retrofit_core.inspection.landscape import Landscape
 from retrofit_core.system import device as devices
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, labels, mlp, normal, seeded
+from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, labels, mlp, normal, seeded
 from tests.properties import assert_close, untouched
 from tests.rehearsal import CUDA, rehearsal
 from tests.test_contract import EVERY, FIRST, NETWORKS, case, options_for, reason
@@ -144,6 +144,26 @@ def test_gradients_of_chosen_tensors_equal_the_cpus():
         of_x, of_y, none = torch.autograd.grad(y.square().sum(), [x, y, unused], allow_unused=True)
         assert none is None and x.grad is None
         return torch.stack([of_x, of_y]).cpu()
+
+    expected = gradients("cpu")
+    with rehearsal():
+        assert_close(gradients("cuda"), expected, 1e-12)
+
+
+def test_hooks_of_tensors_change_gradients_until_they_are_removed():
+    def gradients(device):
+        x, seen = normal(3, 3).to(device).requires_grad_(), []
+        y = x.square()
+        handles = [
+            y.register_hook(lambda gradient: 2 * gradient),
+            y.register_hook(seen.append),
+            y.register_hook(seen.append),
+        ]
+        handles[2].remove()
+        x.register_hook(lambda gradient: gradient + 1)
+        (y.sum() + (y * y).sum()).backward()
+        assert len(seen) == 1
+        return torch.stack([x.grad, seen[0]]).cpu()
 
     expected = gradients("cpu")
     with rehearsal():
@@ -283,13 +303,16 @@ def test_networks_are_trained_and_measured_the_same_on_the_device(augmented):
 
 
 @pytest.mark.slow
-def test_scores_are_the_same_on_the_device():
-    """Conductance; DeepLIFT works by hooks of the backward pass, which a rehearsal does not call."""
-    model, x, y = batchnorm_cnn(), normal(12, *CNN_SHAPE), labels(12, 3)
-    expected = importance_scores(model, x, y, "conductance").values
+@pytest.mark.parametrize("make", [batchnorm_cnn, cnn])
+@pytest.mark.parametrize("importance", ["conductance", "deeplift"])
+def test_scores_are_the_same_on_the_device(importance, make):
+    """DeepLIFT is Captum's, whose rules are hooks of gradients."""
+    model, x, y = make(), normal(12, *CNN_SHAPE), labels(12, 3)
+    expected = importance_scores(model, x, y, importance)
     with rehearsal():
-        found = importance_scores(model.to("cuda"), x.to("cuda"), y.to("cuda"), "conductance").values
-    for ours, theirs in zip(found, expected, strict=True):
+        found = importance_scores(model.to("cuda"), x.to("cuda"), y.to("cuda"), importance)
+    assert found.report["completeness_gap"] == pytest.approx(expected.report["completeness_gap"], rel=1e-6, abs=1e-9)
+    for ours, theirs in zip(found.values, expected.values, strict=True):
         assert ours.device == CUDA
         assert_close(ours.cpu(), theirs, 1e-10)
 

@@ -71,7 +71,7 @@ class Conductance(Importance):
         y, whole = as_labels(y), self.whole
         points = (np.polynomial.legendre.leggauss(self.steps + 1)[0] + 1) / 2
         sums: list[Tensor | float] = [0.0] * len(axes)
-        signed, change = [torch.zeros((), dtype=torch.float64, device=x.device) for _ in axes], 0.0
+        signed, change = torch.zeros(len(axes), dtype=torch.float64, device=x.device), 0.0
         monitor = monitor or Monitor()
         path = partial(_scaled, run) if whole is None else partial(_along_embeddings, run, whole.to(x.device))
         starts = range(0, len(x), batch)
@@ -87,7 +87,7 @@ class Conductance(Importance):
         report = {
             "steps": self.steps,
             "samples": len(x),
-            "completeness_gap": gaps(torch.stack(signed).tolist(), change),
+            "completeness_gap": gaps(signed.tolist(), change),
         }
         return Scores([torch.as_tensor(total / len(x)) for total in sums], report)
 

@@ -74,8 +74,7 @@ class DeepLift(Importance):
         monitor = monitor or Monitor()
         network = nn.Sequential(*(level.module for level in levels))
         sums = [torch.zeros(level.width, dtype=torch.float64, device=x.device) for level in levels]
-        signed = [0.0] * len(levels)
-        change = 0.0
+        signed, change = torch.zeros(len(levels), dtype=torch.float64, device=x.device), 0.0
         size = samples_per_batch(levels, copies=16)
         with torch.no_grad():
             zero = network(torch.zeros_like(x[:1]))
@@ -85,11 +84,11 @@ class DeepLift(Importance):
             monitor.emit("step", index=number, total=math.ceil(len(x) / size), name="deeplift")
             for index, attribution in enumerate(_attributions(network, inputs, labels)):
                 sums[index] += absolute_sum(attribution, levels[index].axis)
-                signed[index] += attribution.sum(dtype=torch.float64).item()
+                signed[index] += attribution.sum(dtype=torch.float64)
             with torch.no_grad():
                 outputs = network(inputs)
                 change += (true_logits(outputs, labels) - true_logits(zero.expand_as(outputs), labels)).sum().item()
-        report = {"samples": len(x), "completeness_gap": gaps(signed, change), "without_rule": missing}
+        report = {"samples": len(x), "completeness_gap": gaps(signed.tolist(), change), "without_rule": missing}
         return Scores([total / len(x) for total in sums], report)
 
 
