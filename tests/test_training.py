@@ -131,6 +131,14 @@ def test_events_and_cancellation(digits):
     assert not model.training
 
 
+def test_a_training_is_cancelled_between_batches_of_held_out_rows(digits):
+    events, looks = [], []
+    monitor = Monitor(events.append, cancelled=lambda: bool(looks.append(None)) or len(looks) == 3)
+    with pytest.raises(Cancelled):
+        train(network(), digits, epochs=1, holdout=0.9, monitor=monitor)  # 1,617 rows, 500 a batch
+    assert not events  # not even the history, which has the accuracy on all of them
+
+
 def test_held_out_rows_are_a_part_of_every_class(generator):
     labels = torch.tensor([0] * 50 + [1] * 20 + [2])
     kept = loop.held_out_of(labels, 0.1, generator)

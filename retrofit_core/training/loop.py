@@ -166,7 +166,7 @@ def train(
         def note(epoch: int, loss: float | None) -> None:
             """Measure the epoch on the held-out rows and record it."""
             with mixed():
-                quality = _quality(model, source, held_out, layout)
+                quality = _quality(model, source, held_out, layout, monitor)
             if quality:
                 best.offer(epoch, quality)
             best_epoch = best.epoch if quality else epoch
@@ -315,15 +315,17 @@ def _error(logits: Tensor, batch: Batch, label_smoothing: float) -> Tensor:
 
 
 @torch.no_grad()
-def _quality(model: nn.Module, source: PixelSource, positions: Tensor, layout: torch.memory_format) -> Quality | None:
-    """(accuracy in %, minus the loss) on these positions of the source."""
+def _quality(
+    model: nn.Module, source: PixelSource, positions: Tensor, layout: torch.memory_format, monitor: Monitor
+) -> Quality | None:
+    """(accuracy in %, minus the loss) on these positions of the source; the monitor may cancel before each batch."""
     if not len(positions):
         return None
     model.eval()
-    measured = [
-        (model(source.images.normalise(pixels).contiguous(memory_format=layout)).float(), labels)
-        for pixels, labels in source.read(positions.split(CHECKED))
-    ]
+    measured = []
+    for pixels, labels in source.read(positions.split(CHECKED)):
+        monitor.check()
+        measured.append((model(source.images.normalise(pixels).contiguous(memory_format=layout)).float(), labels))
     logits, labels = (torch.cat(parts) for parts in zip(*measured, strict=True))
     accuracy = 100 * (logits.argmax(1) == labels).double().mean().item()
     return accuracy, -cross_entropy(logits, labels).item()
