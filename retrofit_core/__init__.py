@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .fusion.algorithm import fuse
+    from .fusion.centring import centred
     from .fusion.fit import Gradient, Ridge
     from .fusion.grouping import Hungarian, KMeans
     from .fusion.importance import Conductance, Custom, DeepLift, Uniform, importance_scores
@@ -37,6 +38,7 @@ __all__ = [
     "Uniform",
     "__version__",
     "build",
+    "centred",
     "compare",
     "ensemble",
     "evaluate",
@@ -65,6 +67,7 @@ _HOMES = {
     "Runtime": "system.runtime",
     "Uniform": "fusion.importance",
     "build": "networks.architectures",
+    "centred": "fusion.centring",
     "compare": "runs.leaderboard",
     "ensemble": "training.evaluation",
     "evaluate": "training.evaluation",

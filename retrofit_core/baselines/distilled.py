@@ -1,7 +1,7 @@
 """Retrofitting followed by distillation of the parents' mean prediction; ours, not the paper's."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
@@ -25,7 +25,7 @@ EDGE = "replicate"
 class DistilledPlan(FusionPlan):
     """A fusion and the training after it."""
 
-    settings: "Distilled"
+    settings: "Distilled" = field(kw_only=True)
 
     def cost(self) -> Cost:
         """The fusion's cost, one pass of the teachers over all copies, and the epochs."""
@@ -87,11 +87,11 @@ class Distilled(Retrofit):
         check_class_scores(
             check_outputs(task.parents, task.inputs), "KF-Linear-KD", "Use KF-Linear.", ("method", "KF-Linear")
         )
-        return DistilledPlan(fusion.task, fusion.levels, self)
+        return DistilledPlan(fusion.task, fusion.levels, centred=self.centre, settings=self)
 
-    def run(self, plan: FusionPlan) -> FusionResult:
+    def fused(self, plan: FusionPlan) -> FusionResult:
         """Fuse, ask the teachers, train."""
-        fused, begin = super().run(plan), time.perf_counter()
+        fused, begin = super().fused(plan), time.perf_counter()
         config = {**fused.config, "curve": self.train(fused.model, plan.task)}
         return replace(fused, config=config, seconds=fused.seconds + time.perf_counter() - begin)
 

@@ -14,10 +14,13 @@ from torch import Tensor, nn
 
 from ..networks.levels import Level
 from ..networks.norm_statistics import reset_statistics
+from ..networks.outputs import check_class_scores
+from ..system.device import on_device
 from ..system.registry import made, name_of
 from ..system.runtime import Runtime
 from ..system.settings import Value, setting
 from .budget import check_memory
+from .centring import mean_logits, shifted
 from .contributors import Alone
 from .eligibility import check_count, check_inputs, output_shape
 from .fit import FITS, Fit, Ridge
@@ -43,6 +46,7 @@ def fuse(
     target: nn.Module | None = None,
     head: Literal["scores", "mean", "shares"] = "scores",
     scored: Literal["all", "head"] = "all",
+    centre: bool = False,
     class_shares: Tensor | None = None,
     boundaries: str | int | Sequence[str] = "auto",
     leaves: Sequence[str] = (),
@@ -60,7 +64,7 @@ def fuse(
         fit: Ridge(...), Gradient(...), or a name in FITS.
         importance: a value such as Conductance(data, steps=50), a name in IMPORTANCE, or a function of your own.
         target: network of the fused architecture (widths); the closed form ignores its weights.
-        head, scored: see `Retrofit`.
+        head, scored, centre: see `Retrofit`.
         class_shares: (n, classes) each parent's share of each class, for head="shares".
         boundaries, leaves: where levels end and which submodules are not cut, see `partition`; "auto" cuts after every
             layer for the ridge, at blocks for gradient fits. `cut_into_levels` aligns networks of unequal depth.
@@ -78,6 +82,7 @@ def fuse(
         fit=made(FITS, fit, "fit"),
         head=head,
         scored=scored,
+        centre=centre,
         boundaries=boundaries,
         leaves=tuple(leaves),
     )
@@ -101,6 +106,8 @@ class FusionPlan:
 
     task: Task
     levels: Levels
+    centred: bool = field(default=False, kw_only=True)
+    """Whether the parents' logits are to be centred first"""
     scored: Sequence[Scores] | None = field(default=None, kw_only=True)
     """The parents' scores, if already known"""
 
@@ -119,7 +126,10 @@ class FusionPlan:
     def cost(self) -> Cost:
         """Cost of passes and scores; grouping and fit give their own costs."""
         widths = tuple(self.levels.widths(index) for index in range(len(self.levels.fused)))
-        return Cost(passes=len(self.task.inputs), scored=True, groups=widths)
+        passes = len(self.task.inputs)
+        if self.centred:
+            passes += passes + sum(len(inputs) for inputs, _ in self.task.parents_data())  # if all differ
+        return Cost(passes=passes, scored=True, groups=widths)
 
 
 @dataclass(frozen=True)
@@ -143,6 +153,12 @@ class Retrofit(Algorithm):
         "all",
         "where importance weights the neurons: at all levels, or only at the class head",
         title="Weight by importance",
+    )
+    centre: bool = setting(
+        False,
+        "subtract from each parent's logits their means over the fusion samples and the importance data, so that a parent "
+        "that knows few classes does not overrule the others",
+        title="Centre the parents' logits",
     )
     boundaries: str | int | Sequence[str] = field(default="auto")
     leaves: tuple[str, ...] = setting(
@@ -179,6 +195,12 @@ class Retrofit(Algorithm):
         for parent in levels.parents:
             check_covered(task.importance, parent)
         self._check_shares(task, levels)
+        if self.centre:
+            classes = check_class_scores(
+                output_shape(task.parents[0], task.inputs, "parent 0"), "centring", "Leave centre out."
+            )
+            for k, parent in enumerate(task.parents):
+                shifted(parent, task.inputs[:1], torch.zeros(classes), f"parent {k}")
         if task.importance.needs_labels:
             outputs = output_shape(task.parents[0], task.inputs, "parent 0")
             check_parents_data(task.importance, task.parents_data(), outputs)
@@ -189,7 +211,7 @@ class Retrofit(Algorithm):
                 "Use fit='ridge' (HF-Linear, KF-Linear)."
             )
         check_memory(levels.networks, len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
-        return FusionPlan(task, levels)
+        return FusionPlan(task, levels, centred=self.centre)
 
     @property
     def _fit_name(self) -> str:
@@ -206,8 +228,23 @@ class Retrofit(Algorithm):
                 f"head='shares' needs class_shares of shape {expected}: each parent's share of each class."
             )
 
-    @torch.no_grad()
     def run(self, plan: FusionPlan) -> FusionResult:
+        """Centre the parents if asked to, then fuse."""
+        if not self.centre:
+            return self.fused(plan)
+        start, task, others = time.perf_counter(), plan.task, plan.task.runtime.contributors or Alone()
+        inputs, _ = task.samples()
+        others.samples(len(inputs), partial(self.common, task))  # all centre, or none
+        means = [mean_logits(on_device(parent, task.device), inputs, others.add_up) for parent in task.parents]
+        parents = [shifted(p, inputs[:1], mean) for p, mean in zip(task.parents, means, strict=True)]
+        uncentred = replace(self, centre=False)
+        again = uncentred.plan(replace(task, parents=parents))
+        result = uncentred.fused(replace(again, scored=plan.scored))
+        config = {**result.config, "centre": True, "mean_logits": [mean.tolist() for mean in means]}
+        return replace(result, config=config, seconds=time.perf_counter() - start)
+
+    @torch.no_grad()
+    def fused(self, plan: FusionPlan) -> FusionResult:
         """Algorithm 1."""
         start, task, levels, runtime = time.perf_counter(), plan.task, plan.levels, plan.task.runtime
         walk = Walk(levels, task.inputs, runtime, seed=task.seed, work=partial(self.common, task))

@@ -193,6 +193,19 @@ class Task:
         pairs = parents_data(self.importance.data, (self.inputs, self.labels), len(self.parents), self.packing)
         return [(_normal(x), None if y is None else _normal(y)) for x, y in pairs]
 
+    def samples(self) -> tuple[Tensor, Tensor | None]:
+        """All samples at hand, each once: the fusion samples, then the parents' own; labels (B,) if all have them."""
+        pairs = [(self.inputs, self.labels)]
+        if self.importance.data is not None and not isinstance(self.importance.data, str):
+            pairs += self.parents_data()
+        inputs = torch.cat([x.cpu() for x, _ in pairs])
+        rows = dict[bytes, int]()
+        for row, sample in enumerate(inputs):
+            rows.setdefault(sample.detach().numpy().tobytes(), row)
+        first = list(rows.values())
+        labels = [y.cpu() for _, y in pairs if y is not None]
+        return inputs[first], torch.cat(labels)[first] if len(labels) == len(pairs) else None
+
 
 def _trainable(model: nn.Module) -> nn.Module:
     """The model, or a copy that allows gradients if it was made in inference mode."""

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ...data import Images
 from ...data.sampling import balanced
 from ...fusion.algorithm import FusionPlan, Retrofit
+from ...fusion.centring import shifted
 from ...fusion.eligibility import output_shape
 from ...fusion.fit import missing_targets
 from ...fusion.grouping import Grouper, Grouping, SameIndex, alike
@@ -77,7 +78,12 @@ def analyse(
         )
     retrofit = retrofit_of(config)
     plain = Runtime(device=runtime.device, memory=runtime.memory)
-    plan = retrofit.plan(Task.of(models, data, target=result.model, class_shares=_shares(config), runtime=plain))
+    task = Task.of(models, data, target=result.model, class_shares=_shares(config), runtime=plain)
+    if retrofit.centre:  # as in the fusion
+        each = zip(task.parents, config["mean_logits"], strict=True)
+        parents = [shifted(parent, task.inputs[:1], torch.tensor(means)) for parent, means in each]
+        retrofit, task = replace(retrofit, centre=False), replace(task, parents=parents)
+    plan = retrofit.plan(task)
     task, device = plan.task, plan.task.device
     why_no_accuracy = _why_no_accuracy(task, test)
     clock = devices.Stopwatch(device)
@@ -106,7 +112,13 @@ def analyse(
         rows = _test_rows(test, config["seed"])
         with clock.phase("accuracy"):
             accuracy = accuracy_by_level(
-                models, result.model, plan.levels, reports, test, rows, _named(monitor, "analysis: accuracy by level")
+                task.parents,
+                result.model,
+                plan.levels,
+                reports,
+                test,
+                rows,
+                _named(monitor, "analysis: accuracy by level"),
             )
         samples = len(rows)
     return Analysis(levels, accuracy, samples, missing, time.perf_counter() - start, clock.read())

@@ -1,0 +1,69 @@
+"""Class scores without a preference for some classes: subtract from each logit of a parent its mean over samples.
+
+A parent that knows few classes scores these high on every sample, and so overrules the parents that know the others. Its mean
+logits over samples of all classes estimate this preference (the logit adjustment of Menon et al. 2021, with a network's own
+answers in place of class frequencies). Ours, not the paper's.
+"""
+
+import copy
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from ..networks.training_flags import evaluating
+from ..system.device import of
+
+BATCH = 400
+
+
+def centred(model: nn.Module, inputs: Tensor) -> nn.Module:
+    """A copy of a classifier whose logits have mean zero over the samples, class by class.
+
+    Args:
+        inputs: (B, ...) samples, best of all classes.
+    Raises:
+        ValueError: no bias adds to its logits.
+    """
+    return shifted(model, inputs[:1], mean_logits(model, inputs))
+
+
+@torch.no_grad()
+def mean_logits(model: nn.Module, inputs: Tensor, add_up: Callable[[Tensor], Tensor] = lambda tensor: tensor) -> Tensor:
+    """(classes,) mean of each logit over samples, float64.
+
+    Args:
+        add_up: adds the sums of other processes, which have other samples.
+    """
+    with evaluating(model):
+        logits = torch.stack([_logits(model, batch).double().sum(0) for batch in inputs.split(BATCH)]).sum(0)
+    total = add_up(torch.cat([logits, logits.new_tensor([len(inputs)])]))
+    return total[:-1] / total[-1]
+
+
+@torch.no_grad()
+def shifted(model: nn.Module, example: Tensor, means: Tensor, name: str = "the network") -> nn.Module:
+    """A copy of a classifier from whose logits (classes,) numbers are subtracted.
+
+    Args:
+        example: (1, ...) input.
+        name: the network's, for the error.
+    Raises:
+        ValueError: no bias adds to its logits.
+    """
+    copied = copy.deepcopy(model)
+    with evaluating(copied):
+        logits = _logits(copied, example)
+        for bias in reversed(list(copied.parameters())):
+            if bias.shape != means.shape:
+                continue
+            bias.sub_(1)
+            if torch.allclose(_logits(copied, example), logits - 1, atol=1e-3):
+                bias.copy_(bias + 1 - means.to(bias))
+                return copied
+            bias.add_(1)
+    raise ValueError(f"no bias of {name} adds to its logits, so they cannot be centred. Leave centre out.")
+
+
+def _logits(model: nn.Module, inputs: Tensor) -> Tensor:
+    return model(inputs.to(of(model), next(model.parameters()).dtype))
