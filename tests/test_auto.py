@@ -1,13 +1,13 @@
 """Auto against plain loops: candidates called by name and measured one by one, the choice made by hand."""
 
 import copy
-import itertools
 import math
 
 import pytest
 import torch
 
-from retrofit_core import METHODS, build, importance_scores, train
+from retrofit_core import METHODS, build, train
+from retrofit_core.baselines import auto
 from retrofit_core.baselines.auto import worth
 from retrofit_core.data import load
 from retrofit_core.system.monitor import Monitor
@@ -48,21 +48,26 @@ def mean(values):
     return sum(values) / len(values)
 
 
-def by_hand(parents, fusion, own, held, candidates):
-    """The scores of candidates and parents, and the candidates' networks."""
-    x, y = fusion
-    fitted = (x[~held], y[~held] if y is not None else None)
-    known = list(fitted[0])
-    deciding = [(x[held], y[held] if y is not None else None)]
-    for inputs, truth in own or []:
-        fresh = [k for k, sample in enumerate(inputs) if not any(torch.equal(sample, other) for other in known)]
-        deciding.append((inputs[fresh], truth[fresh]))
-    dx = torch.cat([pair[0] for pair in deciding])
-    if y is None:
+def is_in(sample, others):
+    return any(torch.equal(sample, other) for other in others)
+
+
+def divided(plan, fusion, own=()):
+    """The samples at hand, each once, without those that the plan holds out; and those."""
+    x, y = (torch.cat(parts) for parts in zip(fusion, *own, strict=True))
+    first = [k for k in range(len(x)) if not is_in(x[k], x[:k])]
+    held = [k for k in first if is_in(x[k], plan.deciding[0])]
+    rest = [k for k in first if k not in held]
+    assert len(held) == len(plan.deciding[0])
+    return (x[rest], y[rest]), (x[held], y[held])
+
+
+def by_hand(parents, fitted, held, candidates):
+    """The scores of candidates and parents, and the candidates' networks; labels may be None."""
+    dx, dy = held
+    if dy is None:
         with torch.no_grad():
             dy = torch.stack([parent(dx).softmax(1) for parent in parents]).mean(0).argmax(1)
-    else:
-        dy = torch.cat([truth for _, truth in deciding if truth is not None])
     fused, networks = {}, {}
     for title, (name, keywords) in candidates.items():
         networks[title] = METHODS[name](parents, fitted, device="cpu", seed=3, **keywords).model
@@ -75,21 +80,6 @@ def by_hand(parents, fusion, own, held, candidates):
         others = mean([other for j, other in enumerate(alone) if j != k])
         scores[f"parent {k}"] = (1 - missing) * right + missing * others
     return scores | fused, networks
-
-
-def by_worth(own, worths):
-    """An importance function: the square root of each neuron's share of conductance, times its parent's worth squared."""
-    turns = itertools.cycle(range(len(own)))
-
-    def scores(levels, x, y):
-        k = next(turns)
-        found = []
-        for share in importance_scores(levels, own[k][0], own[k][1], "conductance").values:
-            roots = [math.sqrt(s) for s in share.tolist()]
-            found.append(torch.tensor([worths[k] ** 2 * root / sum(roots) for root in roots], dtype=torch.float64))
-        return found
-
-    return scores
 
 
 def assert_chosen_by_hand(result, scores, networks):
@@ -108,18 +98,15 @@ def test_labelled_data_of_each_parent_decide_by_accuracy(shards):
     options = {"importance_data": own, "tries": 4, "distil": False, "seed": 3, "device": "cpu"}
     with untouched(*parents):
         result = METHODS["Auto"](parents, own[0], **options)
-    held = METHODS["Auto"].plan(parents, own[0], **options).held
-    worths = [result.config["candidates"][f"parent {k}"] for k in (0, 1)]  # which by_hand proves
+    fitted, held = divided(METHODS["Auto"].plan(parents, own[0], **options), own[0], own)
+    centred = {**ACTIVE, "centre": True}
     candidates = {
         "KF-Linear, conductance, active, repair": ("KF-Linear", {**data, **ACTIVE}),
         "KF-Linear, uniform, active, repair": ("KF-Linear", ACTIVE),
-        "KF-Linear, conductance and worth, active, repair": (
-            "KF-Linear",
-            {"importance": by_worth(own, worths), "importance_data": own, "normalise_scores": False, **ACTIVE},
-        ),
-        "KF-Linear, conductance": ("KF-Linear", data),
+        "KF-Linear, conductance, active, repair, centre": ("KF-Linear", {**data, **centred}),
+        "KF-Linear, uniform, active, repair, centre": ("KF-Linear", centred),
     }
-    assert_chosen_by_hand(result, *by_hand(parents, own[0], own, held, candidates))
+    assert_chosen_by_hand(result, *by_hand(parents, fitted, held, candidates))
     assert "Left out" not in result.note and "are right" in result.note
 
 
@@ -127,17 +114,18 @@ def test_labelled_data_of_each_parent_decide_by_accuracy(shards):
 def test_samples_of_one_parent_do_not_make_it_the_best(shards, labelled):
     """There the parent itself is nearly always right, and no sample shows what it does not know."""
     parents, own = shards
-    fusion = own[0] if labelled else (own[0][0], None)
     candidates = {
         "KF-Linear, uniform, active, repair": ("KF-Linear", ACTIVE),
+        "KF-Linear, uniform, active, repair, centre": ("KF-Linear", {**ACTIVE, "centre": True}),
         "HF-Linear, uniform": ("HF-Linear", {}),
-        "KF-Linear, uniform": ("KF-Linear", {}),
     }
     options = {"distil": False, "seed": 3, "device": "cpu"}
-    given = fusion if labelled else fusion[0]
+    given = own[0] if labelled else own[0][0]
     result = METHODS["Auto"](parents, given, **options)
-    held = METHODS["Auto"].plan(parents, given, **options).held
-    scores, networks = by_hand(parents, fusion, None, held, candidates)
+    fitted, held = divided(METHODS["Auto"].plan(parents, given, **options), own[0])
+    if not labelled:
+        fitted, held = fitted[0], (held[0], None)
+    scores, networks = by_hand(parents, fitted, held, candidates)
     assert_chosen_by_hand(result, scores, networks)
     assert scores["parent 0"] < 0.7 < max(scores.values())
     assert ("are right" if labelled else "as the ensemble says") in result.note
@@ -174,21 +162,22 @@ def test_it_is_never_less_than_the_best_parent_on_the_held_out_samples(shards, s
     assert sum(name.endswith(", distilled") for name in scores) == 1
 
 
-def test_the_best_fusion_is_trained_as_by_kf_linear_kd(shards):
+@each_case("centre", [False, True])
+def test_the_best_fusion_is_trained_as_by_kf_linear_kd(shards, centre, monkeypatch):
     """With one candidate, the network that was trained is that of KF-Linear-KD on the samples that are fitted."""
     parents, own = shards
-    options = {"importance_data": own, "tries": 1, "seed": 3, "device": "cpu"}
+    given = {**ACTIVE, **({"centre": True} if centre else {})}
+    monkeypatch.setattr(auto, "CANDIDATES", (auto.Candidate("KF-Linear", "conductance", given),))
+    options = {"importance_data": own, "seed": 3, "device": "cpu"}
     result = METHODS["Auto"](parents, own[0], **options)
-    held = METHODS["Auto"].plan(parents, own[0], **options).held
-    trained_after = METHODS["KF-Linear-KD"](
-        parents, own[0][0][~held], importance="conductance", importance_data=own, seed=3, device="cpu", **ACTIVE
-    ).model
-    fused = METHODS["KF-Linear"](
-        parents, own[0][0][~held], importance="conductance", importance_data=own, seed=3, device="cpu", **ACTIVE
-    ).model
+    (x, _), _ = divided(METHODS["Auto"].plan(parents, own[0], **options), own[0], own)
+    fused, trained_after = (
+        METHODS[method](parents, x, importance="conductance", **options, **given).model
+        for method in ("KF-Linear", "KF-Linear-KD")
+    )
     chosen = result.note.removeprefix("Auto chose ").split(":")[0]
+    assert f"{', '.join(['KF-Linear, conductance', *given])}, distilled" in result.config["candidates"]
     assert_same_tensors(result.model, trained_after if chosen.endswith("distilled") else fused)
-    assert "KF-Linear, conductance, active, repair, distilled" in result.config["candidates"]
 
 
 def test_scores_are_computed_once(shards):
@@ -205,11 +194,11 @@ def test_held_out_samples_are_balanced_and_a_share(shards):
     parents, own = shards
     x, y = torch.cat([pair[0] for pair in own]), torch.cat([pair[1] for pair in own])
     for share, count in ((0.25, 80), (0.5, 160), (0.001, 1), (0.99, 317)):
-        held = METHODS["Auto"].plan(parents, (x, y), held_out=share).held
-        assert held.sum() == count
+        inputs, truth = METHODS["Auto"].plan(parents, (x, y), held_out=share).deciding
+        assert len(inputs) == count
         if count == 80:
-            assert torch.bincount(y[held]).tolist() == [8] * 10
-    assert METHODS["Auto"].plan(parents, x).held.sum() == 80
+            assert torch.bincount(truth).tolist() == [8] * 10
+    assert len(METHODS["Auto"].plan(parents, x).deciding[0]) == 80
 
 
 def test_networks_without_a_closed_form_get_the_gradient_fit():

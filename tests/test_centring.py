@@ -100,8 +100,9 @@ def test_centring_fuses_copies_centred_over_all_samples(method):
         torch.testing.assert_close(fused.model(X), expected.model(X), atol=1e-4, rtol=1e-4)
         plain = METHODS[method](parents, (X, Y), **options)
         assert not torch.allclose(fused.model(X), plain.model(X), atol=1e-2)
+    found = torch.tensor(fused.config["mean_logits"], dtype=torch.float64)
     means = torch.stack([means_by_loop(parent, samples) for parent in parents])
-    torch.testing.assert_close(torch.tensor(fused.config["mean_logits"]).double(), means, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(found, means, atol=1e-5, rtol=1e-4)
     for parent, unchanged in zip(parents, before, strict=True):
         assert_same_tensors(parent, unchanged)
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..data.sampling import balanced
 from ..fusion.algorithm import FusionPlan, Retrofit
+from ..fusion.centring import centred
 from ..fusion.eligibility import check_inputs, check_outputs
 from ..fusion.fit import Gradient, Ridge
 from ..fusion.grouping import Hungarian, KMeans
@@ -20,6 +21,7 @@ from ..fusion.importance.parents import parents_scores
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Cost, Takes, Task, planned
 from ..networks.outputs import check_class_scores
+from ..system.device import on_device
 from ..system.labels import class_labels
 from ..system.monitor import Event, Monitor
 from ..system.settings import Range, setting
@@ -30,30 +32,25 @@ from .distilled import Distilled, DistilledPlan
 
 @dataclass(frozen=True)
 class Candidate:
-    """A fusion to try: a method of the table and its options."""
+    """A fusion to try: a method of the table, its importance and its options."""
 
     method: str
-    weighing: Literal["uniform", "conductance", "conductance and worth"]
-    """Weights of neurons: equal, conductance on the parents' own data, or its square root times the square of the parent's
-    worth"""
+    importance: Literal["uniform", "conductance"]
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
         """Its name in tables."""
-        return ", ".join([self.method, self.weighing, *self.options])
-
-    @property
-    def is_scored(self) -> bool:
-        """Whether it needs data of each parent."""
-        return self.weighing != "uniform"
+        return ", ".join([self.method, self.importance, *self.options])
 
     def algorithm(self) -> Retrofit:
         """Its value."""
         grouping, fit = self.method.split("-")
+        ridge = {name: value for name, value in self.options.items() if name != "centre"}
         return Retrofit(
             grouping=KMeans() if grouping == "KF" else Hungarian(),
-            fit=Ridge(**self.options) if fit == "Linear" else Gradient(),
+            fit=Ridge(**ridge) if fit == "Linear" else Gradient(),
+            centre=self.options.get("centre", False),
         )
 
     def task(self, task: Task) -> Task:
@@ -63,23 +60,11 @@ class Candidate:
             ValueError: it weights neurons, and there are no data for that.
         """
         data = task.importance.data
-        if self.is_scored and data is None:
+        if self.importance == "uniform":
+            return replace(task, importance=Uniform())
+        if data is None:
             raise ValueError("conductance needs labelled data of each parent. Pass importance_data.")
-        return replace(task, importance=Conductance(data=data) if self.is_scored else Uniform())
-
-    def weighed(self, scores: Sequence[Scores], worth: Sequence[float]) -> list[Scores] | None:
-        """Weights of the parents' neurons from their conductance; None if all are equal.
-
-        Args:
-            worth: of each parent, not negative.
-        """
-        if self.weighing != "conductance and worth":
-            return list(scores) if self.is_scored else None
-        factors = [(value / max(worth)) ** 2 if max(worth) > 0 else 1.0 for value in worth]
-        return [
-            replace(parent, values=[factor * s.sqrt() / s.sqrt().sum() for s in parent.values])
-            for parent, factor in zip(scores, factors, strict=True)
-        ]
+        return replace(task, importance=Conductance(data=data))
 
 
 ACTIVE = {"active": True, "repair": True}
@@ -87,7 +72,8 @@ ACTIVE = {"active": True, "repair": True}
 CANDIDATES = (
     Candidate("KF-Linear", "conductance", ACTIVE),
     Candidate("KF-Linear", "uniform", ACTIVE),
-    Candidate("KF-Linear", "conductance and worth", ACTIVE),
+    Candidate("KF-Linear", "conductance", {**ACTIVE, "centre": True}),
+    Candidate("KF-Linear", "uniform", {**ACTIVE, "centre": True}),
     Candidate("KF-Linear", "conductance"),
     Candidate("HF-Linear", "uniform"),
     Candidate("KF-Linear", "uniform"),
@@ -105,11 +91,19 @@ class Trial:
     plan: FusionPlan
 
     def scores(self) -> list[Scores]:
-        """Conductance of the parents' neurons, the same for all scored candidates."""
+        """Importance of the parents' neurons; conductance does not depend on centring."""
         task = self.plan.task
         return parents_scores(
             self.plan.levels.parents, task.importance, task.parents_data(), task.device, task.runtime.monitor
         )
+
+    def task_of_training(self) -> Task:
+        """Its task, with centred teachers if it centres the parents."""
+        task = self.plan.task
+        if not self.algorithm.centre:
+            return task
+        inputs, _ = task.samples()
+        return replace(task, parents=[centred(on_device(parent, task.device), inputs) for parent in task.parents])
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +111,8 @@ class AutoPlan:
     """The split of the samples, and the candidates that accept the parents."""
 
     task: Task
-    held: Tensor
-    """(B,) mask of held-out fusion samples"""
+    deciding: tuple[Tensor, Tensor | None]
+    """Held-out samples: inputs (V, ...), and labels (V,) if all samples have them"""
     trials: Sequence[Trial]
     left_out: Mapping[str, str]
     """Candidates that do not accept the parents, and why"""
@@ -127,41 +121,23 @@ class AutoPlan:
 
     def cost(self) -> Cost:
         """Cost of the training and of passes over all samples, with the first fusion's groups; the estimate adds the fusions'."""
-        passes = sum(trial.plan.cost().passes for trial in self.trials) + len(self.held)
+        passes = sum(trial.plan.cost().passes for trial in self.trials) + len(self.deciding[0])
         groups = self.trials[0].plan.cost().groups
         if self.distilled is None:
             return Cost(passes, groups=groups)
-        training = DistilledPlan(self.trials[0].plan.task, self.trials[0].plan.levels, self.distilled).cost()
+        first = self.trials[0].plan
+        training = DistilledPlan(first.task, first.levels, settings=self.distilled).cost()
         return replace(training, passes=passes + training.samples, scored=False)
-
-    def deciding(self) -> tuple[Tensor, Tensor | None]:
-        """The samples that decide: inputs (V, ...) and labels (V,), or None unless all are labelled.
-
-        These are the held-out samples, and the parents' own ones from which no fusion learns.
-        """
-        task, held = self.task, self.held
-        pairs = [(task.inputs[held], None if task.labels is None else task.labels[held])]
-        if task.importance.data is not None and not isinstance(task.importance.data, str):
-            learned = {_bytes(x) for x in task.inputs[~held]}
-            for inputs, labels in task.parents_data():
-                fresh = torch.tensor([_bytes(x) not in learned for x in inputs], dtype=torch.bool)
-                pairs.append((inputs[fresh], None if labels is None else labels[fresh]))
-        labels = [y.cpu() for _, y in pairs if y is not None]
-        return torch.cat([x.cpu() for x, _ in pairs]), torch.cat(labels) if len(labels) == len(pairs) else None
-
-
-def _bytes(sample: Tensor) -> bytes:
-    return sample.detach().cpu().numpy().tobytes()
 
 
 @dataclass(frozen=True)
 class Auto(Algorithm):
     """Tries a few fusions, trains the best one as KF-Linear-KD does, and returns the best of all these and the parents.
 
-    It chooses on held-out fusion samples, from which no fusion learns, and on each parent's own data, except for other fusion
-    samples. If all of them have labels, accuracy decides, and otherwise agreement with the ensemble. All classes count equally;
-    `worth` estimates those without samples. Of equals, a parent wins over a fusion, and then the first one tried. Levels and
-    their errors are those of the chosen fusion; a parent has none.
+    All samples at hand count as fusion samples, those of the parents' own data, too. It chooses on held-out ones, to which no
+    fusion is fitted. If all have labels, accuracy decides, and otherwise agreement with the ensemble. All classes count
+    equally; `worth` estimates those without samples. Of equals, a parent wins over a fusion, and then the first one tried.
+    Levels and their errors are those of the chosen fusion; a parent has none.
     """
 
     takes: ClassVar[Takes] = Takes(
@@ -170,7 +146,7 @@ class Auto(Algorithm):
 
     held_out: float = setting(
         0.25,
-        "share of the fusion samples held out from every fusion, to choose the best",
+        "share of the samples held out from every fusion, to choose the best",
         Range(0, 1, without_low=True, without_high=True),
     )
     tries: int = setting(3, "maximum number of fusions to try", Range(1, 4), title="Maximum fusions")
@@ -189,12 +165,12 @@ class Auto(Algorithm):
         )
         for inputs, labels in [(task.inputs, task.labels), *task.parents_data()]:
             _check_labels(labels if len(inputs) else None, classes)
-        held = self._held(task)
+        inputs, labels = task.samples()
+        held = self._held(inputs, labels, task.seed)
+        kept, decide = ((inputs[rows], None if labels is None else labels[rows]) for rows in (~held, held))
+        monitor = _within(task.runtime.monitor)
         rest = replace(
-            task,
-            inputs=task.inputs[~held],
-            labels=None if task.labels is None else task.labels[~held],
-            runtime=replace(task.runtime, monitor=_within(task.runtime.monitor), journal=None),
+            task, inputs=kept[0], labels=kept[1], runtime=replace(task.runtime, monitor=monitor, journal=None)
         )
         trials, left_out = list[Trial](), dict[str, str]()
         for candidate in CANDIDATES:
@@ -205,7 +181,7 @@ class Auto(Algorithm):
         if not trials:
             raise ValueError(f"no fusion accepts these networks. {OTHERWISE.method}: {left_out[OTHERWISE.title]}")
         distilled = Distilled() if self.distil and Distilled().samples(rest) > 1 else None
-        return AutoPlan(task, held, trials, left_out, distilled)
+        return AutoPlan(task, decide, trials, left_out, distilled)
 
     def _ask(self, candidate: Candidate, task: Task, trials: list[Trial], left_out: dict[str, str]) -> None:
         """Plan a candidate, and add it to `trials` or `left_out`."""
@@ -215,12 +191,12 @@ class Auto(Algorithm):
         except ValueError as error:
             left_out[candidate.title] = str(error)
 
-    def _held(self, task: Task) -> Tensor:
+    def _held(self, inputs: Tensor, labels: Tensor | None, seed: int) -> Tensor:
         """(B,) mask of held-out samples, balanced over classes if known."""
-        count = len(task.inputs)
-        labels = torch.zeros(count) if task.labels is None else task.labels.cpu()
+        count = len(inputs)
         number = min(max(1, round(self.held_out * count)), count - 1)
-        rows = balanced(labels, number, generator=torch.Generator().manual_seed(task.seed))
+        classes = torch.zeros(count) if labels is None else labels
+        rows = balanced(classes, number, generator=torch.Generator().manual_seed(seed))
         return torch.zeros(count, dtype=torch.bool).index_fill_(0, rows, True)
 
     @torch.no_grad()
@@ -228,7 +204,7 @@ class Auto(Algorithm):
         """Measure the parents, fuse and measure each candidate, train the best one, and return the best of all."""
         start, task = time.perf_counter(), plan.task
         monitor, device = task.runtime.monitor, task.device
-        inputs, labels = plan.deciding()
+        inputs, labels = plan.deciding
         inputs = inputs.to(device, task.dtype)
         logits = logits_of(task.parents, inputs, device, monitor).cpu()  # (n, V, classes)
         truth = logits.softmax(2).mean(0).argmax(1) if labels is None else labels
@@ -239,25 +215,25 @@ class Auto(Algorithm):
             right = by_class(logits_of([result.model], inputs, device, monitor)[0].cpu(), truth)
             results[title], fused[title] = result, right.nanmean().item()
 
-        alone, scores = worth(parents, len(truth)), list[Scores]()
+        scores: list[Scores] | None = None
         for trial in plan.trials:
-            title = trial.candidate.title
+            title, scored = trial.candidate.title, trial.candidate.importance != "uniform"
             monitor.emit("phase", name=title)
-            if trial.candidate.is_scored and not scores:
+            if scored and scores is None:
                 scores = trial.scores()
-            weighed = trial.candidate.weighed(scores, alone.tolist())
             try:
-                measured(title, trial.algorithm.run(replace(trial.plan, scored=weighed)))
+                measured(title, trial.algorithm.run(replace(trial.plan, scored=scores if scored else None)))
             except ValueError as error:  # sums overflow
                 left_out[title] = str(error)
         if not results:
             raise ValueError(f"no fusion of these networks was possible. {_reasons(left_out)}")
         if plan.distilled is not None and not parents[0].isnan().any():
             best = max(fused, key=lambda title: fused[title])
-            student = copy.deepcopy(results[best].model)
-            curve = plan.distilled.train(student, plan.trials[0].plan.task)
-            config = {**results[best].config, "curve": curve}
-            measured(f"{best}, distilled", replace(results[best], model=student, config=config))
+            trial = next(trial for trial in plan.trials if trial.candidate.title == best)
+            student, config = copy.deepcopy(results[best].model), results[best].config
+            curve = plan.distilled.train(student, trial.task_of_training())
+            measured(f"{best}, distilled", replace(results[best], model=student, config={**config, "curve": curve}))
+        alone = worth(parents, len(truth))
         found = {f"parent {k}": right for k, right in enumerate(alone.tolist()) if _is_like_target(task, k)} | fused
         chosen = max(found, key=lambda name: found[name])  # the first of equals
         facts = {
