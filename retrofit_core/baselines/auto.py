@@ -75,6 +75,7 @@ CANDIDATES = (
     Candidate("KF-Linear", "conductance", {**ACTIVE, "centre": True}),
     Candidate("KF-Linear", "uniform", {**ACTIVE, "centre": True}),
     Candidate("KF-Linear", "conductance"),
+    Candidate("KF-Linear", "conductance", {"centre": True}),
     Candidate("HF-Linear", "uniform"),
     Candidate("KF-Linear", "uniform"),
 )
