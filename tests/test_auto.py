@@ -129,7 +129,7 @@ def test_samples_of_one_parent_do_not_make_it_the_best(shards, labelled):
     assert_chosen_by_hand(result, scores, networks)
     assert scores["parent 0"] < 0.7 < max(scores.values())
     assert ("are right" if labelled else "as the ensemble says") in result.note
-    assert "KF-Linear, conductance (conductance needs labelled data of each parent)" in result.note
+    assert "(conductance needs labelled data of each parent)" in result.note
 
 
 def test_a_parent_that_is_far_ahead_is_returned():
