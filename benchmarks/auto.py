@@ -1,6 +1,7 @@
 """Auto beside the best parent, KF-Linear with conductance and the ensemble, in regimes where one or the other is ahead.
 
     python benchmarks/auto.py                      digits, then the given pairs; what the record has is not measured again
+    python benchmarks/auto.py --networks ResNet-18 ViT --seeds 3
     python benchmarks/auto.py --seeds 0            the draws on which Auto's candidates were chosen
     python benchmarks/auto.py --only given         the pairs of `pairs.py`, of whose parents and KF-Linear there are records
     python benchmarks/auto.py --table              the record as a table
@@ -35,6 +36,11 @@ NETWORKS = {
     "CNN": {"architecture": "cnn"},
     "VGG": {"architecture": "vgg", "plan": [16, "M", 32, 32, "M", 48], "classes": 10, "channels": 1, "size": 8},
 }
+BLOCKS = {
+    "ResNet-18": {"architecture": "resnet", "layers": [2, 2, 2, 2], "width": 16},
+    "ViT": {"architecture": "vit", "patch": 2, "hidden": 32, "depth": 3, "heads": 4, "mlp_width": 64},
+}
+NETWORKS |= {name: {**spec, "classes": 10, "channels": 1, "size": 8} for name, spec in BLOCKS.items()}
 #: Regime -> how the training rows are divided, among how many parents, and the epochs of each.
 REGIMES: dict[str, tuple[Callable[..., list[Tensor]], tuple[int, ...]]] = {
     "two, five classes each": (sharded, (EPOCHS, EPOCHS)),
@@ -50,13 +56,16 @@ REGIMES: dict[str, tuple[Callable[..., list[Tensor]], tuple[int, ...]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=("digits", "given"))
-    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
+    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS)[:3])
     parser.add_argument("--pairs", nargs="+", choices=PAIRS, default=list(PAIRS))
     parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
     parser.add_argument("--table", action="store_true")
     asked = parser.parse_args()
     if asked.table:
-        print(table(read(RECORD)["rows"]))
+        rows = read(RECORD)["rows"]
+        print(table([row for row in rows if row["network"] not in BLOCKS]))
+        print("\nResNet-18s and ViTs\n")
+        print(table([row for row in rows if row["network"] in BLOCKS]))
         return
     for row in measured(asked, read(RECORD).get("rows", [])):
         rows = [*read(RECORD).get("rows", []), row]
