@@ -65,6 +65,7 @@ CASES = {
     "residual": (lambda seed: residual(seed=seed), normal(SAMPLES, *CNN_SHAPE), {}),
     "tokens": (of(Tokens), IDS, {}),
     "active": (lambda seed: cnn(seed=seed), normal(SAMPLES, *CNN_SHAPE), {"fit": Ridge(active=True)}),
+    "centred": (of(Function), normal(SAMPLES, 6), {"centre": True}),
     "conductance": (of(Function), normal(SAMPLES, 6), {"importance": Conductance("fusion", steps=4)}),
 }
 VIT = {

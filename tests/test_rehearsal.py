@@ -186,10 +186,10 @@ def test_behind_it_there_is_no_device():
 # --- every method ----------------------------------------------------------------------------------------------------
 
 
-def rehearsed(name, network):
+def rehearsed(name, network, **more):
     """What a method gives on the CPU and on the device, and what the host asked of the device; float64."""
     models, (x, y), options = case(network, "two parents")
-    options = options_for(name, models, NETWORKS[network].classes) | options
+    options = options_for(name, models, NETWORKS[network].classes) | options | more
     models = [model.double() for model in models]  # in place, the base of task vectors as well
     expected = EVERY[name](models, (x.double(), y), **options)
     with untouched(*models), rehearsal() as counts:
@@ -218,6 +218,12 @@ def test_every_method_gives_the_same_on_the_device(name):
 @each_case("name", ["HF-Linear", "KF-Linear"])
 def test_networks_of_blocks_give_the_same_on_the_device(name, network):
     expected, result, _ = rehearsed(name, network)
+    assert_equal_on_the_device(expected, result)
+
+
+@each_case("name", ["HF-Linear", "KF-Gradient", "KF-Linear-KD"])
+def test_centred_parents_give_the_same_on_the_device(name):
+    expected, result, _ = rehearsed(name, FIRST, centre=True)
     assert_equal_on_the_device(expected, result)
 
 
