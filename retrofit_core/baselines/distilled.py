@@ -89,9 +89,10 @@ class Distilled(Retrofit):
         )
         return DistilledPlan(fusion.task, fusion.levels, centred=self.centre, settings=self)
 
-    def fused(self, plan: FusionPlan) -> FusionResult:
+    def run(self, plan: FusionPlan) -> FusionResult:
         """Fuse, ask the teachers, train."""
-        fused, begin = super().fused(plan), time.perf_counter()
+        plan = self.centred(plan)
+        fused, begin = super().run(plan), time.perf_counter()
         config = {**fused.config, "curve": self.train(fused.model, plan.task)}
         return replace(fused, config=config, seconds=fused.seconds + time.perf_counter() - begin)
 

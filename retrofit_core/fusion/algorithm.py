@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -107,7 +107,9 @@ class FusionPlan:
     task: Task
     levels: Levels
     centred: bool = field(default=False, kw_only=True)
-    """Whether the parents' logits are to be centred first"""
+    """Whether the parents' logits are centred first"""
+    mean_logits: list[list[float]] | None = field(default=None, kw_only=True)
+    """Of each parent, once these are subtracted"""
     scored: Sequence[Scores] | None = field(default=None, kw_only=True)
     """The parents' scores, if already known"""
 
@@ -130,6 +132,9 @@ class FusionPlan:
         if self.centred:
             passes += passes + sum(len(inputs) for inputs, _ in self.task.parents_data())  # if all differ
         return Cost(passes=passes, scored=True, groups=widths)
+
+
+Plan = TypeVar("Plan", bound=FusionPlan)
 
 
 @dataclass(frozen=True)
@@ -228,25 +233,11 @@ class Retrofit(Algorithm):
                 f"head='shares' needs class_shares of shape {expected}: each parent's share of each class."
             )
 
-    def run(self, plan: FusionPlan) -> FusionResult:
-        """Centre the parents if asked to, then fuse."""
-        if not self.centre:
-            return self.fused(plan)
-        start, task, others = time.perf_counter(), plan.task, plan.task.runtime.contributors or Alone()
-        inputs, _ = task.samples()
-        others.samples(len(inputs), partial(self.common, task))  # all centre, or none
-        means = [mean_logits(on_device(parent, task.device), inputs, others.add_up) for parent in task.parents]
-        parents = [shifted(p, inputs[:1], mean) for p, mean in zip(task.parents, means, strict=True)]
-        uncentred = replace(self, centre=False)
-        again = uncentred.plan(replace(task, parents=parents))
-        result = uncentred.fused(replace(again, scored=plan.scored))
-        config = {**result.config, "centre": True, "mean_logits": [mean.tolist() for mean in means]}
-        return replace(result, config=config, seconds=time.perf_counter() - start)
-
     @torch.no_grad()
-    def fused(self, plan: FusionPlan) -> FusionResult:
+    def run(self, plan: FusionPlan) -> FusionResult:
         """Algorithm 1."""
-        start, task, levels, runtime = time.perf_counter(), plan.task, plan.levels, plan.task.runtime
+        start, plan = time.perf_counter(), self.centred(plan)
+        task, levels, runtime = plan.task, plan.levels, plan.task.runtime
         walk = Walk(levels, task.inputs, runtime, seed=task.seed, work=partial(self.common, task))
         check_count(walk.all_samples, self.fit.least_samples, self._fit_name)
         scored = self._scored(plan, walk)
@@ -264,8 +255,20 @@ class Retrofit(Algorithm):
             levels.model, walk.inputs, keep_function=True, batch=walk.batch, add_up=walk.contributors.add_up
         )
         reports, importance = on_host(walk.reports), [parent.report for parent in scored]
-        seconds = time.perf_counter() - start
-        return FusionResult(levels.model, reports, self.config(task, walk.all_samples), seconds, importance)
+        config = self.config(task, walk.all_samples) | ({"mean_logits": plan.mean_logits} if self.centre else {})
+        return FusionResult(levels.model, reports, config, time.perf_counter() - start, importance)
+
+    def centred(self, plan: Plan) -> Plan:
+        """The plan, with copies of the parents whose logits are centred if that is asked for and not done yet."""
+        if not self.centre or plan.mean_logits is not None:
+            return plan
+        task, others = plan.task, plan.task.runtime.contributors or Alone()
+        inputs, _ = task.samples()
+        others.samples(len(inputs), partial(self.common, task))  # all centre, or none
+        means = [mean_logits(on_device(parent, task.device), inputs, others.add_up) for parent in task.parents]
+        parents = [shifted(parent, inputs[:1], mean) for parent, mean in zip(task.parents, means, strict=True)]
+        again = self.plan(replace(task, parents=parents))
+        return replace(plan, task=again.task, levels=again.levels, mean_logits=[mean.tolist() for mean in means])
 
     def _level(self, step: Step, search: Search, s: Tensor) -> LevelReport:
         """Fuse one level.
