@@ -62,7 +62,7 @@ TINY = {
     "vit": '{"architecture": "vit", "patch": 4, "hidden": 16, "depth": 1, "heads": 2, "mlp_width": 16}',
 }
 #: What `read_inputs` reads with them is all that a method may take: shares of the classes, data for scores.
-EVERYTHING: dict[str, Any] = {"options": {"head": "shares"}, "importance": "conductance"}
+EVERYTHING: dict[str, Any] = {"method": "KF-Linear", "options": {"head": "shares"}, "importance": "conductance"}
 TESTS_SECONDS = 300
 OUTPUT = 20_000  # characters of what pytest said that the record keeps, from the end
 #: The pairs have no common ancestor.

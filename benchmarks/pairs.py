@@ -11,9 +11,10 @@ PAIRS = {
 }
 
 
-def config(shared: Path, pair: str, **settings: object) -> RunConfig:
+def config(shared: Path, pair: str, method: str = "KF-Linear", **settings: object) -> RunConfig:
     """The config that fuses one of PAIRS with 400 samples."""
     name, data = PAIRS[pair]
     models = tuple(str(shared / "models" / f"{name}-{index}.safetensors") for index in (0, 1))
     splits = str(shared / "models" / f"{name}-splits.json")
-    return RunConfig(models=models, data=str(shared / "data" / data), splits=splits, **settings)  # type: ignore[arg-type]
+    files = {"models": models, "data": str(shared / "data" / data), "splits": splits}
+    return RunConfig(method=method, **files, **settings)  # type: ignore[arg-type]

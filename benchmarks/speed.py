@@ -282,6 +282,8 @@ def demo(inputs: Any, device: torch.device) -> dict[str, float]:
                 "parents/parent-1.safetensors",
                 "--splits",
                 "parents/splits.json",
+                "--method",
+                "kf-linear",
                 "--importance",
                 "conductance",
                 "--out",

@@ -71,7 +71,7 @@ def test_the_examples_fuse_and_every_option_of_theirs_decides_something(register
 
 def test_their_options_pass_through_a_config(registered):
     options = {"grouping": "agglomerative", "power": 3.0, "linkage": "complete"}
-    assert with_options(RunConfig(("a",), importance="loudness"), options).options == options
+    assert with_options(RunConfig(("a",), method="KF-Linear", importance="loudness"), options).options == options
 
 
 def test_the_score_takes_batches_and_can_be_stopped(registered):

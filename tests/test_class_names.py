@@ -136,7 +136,9 @@ def test_spelling_is_no_other_class(tmp_path, data, files):
 def test_numbers_for_names_are_not_compared_but_parents_are(tmp_path, data, files):
     """Data whose classes have numbers only: the parents' classes come into the order of the first one's."""
     (data / "classes.json").write_text('{"classes": ["0", "1", "2", "3"]}')
-    config = runs.RunConfig((str(files[0]), str(files[3])), str(data), fusion_from="iid", samples=16, device="cpu")
+    config = runs.RunConfig(
+        (str(files[0]), str(files[3])), str(data), fusion_from="iid", method="KF-Linear", samples=16, device="cpu"
+    )
     models, images = read_inputs(config).models, load(data, "train").inputs()
     assert torch.equal(models[0](images), load_model(files[0])[0](images))
     assert torch.equal(models[1](images), load_model(files[2])[0](images))
@@ -206,7 +208,9 @@ def test_moved_images_and_other_rows_are_noted_before_the_work(tmp_path, data, c
     folder = tmp_path / "p"
     assert main(["train", *words, "--arch", arch, "--epochs", "1", "--out", str(folder), "--json"]) == 0
     parents = tuple(str(folder / f"parent-{index}.safetensors") for index in range(2))
-    config = runs.RunConfig(parents, str(data), splits=str(folder / "splits.json"), samples=8, device="cpu")
+    config = runs.RunConfig(
+        parents, str(data), splits=str(folder / "splits.json"), method="KF-Linear", samples=8, device="cpu"
+    )
     read_inputs(config)  # a warning would be an error
     content = json.loads((folder / "splits.json").read_text())
     content["parts"][0]["train_rows"].pop()

@@ -74,6 +74,8 @@ def fuse_words(folder, *more):
         *sorted((folder / "parents").glob("*.safetensors")),
         "--splits",
         folder / "parents" / "splits.json",
+        "--method",
+        "kf-linear",
         *more,
     )
 
@@ -209,6 +211,29 @@ def test_errors_are_one_sentence_with_exit_code_2(words, sentence, tmp_path, cap
     assert list(tmp_path.iterdir()) == []
 
 
+@each_case(
+    ("words", "sentence"),
+    [
+        (["--importance", "conductance"], "Auto has no setting 'importance'"),
+        (["--base", "/dev/null"], "Auto has no setting 'base'"),
+        (["--ridge", "2"], "Auto has no option 'ridge'"),
+        (["--preset", "paper"], "Auto has no option 'preset'"),
+        (["--option", "restarts=3"], "Auto has no option 'restarts'"),
+        (["--analyse", "--record", "r"], "Auto does not work level by level"),
+        (["--party", "0/2", "--shared", "x"], "Auto needs all samples in one process"),
+    ],
+)
+def test_what_the_default_method_does_not_take_asks_for_a_method(words, sentence, tmp_path, capsys, monkeypatch):
+    """Before any work: the checkpoint is empty, and no folder is made. With the method named, the refusal is another one."""
+    monkeypatch.chdir(tmp_path)
+    said = []
+    for method in ([], ["--method", "ties" if "--base" in words else "kf-linear"]):
+        assert main(["fuse", "/dev/null", "--fusion-from", "iid", "--out", "x.safetensors", *method, *words]) == 2
+        said.append(capsys.readouterr().err)
+    assert sentence in said[0] and said[0].endswith("Name a method, as in --method kf-linear.\n")
+    assert sentence.split()[0] not in said[1] and "Name a method" not in said[1]
+
+
 def test_ports_have_a_range(capsys):
     for port in ("99999999", "0"):
         assert main(["app", "--port", port]) == 2
@@ -234,7 +259,7 @@ def test_an_interruption_while_the_library_is_imported_is_quiet(tmp_path):
 def test_unknown_choices_name_the_known_ones(capsys):
     assert main(["fuse", "/dev/null", "--method", "kf-lineer", "--out", "x.safetensors"]) == 2
     assert "Did you mean 'KF-Linear'?" in capsys.readouterr().err
-    assert main(["fuse", "/dev/null", "--toward", "infinity", "--out", "x.safetensors"]) == 2
+    assert main(["fuse", "/dev/null", "--method", "kf-linear", "--toward", "infinity", "--out", "x.safetensors"]) == 2
     assert "It takes: zero, parents." in capsys.readouterr().err
 
 

@@ -32,7 +32,7 @@ from tests.networks import digits_parents, mlp
 def base(tmp_path_factory):
     """Two untrained digits networks."""
     parents = digits_parents(tmp_path_factory.mktemp("parents"), widths=[4, 5, 6])
-    return RunConfig(**parents, samples=60, importance_samples=40, device="cpu")
+    return RunConfig(**parents, method="KF-Linear", samples=60, importance_samples=40, device="cpu")
 
 
 @pytest.mark.slow

@@ -232,7 +232,7 @@ def test_tails_read_only_neurons_that_are_there(entry, tmp_path):
 
 @pytest.fixture
 def config(tmp_path):
-    return RunConfig(**digits_parents(tmp_path), samples=60, device="cpu")
+    return RunConfig(**digits_parents(tmp_path), method="KF-Linear", samples=60, device="cpu")
 
 
 def invoke(capsys, *words, code=0):
@@ -264,5 +264,5 @@ def test_commands_that_need_one_network_say_so(config, tmp_path, capsys):
     save_model(ensemble([load_model(name)[0] for name in config.models]), file)
     message = " ".join(invoke(capsys, "levels", file, code=2).split())
     assert "contains several networks (ensemble), each with its own levels" in message
-    assert "Error: parent 0: " in invoke(capsys, "fuse", file, config.models[0], *more, code=2)
+    assert "Error: parent 0: " in invoke(capsys, "fuse", file, config.models[0], "--method", "kf-linear", *more, code=2)
     assert invoke(capsys, "fuse", config.models[0], file, *more, "--method", "LP")

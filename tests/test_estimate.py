@@ -186,7 +186,7 @@ def test_what_is_not_refused_runs(tmp_path, monkeypatch, subtests):
 def test_checkpoints_are_judged_without_a_training(tmp_path):
     for k, widths in enumerate(([4, 6, 6], [8, 12, 12])):
         save_model(build({"architecture": "cnn", "widths": widths}, seed=k), tmp_path / f"{k}.safetensors")
-    config = RunConfig(models=("0.safetensors", "1.safetensors"), fusion_from="iid", device="cpu")
+    config = RunConfig(models=("0.safetensors", "1.safetensors"), fusion_from="iid", method="KF-Linear", device="cpu")
     assert estimate(config, folder=tmp_path).levels == 4
     for method in ("FedAvg", "Ensemble-Shares"):
         alike = dataclasses.replace(config, models=("0.safetensors",) * 2, method=method)

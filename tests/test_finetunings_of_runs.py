@@ -41,7 +41,7 @@ def record(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         models = ("a.safetensors", "b.safetensors")
-        config = RunConfig(models, fusion_from="iid", samples=60, device="cpu", evaluate=True)
+        config = RunConfig(models, fusion_from="iid", method="KF-Linear", samples=60, device="cpu", evaluate=True)
         execute(config, "run")
     return folder / "run"
 
@@ -191,7 +191,10 @@ def test_networks_of_other_widths_have_a_fine_tuning_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, width in (("a", 12), ("b", 9)):
         save_model(build({**MLP, "sizes": [64, width, 10]}, seed=0), f"{name}.safetensors")
-    execute(RunConfig(("a.safetensors", "b.safetensors"), fusion_from="iid", samples=60, device="cpu"), "run")
+    execute(
+        RunConfig(("a.safetensors", "b.safetensors"), fusion_from="iid", method="KF-Linear", samples=60, device="cpu"),
+        "run",
+    )
     finetune_run(planned(tmp_path / "run", dataclasses.replace(SHORT, epochs=1)), "tuned", device="cpu")
     assert set(curve(tmp_path / "tuned")["networks"]) == {"parent 0", "parent 1", "ensemble", "fused"}
     assert list(planned(tmp_path / "run", FinetuneConfig(controls=True)).controls()) == ["parent 0", "scratch"]

@@ -28,7 +28,11 @@ def folder(tmp_path_factory):
         save_model(build(MLP, seed=index), folder / f"{name}.safetensors")
     save_model(build({**MLP, "sizes": [64, 9, 6, 10]}, seed=0), folder / "wide.safetensors")
     config = RunConfig(
-        (str(folder / "a.safetensors"), str(folder / "b.safetensors")), fusion_from="iid", samples=60, device="cpu"
+        (str(folder / "a.safetensors"), str(folder / "b.safetensors")),
+        fusion_from="iid",
+        method="KF-Linear",
+        samples=60,
+        device="cpu",
     )
     execute(config, folder / "run")
     return folder

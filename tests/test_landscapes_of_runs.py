@@ -31,7 +31,9 @@ def record(tmp_path_factory):
         save_model(build(MLP, seed=index), folder / f"{name}.safetensors")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        config = RunConfig(("a.safetensors", "b.safetensors"), fusion_from="iid", samples=60, device="cpu")
+        config = RunConfig(
+            ("a.safetensors", "b.safetensors"), fusion_from="iid", method="KF-Linear", samples=60, device="cpu"
+        )
         execute(config, "run")
     return folder / "run"
 

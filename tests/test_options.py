@@ -76,7 +76,19 @@ def test_defaults_are_left_out_so_that_equal_work_has_one_key():
     assert checked("OTFusion", {"solver": "exact", "repair": False}) is None
     assert checked("OTFusion", {"solver": "sinkhorn", "repair": False}) == {"solver": "sinkhorn"}
     assert RunConfig(("a",)).key() == RunConfig(("a",), options=None).key()
-    assert RunConfig(("a",), method="kf_linear", importance="Uniform").key() == RunConfig(("a",)).key()
+    assert (
+        RunConfig(("a",), method="kf_linear", importance="Uniform").key() == RunConfig(("a",), method="KF-Linear").key()
+    )
+
+
+def test_records_and_keys_without_a_method_mean_the_first_default():
+    """The key is that of 0.1.0, whose configs left KF-Linear out."""
+    early, named = {"models": ["a.safetensors"], "splits": "splits.json"}, {"method": "KF-Linear"}
+    config = RunConfig.from_json(early)
+    assert config == RunConfig.from_json(early | named) and config.method == "KF-Linear"
+    assert config.key() == "929374ab51" != RunConfig(config.models, splits=config.splits).key()
+    assert config.command() == "retrofit fuse a.safetensors --method KF-Linear --splits splits.json"
+    assert RunConfig.from_json(RunConfig(("a",)).to_json()).method == "Auto"
 
 
 @each_case(
@@ -139,11 +151,13 @@ def test_the_command_line_lists_methods_and_options(capsys):
 
 
 def test_beside_a_preset_an_option_at_our_default_is_kept():
-    config = with_options(RunConfig(("a",), options={"preset": "paper"}), {"normalise_scores": True})
+    config = with_options(
+        RunConfig(("a",), method="KF-Linear", options={"preset": "paper"}), {"normalise_scores": True}
+    )
     assert config.options == {"preset": "paper", "normalise_scores": True}
     assert method_keywords(config) == config.options
     assert METHODS["KF-Linear"].algorithm(preset="paper").fit.ridge == 10.0
-    assert with_options(RunConfig(("a",)), {"normalise_scores": True}).options is None
+    assert with_options(RunConfig(("a",), method="KF-Linear"), {"normalise_scores": True}).options is None
 
 
 def test_a_number_is_stored_in_one_form():

@@ -215,7 +215,12 @@ def parents(mynet):
     config = TrainConfig(arch=("mynet:rows",), epochs=1, device="cpu")
     train_parents(config, "parents")
     return RunConfig(
-        models=config.files("parents"), splits=config.splits("parents"), arch="mynet:rows", samples=60, device="cpu"
+        models=config.files("parents"),
+        splits=config.splits("parents"),
+        arch="mynet:rows",
+        method="KF-Linear",
+        samples=60,
+        device="cpu",
     )
 
 

@@ -34,6 +34,7 @@ def config(tmp_path_factory):
     """Two untrained digits networks with the splits of a sharded pair."""
     return runs.RunConfig(
         **digits_parents(tmp_path_factory.mktemp("parents")),
+        method="KF-Linear",
         importance="conductance",
         samples=60,
         importance_samples=40,
@@ -448,7 +449,9 @@ def wanted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / training.folder).mkdir()
     write_training(training, training.folder)
-    return training, runs.RunConfig(models=training.files(), splits=training.splits(), samples=60, device="cpu")
+    return training, runs.RunConfig(
+        models=training.files(), splits=training.splits(), method="KF-Linear", samples=60, device="cpu"
+    )
 
 
 def test_a_run_is_the_same_work_before_and_after_its_parents_are_trained(wanted):

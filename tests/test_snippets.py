@@ -21,6 +21,7 @@ TRAINING = TrainConfig(
 CONFIG = RunConfig(
     models=TRAINING.files(),
     splits=TRAINING.splits(),
+    method="KF-Linear",
     samples=60,
     importance="conductance",
     importance_samples=20,

@@ -483,7 +483,11 @@ def test_shards_are_parents_like_others_and_records_know_their_content(tmp_path)
 
     shard(parents[0])
     config = RunConfig(
-        (str(tmp_path / "first"), str(tmp_path / "second.safetensors")), fusion_from="iid", samples=20, device="cpu"
+        (str(tmp_path / "first"), str(tmp_path / "second.safetensors")),
+        fusion_from="iid",
+        method="KF-Linear",
+        samples=20,
+        device="cpu",
     )
     result, _ = execute(config, tmp_path / "run")
     save_model(parents[0], tmp_path / "first.safetensors")

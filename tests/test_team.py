@@ -54,6 +54,7 @@ def config(folder):
         "digits",
         splits=str(folder / "parents" / "splits.json"),
         arch=f"{folder}/dying.py:make",
+        method="KF-Linear",
         importance="conductance",
         samples=101,
         importance_samples=60,
@@ -118,6 +119,10 @@ def test_they_take_over_the_levels_of_an_interrupted_run(config, tmp_path):
         (
             ["--method", "average", "--importance", "uniform"],
             "Average needs all samples in one process. Use one of",
+        ),
+        (
+            ["--method", "auto", "--importance", "uniform"],
+            "Auto needs all samples in one process. Use one of",
         ),
         (["--samples", "1"], "2 processes cannot share 1 samples"),
         (

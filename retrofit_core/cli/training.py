@@ -59,8 +59,8 @@ def train_command(context: typer.Context, asked: TrainRequest) -> None:
         percent = f"{row['accuracy']:.2f}" if "accuracy" in row else "- (no test split)"
         table.add_row(Path(row["model"]).name, percent, " ".join(map(str, row["class_counts"])))
     out.print(table)
-    words = ["--data", config.data, *pixel_words(config), "--splits", splits, "--importance", "conductance"]
-    words += ["--out", "fused.safetensors", *arch_words(config.arch)]
+    words = ["--data", config.data, *pixel_words(config), "--splits", splits, "--out", "fused.safetensors"]
+    words += arch_words(config.arch)
     return say_next("retrofit", "fuse", *config.files(asked.out), *words)
 
 

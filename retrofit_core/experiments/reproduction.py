@@ -184,7 +184,7 @@ class ReproducedColumn:
             "row": row,
             "scale": self.line(row).badge or self.badge,
             "seeds": len(self.line(row).values),
-            "command": result.command,
+            "command": result.command_today,
             "machine": machine_words(result),
             "date": f"{datetime.datetime.fromtimestamp(result.finished, datetime.UTC):%Y-%m-%d}",
             "inputs": {role: digest[:12] for role, digest in result.inputs.items()},

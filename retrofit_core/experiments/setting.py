@@ -7,7 +7,7 @@ from typing import Any
 
 from ..methods import METHODS
 from ..networks.architectures import parse
-from ..runs import RunConfig
+from ..runs.config import FIRST_METHOD
 from .bundles import Bundle, GivenParents
 from .cells import Cell, Column, Table
 from .results import Result
@@ -197,7 +197,7 @@ def is_of_this_version(result: Result) -> bool:
     unit = _start(result.unit)
     if "fusion" not in unit or "method version" not in result.inputs:
         return True
-    method = METHODS.get(unit["fusion"].get("method", RunConfig.method))  # `Fusion.to_json` omits defaults
+    method = METHODS.get(unit["fusion"].get("method", FIRST_METHOD))  # `Fusion.to_json` omits it
     if method is None:
         return False
     if "training" in unit:

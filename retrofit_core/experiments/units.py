@@ -164,6 +164,7 @@ class Clustering(Unit):
         return RunConfig(
             self.source.files(root),
             self.source.data_set,
+            method="KF-Linear",
             importance="conductance",
             splits=self.source.splits(root),
             samples=self.samples,

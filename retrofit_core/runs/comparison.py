@@ -166,7 +166,8 @@ def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list
             "or all by leaving it out."
         )
     rows = torch.arange(len(test)) if images is None else balanced(test.labels, images)
-    plain = RunConfig(**{name: getattr(config, name) for name in (*SAME, "samples", "fusion_from")})
+    common = {name: getattr(config, name) for name in (*SAME, "samples", "fusion_from")}
+    plain = RunConfig(**common, method="KF-Linear")  # which reads no data of the parents
     user_code.allow(config.target)  # finished runs load the networks they contain
     return test, rows, read_inputs(plain).models
 

@@ -25,7 +25,11 @@ class RunConfig:
     models: tuple[str, ...]
     """Checkpoint files, parent 0 first"""
     data: str = same_as(TrainConfig, "data")
-    method: str = setting("KF-Linear", "{methods}. `retrofit methods` explains them.")
+    method: str = setting(
+        "Auto",
+        "{methods}. Auto tries a few fusions and returns the best of them and of the parents; `retrofit methods` "
+        "explains all.",
+    )
     importance: str = setting(
         "uniform",
         "Importance score of neurons: {scores_with_options}. In brackets: options for --option.",
@@ -106,7 +110,7 @@ class RunConfig:
 
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> "RunConfig":
-        """The inverse of `to_json`; fields missing in an older record get their defaults.
+        """The inverse of `to_json`; fields missing in an older record get the values they had then.
 
         Raises:
             ValueError: unknown or missing fields.
@@ -120,8 +124,9 @@ class RunConfig:
     def changed(self) -> dict[str, Any]:
         """The fields that differ from their defaults, in plain JSON types, in the layout of the first records (see `present`)."""
         flags, others = self._flags_and_others()
-        kept = {**changed(self), **flags, "options": others}
-        return json.loads(json.dumps({name: value for name, value in kept.items() if value or name != "options"}))
+        kept = {**changed(self), "method": self.method, **flags, "options": others}
+        usual = {"method": FIRST_METHOD, "options": {}}
+        return json.loads(json.dumps({name: value for name, value in kept.items() if value != usual.get(name)}))
 
     def key(self) -> str:
         """Ten characters, equal for two configs exactly if they are equal; the content of their files may still differ.
@@ -162,6 +167,8 @@ class OptionFlags:
     )
 
 
+#: The default method of the first records, which records and keys do not name.
+FIRST_METHOD = "KF-Linear"
 #: Names of a run's own settings, as opposed to options of methods.
 FIELDS = tuple(field.name for field in dataclasses.fields(RunConfig))
 FLAGS = {field.name: field.default for field in dataclasses.fields(OptionFlags)}
@@ -173,7 +180,13 @@ def present(facts: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a record of any version: early ones store some method options as settings of the run."""
     early = {name: facts[name] for name, usual in FLAGS.items() if facts.get(name, usual) != usual}
     options = {**early, **(facts.get("options") or {})}
-    return {**{name: value for name, value in facts.items() if name not in FLAGS}, "options": options or None}
+    others = {name: value for name, value in facts.items() if name not in FLAGS}
+    return {"method": FIRST_METHOD, **others, "options": options or None}
+
+
+def naming(method: str) -> str:
+    """The end of a refusal by the default method, which a user may not have named; "" for others."""
+    return " Name a method, as in --method kf-linear." if method == RunConfig.method else ""
 
 
 def title_of(method: str, importance: str | None, options: Mapping[str, Any] | None) -> str:

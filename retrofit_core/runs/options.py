@@ -13,7 +13,7 @@ from ..system.registry import find
 from ..system.runtime import Runtime
 from ..system.settings import Setting, check_seed, settings_of
 from ..system.texts import changed
-from .config import FIELDS, FLAGS, OptionFlags, RunConfig, read_boundaries
+from .config import FIELDS, FLAGS, OptionFlags, RunConfig, naming, read_boundaries
 
 #: Fields that become keywords with the content of their files: networks and images.
 OF_FILES = ("target", "base", "importance_data", "samples")
@@ -73,7 +73,7 @@ def _owners(method: str, option: str) -> str:
     if owners:
         return f" It belongs to {' or '.join(owners)}, which is not chosen."
     others = [other for other in METHODS if option in _tellable(other, {})]
-    return f" It is an option of {', '.join(others)}." if others else ""
+    return f" It is an option of {', '.join(others)}.{naming(method)}" if others else ""
 
 
 def with_options(config: RunConfig, options: Mapping[str, Any]) -> RunConfig:
@@ -100,7 +100,7 @@ def method_keywords(config: RunConfig) -> dict[str, Any]:
         if name not in accepted and name not in ("importance_data", "samples") and (others := methods_with(name)):
             raise ValueError(
                 f"{method.name} has no setting {name!r} ({value!r} is asked for). Leave it out; it is a setting of "
-                f"{', '.join(others)}."
+                f"{', '.join(others)}.{naming(method.name)}"
             )
     keywords = {name: value for name, value in chosen.items() if name in accepted and name not in OF_FILES}
     if isinstance(boundaries := keywords.get("boundaries"), str):
@@ -130,6 +130,11 @@ def check_choices(config: RunConfig) -> None:
     if config.memory is not None:
         Runtime(memory=config.memory)
     method.algorithm(**keywords)
+    if config.analyse and not method.takes.levels:
+        raise ValueError(
+            f"an analysis needs the levels of an HF or KF method, and {method.name} does not work level by level. Omit "
+            f"--analyse, or choose another method.{naming(method.name)}"
+        )
     for name in ("importance_data", "fusion_from"):
         words, value = settings_of(RunConfig)[name].words, getattr(config, name)
         if value is not None and value not in words:

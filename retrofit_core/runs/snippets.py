@@ -28,7 +28,7 @@ def command(config: RunConfig, training: TrainConfig | None = None) -> str:
 
     Examples:
         >>> print(command(RunConfig(models=("a.safetensors",), splits="splits.json")))
-        retrofit fuse a.safetensors --splits splits.json --record 929374ab51
+        retrofit fuse a.safetensors --splits splits.json --record 6365e64c81
     """
     lines = [] if training is None else [f"{training.command(_folder(config))} --resume"]
     return "\n".join([*lines, f"{config.command()} --record {config.key()}"])

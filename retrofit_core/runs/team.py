@@ -23,7 +23,7 @@ from ..system.device import pick
 from ..system.monitor import Monitor
 from ..system.registry import find
 from ..system.runtime import Journal
-from .config import RunConfig
+from .config import RunConfig, naming
 from .inputs import Inputs
 from .options import needs_parents_data
 from .recorder import Recorder, finished_levels
@@ -33,16 +33,28 @@ def parties_of(config: RunConfig, party: str | None, folder: Path | None, monito
     """The parties of `retrofit fuse --party K/N --shared FOLDER`; None if neither is given.
 
     Raises:
-        ValueError: one without the other, no such party, a folder in use, or scores on data that only one party has.
+        ValueError: one without the other, no such party, a folder in use, a method that needs all samples, or scores on data
+            that only one party has.
     """
     if party is None and folder is None:
         return None
     number, slash, parties = (party or "").partition("/")
     if folder is None or not (slash and number.isdecimal() and parties.isdecimal()):
         raise ValueError("--party K/N and --shared FOLDER belong together, as --party 0/2 --shared exchange.")
+    _check_shareable(config)
     if needs_parents_data(config) and config.splits and config.importance_data != "fusion":
         raise ValueError("parties score neurons on their fusion samples together. Add --importance-data fusion.")
     return Parties(folder, int(number), int(parties), monitor=monitor)
+
+
+def _check_shareable(config: RunConfig) -> None:
+    """Refuse a method that needs all samples in one process."""
+    if not find(METHODS, config.method, "method").takes.contributors:
+        able = ", ".join(name for name, method in METHODS.items() if method.takes.contributors)
+        raise ValueError(
+            f"{config.method} needs all samples in one process. Use one of {able}, or one process."
+            f"{naming(config.method)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -125,9 +137,7 @@ def team(config: RunConfig, parties: Parties | None = None) -> Iterator[Team]:
     if ranks.size() == 1 and parties is None:
         yield Team()
         return
-    if not find(METHODS, config.method, "method").takes.contributors:
-        able = ", ".join(name for name, method in METHODS.items() if method.takes.contributors)
-        raise ValueError(f"{config.method} needs all samples in one process. Use one of {able}, or one process.")
+    _check_shareable(config)
     if parties is not None:
         yield Team(contributors=parties)
         return

@@ -208,7 +208,9 @@ def pair(runs_folder):
     for name in (*bundle.PARENTS, "splits.json"):
         shutil.copy(runs.BUNDLED / name, runs_folder / "own" / name)
     models = tuple(f"own/{name}" for name in bundle.PARENTS)
-    return RunConfig(models=models, splits="own/splits.json", samples=60, device="cpu", evaluate=True)
+    return RunConfig(
+        models=models, splits="own/splits.json", method="KF-Linear", samples=60, device="cpu", evaluate=True
+    )
 
 
 def train_again(path):
@@ -408,7 +410,9 @@ def training():
 
 @pytest.fixture
 def wanted(training):
-    return RunConfig(models=training.files(), splits=training.splits(), samples=60, device="cpu", evaluate=True)
+    return RunConfig(
+        models=training.files(), splits=training.splits(), method="KF-Linear", samples=60, device="cpu", evaluate=True
+    )
 
 
 def wait(folder, until):

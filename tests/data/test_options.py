@@ -20,7 +20,9 @@ from tests.networks import digits_parents
 def config(tmp_path_factory):
     """Two untrained networks for digits of 12 x 12 pixels, with the splits of a sharded pair."""
     spec = {"channels": 1, "size": 12, "classes": 10}
-    return runs.RunConfig(**digits_parents(tmp_path_factory.mktemp("parents"), **spec), samples=40, size=12)
+    return runs.RunConfig(
+        **digits_parents(tmp_path_factory.mktemp("parents"), **spec), method="KF-Linear", samples=40, size=12
+    )
 
 
 def test_the_fusion_set_is_the_samples_and_their_copies(config):

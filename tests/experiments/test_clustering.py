@@ -18,7 +18,12 @@ def config(tmp_path_factory) -> RunConfig:
     training = TrainConfig(arch=(CNN,), epochs=1)
     train_parents(training, folder, test=False)
     return RunConfig(
-        training.files(folder), importance="conductance", splits=training.splits(folder), samples=60, device="cpu"
+        training.files(folder),
+        method="KF-Linear",
+        importance="conductance",
+        splits=training.splits(folder),
+        samples=60,
+        device="cpu",
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from retrofit_core.experiments import table
 from retrofit_core.experiments.bundles import Bundle, GivenParents, merged, write_bundle
-from retrofit_core.experiments.results import all_results
+from retrofit_core.experiments.results import Result, all_results
 from retrofit_core.experiments.units import ParentSource
 from tests.experiments.made_up import bundle_of, cells_of, knowing, renamed
 
@@ -152,6 +152,18 @@ def test_parents_stand_in_the_order_of_their_accuracy_with_their_own_results(bun
     assert column.classes[:2] == ("airplane", "automobile")
     for row in ("Parent 0", "Parent 1"):
         assert column.gap("Ensemble", row).points == column.number("Ensemble") - column.number(row)
+
+
+@pytest.mark.parametrize(
+    ("stored", "today"),
+    [
+        ("retrofit fuse a b --data x", "retrofit fuse a b --data x --method KF-Linear"),
+        ("retrofit fuse a b --method KD", "retrofit fuse a b --method KD"),
+        ("retrofit train --out p", "retrofit train --out p"),
+    ],
+)
+def test_a_stored_command_names_the_method_that_was_the_default(stored, today):
+    assert Result("key", {}, "title", stored, {}).command_today == today
 
 
 def test_claims_and_recipes_are_found_by_their_names(bundle, runs):

@@ -48,8 +48,8 @@ HELP = {
     "epochs": "Passes over the images. The default is the recipe's own number.",
     "split_seed": "Decides who gets which images, and the networks' first weights. The same seed gives the same networks.",
     "method": "The first four are the paper's. HF pairs the neurons of two equal networks one to one, KF clusters them; Linear "
-    "fits each level in closed form, Gradient by gradient descent. The others are for comparison. The line below says what the "
-    "chosen method does.",
+    "fits each level in closed form, Gradient by gradient descent. The others are for comparison; Auto tries a few "
+    "fusions and keeps the best. The line below says what the chosen method does.",
     "grouping": "Decides which neurons form a group. Each method has its own grouping; you can choose another one.",
     "importance": "How much each neuron counts in the grouping: its share in the network's decisions, or the same for all.",
     "samples": "Training images that the fusion sees, balanced over the classes. The paper uses 400.",
