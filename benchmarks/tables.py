@@ -24,7 +24,8 @@ def main() -> None:
     if record := read("memory-resnet50"):
         print(large_memory(record), "\n")
     if record := read("gpu-predicted"):
-        print(gpu(record, read("gpu-predicted-before")))
+        print(gpu(record, read("gpu-predicted-before")), "\n")
+        print(goals(record))
 
 
 def accuracy(records: list[dict[str, Any]]) -> str:
@@ -180,10 +181,15 @@ def large_memory(record: dict[str, Any]) -> str:
         for samples, run in record["runs"].items()
     )
     whole = record["all samples"]
+    accounted = {(row["samples"], row["budget, bytes"]): row["bytes"] / 1e6 for row in record["accounted"]}
+    expected = "; ".join(
+        f"{samples:,} samples, budget {budget / 1e6:,.0f} MB: {bytes_:,.0f} MB"
+        for (samples, budget), bytes_ in accounted.items()
+    )
     return (
         f"**Memory of large networks**, KF-Linear, two ResNet-50s at 224 x 224, budget {record['budget, bytes'] / 1e6:,.0f} MB: "
         f"{runs}. It follows for {whole['samples']:,} samples ({whole['input bytes'] / 1e6:,.0f} MB in half precision): "
-        f"{whole['peak bytes'] / 1e6:,.0f} MB."
+        f"{whole['peak bytes'] / 1e6:,.0f} MB. The estimate before a run expects: {expected}."
     )
 
 
@@ -192,9 +198,25 @@ def gpu(record: dict[str, Any], before: dict[str, Any]) -> str:
     titles = ("launches", "host waits", "copies", "synchronises", "predicted, seconds")
     lines = ["**A GPU**, rehearsed on a CPU (before to now)", ""]
     lines += [f"| fusion | {' | '.join(titles)} |", "| --- |" + " --- |" * len(titles)]
-    for name, row in record["rows"].items():
-        cells = zip(_asked(before["rows"][name]), _asked(row), strict=True)
+    for name, old in before["rows"].items():
+        cells = zip(_asked(old), _asked(record["rows"][name]), strict=True)
         lines.append(f"| {name} | {' | '.join(map(' to '.join, cells))} |")
+    return "\n".join(lines)
+
+
+def goals(record: dict[str, Any]) -> str:
+    """Predicted seconds on an H100 beside those that are aimed at."""
+    titles = ("launches", "host waits", "copies", "predicted, seconds", "of these the device works", "goal, seconds")
+    lines = ["**Goals on an H100**, and what is predicted", ""]
+    lines += [f"| work | {' | '.join(titles)} | counted with |", "| --- |" + " --- |" * (len(titles) + 1)]
+    for name, row in record["rows"].items():
+        if goal := row.get("goal, seconds"):
+            launches, waits, copies, _, seconds = _asked(row)
+            counted = "; ".join(
+                f"{low} and {high} {axis}" for axis, (low, high, _) in row.get("continued from", {}).items()
+            )
+            cells = (launches, waits, copies, seconds, f"{row['of these the device works']:.2f}", f"{goal:g}")
+            lines.append(f"| {name} | {' | '.join(cells)} | {counted or 'all of it'} |")
     return "\n".join(lines)
 
 

@@ -142,7 +142,7 @@ class Held(Tensor):
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """A hook of the tensor's gradient, for `_backward`; PyTorch's own are known to its engine alone."""
-        edge = get_gradient_edge(self)
+        edge: Any = get_gradient_edge(self)
         hooks = edge.node.metadata.setdefault(edge.output_nr, OrderedDict())
         handle = RemovableHandle(hooks)
         hooks[handle.id] = hook

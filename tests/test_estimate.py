@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build, fitted, parse
@@ -13,11 +14,13 @@ from retrofit_core.networks.checkpoints import save_model
 from retrofit_core.runs import RunConfig, execute
 from retrofit_core.runs.config import FIELDS
 from retrofit_core.runs.estimate import estimate, pace, planned_levels, predict, seconds, work
+from retrofit_core.runs.estimate.memory import fusion_memory
 from retrofit_core.runs.estimate.planning import blank
 from retrofit_core.runs.options import with_options
 from retrofit_core.training.parents import TrainConfig, train_parents
 from tests.marks import each_case
 
+ROOT = Path(__file__).parents[1]
 SMALL = '{"architecture": "cnn", "widths": [4, 6, 6]}'
 RESNET = '{"architecture": "resnet", "layers": [1, 1], "width": 4}'
 WIDE = '{"architecture": "cnn", "widths": [8, 12, 12]}'
@@ -366,6 +369,21 @@ def test_memory_holds_networks_data_and_the_largest_level(steady, tmp_path):
     parameters = sum(p.numel() for p in blank(json.dumps(fitted(parse("vgg11"), (1, 8, 8), 10))).parameters())
     assert memory(**vgg) - memory() > 3 * 4 * parameters
     assert memory(method="KF-Gradient", samples=600) > memory(method="KF-Gradient", samples=60)
+
+
+@pytest.mark.slow
+def test_memory_of_a_large_fusion_is_a_little_more_than_was_measured():
+    """Two ResNet-50s at 224 x 224, measured by benchmarks/memory.py --large; also what the record holds beside it."""
+    record = json.loads((ROOT / "benchmarks" / "results" / "memory-resnet50.json").read_text())
+    spec = fitted(parse("resnet50"), (3, 224, 224), 1000) | {"imagenet_stem": True}
+    network, image = blank(json.dumps(spec)), torch.zeros(1, 3, 224, 224)
+    algorithm, task = METHODS["KF-Linear"].prepare([network, network], image.expand(25, -1, -1, -1))
+    levels = algorithm.plan(task).levels
+    for row in record["accounted"]:
+        expected = fusion_memory(levels, algorithm.fit, row["samples"], row["budget, bytes"])
+        assert expected + row["samples"] * 2 * image.numel() == row["bytes"]  # half precision
+        if run := record["runs"].get(str(row["samples"])):
+            assert run["peak bytes"] <= row["bytes"] <= 1.1 * run["peak bytes"]
 
 
 @pytest.mark.slow

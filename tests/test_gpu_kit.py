@@ -316,6 +316,21 @@ def test_a_prediction_goes_by_launches_operations_and_bytes(kit):
     assert clocks.operations == 2 * 2000**3 and clocks.busy == pytest.approx(product + sum_)
 
 
+def test_what_is_too_large_is_continued_from_small_sizes(kit):
+    def work(samples, epochs):
+        x = torch.ones(4).to("cuda")
+        for _ in range(samples * epochs + 3):
+            x = x + 1
+        x[0].item()
+
+    axes = {"samples": (2, 4, 10), "epochs": (1, 2, 7)}
+    row, whole = kit.gpu_predict.continued(work, axes), kit.gpu_predict.counted(lambda: work(10, 7))
+    assert (row["launches"], row["waits"], row["to device"]) == (whole["launches"], 1, 1)
+    for name in ("predicted, seconds", kit.gpu_predict.BUSY):
+        assert row[name] == pytest.approx(whole[name])
+    assert row["continued from"] == {"samples": [2, 4, 10], "epochs": [1, 2, 7]}
+
+
 def test_predictions_are_a_record(kit, tmp_path, monkeypatch, capsys):
     predict = kit.gpu_predict
     fusions = dict([next(iter(predict.fusions(None).items()))])

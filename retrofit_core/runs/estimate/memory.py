@@ -1,5 +1,6 @@
 """Bytes of a run: peak memory, and disk space at the end."""
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -39,25 +40,47 @@ def peak_memory(planned: MethodPlan, images: int, data: Images, missing: Sequenc
         weights = sum(map(_bytes, [*planned.task.parents, *planned.networks]))
         training = max((_step_bytes(planned.task.parents[k], data.shape, BATCH) for k in missing), default=0)
         return PROCESS + weights + held + max(_method_bytes(planned, images, data), training)
-    levels, budget = planned.plan.levels, planned.task.runtime.memory
-    each = [_weights(network) for network in levels.networks]
-    most = max(_level_bytes(levels, planned.algorithm.fit, k, images, budget) for k in range(len(levels.fused)))
+    levels = planned.plan.levels
+    fusion, training = fusion_memory(levels, planned.algorithm.fit, images, planned.task.runtime.memory), 0
     if missing:  # weights, gradients, two moments, best weights; activations and their gradients
+        each = [_weights(network) for network in levels.networks]
         numbers = max(sum(level.width * level.positions for level in network) for network in levels.networks)
-        most = max(most, 5 * max(each) + 2 * 4 * 3 * BATCH * numbers)
-    return PROCESS + sum(each) + held + most
+        training = PROCESS + sum(each) + 5 * max(each) + 2 * 4 * 3 * BATCH * numbers
+    return held + max(fusion, training)
+
+
+def fusion_memory(levels: Levels, fit: Fit, images: int, budget: int) -> int:
+    """Peak memory of a fusion without its data: Python and the libraries, networks, the reports so far, the largest level."""
+    reports = itertools.accumulate(4 * sum(levels.widths(k)) ** 2 for k in range(len(levels.fused)))  # Gram matrices
+    most = max(kept + _level_bytes(levels, fit, k, images, budget) for k, kept in enumerate(reports))
+    return PROCESS + sum(_weights(network) for network in levels.networks) + most
 
 
 def _level_bytes(levels: Levels, fit: Fit, index: int, images: int, budget: int) -> int:
-    """Sums of a level, kept boundaries if they fit, a few chunks of rows, and data for an optimiser."""
+    """Sums of a level, matrices of its groups, kept boundaries if they fit, a few chunks of rows, and data for an optimiser."""
     level, before = levels.fused[index], levels.fused[index - 1] if index else None
     sums = working_bytes(levels.networks, index, images)
     kept = boundary_bytes(levels.networks, index, images)
     row = level.form.inputs_per_neuron + columns(levels.networks, index)
-    chunks = CHUNKS * min(devices.CHUNK_BYTES, 4 * images * level.positions * row)
+    widest = max(each.numbers for network in levels.networks for each in network)  # batches that are recomputed pass it
+    chunks = CHUNKS * min(devices.CHUNK_BYTES, 4 * images * max(level.positions * row, widest))
     sides = [level, before] if fit.epochs_range[1] else []  # targets and inputs of all samples
     rows = sum(4 * images * side.width * side.positions for side in sides if side)
-    return sums + min(kept, max(0, budget - sums)) + chunks + rows
+    return sums + _group_bytes(levels, index) + min(kept, max(0, budget - sums)) + chunks + rows
+
+
+def _group_bytes(levels: Levels, index: int) -> int:
+    """Matrices over the parents' neurons, in float64, beside a level's sums: to group the spaces that begin there, or to leave
+    the fused stream out of the errors in its report."""
+    m = sum(levels.widths(index))
+    beside = columns(levels.networks, index) - m
+    most = 8 * m * (2 * (m + beside) + m) if beside else 0
+    for space in levels.written(index):
+        if space.first == index and not space.fixed:
+            n, compared = sum(space.widths), len(space.compared)
+            # Each compared level's and its copy; the sum; scaled and stacked while it is made, then those of k-means.
+            most = max(most, 8 * n * n * (2 * compared + 1 + max(2 * compared if compared > 1 else 0, 4)))
+    return most
 
 
 def _method_bytes(planned: MethodPlan, images: int, data: Images) -> int:
