@@ -72,6 +72,9 @@ def reproduce(call: Call, stage: int, out: Path, earlier: Path | None) -> str:
             words = result.refusal or f"{result.metrics['all_seconds']:.1f} s, {result.metrics.get('accuracy', '-')} %"
         print(f"{title(unit)}: {words}", flush=True)
 
+    def hand_on() -> list[Path]:
+        return pack(state_of([one for one in whole if one.unit.key() not in results], root), root, out)
+
     for cells in tables:
         missing = [one for one in plan(cells, root) if one.result is None and one.unit.key() not in failed]
         try:
@@ -82,12 +85,13 @@ def reproduce(call: Call, stage: int, out: Path, earlier: Path | None) -> str:
             for one in missing:
                 note(one.unit, repr(error))
             continue
+        hand_on()  # a call that is killed must not cost its parents
         run(missing, root, deadline=call.until, device=str(call.device), on_result=note)
-    left = [one for one in whole if one.unit.key() not in results]
-    for path in pack(state_of(left, root), root, out):
+    for path in hand_on():
         print(f"too large to hand on beside the others: {path.relative_to(root)}", flush=True)
-    end = f"call it again with --from {out}" if len(left) > len(failed) else "nothing is left to do"
-    return f"{len(whole) - len(left)} of {len(whole)} units measured, {len(failed)} failed; {end}"
+    done = sum(one.unit.key() in results for one in whole)
+    end = f"call it again with --from {out}" if done + len(failed) < len(whole) else "nothing is left to do"
+    return f"{done} of {len(whole)} units measured, {len(failed)} failed; {end}"
 
 
 def take_over(folders: Sequence[Path], bundle: str, root: Path) -> dict[str, Result]:
