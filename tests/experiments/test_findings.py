@@ -144,31 +144,32 @@ def test_tables_beyond_the_paper_are_those_of_the_records(heading, columns):
 
 
 def test_the_tables_of_auto_are_those_of_its_record():
-    """Means by plain loops: over all draws of a regime, and over those of seeds 1 and 2."""
+    """Means by plain loops, in the table of chains and in that of networks with blocks: over all draws of a regime, and over
+    those that were held back."""
     rows = json.loads((RESULTS.parent / "auto.json").read_text(encoding="utf-8"))["rows"]
     text = (
         PAGE.with_name("findings_beyond.md").read_text(encoding="utf-8").split("## Never worse than the best parent")[1]
     )
-    titles = ("best parent", "KF-Linear", "Auto", "ensemble")
-    lines = {
-        cells[0]: cells[1:]
-        for cells in (re.split(r" *\| *", line[2:-2]) for line in text.splitlines() if line[:2] == "| ")
-    }
+    titles = ("best parent", "KF-Linear", "KF-Linear, centred", "Auto", "ensemble")
+    tables = re.findall(r"(?:^\|.*\n)+", text.split("\n## ")[0], re.MULTILINE)
+    assert len(tables) == 2
 
     def means(drawn):
         return [f"{sum(row[title] for row in drawn) / len(drawn):.1f}" for title in titles]
 
-    for regime in {row["regime"] for row in rows}:
-        drawn = [row for row in rows if row["regime"] == regime]
-        count, *numbers = lines[regime]
-        assert int(count) == len(drawn), regime
-        assert [number.split(" ± ")[0] for number in numbers[: len(titles)]] == means(drawn), regime
-    digits = [row for row in rows if row["network"] != "given"]
-    for name, seeds in (("all draws of digits", {0, 1, 2}), ("of these seeds 1 and 2", {1, 2})):
-        drawn = [row for row in digits if row["seed"] in seeds]
-        assert [cell.split(" ± ")[0] for cell in lines[name][: 1 + len(titles)]] == [str(len(drawn)), *means(drawn)], (
-            name
-        )
-    held_back = zip(titles, means([row for row in digits if row["seed"] in (1, 2)]), strict=True)
-    said = ", ".join(f"{title} {number}" for title, number in held_back).replace("ensemble", "Ensemble")
-    assert said in PAGE.with_name("which_method.md").read_text(encoding="utf-8")
+    for part_of_page, blocks in zip(tables, (False, True), strict=True):
+        lines = {
+            cells[0]: cells[1:] for cells in (re.split(r" *\| *", line[2:-2]) for line in part_of_page.splitlines())
+        }
+        drawn = [row for row in rows if (row["network"] in ("ResNet-18", "ViT")) == blocks]
+        digits = [row for row in drawn if row["network"] != "given"]
+        held_back = [row for row in digits if row["seed"] != 0]
+        parts = {regime: [row for row in drawn if row["regime"] == regime] for regime in {r["regime"] for r in drawn}}
+        for name, part in {**parts, "all draws of digits": digits, "of these the seeds held back": held_back}.items():
+            cells = [cell.split(" ± ")[0] for cell in lines[name][: 1 + len(titles)]]
+            assert cells == [str(len(part)), *means(part)], name
+        if not blocks:
+            numbers = dict(zip(titles, means(held_back), strict=True))
+            said = ", ".join(f"{title} {numbers[title]}" for title in ("best parent", "KF-Linear", "Auto"))
+            page = PAGE.with_name("which_method.md").read_text(encoding="utf-8")
+            assert f"{said}, Ensemble {numbers['ensemble']}" in page
