@@ -58,6 +58,12 @@ def goes_level_by_level(entry: Entry) -> bool:
     return {"grouping", "fit"} <= made.keys() if made else takes(entry.config.get("method", "")).levels
 
 
+def why_no_analysis(entry: Entry) -> str:
+    """Why a run that does not go level by level has no analysis, as the beginning of a sentence."""
+    method = entry.config["method"]
+    return "Auto chose among fusions" if method == "Auto" else f"{method} aligns neurons and fits no level"
+
+
 def is_fitted(entry: Entry) -> bool:
     """Whether a run fits each level instead of averaging its weights."""
     return decided(entry).get("refit", True)

@@ -47,8 +47,8 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
         + (
             "Approximation error: the new level misses the groups' centres."
             if fitted
-            else f"{escaped(entry.config['method'])} aligns neurons and fits no level, so there is no approximation error, "
-            "and no accuracy after each level."
+            else f"{escaped(methods.why_no_analysis(entry))}, so approximation errors and accuracies after each level are "
+            "not shown."
         )
         + (
             " The errors are those of the fusion, before the training that follows."
