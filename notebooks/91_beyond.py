@@ -21,6 +21,7 @@
 #    still missing in the residual stream (docs/method.md).
 # 2. From the fused network on, all levels are trained together for three epochs towards the parents' mean prediction, on the
 #    same 400 images without their labels (`KF-Linear-KD`).
+# 3. What the next image and the next minute bring: both changed over a wide range.
 #
 # **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
 # `retrofit reproduce --list` tells what there is. The scale stands on every number.
@@ -35,10 +36,14 @@ COLUMNS = None  # only these; None: all
 ROWS = None  # measure only those that begin so; None: all
 
 # %%
+import json
+
 import pandas as pd
 
 from retrofit_app.figures import LIGHT
+from retrofit_app.figures.frontier import frontier
 from retrofit_app.figures.parts import parts
+from retrofit_app.runs.paper import RECORDS
 from retrofit_core.experiments import table
 from retrofit_core.experiments.beyond import CLOSER, FUSED, INSIDE, TRAINED
 
@@ -83,6 +88,26 @@ parts(given, CLOSER, LIGHT)
 
 # %%
 parts(blocks, CLOSER, LIGHT, farthest=(-20, 20))
+
+# %% [markdown]
+# ## The next image and the next minute
+#
+# **How to read it.** A line is a method from few images to many, a larger mark has more of them; filled marks have images of all
+# parents, open ones of parent 0 alone. To the right costs time, upwards is more accurate: whoever has a minute takes the
+# highest mark left of 60. One fusion each, with the seconds of one thread; those of the scores count. The centred ensemble is
+# that of parents whose mean logits are subtracted. `python benchmarks/frontier.py` measures.
+
+# %%
+record = json.loads(RECORDS.with_name("frontier.json").read_text())
+frontier(record, LIGHT)
+
+# %% [markdown]
+# With 400 images; the copies of the last column are moved by up to four pixels (digits: one):
+
+# %%
+of_400 = pd.DataFrame(record["rows"]).query("samples == 400")
+of_400["images"] = of_400["of"] + of_400["augmented"].map({True: " and copies", False: ""})
+of_400.pivot_table(["accuracy", "seconds"], ["network", "way"], "images", sort=False).round(1)
 
 # %% [markdown]
 # ## All numbers

@@ -133,7 +133,7 @@ sys.meta_path.insert(0, Absent())
 FUSE = "fuse parents/parent-0.safetensors parents/parent-1.safetensors --splits parents/splits.json"
 #: Commands that need more than the core, the package that is missing, and the extra that brings it.
 MISSING = {
-    f"{FUSE} --importance deeplift --out a.safetensors": ("captum", "baselines"),
+    f"{FUSE} --method kf-linear --importance deeplift --out a.safetensors": ("captum", "baselines"),
     f"{FUSE} --method otfusion --out a.safetensors": ("POT", "baselines"),
     f"{FUSE} --method transformer-otfusion --out a.safetensors": ("POT", "baselines"),
     f"{FUSE} --augment 1 --auto-augment cifar10 --out a.safetensors": ("torchvision", "data"),
@@ -146,7 +146,7 @@ MISSING = {
 }
 WORKS = (
     "train --out parents --epochs 1",
-    f"{FUSE} --importance conductance --out fused.safetensors --evaluate --json",
+    f"{FUSE} --method kf-linear --importance conductance --out fused.safetensors --evaluate --json",
     "evaluate fused.safetensors --json",
     "levels fused.safetensors",
 )

@@ -84,7 +84,7 @@ def test_a_cell_opens_its_recipe_from_the_record():
     page = open_page(table="vgg11-noniid", cell=CELL)
     column = recorded("vgg11-noniid", "2-way")
     first = column.results("KF-Linear, conductance")[0]
-    assert code(page)[0] == first.command
+    assert code(page)[0] == first.command_today
     assert first.machine["commit"] in words(page) and first.inputs["parent 0"][:12] in words(page)
     fusions = page.dataframe[0].value
     assert list(fusions["seed"]) == [0, 1, 2] and list(fusions["result"])[0] == first.key

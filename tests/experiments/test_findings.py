@@ -173,3 +173,32 @@ def test_the_tables_of_auto_are_those_of_its_record():
             said = ", ".join(f"{title} {numbers[title]}" for title in ("best parent", "KF-Linear", "Auto"))
             page = PAGE.with_name("which_method.md").read_text(encoding="utf-8")
             assert f"{said}, Ensemble {numbers['ensemble']}" in page
+
+
+def test_the_tables_of_the_frontier_are_those_of_its_record():
+    """One fusion each, so a cell is a row; every row of the record has a cell."""
+    record = json.loads((RESULTS.parent / "frontier.json").read_text(encoding="utf-8"))
+    text = (
+        PAGE.with_name("findings_beyond.md").read_text(encoding="utf-8").split("## The next image")[1].split("\n## ")[0]
+    )
+    written = {}
+    for table_text in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        head, _, *lines = [re.split(r" *\| *", line.strip(" |")) for line in table_text.splitlines()]
+        network, _, levels = head[0].partition(": ")
+        known = record["references"][network]
+        best = max(known["parent 0"], known["parent 1"])
+        numbers = f"best parent {best:.1f}, ensemble {known['ensemble']:.1f}, centred ensemble {known['centred ensemble']:.1f}"
+        assert levels == numbers
+        for way, *cells in lines:
+            for column, cell in zip(head[1:], cells, strict=True):
+                if cell != "-":
+                    written[network, way, column] = cell
+    cells = {}
+    for row in record["rows"]:
+        way = row["way"] + (", with a moved copy of each" if row["augmented"] else "")
+        epochs = row["options"].get("epochs", 100)
+        fewer = f", {epochs} epochs" if epochs < 100 else ""
+        cells[row["network"], way, f"{row['samples']:,} of {row['of']}"] = (
+            f"{row['accuracy']:.1f} ({row['seconds']:.0f} s{fewer})"
+        )
+    assert written == cells
