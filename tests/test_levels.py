@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from retrofit_core import METHODS
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.levels import compose, partition, rows, unfolded
+from retrofit_core.networks.levels.partition import _same
 from tests.flat import fuse
 from tests.marks import each_case
 from tests.networks import (
@@ -698,3 +699,21 @@ def test_instance_norm_without_running_statistics_is_as_good_as_any_layer():
     levels = partition(model, normal(2, *CNN_SHAPE))
     assert [level.kind for level in levels] == ["Conv2d", "Linear"]
     assert_reproduces(model, levels, normal(4, *CNN_SHAPE))
+
+
+def test_a_sample_alone_is_compared_with_its_batch_as_by_allclose():
+    """The comparison leaves its answer on the device; torch.allclose would make the host wait for the largest number."""
+    nan, inf, generator = float("nan"), float("inf"), torch.Generator().manual_seed(0)
+    answers = []
+    for special in (0.0, nan, inf, -inf):
+        for which in ("alone", "batch", "both"):
+            for gap in (0.0, 5e-5, 1.5e-4, 5e-4):
+                batch = 10 * torch.randn(2, 4, generator=generator)
+                alone = batch[:1] + gap * batch.abs().max()
+                for tensor in (alone,) if which == "alone" else (batch,) if which == "batch" else (alone, batch):
+                    tensor[0, 1] = special
+                tolerance = 1e-4 * max(1.0, batch.abs().max().item())
+                expected = torch.allclose(alone, batch[:1], rtol=1e-4, atol=tolerance, equal_nan=True)
+                assert bool(_same(alone, batch)) == expected, (special, which, gap)
+                answers.append(expected)
+    assert True in answers and False in answers
