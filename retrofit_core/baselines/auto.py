@@ -11,7 +11,6 @@ from torch import Tensor
 
 from ..data.sampling import balanced
 from ..fusion.algorithm import FusionPlan, Retrofit
-from ..fusion.centring import centred
 from ..fusion.eligibility import check_inputs, check_outputs
 from ..fusion.fit import Gradient, Ridge
 from ..fusion.grouping import Hungarian, KMeans
@@ -21,7 +20,6 @@ from ..fusion.importance.parents import parents_scores
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Cost, Takes, Task, planned
 from ..networks.outputs import check_class_scores
-from ..system.device import on_device
 from ..system.labels import class_labels
 from ..system.monitor import Event, Monitor
 from ..system.settings import Range, setting
@@ -97,14 +95,6 @@ class Trial:
         return parents_scores(
             self.plan.levels.parents, task.importance, task.parents_data(), task.device, task.runtime.monitor
         )
-
-    def task_of_training(self) -> Task:
-        """Its task, with centred teachers if it centres the parents."""
-        task = self.plan.task
-        if not self.algorithm.centre:
-            return task
-        inputs, _ = task.samples()
-        return replace(task, parents=[centred(on_device(parent, task.device), inputs) for parent in task.parents])
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,22 +207,24 @@ class Auto(Algorithm):
             results[title], fused[title] = result, right.nanmean().item()
 
         scores: list[Scores] | None = None
+        tasks = dict[str, Task]()  # with centred parents, if a fusion centres them: they teach, too
         for trial in plan.trials:
             title, scored = trial.candidate.title, trial.candidate.importance != "uniform"
             monitor.emit("phase", name=title)
             if scored and scores is None:
                 scores = trial.scores()
             try:
-                measured(title, trial.algorithm.run(replace(trial.plan, scored=scores if scored else None)))
+                prepared = trial.algorithm.centred(replace(trial.plan, scored=scores if scored else None))
+                tasks[title] = prepared.task
+                measured(title, trial.algorithm.run(prepared))
             except ValueError as error:  # sums overflow
                 left_out[title] = str(error)
         if not results:
             raise ValueError(f"no fusion of these networks was possible. {_reasons(left_out)}")
         if plan.distilled is not None and not parents[0].isnan().any():
             best = max(fused, key=lambda title: fused[title])
-            trial = next(trial for trial in plan.trials if trial.candidate.title == best)
             student, config = copy.deepcopy(results[best].model), results[best].config
-            curve = plan.distilled.train(student, trial.task_of_training())
+            curve = plan.distilled.train(student, tasks[best])
             measured(f"{best}, distilled", replace(results[best], model=student, config={**config, "curve": curve}))
         alone = worth(parents, len(truth))
         found = {f"parent {k}": right for k, right in enumerate(alone.tolist()) if _is_like_target(task, k)} | fused

@@ -267,7 +267,7 @@ class Retrofit(Algorithm):
         others.samples(len(inputs), partial(self.common, task))  # all centre, or none
         means = [mean_logits(on_device(parent, task.device), inputs, others.add_up) for parent in task.parents]
         parents = [shifted(parent, inputs[:1], mean) for parent, mean in zip(task.parents, means, strict=True)]
-        again = self.plan(replace(task, parents=parents))
+        again = replace(self, centre=False).plan(replace(task, parents=parents))
         return replace(plan, task=again.task, levels=again.levels, mean_logits=[mean.tolist() for mean in means])
 
     def _level(self, step: Step, search: Search, s: Tensor) -> LevelReport:

@@ -84,11 +84,7 @@ class Conductance(Importance):
                     sums[index] = sums[index] + absolute_sum(attribution, axes[index])
                     signed[index] += attribution.sum(dtype=torch.float64)
                 change += _change(path, inputs, inputs[:1] if whole is None else inputs, labels)
-        report = {
-            "steps": self.steps,
-            "samples": len(x),
-            "completeness_gap": gaps(signed.tolist(), change),
-        }
+        report = {"steps": self.steps, "samples": len(x), "completeness_gap": gaps(signed.tolist(), change)}
         return Scores([torch.as_tensor(total / len(x)) for total in sums], report)
 
 
