@@ -56,7 +56,9 @@ REGIMES: dict[str, tuple[Callable[..., list[Tensor]], tuple[int, ...]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=("digits", "given"))
-    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS)[:3])
+    parser.add_argument(
+        "--networks", nargs="+", choices=NETWORKS, default=[name for name in NETWORKS if name not in BLOCKS]
+    )
     parser.add_argument("--pairs", nargs="+", choices=PAIRS, default=list(PAIRS))
     parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
     parser.add_argument("--table", action="store_true")

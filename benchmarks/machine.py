@@ -3,13 +3,13 @@
 import json
 import os
 import platform
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from retrofit_core.experiments.work import commit, processor
 from retrofit_core.system import device as devices
 from retrofit_core.system.files import write as write_whole
 
@@ -18,34 +18,17 @@ RESULTS = Path(__file__).parent / "results"
 
 def facts() -> dict[str, Any]:
     """Processor, cores, memory, versions, commit."""
-    names = [line.split(":", 1)[1].strip() for line in _read("/proc/cpuinfo").splitlines() if "model name" in line]
     return {
-        "processor": names[0] if names else platform.processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "cuda": torch.version.cuda if torch.cuda.is_available() else None,
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "commit": os.environ.get("RETROFIT_COMMIT") or _commit(),
+        "commit": commit() or "",
         "date": time.strftime("%Y-%m-%d"),
     }
-
-
-def _commit() -> str:
-    """Of the checkout; empty where there is none, or no git."""
-    try:
-        words = ["git", "-C", str(RESULTS.parent), "rev-parse", "--short", "HEAD"]
-        return subprocess.run(words, capture_output=True, text=True).stdout.strip()
-    except OSError:
-        return ""
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text()
-    except OSError:
-        return ""
 
 
 def product_rate(dtype: torch.dtype, device: torch.device | None = None) -> float:

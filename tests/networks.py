@@ -20,6 +20,19 @@ from retrofit_core.networks.symmetry import neuron_groups, reordered
 AFFINE = (nn.Linear, nn.Conv2d)
 CNN_SHAPE = (2, 7, 7)
 VGG_SHAPE = (3, 8, 8)
+#: A ViT of images of CNN_SHAPE.
+VIT = {
+    "architecture": "vit",
+    "patch": 2,
+    "resize": 4,
+    "hidden": 8,
+    "depth": 2,
+    "heads": 2,
+    "mlp_width": 8,
+    "channels": 2,
+    "size": 7,
+    "classes": 3,
+}
 
 
 def seeded(seed: int, make: Callable[..., nn.Module], *args: Any, **options: Any) -> nn.Module:

@@ -27,23 +27,11 @@ from retrofit_core.training.evaluation import ensemble, evaluate
 from tests import reference
 from tests.flat import fuse
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, labels, mlp, normal, permuted, residual
+from tests.networks import CNN_SHAPE, VGG_SHAPE, VIT, batchnorm_cnn, cnn, labels, mlp, normal, permuted, residual
 from tests.properties import as_groups, assert_close, untouched
 
 CPU = torch.device("cpu")
 EVERY = ("uniform", "conductance", "deeplift")
-VIT = {
-    "architecture": "vit",
-    "patch": 2,
-    "resize": 4,
-    "hidden": 8,
-    "depth": 2,
-    "heads": 2,
-    "mlp_width": 8,
-    "channels": 2,
-    "size": 7,
-    "classes": 3,
-}
 VGG = {"architecture": "vgg", "plan": [4, "M", 6, "M"], "channels": 3, "size": 8, "classes": 3}
 
 

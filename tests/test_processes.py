@@ -20,7 +20,7 @@ from retrofit_core.networks.architectures import build
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.system.runtime import Runtime
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, labels, mlp, normal, residual
+from tests.networks import CNN_SHAPE, VIT, batchnorm_cnn, cnn, initialised, labels, mlp, normal, residual
 
 SAMPLES = 40
 #: The samples of each process, by the name of the way to share them.
@@ -67,18 +67,6 @@ CASES = {
     "active": (lambda seed: cnn(seed=seed), normal(SAMPLES, *CNN_SHAPE), {"fit": Ridge(active=True)}),
     "centred": (of(Function), normal(SAMPLES, 6), {"centre": True}),
     "conductance": (of(Function), normal(SAMPLES, 6), {"importance": Conductance("fusion", steps=4)}),
-}
-VIT = {
-    "architecture": "vit",
-    "patch": 2,
-    "resize": 4,
-    "hidden": 8,
-    "depth": 2,
-    "heads": 2,
-    "mlp_width": 8,
-    "channels": 2,
-    "size": 7,
-    "classes": 3,
 }
 NETWORKS = {
     "MLP": (lambda seed: mlp((6, 8, 7, 3), seed=seed), normal(SAMPLES, 6)),

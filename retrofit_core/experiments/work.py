@@ -388,18 +388,19 @@ def machine(device: str = "auto") -> dict[str, Any]:
     """The machine of a measurement: processor or GPU, threads, versions, commit."""
     picked = devices.pick(device)
     return {
-        "device": torch.cuda.get_device_name(picked) if picked.type == "cuda" else _processor(),
+        "device": torch.cuda.get_device_name(picked) if picked.type == "cuda" else processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "retrofit": library_version(),
-        "commit": _commit(),
+        "commit": commit(),
     }
 
 
 @cache
-def _processor() -> str:
+def processor() -> str:
+    """The processor's name."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -408,7 +409,7 @@ def _processor() -> str:
 
 
 @cache
-def _commit() -> str | None:
+def commit() -> str | None:
     """The commit of a checkout, or of RETROFIT_COMMIT for a copy without git; None for an installed package."""
     if named := os.environ.get("RETROFIT_COMMIT"):
         return named
