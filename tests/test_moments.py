@@ -227,10 +227,10 @@ def test_dual_form_is_the_primal_solution(name, ridge, toward, device):
     assert_close(dual.gram, primal.gram, 1e-7)
     assert_close(dual.weights(A), primal.weights(A), 1e-6)
     assert dual.strength == pytest.approx(primal.strength)
-    errors = [approximation_error(sums, targets, primal.weights(A)).item() for sums in (rows.moments(), rows)]
+    errors = [approximation_error(sums, targets, primal.weights(A)) for sums in (rows.moments(), rows)]
     assert errors[0] == pytest.approx(errors[1], rel=1e-7, abs=1e-7)
     if name != "all inputs dead":
-        left, right = (unavoidable_error(sums, scores).item() for sums in (rows.moments(), rows))
+        left, right = (unavoidable_error(sums, scores) for sums in (rows.moments(), rows))
         assert left == pytest.approx(right, rel=1e-5, abs=1e-4)
 
 

@@ -14,7 +14,7 @@ from ..fusion.eligibility import check_inputs, output_shape
 from ..fusion.grouping import Grouping
 from ..fusion.importance import importance_name
 from ..fusion.importance.parents import check_parents_data
-from ..fusion.results import Fitted, FusionResult, LevelReport, level_report, on_host
+from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
 from ..fusion.task import Algorithm, Cost, Takes, Task
 from ..networks.levels.tracing import folded, trace
 from ..networks.norm_statistics import has_statistics, reset_statistics
@@ -158,7 +158,7 @@ class Aligning(AlignmentPlan):
             assigned = Grouping(found, group.width, 0.0, facts)
             report = level_report(group, self.widths(index), sums[index], s, assigned, Fitted("aligned"))
             reports.append(replace(report, seconds=self.clock.read()))
-        return labels, on_host(reports)
+        return labels, reports
 
     def corrected(
         self,

@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
@@ -30,7 +29,7 @@ from .importance.base import Scores
 from .importance.parents import check_parents_data, parents_scores
 from .joint_spaces import JointSpace, Levels
 from .network_levels import check_groupings, cut_into_levels
-from .results import Doubted, FusionResult, LevelReport, level_report, on_host
+from .results import FusionResult, LevelReport, level_report
 from .search import Search
 from .task import Algorithm, Cost, Takes, Task, carry_out
 from .walk import Step, Walk
@@ -254,9 +253,9 @@ class Retrofit(Algorithm):
         reset_statistics(
             levels.model, walk.inputs, keep_function=True, batch=walk.batch, add_up=walk.contributors.add_up
         )
-        reports, importance = on_host(walk.reports), [parent.report for parent in scored]
+        importance = [parent.report for parent in scored]
         config = self.config(task, walk.all_samples) | ({"mean_logits": plan.mean_logits} if self.centre else {})
-        return FusionResult(levels.model, reports, config, time.perf_counter() - start, importance)
+        return FusionResult(levels.model, walk.reports, config, time.perf_counter() - start, importance)
 
     def centred(self, plan: Plan) -> Plan:
         """The plan, with copies of the parents whose logits are centred if that is asked for and not done yet."""
@@ -271,17 +270,7 @@ class Retrofit(Algorithm):
         return replace(plan, task=again.task, levels=again.levels, mean_logits=[mean.tolist() for mean in means])
 
     def _level(self, step: Step, search: Search, s: Tensor) -> LevelReport:
-        """Fuse one level.
-
-        On a single GPU, checks that hardly ever fail are deferred to the report, to synchronise once; if one fails, the level
-        is fused again with every check.
-        """
-        if step.device.type != "cpu" and isinstance(step.walk.contributors, Alone) and not self.fit.epochs_range[1]:
-            with suppress(Doubted, ValueError, torch.linalg.LinAlgError):
-                return self._fused(replace(step, doubts=[]), search, s)
-        return self._fused(step, search, s)
-
-    def _fused(self, step: Step, search: Search, s: Tensor) -> LevelReport:
+        """Fuse one level."""
         # line 2: z of the parents, x of the fused network
         sums = step.moments(inputs=self.fit.needs_inputs, dtype=self.fit.products(step.walk.dtype, step.device))
         step.emit("grouping")
@@ -289,7 +278,7 @@ class Retrofit(Algorithm):
         groups = search.groups(step, solution.gram, sums, s)  # line 4: R_1 ... R_d, space by space
         step.emit("fit")
         fitted = self.fit.fit(step, sums, solution, groups, s)  # lines 5-9: targets T = z A, weights of the level
-        return level_report(step.level, step.widths, sums, s, groups, fitted, step.doubts)
+        return level_report(step.level, step.widths, sums, s, groups, fitted)
 
     def _scored(self, plan: FusionPlan, walk: Walk) -> Sequence[Scores]:
         if plan.scored is not None:

@@ -3,7 +3,7 @@
 import html
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from ..networks.checkpoints import load_model, save_model
 from ..networks.levels import Level, single_level
 from ..networks.symmetry import Group, Sums
-from ..system import device as devices
 from ..system import files
 from ..system.extras import require
 from .alignment import Alignment
@@ -113,19 +112,15 @@ class LevelReport:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Results of a fit for a level's report; see the fields of `LevelReport`. Numbers may be 0-dimensional tensors."""
+    """Results of a fit for a level's report; see the fields of `LevelReport`."""
 
     form: str
-    approximation_error: float | Tensor = float("nan")
-    unavoidable_error: float | Tensor = float("nan")
-    ridge: float | Tensor = float("nan")
-    cross_error: float | Tensor = 0.0
-    missing_error: float | Tensor = float("nan")
+    approximation_error: float = float("nan")
+    unavoidable_error: float = float("nan")
+    ridge: float = float("nan")
+    cross_error: float = 0.0
+    missing_error: float = float("nan")
     curve: list[dict[str, Any]] = field(default_factory=list)
-
-
-class Doubted(ArithmeticError):
-    """A deferred check of a level failed."""
 
 
 def level_report(
@@ -135,57 +130,33 @@ def level_report(
     s: Tensor,
     groups: Grouping,
     fitted: Fitted,
-    doubts: Sequence[Tensor] | None = None,
 ) -> LevelReport:
-    """The report of a grouped level, with its tensors on the device; see `on_host`.
+    """The report of a grouped level, with its tensors on the CPU.
 
     Args:
         widths: number of neurons of each parent, m in total.
         sums: sums over rows of the parents' outputs; zz may hold more columns after theirs.
         s: (m,) scores.
-        doubts: see `Step`.
-    Raises:
-        Doubted: one of them is true.
     """
     zz = sums.zz[: len(s), : len(s)]
     weights, targets, labels = s.to(zz), groups.targets(s), groups.labels.to(zz.device)
     if groups.reading is not None:
         labels, targets = torch.arange(len(s), device=zz.device), Targets(targets.A @ groups.reading, weights)
-    numbers = {"energy": weights @ zz.diagonal(), "grouping_error": grouping_error(zz, weights, labels, targets)}
-    doubted = {"doubts": torch.stack(list(doubts)).any()} if doubts else {}
-    facts = _read_together(numbers | vars(fitted) | doubted)
-    if facts.pop("doubts", False):
-        raise Doubted
     return LevelReport(
         name=level.name,
         kind=level.kind,
         widths=tuple(widths),
         width=level.width,
         rows=sums.rows,
-        scores=s,
-        labels=groups.labels,
-        gram=zz.float(),
+        scores=s.cpu(),
+        labels=groups.labels.cpu(),
+        gram=zz.float().cpu(),
+        energy=(weights @ zz.diagonal()).item(),
+        grouping_error=grouping_error(zz, weights, labels, targets),
         grouping=groups.report,
-        weights=groups.weights,
-        **facts,
+        weights=None if groups.weights is None else groups.weights.cpu(),
+        **vars(fitted),
     )
-
-
-def on_host(reports: Sequence[LevelReport]) -> list[LevelReport]:
-    """The reports with their tensors on the CPU."""
-    names = [
-        (k, name) for k, report in enumerate(reports) for name in (*ARRAYS, "weights") if vars(report)[name] is not None
-    ]
-    copies: list[dict[str, Any]] = [{} for _ in reports]
-    for (k, name), tensor in zip(names, devices.on_host([vars(reports[k])[name] for k, name in names]), strict=True):
-        copies[k][name] = tensor
-    return [replace(report, **copied) for report, copied in zip(reports, copies, strict=True)]
-
-
-def _read_together(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts with tensors as numbers, synchronising once."""
-    tensors = {name: fact.double() for name, fact in facts.items() if isinstance(fact, Tensor)}
-    return {**facts, **dict(zip(tensors, torch.stack(list(tensors.values())).tolist(), strict=True))}
 
 
 def principal_components(gram: Tensor, components: int = COMPONENTS) -> tuple[Tensor, Tensor]:

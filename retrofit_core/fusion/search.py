@@ -83,8 +83,7 @@ class Search:
             )
         # Gradient fits start at parent 0's weights, so they need its order; for other fits, any order will do.
         nearness = products if step.level.plain and len(compared) > 1 else raw
-        facts = {"nearness": nearness, "holds": step.holds}
-        return grouped(self.grouping, products, s, space.widths, space.width, step.generator, **facts)
+        return grouped(self.grouping, products, s, space.widths, space.width, step.generator, nearness=nearness)
 
     def _parts(self, step: Step, grams: Mapping[int, Tensor]) -> Tensor:
         """(m,) the fused network's part to which each neuron's part of a grouped convolution is assigned."""

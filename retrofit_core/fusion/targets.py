@@ -81,12 +81,9 @@ def excess(targets: Targets, labels: Tensor, scores: Tensor) -> Tensor | None:
     z times column k is the sum over the group of s_j (T_k - z_j), which must be zero for Theorem 1.
     """
     if targets.means_of is not None and targets.means_of[0] is labels and targets.means_of[1] is scores:
-        return None  # known without looking at numbers, which would synchronise
+        return None
     width = targets.A.shape[1]
     members = one_hot(labels, width).to(scores) * scores[:, None]
     difference = targets.A * targets.totals - members
     rounding = len(labels) * torch.finfo(difference.dtype).eps
-    counts = ~(difference.abs() <= rounding * targets.totals).all()
-    if difference.is_cuda:
-        return difference * counts  # a GPU multiplies by zero sooner than the host looks
-    return difference if counts else None
+    return None if (difference.abs() <= rounding * targets.totals).all() else difference

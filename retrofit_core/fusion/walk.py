@@ -29,7 +29,7 @@ from .joint_spaces import Levels
 from .mapping import Groups, groups_read, mapped_weights
 from .moments import Moments, MomentSums, Rows, dual_is_cheaper
 from .moments.layersums import LayerRows, LayerSums, PartwiseSums
-from .results import LevelReport, on_host
+from .results import LevelReport
 
 #: Maximum samples per forward pass: large enough for full-speed convolutions and long sums.
 BATCH = 400
@@ -191,15 +191,6 @@ class Step:
 
     walk: Walk
     index: int
-    doubts: list[Tensor] | None = None
-    """Flags of failed checks, deferred until the level's report is read; None: checks are immediate"""
-
-    def holds(self, claim: Tensor) -> bool:
-        """Whether a claim, a 0-dimensional tensor, holds; True without synchronising if checks are deferred."""
-        if self.doubts is None:
-            return bool(claim)
-        self.doubts.append(~claim)
-        return True
 
     @property
     def level(self) -> Level:
@@ -302,7 +293,7 @@ class Step:
         self.walk.reports.append(replace(report, stream=name, seconds=clock.read()))
         if self.walk.journal is not None:
             weights = {name: tensor.detach() for name, tensor in self.level.module.state_dict().items()}
-            self.walk.journal.add(self.index, on_host(self.walk.reports[-1:])[0], weights)
+            self.walk.journal.add(self.index, self.walk.reports[-1], weights)
 
     def emit(self, phase: str) -> None:
         """Report a phase of the level to the monitor."""
@@ -358,7 +349,7 @@ class Step:
                     collect.add(x, self._side_by_side(outputs, dtype, stream), beside)
         with self.walk.stopwatch.phase("moments"):
             sums = self.walk.contributors.total(self.index, collect.finish())
-        check_sums(self.name, sums.zz, holds=self.holds)
+        check_sums(self.name, sums.zz)
         return sums
 
     def _collector(self, form: Affine, dtype: torch.dtype) -> LayerSums | LayerRows | PartwiseSums:

@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -22,9 +22,6 @@ PIXEL_BYTES = 2 * 2**30
 
 #: Machine epsilon of float32 products in reduced precision.
 _FLOAT32_ROUNDING = {"tf32": 2.0**-10, "bf16": 2.0**-7}
-
-#: Checks a claim, a 0-dimensional tensor: `bool`, which synchronises a GPU, or a function that defers the check.
-Holds = Callable[[Tensor], bool]
 
 PRECISIONS = ("auto", "float32", "bfloat16")
 
@@ -73,18 +70,6 @@ def on_device(model: nn.Module, device: str | torch.device | None) -> nn.Module:
     chosen = pick(device)
     lies_there = all(same(tensor.device, chosen) for tensor in (*model.parameters(), *model.buffers()))
     return model if lies_there else copy.deepcopy(model).to(chosen)
-
-
-def on_host(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The tensors on the CPU; those of one dtype are copied together, because each copy synchronises."""
-    result = list(tensors)
-    away = [k for k, tensor in enumerate(result) if tensor.device.type != "cpu"]
-    for dtype in {result[k].dtype for k in away}:
-        alike = [k for k in away if result[k].dtype == dtype]
-        together = torch.cat([result[k].flatten() for k in alike]).cpu()
-        for k, part in zip(alike, together.split([result[k].numel() for k in alike]), strict=True):
-            result[k] = part.view(result[k].shape).clone()
-    return result
 
 
 def of(module: nn.Module) -> torch.device:
@@ -216,16 +201,15 @@ class Stopwatch:
         return mark
 
 
-def check_sums(where: str, *sums: Tensor, holds: Holds = bool) -> None:
+def check_sums(where: str, *sums: Tensor) -> None:
     """Refuse sums that overflow.
 
     Args:
         where: layer or level, for the message.
-        holds: checks a claim.
     Raises:
         ValueError: infinite or NaN values.
     """
-    if not all(holds(torch.isfinite(tensor).all()) for tensor in sums):
+    if not all(torch.isfinite(tensor).all() for tensor in sums):
         raise ValueError(
             f"at {where!r} sums over the fusion data overflow or hold NaN: squares of what its neurons compute exceed the "
             "networks' precision. Normalise the data as in training, or convert the networks with model.double()."

@@ -56,7 +56,7 @@ class LeastSquares:
             return Fitted(
                 form_of(sums),
                 approximation_error(sums, missing, V, missed),
-                unavoidable_error(sums.minus(labels), s, step.holds),
+                unavoidable_error(sums.minus(labels), s),
                 solution.strength,
                 cross_error(sums, s, labels, missing, V),
                 untouched,
@@ -81,9 +81,9 @@ class BehindFunction(LeastSquares):
             level.write(V)
         return Fitted(
             form_of(sums),
-            targets.totals @ missed,
+            (targets.totals @ missed).item(),
             ridge=solution.strength,
-            missing_error=targets.totals @ lacking,
+            missing_error=(targets.totals @ lacking).item(),
         )
 
 
@@ -109,7 +109,7 @@ class Tables(LeastSquares):
         error = torch.zeros_like(targets.totals)
         for fitted, z in step.fitted():
             error += (fitted.double() - z.double() @ targets.A).square().sum(0)
-        missed = targets.totals @ step.walk.contributors.add_up(error)
+        missed = (targets.totals @ step.walk.contributors.add_up(error)).item()
         return Fitted("lookup", missed, float("nan") if level.form.adds else 0.0, 0.0)
 
 

@@ -122,11 +122,12 @@ class Gradient(Descent, Fit):
             error = torch.zeros_like(targets.totals)
             for h, t in zip(x.split(walk.batch), T.split(walk.batch), strict=True):
                 error += (rows(level.module(h), level.axis) - t.flatten(0, 1)).double().square().sum(0)
-        missed, cross = targets.totals @ others.add_up(error), _cross_of_rows(step, s, groups.labels, targets)
+        missed = (targets.totals @ others.add_up(error)).item()
+        cross = _cross_of_rows(step, s, groups.labels, targets)
         return Fitted("gradient", missed, cross_error=cross, curve=curve)
 
 
-def _cross_of_rows(step: Step, s: Tensor, labels: Tensor, targets: Targets) -> float | Tensor:
+def _cross_of_rows(step: Step, s: Tensor, labels: Tensor, targets: Targets) -> float:
     """Theorem 1's cross term of a level that is not affine, from its rows; zero for weighted means."""
     extra = excess(targets, labels, s)
     if extra is None:

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from ...networks.attention import attention_maps, mixed_values, of_heads
 from ...networks.levels import Heads, Level
-from ...system.device import on_host
 from ..grouping import Grouping, assigned, check_grouping
 from ..moments import MomentSums
 from ..walk import Step, Walk, level_generator
@@ -91,10 +90,9 @@ def head_groupings(
     groups = check_grouping(groups, len(members), fused.count)
     sizes = [parents[k].columns.shape[1] for k, _ in members]
     columns = torch.arange(sum(sizes)).split(sizes)
-    # Small factorisations gain nothing on a GPU, and each would make the host wait.
-    s, head_labels, query, key, mixed, outgoing = on_host(
-        (s, groups.labels, sums.query, sums.key, sums.mixed, _outgoing(walk.parents, parents, stream))
-    )
+    # Small factorisations gain nothing on a GPU.
+    computed = (s, groups.labels, sums.query, sums.key, sums.mixed, _outgoing(walk.parents, parents, stream))
+    s, head_labels, query, key, mixed, outgoing = (tensor.cpu() for tensor in computed)
     by_level: dict[int, tuple[Tensor, Tensor]] = {}
     for number in range(fused.count):
         inside = (head_labels == number).nonzero().flatten().tolist()
@@ -192,7 +190,7 @@ def read_back(A: Tensor, zz: Tensor) -> Tensor:
         A: (m, d) weights of the targets; neurons of one head contribute to the same targets.
         zz: (m, m) inner products of the neurons.
     """
-    device, (A, zz) = A.device, on_host((A, zz))  # as in `head_groupings`
+    device, A, zz = A.device, A.cpu(), zz.cpu()  # as in `head_groupings`
     reading = A.new_zeros(A.shape[1], A.shape[0])
     heads, head_of = (A != 0).unique(dim=0, return_inverse=True)
     for number, columns in enumerate(heads):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...networks.levels import Activated
-from ..moments import Moments, Rows, Strength
+from ..moments import Moments, Rows
 from ..walk import Step
 
 #: Maximum passes over the rows, and the relative decrease of the error for another one.
@@ -17,9 +17,7 @@ PASSES, LEAST = 30, 1e-3
 
 
 @torch.no_grad()
-def repaired(
-    step: Step, sums: Moments | Rows, V: Tensor, A: Tensor, strength: Strength
-) -> tuple[Tensor, Tensor, Tensor]:
+def repaired(step: Step, sums: Moments | Rows, V: Tensor, A: Tensor, strength: float) -> tuple[Tensor, Tensor, Tensor]:
     """Reduce sum |g(x V) + h - T|^2 + strength |V - V0|^2 from V0 on; no accepted step increases it.
 
     Each step minimises a quadratic upper bound (majorisation: |g'| is bounded), so it needs one pass over the rows, and all
@@ -40,19 +38,19 @@ def repaired(
     slopes: list[Tensor] = []
     gradient, missed, lacking = _pass(step, V, A, batches, slopes)
     bound = step.walk.contributors.largest(torch.stack(slopes).max().item()) ** 2
-    error = missed.sum()
+    error = missed.sum().item()
     factor = _factor(xx, D, bound, strength)
     for _ in range(PASSES):
         V = best - torch.cholesky_solve(gradient + strength * D * (best - start), factor)
         new_gradient, new_missed, _ = _pass(step, V, A, batches)
-        new_error = new_missed.sum() + strength * (D * (V - start) ** 2).sum()
-        before, after = torch.stack([error, new_error]).tolist()  # one sync
-        if not after < before:
+        new_error = (new_missed.sum() + strength * (D * (V - start) ** 2).sum()).item()
+        if not new_error < error:
             bound = 2 * bound
             factor = _factor(xx, D, bound, strength)
             continue
+        gain = (error - new_error) / error
         best, gradient, missed, error = V, new_gradient, new_missed, new_error
-        if (before - after) / before < LEAST:
+        if gain < LEAST:
             break
     return best, missed, lacking
 
@@ -63,7 +61,7 @@ def _fits(step: Step, V: Tensor) -> bool:
     return 4 * V.element_size() * rows * (V.shape[0] + 2 * V.shape[1]) <= step.walk.memory
 
 
-def _factor(xx: Tensor, D: Tensor, bound: float, strength: Strength) -> Tensor:
+def _factor(xx: Tensor, D: Tensor, bound: float, strength: float) -> Tensor:
     floor = 1e-12 * xx.diagonal().mean()
     return torch.linalg.cholesky(bound * xx + torch.diag((strength * D[:, 0]).clamp_min(floor)))
 

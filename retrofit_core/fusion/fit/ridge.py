@@ -137,7 +137,7 @@ class Ridge(Fit):
         with step.walk.stopwatch.phase("solve"):
             W0 = parents_weights(step) if self.needs_parents_weights else None
             toward = W0 if self.toward == "parents" else None
-            solution = solve(sums, self._strength(step), toward=toward, holds=step.holds)
+            solution = solve(sums, self._strength(step), toward=toward)
             if W0 is not None and not self.refit:
                 solution = _without_refit(sums, solution, W0)
         gram = solution.gram if self.project else sums.zz

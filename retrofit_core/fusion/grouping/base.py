@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ...system.device import Holds
 from ...system.settings import Value
 from ..targets import Targets, group_sums, weighted_means
 
@@ -89,11 +88,9 @@ def check_enough(widths: Widths, width: int) -> None:
         )
 
 
-def check_grouping(grouping: Grouping, m: int, width: int, holds: Holds = bool) -> Grouping:
+def check_grouping(grouping: Grouping, m: int, width: int) -> Grouping:
     """Check the result of a grouping.
 
-    Args:
-        holds: evaluates whether labels are in range and no group is empty.
     Raises:
         ValueError: labels of another shape, type or range, another number of groups, or an empty group.
     """
@@ -109,7 +106,7 @@ def check_grouping(grouping: Grouping, m: int, width: int, holds: Holds = bool) 
         )
     numbers = labels.long().clamp(0, width - 1)  # an index out of range would crash a GPU
     counts = group_sums(torch.ones_like(labels, dtype=torch.float64), numbers, width)
-    if not holds((numbers == labels).all() & (counts > 0).all()):
+    if not ((numbers == labels).all() and (counts > 0).all()):
         least, most, empty = int(labels.min()), int(labels.max()), int((counts == 0).sum())
         if not 0 <= least <= most < width:
             raise ValueError(f"the grouping's labels run from {least} to {most}; use 0 to {width - 1}.")

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ...system.device import Holds
 from .assignment import assigned
 from .base import Grouping, check_grouping
 
@@ -19,7 +18,6 @@ def grouped(
     generator: torch.Generator,
     *,
     nearness: Tensor | None = None,
-    holds: Holds = bool,
 ) -> Grouping:
     """Group the parents' neurons, check the result, and number the groups like parent 0's neurons.
 
@@ -27,11 +25,10 @@ def grouped(
         widths: number of neurons of each parent.
         width: number of groups.
         nearness: (m, m) inner products for numbering the groups; default: `gram`.
-        holds: see `check_grouping`.
     Raises:
         ValueError: see `check_grouping`.
     """
-    groups = check_grouping(grouping(gram, scores, widths, width, generator=generator), len(scores), width, holds)
+    groups = check_grouping(grouping(gram, scores, widths, width, generator=generator), len(scores), width)
     nearness = gram if nearness is None else nearness
     return ordered_like(groups, nearness, scores, torch.arange(widths[0], device=gram.device))
 

@@ -7,7 +7,6 @@ parents; xx = x'x, xz = x'z, zz = z'z, sz = sum of z. They are sums, not means, 
 from .choices import AUTO_STRENGTH, dual_is_cheaper, product_dtype, ridge_strength
 from .errors import approximation_error, cross_error, cross_of, grouping_error, squared_misses, unavoidable_error
 from .parts import PartMoments, PartSums
-from .products import Strength
 from .solution import Solution
 from .solve import solve
 from .sums import Moments, MomentSums, Rows
@@ -20,7 +19,6 @@ __all__ = [
     "PartSums",
     "Rows",
     "Solution",
-    "Strength",
     "approximation_error",
     "cross_error",
     "cross_of",

@@ -1,19 +1,22 @@
 """Choices before any sum: the strength of the ridge, the precision of products, and the primal or dual form."""
 
 import math
+from typing import TypeVar
 
 import torch
+from torch import Tensor
 
 from ...system import device as devices
-from .products import Strength
 
+#: A number, or one for each part of a grouped convolution.
+Energy = TypeVar("Energy", float, Tensor)
 AUTO_STRENGTH = {"zero": 1e-2, "parents": 1e-1}
 """Ridge strengths relative to the mean of the diagonal of xx; measured, docs/defaults.md."""
 #: A relative ridge this many times the products' rounding error makes it harmless: 1e-3 for float32.
 _OUTWEIGHS = 8000
 
 
-def ridge_strength(ridge: float | str, diagonal: Strength, toward: str) -> Strength:
+def ridge_strength(ridge: float | str, diagonal: Energy, toward: str) -> Energy | float:
     """lambda of a level, in units of a sum over rows; zero is always a float.
 
     Args:

@@ -6,8 +6,7 @@ With outputs f = x V of the fused neurons, and neuron j in group k(j), J = sum_j
     approximation = sum_k S_k |f_k - T_k|^2
     cross         = 2 sum_j s_j (f_k(j) - T_k(j))' (T_k(j) - z_j)
 
-for any targets T = z A. If these are the groups' weighted means, the cross term vanishes: that is the theorem. All are
-0-dimensional tensors, so that a report reads those of a level together and synchronises once.
+for any targets T = z A. If these are the groups' weighted means, the cross term vanishes: that is the theorem.
 """
 
 from dataclasses import replace
@@ -15,7 +14,6 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ...system.device import Holds
 from ..targets import Targets, excess
 from .parts import PartMoments, unavoidable_by_part
 from .products import cholesky
@@ -26,7 +24,7 @@ from .sums import Moments, Rows
 VANISHING = 1e-10
 
 
-def grouping_error(zz: Tensor, scores: Tensor, labels: Tensor, targets: Targets) -> Tensor:
+def grouping_error(zz: Tensor, scores: Tensor, labels: Tensor, targets: Targets) -> float:
     """sum_j s_j |z_j - T_k(j)|^2: the cost of replacing neurons by their group's target.
 
     Args:
@@ -38,10 +36,10 @@ def grouping_error(zz: Tensor, scores: Tensor, labels: Tensor, targets: Targets)
     extra = excess(targets, labels, scores)
     if extra is not None:
         error = error + 2 * (products * extra).sum()
-    return error.clamp_min(0)
+    return error.clamp_min(0).item()
 
 
-def approximation_error(sums: Moments | Rows, targets: Targets, V: Tensor, missed: Tensor | None = None) -> Tensor:
+def approximation_error(sums: Moments | Rows, targets: Targets, V: Tensor, missed: Tensor | None = None) -> float:
     """sum_k S_k |x V_k - T_k|^2: the error of the fitted weights.
 
     Args:
@@ -49,10 +47,10 @@ def approximation_error(sums: Moments | Rows, targets: Targets, V: Tensor, misse
         missed: (d,) |x V_k - T_k|^2 if known; a `Solution` computes it at less cost.
     """
     missed = squared_misses(sums, targets.A, V) if missed is None else missed
-    return targets.totals @ missed
+    return (targets.totals @ missed).item()
 
 
-def cross_error(sums: Moments | Rows, scores: Tensor, labels: Tensor, targets: Targets, V: Tensor) -> float | Tensor:
+def cross_error(sums: Moments | Rows, scores: Tensor, labels: Tensor, targets: Targets, V: Tensor) -> float:
     """2 sum_j s_j (x V_k(j) - T_k(j))' (T_k(j) - z_j): 0 for weighted means, of either sign for other targets."""
     m = len(labels)  # a stream's columns may follow those of the neurons
     extra = excess(replace(targets, A=targets.A[:m]), labels, scores)
@@ -66,9 +64,9 @@ def cross_error(sums: Moments | Rows, scores: Tensor, labels: Tensor, targets: T
     return cross_of(products[:m], extra)
 
 
-def cross_of(products: Tensor, extra: Tensor) -> Tensor:
+def cross_of(products: Tensor, extra: Tensor) -> float:
     """The cross term from z'(f - T), (m, d), and the `excess` of the targets, (m, d)."""
-    return 2 * (products * extra).sum()
+    return 2 * (products * extra).sum().item()
 
 
 def squared_misses(sums: Moments | Rows, A: Tensor, V: Tensor, pull: Tensor | None = None) -> Tensor:
@@ -81,22 +79,19 @@ def squared_misses(sums: Moments | Rows, A: Tensor, V: Tensor, pull: Tensor | No
     return (((pull - xzA) * V).sum(0) + ((sums.zz @ A) * A).sum(0)).clamp_min(0)
 
 
-def unavoidable_error(sums: Moments | Rows, scores: Tensor, holds: Holds = bool) -> Tensor:
+def unavoidable_error(sums: Moments | Rows, scores: Tensor) -> float:
     """sum_j s_j (|z_j|^2 - |projection of z_j onto the fused inputs|^2) at a vanishing ridge.
 
     The part of the cost that no weights of this level could avoid with any grouping.
-
-    Args:
-        holds: see `cholesky`.
     """
     if isinstance(sums, PartMoments):
         return unavoidable_by_part(sums, scores, VANISHING)
     if isinstance(sums, Rows):
-        factor, lam = cholesky(sums.kernel, VANISHING * sums.mean_diagonal, False, holds)
+        factor, lam = cholesky(sums.kernel, VANISHING * sums.mean_diagonal, False)
         missed = lam * torch.cholesky_solve(sums.centred[1], factor)  # z - K (K + lambda I)^-1 z
-        return scores @ missed.square().sum(0)
+        return (scores @ missed.square().sum(0)).item()
     assert sums.xx is not None and sums.xz is not None
     lam = max(VANISHING, 10 * sums.rounding) * sums.mean_diagonal
-    factor, _ = cholesky(sums.xx, lam, sums.bias, holds)
+    factor, _ = cholesky(sums.xx, lam, sums.bias)
     explained = torch.linalg.solve_triangular(factor, sums.xz, upper=False).square().sum(0)
-    return scores @ (sums.zz.diagonal() - explained).clamp_min(0)
+    return (scores @ (sums.zz.diagonal() - explained).clamp_min(0)).item()

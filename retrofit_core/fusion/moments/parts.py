@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from .choices import ridge_strength
-from .products import as_strength
 from .solution import Solution
 from .sums import Moments
 
@@ -131,7 +130,7 @@ def solve_parts(sums: PartMoments, ridge: float | str, *, toward: Tensor | None 
     phi = _projected(right, vectors, inverse, columns)
     gram = right.new_zeros(len(sums.parts) + 1, len(sums.parts) + 1)
     gram[columns[:, :, None], columns[:, None]] = phi.transpose(1, 2) @ phi
-    return Solution(gram[:-1, :-1], as_strength(lam.mean()), fitted, missed)
+    return Solution(gram[:-1, :-1], lam.mean().item(), fitted, missed)
 
 
 def _inverse(values: Tensor, least: float) -> Tensor:
@@ -146,7 +145,7 @@ def _projected(right: Tensor, vectors: Tensor, inverse: Tensor, columns: Tensor)
     return along * inverse.sqrt()[:, :, None]
 
 
-def unavoidable_by_part(sums: PartMoments, scores: Tensor, vanishing: float) -> Tensor:
+def unavoidable_by_part(sums: PartMoments, scores: Tensor, vanishing: float) -> float:
     """sum_j s_j (|z_j|^2 - |projection of z_j onto the inputs of its part|^2)."""
     assert sums.xx is not None and sums.xz is not None
     values, vectors = torch.linalg.eigh(sums.xx)
@@ -154,4 +153,4 @@ def unavoidable_by_part(sums: PartMoments, scores: Tensor, vanishing: float) -> 
     columns = columns_of(sums.parts, len(vectors))
     phi = _projected(sums.xz, vectors, inverse, columns)
     along = _side_by_side(phi, columns, len(sums.parts))
-    return scores @ (sums.zz.diagonal() - along.square().sum(0)).clamp_min(0)
+    return (scores @ (sums.zz.diagonal() - along.square().sum(0)).clamp_min(0)).item()

@@ -5,17 +5,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from ...system.device import Holds
-
 #: Rows per block of x'x: of 192 to 5000 the fastest on an AVX-512 CPU for p = 577, 1153, 2305 and 4609.
 BLOCK = 256
-#: lambda of a ridge; on a GPU, a relative one is a 0-dimensional tensor, to avoid synchronising.
-Strength = float | Tensor
-
-
-def as_strength(value: Tensor) -> Strength:
-    """The number in a 0-dimensional tensor, or the tensor itself on a GPU, to avoid synchronising."""
-    return value.item() if value.device.type == "cpu" else value
 
 
 def add_gram(total: Tensor, x: Tensor) -> None:
@@ -55,19 +46,15 @@ def column_sums(x: Tensor) -> Tensor:
     return whole.sum(0, dtype=torch.float64) + x[blocks:].sum(0, dtype=torch.float64)
 
 
-def cholesky(xx: Tensor, lam: Strength, bias: bool, holds: Holds = bool) -> tuple[Tensor, Strength]:
-    """Lower factor (p, p) of xx + lambda D; lambda grows tenfold while rounding makes the matrix indefinite.
-
-    Args:
-        holds: checks that it succeeded.
-    """
+def cholesky(xx: Tensor, lam: float, bias: bool) -> tuple[Tensor, float]:
+    """Lower factor (p, p) of xx + lambda D; lambda grows tenfold while rounding makes the matrix indefinite."""
     ridged = xx.clone()
     diagonal = ridged.diagonal()[:-1] if bias else ridged.diagonal()
     original = diagonal.clone()
     while True:
         diagonal.copy_(original + lam)
         factor, failed = torch.linalg.cholesky_ex(ridged)
-        if holds(failed == 0):
+        if not failed:
             return factor, lam
         lam = max(10 * lam, torch.finfo(xx.dtype).tiny ** 0.5)  # the floor is for dead inputs, with lambda = 0
 

@@ -6,8 +6,6 @@ from typing import NoReturn
 
 from torch import Tensor
 
-from .products import Strength
-
 
 def _unsolved(*_: Tensor) -> NoReturn:
     raise TypeError("nothing was solved: this fit groups neurons by their raw outputs.")
@@ -19,7 +17,7 @@ class Solution:
 
     gram: Tensor
     """(m, m) G = phi'phi: inner products of the projected neurons, exact costs at any ridge and W0"""
-    strength: Strength = float("nan")
+    strength: float = float("nan")
     """lambda as used, after `auto` and any increase"""
     weights: Callable[[Tensor], Tensor] = _unsolved
     """A (m, d) -> V (p, d): the fused weights for the targets z A; the bias is the last row"""

@@ -9,18 +9,15 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ...system.device import Holds
 from .choices import ridge_strength
 from .errors import squared_misses
 from .parts import PartMoments, solve_parts
-from .products import Strength, cholesky, mirrored, upper_gram
+from .products import cholesky, mirrored, upper_gram
 from .solution import Solution
 from .sums import Moments, Rows
 
 
-def solve(
-    sums: Moments | Rows, ridge: float | str = "auto", *, toward: Tensor | None = None, holds: Holds = bool
-) -> Solution:
+def solve(sums: Moments | Rows, ridge: float | str = "auto", *, toward: Tensor | None = None) -> Solution:
     """Solve L L' = xx + lambda D, phi = L^-1 (xz + lambda D W0), G = phi'phi (docs/method.md).
 
     At lambda = 0, equals numpy.linalg.lstsq at full rank, and otherwise the pseudo-inverse with cut-off p x eps, with eps
@@ -29,7 +26,6 @@ def solve(
     Args:
         ridge: see `ridge_strength`.
         toward: W0 (p, m), the parents' weights for the fused inputs, or None to shrink towards zero.
-        holds: checks that sums are finite, have energy and can be factorised.
     Raises:
         ValueError: invalid ridge, or sums that are not finite.
     """
@@ -37,17 +33,17 @@ def solve(
         return solve_parts(sums, ridge, toward=toward)
     diagonal = sums.mean_diagonal
     lam = ridge_strength(ridge, diagonal, "zero" if toward is None else "parents")
-    if not holds(torch.isfinite(sums.sz.sum() + diagonal)):
+    if not torch.isfinite(sums.sz.sum() + diagonal):
         raise ValueError("the sums over the fusion data are not finite: data or weights overflow or hold NaN.")
-    if not (holds(lam != 0) if isinstance(lam, Tensor) else lam):
+    if not lam:
         return _pseudo_inverse_rows(sums) if isinstance(sums, Rows) else _pseudo_inverse(sums)
-    return (_solve_rows if isinstance(sums, Rows) else _solve_moments)(sums, lam, toward, holds)  # type: ignore[operator]
+    return (_solve_rows if isinstance(sums, Rows) else _solve_moments)(sums, lam, toward)  # type: ignore[operator]
 
 
-def _solve_moments(sums: Moments, lam: Strength, toward: Tensor | None, holds: Holds) -> Solution:
+def _solve_moments(sums: Moments, lam: float, toward: Tensor | None) -> Solution:
     assert sums.xx is not None and sums.xz is not None
     rhs = sums.xz if toward is None else sums.xz + lam * _without_bias(toward, sums.bias)
-    factor, lam = cholesky(sums.xx, lam, sums.bias, holds)
+    factor, lam = cholesky(sums.xx, lam, sums.bias)
     phi = torch.linalg.solve_triangular(factor, rhs, upper=False)
     gram = mirrored(upper_gram(phi))
     back = partial(torch.linalg.solve_triangular, factor.T, upper=True)
@@ -85,7 +81,7 @@ def _pseudo_inverse(sums: Moments) -> Solution:
     return Solution(phi.T @ phi, 0.0, lambda A: back @ (phi @ A), partial(squared_misses, sums))
 
 
-def _solve_rows(sums: Rows, lam: Strength, toward: Tensor | None, holds: Holds) -> Solution:
+def _solve_rows(sums: Rows, lam: float, toward: Tensor | None) -> Solution:
     """The dual form on centred rows: W = W0 + x' Q with Q = (x x' + lambda I)^-1 (z - x W0).
 
     G = W' (x'x + lambda I) W follows without W: (x x' + lambda I) Q is the residual z - x W0.
@@ -94,7 +90,7 @@ def _solve_rows(sums: Rows, lam: Strength, toward: Tensor | None, holds: Holds) 
     parents = None if toward is None else toward[: x.shape[1]]
     outputs = None if parents is None else x @ parents
     residual = z if outputs is None else z - outputs
-    factor, lam = cholesky(sums.kernel, lam, False, holds)
+    factor, lam = cholesky(sums.kernel, lam, False)
     dual = torch.cholesky_solve(residual, factor)
     gram = residual.T @ (residual - lam * dual)  # x x' Q is the residual minus lambda Q
     if parents is not None and outputs is not None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...system import device as devices
-from .products import Strength, add_gram, add_product, as_strength, column_sums, mirrored, upper_gram
+from .products import add_gram, add_product, column_sums, mirrored, upper_gram
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,11 +34,11 @@ class Moments:
     """Machine epsilon of the least precise products added"""
 
     @cached_property
-    def mean_diagonal(self) -> Strength:
+    def mean_diagonal(self) -> float:
         """Mean of the diagonal of xx over the weight columns, without the bias but with dead columns."""
         assert self.xx is not None
         diagonal = self.xx.diagonal()[:-1] if self.bias else self.xx.diagonal()
-        return as_strength(diagonal.mean()) if len(diagonal) else 0.0
+        return diagonal.mean().item() if len(diagonal) else 0.0
 
     def __add__(self, other: "Moments | Rows") -> "Moments":
         """Moments of both sets of rows.
@@ -202,10 +202,10 @@ class Rows:
         return mirrored(upper_gram(x.T))
 
     @cached_property
-    def mean_diagonal(self) -> Strength:
+    def mean_diagonal(self) -> float:
         """See `Moments.mean_diagonal`."""
         weights = self.x[:, :-1] if self.bias else self.x
-        return as_strength((torch.linalg.vector_norm(weights).square() / max(weights.shape[1], 1)).double())
+        return (torch.linalg.vector_norm(weights).square() / max(weights.shape[1], 1)).item()
 
     def __add__(self, other: "Rows") -> "Rows":
         """Both sets of rows, concatenated.
