@@ -30,6 +30,8 @@ from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_a
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.hooks import RemovableHandle
 
+from retrofit_core.system import graphs
+
 CUDA = torch.device("cuda", 0)
 _CORE = str(Path(__file__).parents[1] / "retrofit_core")
 #: Operations whose result, or its size, the host reads before it goes on. Some check their result on the host.
@@ -393,6 +395,7 @@ def rehearsal(counts: Counts | None = None) -> Iterator[Counts]:
                     torch.accelerator, "current_stream", lambda *_: SimpleNamespace(is_capturing=lambda: False)
                 )
             )
+            stack.enter_context(patch.object(graphs, "_on_gpu", lambda step, device: step))
             engine = torch.autograd._engine_run_backward
 
             def backward(roots: Sequence[Tensor], *rest: Any, **options: Any) -> Any:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from retrofit_core.system.monitor import Cancelled, Monitor
-from retrofit_core.training.descent import Best, Descent, Share, batches, descend, one_epoch
+from retrofit_core.training.descent import Best, Descent, Share, batches, descend, one_epoch, stepping
 
 
 class Scalar(nn.Module):
@@ -182,15 +182,18 @@ def test_shares_in_step_take_the_steps_of_all_samples_in_one_place(batch_size):
         torch.testing.assert_close(first[name], weight, rtol=1e-12, atol=0)
 
 
-def test_steps_see_gradients_and_the_loss_is_a_mean_over_samples():
+def test_updates_see_gradients_and_the_loss_is_a_mean_over_samples():
     weight, seen = nn.Parameter(torch.zeros(())), []
     optimiser = torch.optim.SGD([weight], lr=0.0)
-    parts = [torch.tensor([1.0, 1.0, 1.0]), torch.tensor([3.0])]
+    step = stepping(
+        lambda part: (part - weight).mean(), optimiser, before_update=lambda: seen.append(weight.grad.item())
+    )
+    parts = [(torch.tensor([1.0, 1.0, 1.0]),), (torch.tensor([3.0]),)]
     loss = one_epoch(
         parts,
-        lambda part: (part - weight).mean(),
-        optimiser,
-        before_step=lambda index: seen.append((index, weight.grad.item())),
-        after_step=lambda index: seen.append(index),
+        step,
+        before_step=lambda index: seen.append(f"before {index}"),
+        after_step=lambda index: seen.append(f"after {index}"),
     )
-    assert loss == pytest.approx(6 / 4) and seen == [(0, -1.0), 0, (1, -1.0), 1]
+    assert loss == pytest.approx(6 / 4)
+    assert seen == ["before 0", -1.0, "after 0", "before 1", -1.0, "after 1"]

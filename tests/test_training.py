@@ -190,18 +190,19 @@ def test_cutmix_weights_are_the_areas(generator):
         for image, label, other in zip(mixed.inputs, mixed.labels, mixed.others, strict=True):
             assert ((image == values[label]) | (image == values[other])).all()
             if label != other:
-                assert (image == values[label]).double().mean().item() == pytest.approx(mixed.share, abs=1e-12)
-        seen.add(round(mixed.share, 1))
+                assert (image == values[label]).double().mean().item() == pytest.approx(
+                    mixed.shares[0].item(), abs=1e-6
+                )
+        seen.add(round(mixed.shares[0].item(), 1))
     assert {0.3, 0.5, 0.7, 1.0} <= seen
 
 
 def test_the_loss_after_cutmix_weighs_both_labels(generator):
     logits, labels = torch.randn(6, 4, generator=generator), torch.tensor([0, 1, 2, 3, 0, 1])
     batch = cutmix(torch.rand(6, 1, 8, 8, generator=generator), labels, generator)
-    assert 0 < batch.share < 1
-    targets = batch.share * nn.functional.one_hot(batch.labels, 4) + (1 - batch.share) * nn.functional.one_hot(
-        batch.others, 4
-    )
+    kept, pasted = batch.shares.tolist()
+    assert 0 < kept < 1 and kept + pasted == pytest.approx(1)
+    targets = kept * nn.functional.one_hot(batch.labels, 4) + pasted * nn.functional.one_hot(batch.others, 4)
     smooth = 0.9 * targets + 0.1 / 4
     expected = -(smooth * logits.log_softmax(1)).sum(1).mean()
     assert loop._error(logits, batch, 0.1).item() == pytest.approx(expected.item(), rel=1e-5)

@@ -49,11 +49,16 @@ def group_sums(values: Tensor, labels: Tensor, width: int) -> Tensor:
     return (members.to(values) @ values.expand_as(labels)[..., None])[..., 0]
 
 
+def group_counts(labels: Tensor, width: int) -> Tensor:
+    """(..., width) int64 sizes of groups labels (..., m)."""
+    return labels.new_zeros(*labels.shape[:-1], width).scatter_add_(-1, labels, torch.ones_like(labels))
+
+
 def shares(labels: Tensor, scores: Tensor, width: int) -> Tensor:
     """(..., m) weight of each neuron in its group's mean, for groupings (..., m): s_j / S_k, or equal weights in a group
     whose scores are all zero."""
     totals = group_sums(scores, labels, width).gather(-1, labels)
-    counts = group_sums(torch.ones_like(scores), labels, width).gather(-1, labels)
+    counts = group_counts(labels, width).to(scores).gather(-1, labels)
     return torch.where(totals > 0, scores / totals.clamp_min(1e-300), 1 / counts)
 
 

@@ -66,13 +66,15 @@ class Batch:
     """(n, C, H, W) float32, normalised"""
     labels: Tensor
     """(n,)"""
-    others: Tensor
-    """(n,) labels of the pasted boxes"""
-    share: float
-    """Share of the image that `labels` describe; 1 without CutMix"""
+    others: Tensor | None = None
+    """(n,) after CutMix, labels of the pasted boxes"""
+    shares: Tensor | None = None
+    """(2,) after CutMix, shares of the image that `labels` and `others` describe"""
 
-    def __len__(self) -> int:
-        return len(self.labels)
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Those that are there, in order."""
+        given = (self.inputs, self.labels, self.others, self.shares)
+        return tuple(tensor for tensor in given if tensor is not None)
 
 
 def steps_in(rows: int, batch: int) -> int:
@@ -98,14 +100,14 @@ def epoch_of(
             if not left:
                 return
             left -= 1
-            yield cutmix(x, y, draw) if augment.cutmix else Batch(x, y, y, 1.0)
+            yield cutmix(x, y, draw) if augment.cutmix else Batch(x, y)
 
 
 def cutmix(inputs: Tensor, labels: Tensor, draw: torch.Generator) -> Batch:
     """Paste the same box of a random other image into each image, in place (CutMix, Yun et al. 2019, beta 1).
 
     The box's area is a uniform share of the image (Beta(1, 1)), its centre is uniform, and it is clipped to the image;
-    `share` is what remains of the first image.
+    the first of `shares` is what remains of the first image.
     """
     height, width = inputs.shape[2:]
     kept, across, down = torch.rand(3, generator=draw).tolist()
@@ -115,8 +117,8 @@ def cutmix(inputs: Tensor, labels: Tensor, draw: torch.Generator) -> Batch:
     other = torch.randperm(len(inputs), generator=draw).to(inputs.device)
     # Indexing copies all boxes before any is overwritten.
     inputs[:, :, top:bottom, left:right] = inputs[:, :, top:bottom, left:right][other]
-    share = 1 - (bottom - top) * (right - left) / (height * width)
-    return Batch(inputs, labels, labels[other], share)
+    pasted = (bottom - top) * (right - left) / (height * width)
+    return Batch(inputs, labels, labels[other], torch.tensor([1 - pasted, pasted], device=inputs.device))
 
 
 def _interval(centre: float, part: float, size: int) -> tuple[int, int]:

@@ -1,11 +1,11 @@
 """Gradient descent: an epoch of steps, the best epoch so far, and the loop for all fits to fixed data, alone or in step.
 
-Training of classifiers uses `one_epoch` and `Best` too, but has its own loop (`training.loop`), which can resume, augments
-images and follows a schedule.
+Training of classifiers uses `stepping`, `one_epoch` and `Best` too, but has its own loop (`training.loop`), which can resume,
+augments images and follows a schedule.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from ..system import device as devices
+from ..system.graphs import replayed
 from ..system.monitor import Monitor
 from ..system.settings import AT_LEAST_ONE, COUNT, Range, Value, setting
 
-Batch = TypeVar("Batch", bound=Sized)
 Mean = TypeVar("Mean", float, Tensor)
 
 
@@ -43,36 +43,62 @@ class Best:
         self.module.load_state_dict(self.state)
 
 
-def one_epoch(
-    batches: Iterable[Batch],
-    loss: Callable[[Batch], Tensor],
+def stepping(
+    loss: Callable[..., Tensor],
     optimiser: torch.optim.Optimizer,
     *,
-    before_step: Callable[[int], None] | None = None,
-    after_step: Callable[[int], None] | None = None,
+    before_update: Callable[[], object] = lambda: None,
+    replay: bool = True,
+) -> Callable[..., Tensor]:
+    """A function that takes one step on a batch, as tensors by position, and returns the loss before it, a scalar.
+
+    On a GPU it replays a graph, see `replayed`, if the optimiser reads all that changes from the GPU.
+
+    Args:
+        loss: mean loss of a batch.
+        before_update: called once gradients are set, such as to clip them.
+        replay: whether the same kernels run for every batch of a shape.
+    """
+
+    def step(*batch: Tensor) -> Tensor:
+        optimiser.zero_grad(set_to_none=True)
+        error = loss(*batch)
+        error.backward()
+        before_update()
+        optimiser.step()
+        return error.detach()
+
+    groups = optimiser.param_groups
+    if replay and all(group.get("capturable") for group in groups):
+        return replayed(step, groups[0]["params"][0].device)
+    return step
+
+
+def one_epoch(
+    batches: Iterable[tuple[Tensor, ...]],
+    step: Callable[..., Tensor],
+    *,
+    before_step: Callable[[int], object] = lambda _: None,
+    after_step: Callable[[int], object] = lambda _: None,
 ) -> float:
     """Take one step per batch.
 
     Args:
-        loss: mean loss of a batch, a scalar.
-        before_step, after_step: called with the batch index; before the step, gradients are set.
+        batches: tensors of as many samples each.
+        step: of `stepping`.
+        before_step, after_step: called with the batch index.
     Returns:
         The mean loss over the samples, each at the weights before its step.
     """
     total, samples = torch.zeros(()), 0
     for index, batch in enumerate(batches):
-        optimiser.zero_grad(set_to_none=True)
-        error = loss(batch)
-        error.backward()
-        if before_step:
-            before_step(index)
-        optimiser.step()
-        # Summed on the device: reading it at every step would synchronise.
+        before_step(index)
+        error = step(*batch)
+        # Summed on the device, because the host runs ahead of it.
         total = total.to(error.device)
-        total += error.detach() * len(batch)
-        samples += len(batch)
-        if after_step:
-            after_step(index)
+        total += error * len(batch[0])
+        samples += len(batch[0])
+        after_step(index)
     return total.item() / samples
 
 
@@ -199,16 +225,23 @@ def descend(
         with torch.no_grad():
             return share.total(share.part(measure, numbers)) if share else measure(numbers)
 
-    def shuffled() -> Iterator[Tensor]:
+    def shuffled() -> Iterator[tuple[Tensor]]:
         order = fitted[torch.randperm(len(fitted), generator=generator).to(device)]
         for batch in batches(order, settings.batch_size, smallest_batch):
             monitor.check()
-            yield batch
+            yield (batch,)
 
     with _all_parameters_free(module), torch.enable_grad():
+        on_gpu = device.type == "cuda"
         optimiser = torch.optim.AdamW(
-            module.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+            module.parameters(),
+            lr=settings.learning_rate,
+            weight_decay=settings.weight_decay,
+            fused=on_gpu,
+            capturable=on_gpu,
         )
+        gradients = partial(share.add_gradients, module) if share else lambda: None
+        step = stepping(part, optimiser, before_update=gradients, replay=share is None)
         best = Best(module)
         start = measured(held_out)
         best.offer(0, -start)
@@ -218,9 +251,7 @@ def descend(
                 break
             if training_mode:
                 module.train()
-            error = one_epoch(
-                shuffled(), part, optimiser, before_step=share and (lambda _: share.add_gradients(module))
-            )
+            error = one_epoch(shuffled(), step)
             numbers = {"loss": share.total(error) if share else error, "validation": measured(held_out)}
             curve.append({"epoch": epoch, **numbers})
             monitor.emit("epoch", index=epoch, total=settings.epochs, **numbers)

@@ -21,9 +21,9 @@ from ..system.registry import find
 from ..system.settings import check_seed
 from . import state as states
 from .batches import Augmentation, Batch, PixelSource, epoch_of, steps_in
-from .descent import one_epoch
+from .descent import one_epoch, stepping
 from .evaluation import check_suits, rows_of
-from .optimizers import OPTIMIZERS
+from .optimizers import OPTIMIZERS, set_rate
 from .schedules import SCHEDULES, rates
 from .state import Progress, Quality
 
@@ -149,15 +149,19 @@ def train(
         network = torch.compile(model) if compile else model
         mixed = partial(torch.autocast, chosen_device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16)
 
-        def loss_of(chunk: Batch) -> Tensor:
+        def loss_of(*batch: Tensor) -> Tensor:
+            chunk = Batch(*batch)
             with mixed():
                 return _error(network(chunk.inputs), chunk, label_smoothing)
 
-        def before_step(index: int) -> None:
-            for group in stepper.param_groups:
-                group["lr"] = rate(history[-1]["epoch"] * per_epoch + index)
+        def clipped() -> None:
             if clip is not None:
                 nn.utils.clip_grad_norm_(model.parameters(), clip)
+
+        step = stepping(loss_of, stepper, before_update=clipped, replay=not compile)
+
+        def before_step(index: int) -> None:
+            set_rate(stepper, rate(history[-1]["epoch"] * per_epoch + index))
 
         def after_step(index: int) -> None:
             monitor.emit("batch", index=index + 1, total=per_epoch, epoch=history[-1]["epoch"] + 1, epochs=epochs)
@@ -178,8 +182,8 @@ def train(
         monitor.emit("history", epoch=history[-1]["epoch"], epochs=epochs, entries=[dict(entry) for entry in history])
         for epoch in range(history[-1]["epoch"] + 1, epochs + 1):
             model.train()
-            batches = epoch_of(source, fitted, batch, augment, draw, layout)
-            loss = one_epoch(batches, loss_of, stepper, before_step=before_step, after_step=after_step)
+            batches = (chunk.tensors() for chunk in epoch_of(source, fitted, batch, augment, draw, layout))
+            loss = one_epoch(batches, step, before_step=before_step, after_step=after_step)
             if not isfinite(loss):
                 raise ValueError(f"training diverged in epoch {epoch}: use a learning rate below {learning_rate}.")
             note(epoch, loss)
@@ -309,9 +313,9 @@ def _seeded(device: torch.device, seed: int) -> Iterator[list[torch.Generator]]:
 def _error(logits: Tensor, batch: Batch, label_smoothing: float) -> Tensor:
     """Cross entropy; after CutMix with both labels, weighted by their shares of the image."""
     loss = partial(cross_entropy, logits.float(), label_smoothing=label_smoothing)
-    if batch.share == 1:
+    if batch.others is None or batch.shares is None:
         return loss(batch.labels)
-    return batch.share * loss(batch.labels) + (1 - batch.share) * loss(batch.others)
+    return batch.shares[0] * loss(batch.labels) + batch.shares[1] * loss(batch.others)
 
 
 @torch.no_grad()

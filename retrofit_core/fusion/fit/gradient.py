@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ...networks.levels import Level, Tied, is_branched, rows
+from ...system.graphs import replayed
 from ...system.monitor import Monitor
 from ...system.settings import FRACTION, setting
 from ...training.descent import Descent, Share, descend, renew
@@ -100,9 +101,11 @@ class Gradient(Descent, Fit):
             outputs = rows(module(inputs[samples]), axis).reshape(len(samples), -1, targets.shape[2])
             return ((outputs - targets[samples]).square() * scale).mean()
 
+        mean = replayed(loss, inputs.device)
+
         def measure(samples: Tensor) -> float:
             parts = samples.split(max(self.batch_size, 64))
-            return sum(loss(part).item() * len(part) for part in parts) / len(samples)
+            return sum(mean(part).item() * len(part) for part in parts) / len(samples)
 
         samples = len(share.index) if share else len(inputs)
         return descend(module, samples, loss, measure, self, generator=generator, share=share, monitor=monitor)

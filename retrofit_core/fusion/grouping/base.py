@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ...system.settings import Value
-from ..targets import Targets, group_sums, weighted_means
+from ..targets import Targets, group_counts, group_sums, weighted_means
 
 #: Neurons per parent.
 Widths = tuple[int, ...]
@@ -105,7 +105,7 @@ def check_grouping(grouping: Grouping, m: int, width: int) -> Grouping:
             f"the grouping must return Grouping(labels, width={width}, cost) with {m} whole-number labels, a tensor."
         )
     numbers = labels.long().clamp(0, width - 1)  # an index out of range would crash a GPU
-    counts = group_sums(torch.ones_like(labels, dtype=torch.float64), numbers, width)
+    counts = group_counts(numbers, width)
     if not ((numbers == labels).all() and (counts > 0).all()):
         least, most, empty = int(labels.min()), int(labels.max()), int((counts == 0).sum())
         if not 0 <= least <= most < width:

@@ -11,13 +11,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ...system.graphs import replayed
 from ...system.settings import COUNT, setting
-from ..targets import adds_in_order, group_sums, shares
+from ..targets import adds_in_order, group_counts, group_sums, shares
 from .base import Grouper, Grouping, Widths, check_enough, squared_distances
 
 ITERATIONS = 300
-#: Iterations on a GPU between two checks for convergence, each of which synchronises.
-SWEEPS = 4
 #: For the estimate: usual number of Lloyd iterations, and element operations per second.
 USUAL_ITERATIONS, ELEMENTS_A_SECOND = 15, 1e9
 
@@ -85,23 +84,34 @@ def seed_centres(
 
     A draw picks neuron j with probability proportional to s_j times its squared distance to the nearest centre.
     """
-    trials = 2 + int(math.log(width))
-    draws = torch.rand(width, restarts, trials, generator=generator, dtype=distances.dtype).to(distances.device)
+    trials, device = 2 + int(math.log(width)), distances.device
+    draws = torch.rand(width, restarts, trials, generator=generator, dtype=distances.dtype).to(device)
     weights = torch.where(scores.sum() > 0, scores, 1.0)
-    centres = torch.empty(restarts, width, dtype=torch.long, device=distances.device)
-    nearest = torch.ones(restarts, 1, dtype=distances.dtype, device=distances.device).expand(-1, len(scores))
-    for k in range(width):
+    centres = torch.empty(restarts, width, dtype=torch.long, device=device)
+    number, rows = torch.zeros(1, dtype=torch.long, device=device), torch.arange(restarts, device=device)
+
+    def drawn(nearest: Tensor) -> Tensor:
+        """(restarts, trials) neurons, drawn for the next centre."""
         potential = (nearest * weights).cumsum(1)  # (restarts, m)
-        levels = draws[k] * potential[:, -1:]
-        candidates = torch.searchsorted(potential, levels, right=True).clamp_max_(len(scores) - 1)
-        if k == 0:  # the first centre is a single weighted draw
-            candidates = candidates[:, :1]
+        levels = draws.index_select(0, number)[0] * potential[:, -1:]
+        return torch.searchsorted(potential, levels, right=True).clamp_max_(len(scores) - 1)
+
+    centres[:, 0] = drawn(distances.new_ones(restarts, len(scores)))[:, 0]  # the first centre is a single draw
+    nearest = distances[centres[:, 0]]
+
+    def choose() -> None:
+        """Add the best of the next draws to the centres."""
+        number.add_(1)
+        candidates = drawn(nearest)
         reached = distances.index_select(0, candidates.flatten()).view(*candidates.shape, -1)  # (restarts, trials, m)
-        if k:
-            torch.minimum(reached, nearest[:, None], out=reached)
+        torch.minimum(reached, nearest[:, None], out=reached)
         chosen = (reached @ weights).argmin(1)
-        rows = torch.arange(restarts, device=distances.device)
-        centres[:, k], nearest = candidates[rows, chosen], reached[rows, chosen]
+        centres.index_copy_(1, number, candidates[rows, chosen][:, None])
+        nearest.copy_(reached[rows, chosen])
+
+    choose = replayed(choose, device)
+    for _ in range(width - 1):
+        choose()
     return centres
 
 
@@ -118,49 +128,33 @@ def lloyd(
         Labels (restarts, m), the cost of each restart, and the maximum number of iterations.
     """
     starts, width = _start_labels(distances, centres), centres.shape[1]
-    if not adds_in_order(gram):
-        return _descend_together(gram, scores, starts, width, iterations)
-    runs = [_descend(gram, scores, labels, width, iterations) for labels in starts]
+    # A CPU saves work where few neurons move, restart by restart; a GPU computes all restarts in one product.
+    together = 1 if adds_in_order(gram) else len(starts)
+    runs = [_descend(gram, scores, labels, width, iterations) for labels in starts.split(together)]
     labels, costs, steps = zip(*runs, strict=True)
-    return torch.stack(labels), torch.stack(costs).tolist(), max(steps)
+    return torch.cat(labels), torch.cat(costs).tolist(), max(steps)
 
 
 def _descend(gram: Tensor, scores: Tensor, labels: Tensor, width: int, iterations: int) -> tuple[Tensor, Tensor, int]:
-    """Lloyd iterations of one restart, labels (m,), updating only what changed."""
-    centroids, least = Centroids(gram, scores, width), gram.new_tensor(math.inf)
-    for step in range(iterations):
-        centroids.move_to(labels)
-        moved, cost = centroids.nearest.clone(), (centroids.to_own[None] @ scores)[0]
-        falling = cost < least  # rounding can make a converged restart swap twins forever
-        least = torch.minimum(least, cost)
-        _refill_empty_groups(moved[None], (centroids.to_own * scores)[None], width)
-        if not falling or torch.equal(moved, labels):
-            return labels, least, step + 1
-        labels = moved
-    return labels, least, iterations
-
-
-def _descend_together(
-    gram: Tensor, scores: Tensor, labels: Tensor, width: int, iterations: int
-) -> tuple[Tensor, list[float], int]:
-    """Lloyd iterations of all restarts, labels (restarts, m), with a check for convergence every SWEEPS iterations."""
-    costs = torch.full((len(labels),), math.inf, dtype=gram.dtype, device=gram.device)
-    active, begun = torch.ones_like(costs, dtype=torch.bool), torch.zeros((), dtype=torch.long, device=gram.device)
-    steps, read = 0, [math.inf] * len(labels)
-    for step in range(1, iterations + 1):
-        begun += active.any()
-        distances, to_own = distances_to_centroids(gram, scores, labels, width)
-        moved, cost = distances.argmin(1), to_own @ scores
-        falling = cost < costs
-        costs = torch.where(active, torch.minimum(costs, cost), costs)
+    """Lloyd iterations of some restarts, labels (restarts, m), each until it has converged."""
+    costs, active = gram.new_full((len(labels),), math.inf), torch.arange(len(labels), device=labels.device)
+    centroids, step = Centroids(gram, scores, width) if adds_in_order(gram) else None, 0
+    while len(active) and step < iterations:
+        step += 1
+        if centroids is not None:
+            centroids.move_to(labels[0])
+            moved, to_own = centroids.nearest[None].clone(), centroids.to_own[None]
+        else:
+            distances, to_own = distances_to_centroids(gram, scores, labels[active], width)
+            moved = distances.argmin(1)
+        cost = to_own @ scores
+        falling = cost < costs[active]  # rounding can make a converged restart swap twins forever
+        costs[active] = torch.minimum(costs[active], cost)
         _refill_empty_groups(moved, to_own * scores, width)
-        active = active & falling & (moved != labels).any(1)
-        labels = torch.where(active[:, None], moved, labels)
-        if step % SWEEPS == 0 or step == iterations:
-            steps, *read = torch.cat([begun.to(costs)[None], costs]).tolist()
-            if steps < step:
-                break
-    return labels, read, int(steps)
+        going = falling & (moved != labels[active]).any(1)
+        active, moved = active[going], moved[going]
+        labels[active] = moved
+    return labels, costs, step
 
 
 def _start_labels(distances: Tensor, centres: Tensor) -> Tensor:
@@ -253,8 +247,8 @@ def _refill_empty_groups(labels: Tensor, badness: Tensor, width: int) -> None:
 
     The best neuron of each group stays, so that no group becomes empty.
     """
-    counts = group_sums(torch.ones_like(badness), labels, width)
-    if adds_in_order(labels) and counts.all():  # a GPU would synchronise here
+    counts = group_counts(labels, width)
+    if counts.all():
         return
     order = badness.argsort(dim=1, descending=True, stable=True)
     group = labels.gather(1, order)
