@@ -11,7 +11,7 @@ PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder
 # Bytecode is kept as well, whatever the environment says: each process would compile code and tests anew, which takes 9 s.
 KEEP := PYTHONDONTWRITEBYTECODE= MALLOC_MMAP_THRESHOLD_=2000000000 MALLOC_TRIM_THRESHOLD_=2000000000
 
-.PHONY: help app test quick test-all lint types format notebooks bundle benchmark mutations docs dist clean
+.PHONY: help app test quick test-gpu test-all lint types format notebooks bundle benchmark mutations docs dist clean
 
 help:  ## List the targets
 	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*##/\t/"
@@ -36,6 +36,13 @@ test: $(VENV)/installed-dev  ## Set up and run the tests
 
 quick: $(VENV)/installed-dev  ## The tests that need under a minute
 	$(KEEP) $(BIN)/python -m pytest $(subst -n 3,-n 2,$(PARALLEL)) -m "not slow and not browser and not long"
+
+# Where CUDA is, `device="auto"` is a GPU: these are the tests of a CPU on it, and those that only it can run. One process of each
+# test file waits for Python most of the time, so six share the GPU. Warnings of the GPU's packages are listed and fail nothing.
+# Without this environment: the same words behind `python -m pytest`.
+test-gpu: $(VENV)/installed-dev  ## The quick tests on a GPU, where there is one
+	@$(BIN)/python -c "import sys, torch; sys.exit(None if torch.cuda.is_available() else 'PyTorch finds no CUDA device, so test-gpu has nothing to run on.')"
+	$(KEEP) $(BIN)/python -m pytest $(subst -n 3,-n 6,$(PARALLEL)) -m "(cuda or not slow) and not browser and not long" -W default
 
 # `make test-all PART=1/4` runs a quarter of the long tests and nothing else: .ci/run takes another quarter each day.
 test-all: $(VENV)/installed-dev  ## Every test, those that take minutes each as well; PART=1/4: a part of the long ones alone
