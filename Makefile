@@ -37,11 +37,11 @@ test: $(VENV)/installed-dev  ## Set up and run the tests
 quick: $(VENV)/installed-dev  ## The tests that need under a minute
 	$(KEEP) $(BIN)/python -m pytest $(subst -n 3,-n 2,$(PARALLEL)) -m "not slow and not browser and not long"
 
-# Where CUDA is, `device="auto"` is a GPU: these are the tests of a CPU on it, and those that only it can run. One process of each
-# test file waits for Python most of the time, so six share the GPU. Warnings of the GPU's packages are listed and fail nothing.
-# Without this environment: the same words behind `python -m pytest`.
+# With CUDA, `device="auto"` is the GPU: the quick tests of a CPU run on it, and those marked `cuda`. A test waits for Python most of
+# the time, so six processes share the GPU. Warnings of the GPU's packages are listed and fail nothing.
+# On a machine without this environment, the same words follow `python -m pytest`; tests skip what is not there.
 test-gpu: $(VENV)/installed-dev  ## The quick tests on a GPU, where there is one
-	@$(BIN)/python -c "import sys, torch; sys.exit(None if torch.cuda.is_available() else 'PyTorch finds no CUDA device, so test-gpu has nothing to run on.')"
+	@$(BIN)/python -c "import torch; assert torch.cuda.is_available()" 2>/dev/null || { echo "PyTorch finds no CUDA device here."; exit 1; }
 	$(KEEP) $(BIN)/python -m pytest $(subst -n 3,-n 6,$(PARALLEL)) -m "(cuda or not slow) and not browser and not long" -W default
 
 # `make test-all PART=1/4` runs a quarter of the long tests and nothing else: .ci/run takes another quarter each day.
