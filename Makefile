@@ -11,7 +11,7 @@ PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder
 # Bytecode is kept as well, whatever the environment says: each process would compile code and tests anew, which takes 9 s.
 KEEP := PYTHONDONTWRITEBYTECODE= MALLOC_MMAP_THRESHOLD_=2000000000 MALLOC_TRIM_THRESHOLD_=2000000000
 
-.PHONY: help app test quick test-all lint types format notebooks bundle benchmark mutations docs dist clean
+.PHONY: help app test quick test-gpu test-all lint types format notebooks bundle benchmark mutations docs dist clean
 
 help:  ## List the targets
 	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*##/\t/"
@@ -36,6 +36,13 @@ test: $(VENV)/installed-dev  ## Set up and run the tests
 
 quick: $(VENV)/installed-dev  ## The tests that need under a minute
 	$(KEEP) $(BIN)/python -m pytest $(subst -n 3,-n 2,$(PARALLEL)) -m "not slow and not browser and not long"
+
+# With CUDA, `device="auto"` is the GPU: the quick tests of a CPU run on it, and those marked `cuda`. A test waits for Python most of
+# the time, so six processes share the GPU. Warnings of the GPU's packages are listed and fail nothing.
+# On a machine without this environment, the same words follow `python -m pytest`; tests skip what is not there.
+test-gpu: $(VENV)/installed-dev  ## The quick tests on a GPU, where there is one
+	@$(BIN)/python -c "import torch; assert torch.cuda.is_available()" 2>/dev/null || { echo "PyTorch finds no CUDA device here."; exit 1; }
+	$(KEEP) $(BIN)/python -m pytest $(subst -n 3,-n 6,$(PARALLEL)) -m "(cuda or not slow) and not browser and not long" -W default
 
 # `make test-all PART=1/4` runs a quarter of the long tests and nothing else: .ci/run takes another quarter each day.
 test-all: $(VENV)/installed-dev  ## Every test, those that take minutes each as well; PART=1/4: a part of the long ones alone

@@ -1,24 +1,37 @@
 """Fixtures for all tests."""
 
 import gc
+import importlib.util
 import os
 import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
+import typer
 from hypothesis import HealthCheck, settings
+from packaging.requirements import Requirement
 from threadpoolctl import threadpool_limits
 
+from retrofit_core.system import extras
+from tests.marks import ROOT
 from tests.own_networks import MYNET
+
+CHECKPOINTS = 8  # that `shared` holds; a part of them may be brought along for other work
+#: Packages of the extras that the core imports where it needs them.
+OPTIONAL = ("captum", "distributed", "ot", "PIL", "pyarrow", "torchvision")
 
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder with real data sets and checkpoints; tests that need it are skipped where it is absent."""
     folder = Path(os.environ.get("RETROFIT_SHARED", Path(__file__).parents[2] / "shared"))
-    if not (folder / "models").is_dir():
+    if len([*folder.glob("models/*.safetensors")]) < CHECKPOINTS:
         pytest.skip(f"no shared data and checkpoints at {folder} (set RETROFIT_SHARED)")
     return folder
 
@@ -29,6 +42,27 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def what_the_machine_lacks() -> Iterator[None]:
+    """It is a reason to skip: a package of the extras, for work that requires it, and a Typer older than the package's bound,
+    for all that runs a command."""
+    with pytest.MonkeyPatch.context() as patch:
+        if missing := [name for name in OPTIONAL if importlib.util.find_spec(name) is None]:
+            patch.setattr(extras, "import_module", lambda name: _imported(name, missing))
+        dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+        bound = next(each for each in map(Requirement, dependencies) if each.name == "typer")
+        if version("typer") not in bound.specifier:
+            reason = f"typer {version('typer')} is installed, and the command line needs {bound}"
+            patch.setattr(typer.Typer, "__call__", lambda *_, **__: pytest.skip(reason))
+        yield
+
+
+def _imported(name: str, missing: list[str]) -> ModuleType:
+    if name in missing:
+        pytest.skip(f"{extras.DISTRIBUTION.get(name, name)} is not installed")
+    return importlib.import_module(name)
 
 
 @pytest.fixture
@@ -45,6 +79,35 @@ def generator(seed: int) -> torch.Generator:
 def device(request: pytest.FixtureRequest) -> torch.device:
     """Every device that is here, which the core must give the same results on; tests/test_device.py says where CUDA is not."""
     return torch.device(request.param)
+
+
+# --- a real browser, for pages of the workbench and lectures ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def screenshots() -> ModuleType:
+    """docs/screenshots.py, which knows how to serve the workbench and where Chromium is."""
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed (requirements-dev.txt)")
+    path = ROOT / "docs" / "screenshots.py"
+    specification = importlib.util.spec_from_file_location("screenshots", path)
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    if module.chromium() is None:
+        pytest.skip("no Chromium found (Debian's package, or CHROMIUM=path)")
+    return module
+
+
+@pytest.fixture(scope="module")
+def browser(screenshots: ModuleType) -> Iterator[Any]:
+    """A Chromium. Not for the whole session: its event loop would be in the way of other tests."""
+    with screenshots.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=screenshots.chromium(), args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+# --- code of a user's own ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,13 +1,24 @@
-"""Decorators that several files give to their tests."""
+"""Decorators that several files give to their tests, and what they need of the machine."""
 
 import functools
 import inspect
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 Test = Callable[..., None]
+ROOT = Path(__file__).parents[1]
+
+
+def skip_without(*paths: str) -> None:
+    """Skip a test, or the rest of a file, where files or folders of the repository were not brought along.
+
+    A machine with a GPU is often lent for minutes: the core and its tests are copied there, pages, pictures and app are not.
+    """
+    if missing := [path for path in paths if not (ROOT / path).exists()]:
+        pytest.skip(f"{', '.join(missing)} of the repository not brought along", allow_module_level=True)
 
 
 def each_case(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Test], Test]:

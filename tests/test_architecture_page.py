@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,10 +13,11 @@ from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.runs import RunConfig, with_options
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.grouping.points import gram, points, positive
+from tests.marks import ROOT, skip_without
 from tests.networks import CNN_SHAPE, cnn, labels, mlp, normal
 from tests.properties import as_sets
 
-ROOT = Path(__file__).parents[1]
+skip_without("docs")
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 X, Y = normal(70, *CNN_SHAPE), labels(70, 3)
 

@@ -2,7 +2,6 @@
 
 import itertools
 
-import ot
 import pytest
 import torch
 from torch import nn
@@ -29,6 +28,7 @@ from tests.test_symmetry import NETWORKS
 from tests.test_twins import twins
 from tests.unfixed import otfusion, rebasin
 
+ot = pytest.importorskip("ot", reason="POT is not installed")
 MODES = ("activations", "weights")
 
 

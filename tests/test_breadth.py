@@ -3,12 +3,13 @@
 import importlib.util
 import json
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
-ROOT = Path(__file__).parents[1]
+from tests.marks import ROOT, skip_without
+
+skip_without("benchmarks", "docs")
 RECORD = ROOT / "benchmarks" / "results" / "breadth.json"
 
 

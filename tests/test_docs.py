@@ -24,9 +24,9 @@ from retrofit_core.cli.application import app
 from retrofit_core.data import load
 from retrofit_core.networks.architectures import build
 from retrofit_core.system.monitor import Monitor
-from tests.marks import each_case
+from tests.marks import ROOT, each_case, skip_without
 
-ROOT = Path(__file__).parents[1]
+skip_without("README.md", "app", "benchmarks", "docs/images", "mkdocs.yml", "notebooks")
 PAGES = {path.name: path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 #: Blocks that are classes to be pasted into the library; test_architecture_page.py pastes them.

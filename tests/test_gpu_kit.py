@@ -23,10 +23,12 @@ from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, read_tensors, save_model
 from retrofit_core.system import extras
 from retrofit_core.system.monitor import Cancelled, Monitor
+from tests.marks import ROOT, skip_without
 from tests.rehearsal import rehearsal
 from tests.test_cli import retrofit
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+skip_without("benchmarks")
+BENCHMARKS = ROOT / "benchmarks"
 FACTS = {"classes": ["a", "b"], "best_epoch": 3}
 
 

@@ -75,7 +75,7 @@ def test_float32_products_stay_near_those_of_float64_rows(height, width, which, 
     assert ((xx - x.T @ x).abs() <= bound * lengths[:, None] * lengths).all()
     assert ((xz - x.T @ z.double()).abs() <= bound * lengths[:, None] * z.double().norm(dim=0)).all()
     strength = 1e-3 * moments.mean_diagonal
-    assert cholesky(xx, strength, bias=True)[1] == strength  # not raised
+    assert cholesky(moments.xx, strength, bias=True)[1] == strength  # not raised
 
 
 @pytest.mark.parametrize("height, width", [(1, 1), (2, 2), (1, 7), (8, 8)])

@@ -13,8 +13,8 @@ import pytest
 
 from retrofit_core.cli import application
 from retrofit_core.cli.words import words
+from tests.marks import ROOT, skip_without
 
-ROOT = Path(__file__).parents[1]
 #: Packages of the extras, as they are imported.
 EXTRAS = (
     "torchvision",
@@ -178,6 +178,7 @@ def requirements(path: str) -> set[str]:
 
 
 def test_the_requirements_are_the_core_and_its_extras():
+    skip_without("requirements.txt", "requirements-dev.txt")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     alone = {name: {each for each in listed if not each.startswith("retrofit-")} for name, listed in extras.items()}

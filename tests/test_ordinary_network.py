@@ -11,8 +11,10 @@ import torch
 from torch import nn
 
 from retrofit_core import METHODS
+from tests.marks import ROOT, skip_without
 
-PAGE = (Path(__file__).parents[1] / "docs" / "ordinary_network.md").read_text()
+skip_without("docs")
+PAGE = (ROOT / "docs" / "ordinary_network.md").read_text()
 #: In front of the page's program: whatever is imported of this package is an error.
 WITHOUT = """
 import sys

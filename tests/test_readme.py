@@ -15,8 +15,10 @@ from retrofit_core.experiments.report import report
 from retrofit_core.experiments.scales import SCALES
 from retrofit_core.experiments.summary import SAYING, verdicts
 from retrofit_core.experiments.tables import TABLES
+from tests.marks import ROOT, skip_without
 
-README = Path(__file__).parent.parent / "README.md"
+skip_without("CITATION.cff", "README.md", "benchmarks", "docs/images")
+README = ROOT / "README.md"
 RESULTS = README.parent / "benchmarks" / "results" / "experiments"
 NUMBER = re.compile(r"\d+\.\d+")
 

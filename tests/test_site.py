@@ -21,10 +21,10 @@ from retrofit_core.cli import documentation, main
 from retrofit_core.cli.application import app
 from retrofit_core.methods import METHODS
 from retrofit_core.system.settings import settings_of
-from tests.marks import each_case
+from tests.marks import ROOT, each_case, skip_without
 from tests.test_cli import HEARING
 
-ROOT = Path(__file__).parents[1]
+skip_without("benchmarks", "docs/site", "mkdocs.yml", "notebooks")
 RESULTS = ROOT / "benchmarks" / "results"
 MODULES = ("commands", "gallery", "grids", "links", "measured", "methods")
 

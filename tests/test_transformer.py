@@ -3,7 +3,6 @@
 import copy
 from itertools import product
 
-import ot
 import pytest
 import torch
 from torch import nn
@@ -23,6 +22,7 @@ from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import IMAGES, NETWORKS, VIT
 from tests.unfixed import otfusion, transformer_otfusion
 
+ot = pytest.importorskip("ot", reason="POT is not installed")
 MODES = ("activations", "weights")
 POLICIES = ("mean", "only_resid", "no_resid", "weighted_scalar", "weighted_matrix")
 

@@ -14,8 +14,10 @@ from retrofit_core import METHODS, build, save_model
 from retrofit_core.cli import main
 from retrofit_core.data import load, splits
 from retrofit_core.networks import user_code
+from tests.marks import ROOT, skip_without
 
-PAGE = (Path(__file__).parents[1] / "docs" / "troubleshooting.md").read_text()
+skip_without("docs")
+PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
 #: Title -> its message, which the page breaks into lines.
 ENTRIES = {
     title: text.replace("\n", " ")

@@ -29,7 +29,8 @@ from retrofit_core.system.runtime import Runtime
 from retrofit_core.system.settings import Range, Value, setting, settings_of
 from tests.marks import each_case
 from tests.networks import labels, mlp, normal
-from tests.properties import assert_same_function
+from tests.properties import assert_close, assert_same_function
+from tests.rehearsal import rehearsal
 
 X, Y = normal(40, 6), labels(40, 4)
 DATA = [(X, Y)] * 2
@@ -301,6 +302,13 @@ def test_an_own_score_and_grouping_need_no_table():
     assert "\n" not in str(refusal.value) and "tensor" not in str(refusal.value)  # however many groupings there are
 
 
+def test_groups_of_an_own_grouping_may_lie_on_the_cpu():
+    expected = fuse(pair(), X, grouping=InTurn, runtime=Runtime(device="cpu"))
+    with rehearsal():
+        fused = fuse(pair(), X, grouping=InTurn, runtime=Runtime(device="cuda"))
+        assert_close(weights(fused.model).cpu(), weights(expected.model), 1e-10)
+
+
 def test_what_is_forgotten_in_an_own_score_or_grouping_is_named():
     class Undecorated(Importance):
         power: float = setting(1.0, "an exponent", Range(0))
@@ -413,6 +421,16 @@ def test_contributors_reach_the_sums_and_gradient_fits_refuse_parties():
     assert_same_function(doubled.model, alone.model, X, 1e-8)
     with pytest.raises(ValueError, match="fit='gradient' needs every party's gradients at each step"):
         fuse(pair(), X, fit="gradient", runtime=Runtime(contributors=OnlySums()))
+
+
+@each_case("importance", ["uniform", lambda levels, x, y: [torch.ones(level.width) for level in levels]])
+def test_contributors_add_up_scores_where_the_samples_lie(importance):
+    """A backend of GPUs, such as NCCL, adds up nothing that lies on the CPU."""
+    options = {"importance": importance, "importance_data": [(X, Y)] * 2, "ridge": 0, "contributors": Doubled()}
+    expected = METHODS["KF-Linear"](pair(), X, device="cpu", **options)
+    with rehearsal():
+        fused = METHODS["KF-Linear"](pair(), X, device="cuda", **options)
+        assert_close(weights(fused.model).cpu(), weights(expected.model), 1e-8)
 
 
 def test_all_contributors_together_need_enough_samples():

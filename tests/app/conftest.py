@@ -1,7 +1,6 @@
 """Fixtures for the workbench: a runs folder of its own, the shipped runs, a worker that only sleeps, a real browser."""
 
 import functools
-import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +8,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+
+pytest.importorskip("streamlit", reason="Streamlit is not installed")
 from streamlit.components.v2 import manifest_scanner
 
 from retrofit_app import bundle, runs
@@ -76,20 +77,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def screenshots() -> ModuleType:
-    """docs/screenshots.py, which knows how to serve the workbench and where Chromium is."""
-    pytest.importorskip("playwright.sync_api", reason="playwright is not installed (requirements-dev.txt)")
-    path = Path(__file__).parents[2] / "docs" / "screenshots.py"
-    specification = importlib.util.spec_from_file_location("screenshots", path)
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    if module.chromium() is None:
-        pytest.skip("no Chromium found (Debian's package, or CHROMIUM=path)")
-    return module
-
-
-@pytest.fixture(scope="session")
 def served_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The runs folder of the server."""
     return tmp_path_factory.mktemp("served") / "runs"
@@ -101,15 +88,6 @@ def address(screenshots: ModuleType, served_runs: Path) -> Iterator[str]:
     with screenshots.served(served_runs) as served_address:
         yield served_address
     end_workers(served_runs)
-
-
-@pytest.fixture(scope="module")
-def browser(screenshots: ModuleType) -> Iterator[Any]:
-    """A Chromium. Not for the whole session: its event loop would be in the way of other tests."""
-    with screenshots.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=screenshots.chromium(), args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

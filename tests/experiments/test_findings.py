@@ -6,7 +6,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -17,8 +16,9 @@ from retrofit_core.experiments.report import report
 from retrofit_core.experiments.scales import SCALES
 from retrofit_core.experiments.summary import SAYING, verdicts
 from retrofit_core.experiments.tables import TABLES
+from tests.marks import ROOT, skip_without
 
-ROOT = Path(__file__).parents[2]
+skip_without("benchmarks", "docs")
 PAGE = ROOT / "docs" / "findings.md"
 RESULTS = ROOT / "benchmarks" / "results" / "experiments"
 COMMENT = re.compile(r"<!-- (records|counts): (.*?) -->", re.DOTALL)

@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.marks import skip_without
 from tests.notebooks.running import ROOT
+
+skip_without("notebooks", "docs")
+pytest.importorskip("jupytext", reason="Jupyter is not installed")
 
 
 @pytest.fixture

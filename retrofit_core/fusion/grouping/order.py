@@ -1,6 +1,7 @@
 """Group numbers: their order is free, but may have to match parent 0's weights."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -29,6 +30,7 @@ def grouped(
         ValueError: see `check_grouping`.
     """
     groups = check_grouping(grouping(gram, scores, widths, width, generator=generator), len(scores), width)
+    groups = replace(groups, labels=groups.labels.to(gram.device))  # a user's own may lie on the CPU
     nearness = gram if nearness is None else nearness
     return ordered_like(groups, nearness, scores, torch.arange(widths[0], device=gram.device))
 

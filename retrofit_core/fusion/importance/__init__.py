@@ -118,7 +118,9 @@ def importance_scores(
     scores = scores if isinstance(scores, Scores) else Scores([torch.as_tensor(score) for score in scores])
     if add_up is not None:
         count = add_up(torch.tensor(float(len(x)), dtype=torch.float64, device=x.device))
-        scores = replace(scores, values=[add_up(value.double() * len(x)) / count for value in scores.values])
+        scores = replace(
+            scores, values=[add_up(value.to(x.device, torch.float64) * len(x)) / count for value in scores.values]
+        )
     widths = [(level.name, level.width) for level in levels]
     return checked_scores(scores, value, widths, x.device)
 
