@@ -23,9 +23,6 @@ def main() -> None:
         print(memory(record), "\n")
     if record := read("memory-resnet50"):
         print(large_memory(record), "\n")
-    if record := read("gpu-predicted"):
-        print(gpu(record, read("gpu-predicted-before")), "\n")
-        print(goals(record))
 
 
 def accuracy(records: list[dict[str, Any]]) -> str:
@@ -191,38 +188,6 @@ def large_memory(record: dict[str, Any]) -> str:
         f"{runs}. It follows for {whole['samples']:,} samples ({whole['input bytes'] / 1e6:,.0f} MB in half precision): "
         f"{whole['peak bytes'] / 1e6:,.0f} MB. The estimate before a run expects: {expected}."
     )
-
-
-def gpu(record: dict[str, Any], before: dict[str, Any]) -> str:
-    """What fusions ask of a GPU, and asked of it before: launches, waits, copies, synchronises, predicted seconds."""
-    titles = ("launches", "host waits", "copies", "synchronises", "predicted, seconds")
-    lines = ["**A GPU**, rehearsed on a CPU (before to now)", ""]
-    lines += [f"| fusion | {' | '.join(titles)} |", "| --- |" + " --- |" * len(titles)]
-    for name, old in before["rows"].items():
-        cells = zip(_asked(old), _asked(record["rows"][name]), strict=True)
-        lines.append(f"| {name} | {' | '.join(map(' to '.join, cells))} |")
-    return "\n".join(lines)
-
-
-def goals(record: dict[str, Any]) -> str:
-    """Predicted seconds on an H100 beside those that are aimed at."""
-    titles = ("launches", "host waits", "copies", "predicted, seconds", "of these the device works", "goal, seconds")
-    lines = ["**Goals on an H100**, and what is predicted", ""]
-    lines += [f"| work | {' | '.join(titles)} | counted with |", "| --- |" + " --- |" * (len(titles) + 1)]
-    for name, row in record["rows"].items():
-        if goal := row.get("goal, seconds"):
-            launches, waits, copies, _, seconds = _asked(row)
-            counted = "; ".join(
-                f"{low} and {high} {axis}" for axis, (low, high, _) in row.get("continued from", {}).items()
-            )
-            cells = (launches, waits, copies, seconds, f"{row['of these the device works']:.2f}", f"{goal:g}")
-            lines.append(f"| {name} | {' | '.join(cells)} | {counted or 'all of it'} |")
-    return "\n".join(lines)
-
-
-def _asked(row: dict[str, Any]) -> list[str]:
-    counts = (row["launches"], row["waits"], row["to device"] + row["to host"], row["synchronises"])
-    return [*(f"{count:,}" for count in counts), f"{row['predicted, seconds']:.2f}"]
 
 
 if __name__ == "__main__":

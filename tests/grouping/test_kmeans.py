@@ -9,7 +9,6 @@ from sklearn.cluster import KMeans as ScikitKMeans
 from retrofit_core.fusion.grouping import KMeans, LocalSearch
 from retrofit_core.fusion.grouping.base import squared_distances
 from retrofit_core.fusion.grouping.kmeans import (
-    SWEEPS,
     Centroids,
     _refill_empty_groups,
     distances_to_centroids,
@@ -20,7 +19,6 @@ from tests import reference
 from tests.grouping.points import generator, gram, numpy, points, positive
 from tests.marks import each_case
 from tests.properties import as_groups, as_sets, assert_close
-from tests.rehearsal import rehearsal
 
 
 def grouped(phi, scores, width, *, seed=0, first=None, **options):
@@ -203,19 +201,3 @@ def test_empty_groups_are_filled_one_after_the_other(m, width, seed):
             row[int(torch.where(counts[row] > 1, bad, -1.0).argmax())] = empty
     _refill_empty_groups(labels, badness, width)
     assert labels.tolist() == expected.tolist()
-
-
-def test_on_a_gpu_nothing_grows_with_the_restarts():
-    """All starts are one batch, and the host looks at it now and then."""
-    phi, scores = points(40, 4, 2), positive(40, 2)
-
-    def counted(restarts):
-        with rehearsal() as counts:
-            drawn = KMeans(restarts=restarts)(
-                gram(phi).to("cuda"), scores.to("cuda"), (20, 20), 12, generator=generator(1)
-            )
-        looks = counts.to_host  # costs are read with each
-        assert looks - 1 <= drawn.report["iterations"] // SWEEPS <= looks and counts.waits == 0
-        return counts.launches, looks
-
-    assert counted(3) == counted(30) == counted(60)
