@@ -117,6 +117,11 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, help="fusions of the same parents (default: the scale's)")
     parser.add_argument("--processes", type=int, help="parents trained side by side (default: all on a GPU)")
     parser.add_argument("--compile", action="store_true", help="train parents with torch.compile")
+    parser.add_argument(
+        "--beside",
+        action="store_true",
+        help="other work runs on the machine: leave the seconds of fusions out (3 to 6)",
+    )
     parser.add_argument("--device", help="default: CUDA if present; the CPU at smoke")
     return parser.parse_args(arguments)
 
@@ -135,6 +140,7 @@ def _call(options: argparse.Namespace, began: float) -> Call:
         seeds=options.seeds,
         processes=options.processes or (8 if device.type == "cuda" else 1),
         compile=options.compile,
+        beside=options.beside,
     )
 
 

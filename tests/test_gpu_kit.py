@@ -250,6 +250,14 @@ def test_a_missing_package_is_no_refusal_and_is_tried_again(kit, stage, tmp_path
     assert len(numbers(stage(3, "out"))) == 3
 
 
+@pytest.mark.long
+def test_seconds_beside_other_work_are_no_runtimes(kit, stage, two_tables, monkeypatch):
+    monkeypatch.setattr(kit.gpu_tables, "cells_of", lambda call, *table: otfusion(call))
+    results = read_bundle(stage(3, "out", "--beside")).results.values()
+    times = {"fusion" in result.unit: {name for name in result.metrics if "seconds" in name} for result in results}
+    assert times == {True: {"all_seconds"}, False: {"seconds", "all_seconds"}}
+
+
 def otfusion(call):
     cells = TABLES["vgg11-noniid"].cells(scales.scale_of(call.scale), 1)
     return [cell for cell in cells if cell.column == "2-way" and cell.row == "OTFusion, uniform"]
