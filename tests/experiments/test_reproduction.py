@@ -147,7 +147,7 @@ def test_given_parents_are_of_the_papers_scale(bundle, runs):
     write_bundle(trained, bundle_of(cells, lambda cell: {"known": knowing(40)}), with_images=True)
     column = table("vgg11-noniid", runs=runs, results=[bundle, bundle.with_name("pair.json"), trained]).column("2-way")
     assert (column.number("Ensemble"), column.number("KF-Linear, uniform")) == (40, 50)
-    assert column.at("paper").number("Ensemble") == 40
+    assert [column.at(name).number("Ensemble") for name in ("paper", "given parents")] == [40, 50]
 
 
 def test_parents_stand_in_the_order_of_their_accuracy_with_their_own_results(bundle, runs):
