@@ -1,9 +1,10 @@
-"""What is to be measured on a GPU, in stages that stop by themselves and go on from what an earlier call left.
+"""What is measured on a GPU, in stages that stop by themselves and go on from what an earlier call left.
 
     python benchmarks/gpu.py --stage 3 --data shared/data --models shared/models --out OUT --from EARLIER_OUT
 
     1  the tests that need CUDA; fusions on CPU and GPU compared
-    2  speed of every method on the VGG11 pair, beside the paper's runtimes; of training, compiled or not
+    2  speed of every method on the VGG11 pair, beside the paper's runtimes; of training, compiled or not; of other
+       networks and a landscape; what the device reaches
     3  VGG11, two non-IID parts: the paper's table, its runtimes, sizes of the fusion set, clusterings
     4  VGG11, two shards
     5  ViTs, two shards, 5,000 samples; last their runtimes with 400 and 6,000
@@ -11,12 +12,7 @@
 
 Stages 3 to 6 measure units of `retrofit reproduce --scale paper`: `retrofit report --results OUT/gpu-stage-3.json` shows
 them, and notebooks do if they are in results/experiments. It prints a line a unit. How it is called where files are few
-and small: README.md beside this file. `--scale smoke` tries a stage on a CPU with tiny networks in about a minute. Without
-a GPU,
-
-    python benchmarks/gpu.py --predict --models shared/models
-
-says what fusions ask of a GPU, and how many seconds that would take on an H100.
+and small: README.md beside this file. `--scale smoke` tries a stage on a CPU with tiny networks in about a minute.
 """
 
 import argparse
@@ -37,8 +33,8 @@ import psutil
 import torch
 import training
 from gpu_call import Call
-from gpu_predict import predict
 from gpu_tables import STAGES, reproduce
+from gpu_works import NETWORKS, works
 from machine import save
 from methods import PAPER, content, measured
 from pairs import PAIRS
@@ -57,10 +53,7 @@ from retrofit_core.training.parents import TrainConfig, train_parents
 ROOT = Path(__file__).parents[1]
 Unit = Callable[[], dict[str, Any]]
 #: What stage 2 trains, and in place of it in a smoke test.
-TINY = {
-    "vgg11": '{"architecture": "vgg", "plan": [6, "M", 8, "M"]}',
-    "vit": '{"architecture": "vit", "patch": 4, "hidden": 16, "depth": 1, "heads": 2, "mlp_width": 16}',
-}
+TINY = {name: tiny for name, tiny in NETWORKS.values() if name in ("vgg11", "vit")}
 #: What `read_inputs` reads with them is all that a method may take: shares of the classes, data for scores.
 EVERYTHING: dict[str, Any] = {"method": "KF-Linear", "options": {"head": "shares"}, "importance": "conductance"}
 TESTS_SECONDS = 300
@@ -72,15 +65,7 @@ IMAGES = 2000  # test images of a fusion on both devices: one of them is slow
 
 def main(arguments: list[str] | None = None, began: float | None = None) -> None:
     """Carry out a command line, whose time counts from `began`; None: from now."""
-    options = _options(arguments)
-    if options.predict:
-        predict(options.models)
-    else:
-        measure(options, began or time.time())
-
-
-def measure(options: argparse.Namespace, began: float) -> None:
-    """A stage, until it is done or its time is up."""
+    options, began = _options(arguments), began or time.time()
     call = _call(options, began)
     for folder in (options.out, call.work):
         folder.mkdir(parents=True, exist_ok=True)
@@ -120,12 +105,10 @@ def record(call: Call, units: Mapping[str, Unit], name: str, out: Path, earlier:
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--stage", type=int, choices=(1, 2, *STAGES))
-    what.add_argument("--predict", action="store_true", help="counts and predicted seconds, on any machine")
+    parser.add_argument("--stage", type=int, choices=(1, 2, *STAGES), required=True)
     parser.add_argument("--data", type=Path, help="folder of the data sets (default: data, and RETROFIT_DATA)")
-    parser.add_argument("--models", type=Path, help="folder with the VGG11 pair (stages 1 and 2; predictions)")
-    parser.add_argument("--out", type=Path, help="folder for results and parts (stages)")
+    parser.add_argument("--models", type=Path, help="folder with the VGG11 pair (stages 1 and 2)")
+    parser.add_argument("--out", type=Path, required=True, help="folder for results and parts")
     parser.add_argument("--from", type=Path, dest="earlier", help="what an earlier call of this stage left there")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "gpu", help="folder for what may be lost")
     parser.add_argument("--seconds", type=float, default=540, help="after which it stops (default: 540)")
@@ -134,11 +117,13 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, help="fusions of the same parents (default: the scale's)")
     parser.add_argument("--processes", type=int, help="parents trained side by side (default: all on a GPU)")
     parser.add_argument("--compile", action="store_true", help="train parents with torch.compile")
+    parser.add_argument(
+        "--beside",
+        action="store_true",
+        help="other work runs on the machine: leave the seconds of fusions out (3 to 6)",
+    )
     parser.add_argument("--device", help="default: CUDA if present; the CPU at smoke")
-    options = parser.parse_args(arguments)
-    if options.stage and not options.out:
-        parser.error("a stage needs --out")
-    return options
+    return parser.parse_args(arguments)
 
 
 def _call(options: argparse.Namespace, began: float) -> Call:
@@ -155,6 +140,7 @@ def _call(options: argparse.Namespace, began: float) -> Call:
         seeds=options.seeds,
         processes=options.processes or (8 if device.type == "cuda" else 1),
         compile=options.compile,
+        beside=options.beside,
     )
 
 
@@ -193,7 +179,7 @@ def equality(call: Call) -> dict[str, Unit]:
 
 
 def speed(call: Call) -> dict[str, Unit]:
-    """Stage 2: every method with uniform scores; an epoch of training."""
+    """Stage 2: every method with uniform scores; an epoch of training; the works of `gpu_works`."""
     inputs = cache(lambda: read_inputs(_pair(call)))
 
     def one(method: str) -> dict[str, Any]:
@@ -208,7 +194,7 @@ def speed(call: Call) -> dict[str, Unit]:
         for name in TINY
         for compiled in ways
     }
-    return {**{method: partial(one, method) for method in WITHOUT_ANCESTOR}, **epochs}
+    return {**{method: partial(one, method) for method in WITHOUT_ANCESTOR}, **epochs, **works(call)}
 
 
 def epoch(call: Call, name: str, compiled: bool) -> dict[str, Any]:

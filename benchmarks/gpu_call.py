@@ -32,6 +32,8 @@ class Call:
     """Parents trained side by side"""
     compile: bool = False
     """Whether parents are trained compiled"""
+    beside: bool = False
+    """Whether other work runs on the machine, so that the seconds of a fusion are no runtime"""
 
     def over(self) -> bool:
         """Whether its time is up."""

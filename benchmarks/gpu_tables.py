@@ -61,14 +61,19 @@ def reproduce(call: Call, stage: int, out: Path, earlier: Path | None) -> str:
         else:
             results[one.unit.key()] = one.result
     failed: dict[str, str] = {}
-    write_bundle(bundle, Bundle(results), with_images=True)  # also if the time is up before any more are measured
+
+    def save() -> None:
+        kept = {key: untimed(result) for key, result in results.items()} if call.beside else results
+        write_bundle(bundle, Bundle(kept), with_images=True)
+
+    save()  # also if the time is up before any more are measured
 
     def note(unit: Unit, result: Result | str) -> None:
         if isinstance(result, str):
             failed[unit.key()] = words = result
         else:
             results[unit.key()] = result
-            write_bundle(bundle, Bundle(results), with_images=True)
+            save()
             words = result.refusal or f"{result.metrics['all_seconds']:.1f} s, {result.metrics.get('accuracy', '-')} %"
         print(f"{title(unit)}: {words}", flush=True)
 
@@ -92,6 +97,16 @@ def reproduce(call: Call, stage: int, out: Path, earlier: Path | None) -> str:
     done = sum(one.unit.key() in results for one in whole)
     end = f"call it again with --from {out}" if done + len(failed) < len(whole) else "nothing is left to do"
     return f"{done} of {len(whole)} units measured, {len(failed)} failed; {end}"
+
+
+def untimed(result: Result) -> Result:
+    """A result without the seconds of its fusion, which are no runtime where other work ran beside it."""
+    if "fusion" not in result.unit:
+        return result
+    times = ("seconds", "processor_seconds")
+    return dataclasses.replace(
+        result, metrics={key: value for key, value in result.metrics.items() if key not in times}
+    )
 
 
 def take_over(folders: Sequence[Path], bundle: str, root: Path) -> dict[str, Result]:

@@ -31,10 +31,10 @@ def facts() -> dict[str, Any]:
     }
 
 
-def product_rate(dtype: torch.dtype, device: torch.device | None = None) -> float:
+def product_rate(dtype: torch.dtype, device: torch.device | None = None, size: int | None = None) -> float:
     """Floating-point operations a second of a large matrix product on a device, best of ten after a warm-up."""
     device = device or torch.device("cpu")
-    size = 3072 if device.type == "cpu" else 8192
+    size = size or (3072 if device.type == "cpu" else 8192)
     a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
     times = []
     for _ in range(11):

@@ -7,6 +7,21 @@ from machine import read
 ORDER = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
 SCORES = ("uniform", "conductance", "deeplift")
 PLAIN = ("toward zero, auto", "")
+#: Units of gpu-h100-speed -> the work in words, and the seconds that are aimed at.
+ON_A_GPU: dict[str, tuple[str, float | None]] = {
+    "HF-Linear": ("HF-Linear, VGG11 pair, 400 samples", 0.4),
+    "KF-Linear": ("KF-Linear", 0.5),
+    "HF-Gradient": ("HF-Gradient", 1.7),
+    "KF-Gradient": ("KF-Gradient", 1.7),
+    **{name: (name, None) for name in ("OTFusion", "Git-Re-Basin", "ZipIt", "PLeaS", "RegMean", "Average")},
+    "KF-Linear, two ViTs": ("KF-Linear, two ViTs (7 blocks, 384 wide), 400 samples", 1.5),
+    "KF-Linear, two ResNet-18s": ("KF-Linear, two ResNet-18s, 400 samples", 1.5),
+    "landscape": ("landscape, 41 x 41 points, 2,000 images", 60),
+    "training of vgg11": ("an epoch of VGG11, 25,000 images", 0.25),
+    "a unit of a table, beside its fusion": ("a unit of a table, beside its fusion (two processes at once)", 1),
+}
+#: Largest relative difference of weights that rounding explains.
+ROUNDING = {"float64": 1e-8, "float32": 1e-2}
 
 
 def main() -> None:
@@ -23,9 +38,10 @@ def main() -> None:
         print(memory(record), "\n")
     if record := read("memory-resnet50"):
         print(large_memory(record), "\n")
-    if record := read("gpu-predicted"):
-        print(gpu(record, read("gpu-predicted-before")), "\n")
-        print(goals(record))
+    print(gpu_speed(read("gpu-h100-speed"), read("gpu-h100-speed-now")), "\n")
+    print(gpu_profile(read("gpu-h100-ceilings"), read("gpu-h100-speed")), "\n")
+    print(gpu_ceilings(read("gpu-h100-ceilings")), "\n")
+    print(gpu_equality(read("gpu-h100-equality")))
 
 
 def accuracy(records: list[dict[str, Any]]) -> str:
@@ -193,36 +209,93 @@ def large_memory(record: dict[str, Any]) -> str:
     )
 
 
-def gpu(record: dict[str, Any], before: dict[str, Any]) -> str:
-    """What fusions ask of a GPU, and asked of it before: launches, waits, copies, synchronises, predicted seconds."""
-    titles = ("launches", "host waits", "copies", "synchronises", "predicted, seconds")
-    lines = ["**A GPU**, rehearsed on a CPU (before to now)", ""]
-    lines += [f"| fusion | {' | '.join(titles)} |", "| --- |" + " --- |" * len(titles)]
-    for name, old in before["rows"].items():
-        cells = zip(_asked(old), _asked(record["rows"][name]), strict=True)
-        lines.append(f"| {name} | {' | '.join(map(' to '.join, cells))} |")
+def gpu_speed(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """Seconds on a GPU, beside those of a later record, if there is one, the goals, and the paper's."""
+    records = [(before, "seconds"), (now, "now")] if now else [(before, "seconds")]
+    titles = [f"{title} ({record['machine']['commit']})" for record, title in records]
+    columns = [*titles, "goal", "paper, RTX A5000"]
+    lines = [
+        f"**Speed on a GPU** ({_gpu(before)})",
+        "",
+        f"| work | {' | '.join(columns)} |",
+        "| --- |" + " --- |" * len(columns),
+    ]
+    for unit, (title, goal) in ON_A_GPU.items():
+        rows = [record["units"].get(unit, {}) for record, _ in records]
+        paper = next((row["paper, seconds"] for row in rows if row.get("paper, seconds")), "")
+        cells = [*map(_seconds, rows), "" if goal is None else f"{goal:g}", str(paper)]
+        lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def goals(record: dict[str, Any]) -> str:
-    """Predicted seconds on an H100 beside those that are aimed at."""
-    titles = ("launches", "host waits", "copies", "predicted, seconds", "of these the device works", "goal, seconds")
-    lines = ["**Goals on an H100**, and what is predicted", ""]
-    lines += [f"| work | {' | '.join(titles)} | counted with |", "| --- |" + " --- |" * (len(titles) + 1)]
-    for name, row in record["rows"].items():
-        if goal := row.get("goal, seconds"):
-            launches, waits, copies, _, seconds = _asked(row)
-            counted = "; ".join(
-                f"{low} and {high} {axis}" for axis, (low, high, _) in row.get("continued from", {}).items()
-            )
-            cells = (launches, waits, copies, seconds, f"{row['of these the device works']:.2f}", f"{goal:g}")
-            lines.append(f"| {name} | {' | '.join(cells)} | {counted or 'all of it'} |")
+def _seconds(row: dict[str, Any]) -> str:
+    """Two digits of a unit's seconds; refused; or nothing where it was not measured."""
+    if "reason" in row:
+        return "refused"
+    if "seconds" not in row:
+        return ""
+    span = f" ({row['least']:.1f} to {row['most']:.1f})" if "least" in row else ""
+    return f"{row['seconds']:.{2 if row['seconds'] < 10 else 1}f}{span}"
+
+
+def gpu_profile(record: dict[str, Any], speed: dict[str, Any]) -> str:
+    """What two fusions asked of a GPU."""
+    profiles = record["profiles"]
+    lines = [
+        f"**Profiles on a GPU** ({_gpu(record)})",
+        "",
+        f"| | {' | '.join(profiles)} |",
+        "| --- |" + " --- |" * len(profiles),
+    ]
+    rows: dict[str, list[str]] = {
+        "seconds": [_seconds(speed["units"][name]) for name in profiles],
+        "of these the device works": [
+            f"{profile['seconds that the device worked']:.2f}" for profile in profiles.values()
+        ],
+    }
+    calls = [profile["runtime calls"] for profile in profiles.values()]
+    rows["launches"] = [f"{one['cudaLaunchKernel'] + one['cudaLaunchKernelExC']:,}" for one in calls]
+    rows["stream synchronises"] = [f"{one['cudaStreamSynchronize']:,}" for one in calls]
+    lines += [f"| {title} | {' | '.join(cells)} |" for title, cells in rows.items()]
     return "\n".join(lines)
 
 
-def _asked(row: dict[str, Any]) -> list[str]:
-    counts = (row["launches"], row["waits"], row["to device"] + row["to host"], row["synchronises"])
-    return [*(f"{count:,}" for count in counts), f"{row['predicted, seconds']:.2f}"]
+def gpu_ceilings(record: dict[str, Any]) -> str:
+    """What a GPU reaches."""
+    lines = [f"**What the GPU reaches** ({_gpu(record)})", "", "| | |", "| --- | --- |"]
+    lines += [f"| {name} | {value:.3g} |" for name, value in record["ceilings"].items()]
+    return "\n".join(lines)
+
+
+def gpu_equality(record: dict[str, Any]) -> str:
+    """How far weights that were fused on a GPU are from those of the CPU, by networks and precision."""
+    groups: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    for unit, row in record["units"].items():
+        if unit != "tests":
+            networks, method, precision = unit.split(", ")
+            groups.setdefault((networks, precision), {})[method] = row
+    lines = [
+        f"**CPU and GPU compared** ({_gpu(record)})",
+        "",
+        "| networks | precision | methods | largest difference | other results |",
+    ]
+    lines.append("| --- |" + " --- |" * 4)
+    for (networks, precision), rows in groups.items():
+        other = {name: row for name, row in rows.items() if row["relative difference"] > ROUNDING[precision]}
+        same = {name: row["relative difference"] for name, row in rows.items() if name not in other}
+        largest = max(same, key=lambda name: same[name]) if same else ""
+        told = "; ".join(
+            f"{name} {row['relative difference']:.2g} (accuracy {row['accuracy on the CPU']:.2f} and {row['accuracy']:.2f})"
+            for name, row in other.items()
+        )
+        most = f"{same[largest]:.1e} ({largest})" if same else ""
+        lines.append(f"| {networks} | {precision} | {len(rows)} | {most} | {told} |")
+    return "\n".join(lines)
+
+
+def _gpu(record: dict[str, Any]) -> str:
+    machine = record["machine"]
+    return f"{machine['gpu']}, {machine['cores']} cores, torch {machine['torch']}, {machine['date']}, commit {machine['commit']}"
 
 
 if __name__ == "__main__":

@@ -68,7 +68,8 @@ across([few, augmented, many], CLOSED, LIGHT, "fusion samples")
 # other tables beside them. What is not measured has no number.
 
 # %%
-noniid = table("vgg11-noniid", scale=SCALE or "paper", columns=("2-way",), **asked).column("2-way")
+noniid = table("vgg11-noniid", scale=SCALE, columns=("2-way",), **asked).column("2-way")
+noniid = next((each for each in noniid.scales if each.setting.given), noniid)
 at_full_width = {
     "400": noniid,
     "1,000": pair.column("1k samples"),

@@ -110,8 +110,8 @@ seconds.recipe("KF-Linear, uniform")
 # (docs/measurements.md).
 #
 # **Transformers:** at the scale `evening` (half of the width, 50 epochs a fit) two ViTs are fused from 400 samples in 137 seconds
-# on a crowded core, in the paper in 38 on a GPU. **Not measured yet:** 6,000 samples, the way to a fine-tuned ViT (at `smoke`
-# it only shows that it runs), and everything on a GPU.
+# on a crowded core, in the paper in 38 on a GPU. **Not measured yet:** 6,000 samples, and the way to a fine-tuned ViT (at `smoke`
+# it only shows that it runs). What an H100 takes is in docs/measurements.md.
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project

@@ -38,6 +38,8 @@ from retrofit_core.experiments.ablation import CHANGES, CLOSED_FORM, GRADIENT
 
 asked = {"scale": SCALE, "columns": COLUMNS, "seeds": SEEDS, "runs": RUNS, "results": RESULTS}
 study = table("ablation", **asked).measure(SECONDS, ROWS)
+# One pair of networks in each panel: the given ones, where there are others, too.
+panels = [next((each for each in column.scales if each.setting.given), column) for column in study.columns]
 closed_form = [change for change in CHANGES if change.whole == CLOSED_FORM]
 gradient = [change for change in CHANGES if change.whole == GRADIENT]
 
@@ -56,7 +58,7 @@ gradient = [change for change in CHANGES if change.whole == GRADIENT]
 # deviation over three seeds). On the sharded pair differences below two points of one seed say nothing.
 
 # %%
-parts(study.columns, closed_form, LIGHT)
+parts(panels, closed_form, LIGHT)
 
 # %% [markdown]
 # ## Gradient descent: KF-Gradient with conductance
@@ -65,7 +67,7 @@ parts(study.columns, closed_form, LIGHT)
 # of 1: nothing of parent 0's weights is left at the start.
 
 # %%
-parts(study.columns, gradient, LIGHT)
+parts(panels, gradient, LIGHT)
 
 # %% [markdown]
 # ## All numbers
@@ -110,8 +112,8 @@ measured.recipe(CLOSED_FORM)
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project
-    given = (study.column(name).at("paper") for name in ("VGG11, non-IID", "VGG11, sharded", "MLP, non-IID"))
-    pair, shards, mlp = given
+    by_name = {column.name: column for column in panels}
+    pair, shards, mlp = (by_name[name] for name in ("VGG11, non-IID", "VGG11, sharded", "MLP, non-IID"))
     for column, row, most in (
         (pair, "KF-Linear, conductance, not refitted", -15),
         (shards, "KF-Linear, conductance, not refitted", -15),

@@ -51,7 +51,9 @@ asked = {"scale": SCALE, "columns": COLUMNS, "seeds": SEEDS, "runs": RUNS, "resu
 beyond = table("beyond", **asked).measure(SECONDS, ROWS)
 measured = [column for column in beyond.columns if column.lines]
 blocks = [column for column in measured if column.name in ("ResNet-18, sharded", "ViT, sharded")]
-given = [column for column in measured if column not in blocks]
+given = [
+    next((each for each in column.scales if each.setting.given), column) for column in measured if column not in blocks
+]
 
 # %% [markdown]
 # ## The closed form inside of blocks
@@ -140,7 +142,7 @@ measured[0].recipe(TRAINED)
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project
-    pair = beyond.column("VGG11, non-IID").at("paper")
+    pair = next(column for column in given if column.name == "VGG11, non-IID")
     resnet, vit = (beyond.column(name).at("evening") for name in ("ResNet-18, sharded", "ViT, sharded"))
     for column, linear, gradient in (
         (resnet, "HF-Linear, uniform", "HF-Gradient, uniform"),

@@ -1,23 +1,19 @@
 """A GPU that is not there.
 
-    with rehearsal() as counts:
+    with rehearsal():
         fused = fuse(models, data, device="cuda")
-    print(counts.launches, counts.waits, counts.causes.most_common())
 
 Tensors say that they lie on cuda:0 and hold their numbers on the CPU. PyTorch believes them: its own checks, and all that it
-does differently on CUDA, are those of CUDA. What its CUDA kernels would refuse is refused here (two devices in one operation,
-a CPU's generator), and what the host would wait for is counted, with the line of the core that caused it.
+does differently on CUDA, are those of CUDA. What its CUDA kernels would refuse is refused here: two devices in one operation,
+and a CPU's generator.
 
-What it cannot show: kernels (numbers are the CPU's, cuDNN and fused attention are off), streams, and memory.
+What it cannot show: kernels (numbers are the CPU's, cuDNN and fused attention are off), streams, memory, and how long it takes.
 """
 
-import sys
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -33,80 +29,9 @@ from torch.utils.hooks import RemovableHandle
 from retrofit_core.system import graphs
 
 CUDA = torch.device("cuda", 0)
-_CORE = str(Path(__file__).parents[1] / "retrofit_core")
-#: Operations whose result, or its size, the host reads before it goes on. Some check their result on the host.
-_WAITING = {
-    *("_local_scalar_dense", "equal", "nonzero", "masked_select", "bincount", "histc", "repeat_interleave"),
-    *("_unique2", "unique_dim", "unique_consecutive"),
-    *("_linalg_check_errors", "_linalg_eigh", "_linalg_svd", "linalg_eig", "linalg_lstsq"),
-}
-#: Operations without a kernel, beside views.
-_ALLOCATING = {
-    *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"),
-    *("lift_fresh", "_unsafe_view", "_local_scalar_dense", "_linalg_check_errors"),
-}
 _INDEXING = ("index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put")
 
 torch._C._ensureCUDADeviceGuardSet()
-
-
-@dataclass
-class Counts:
-    """What the host asked of the device, and what it waited for."""
-
-    launches: int = 0
-    """Operations with at least one kernel"""
-    waits: int = 0
-    """Times that the host read a number, or the size of a result"""
-    to_device: int = 0
-    to_host: int = 0
-    """Tensors copied from one to the other; the host waits for these as well"""
-    synchronises: int = 0
-    """Times that the host waited because it wanted to"""
-    causes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    """(which count, what, file:line of the core) -> how often; launches are not among them"""
-
-    def launch(self, name: str, func: Any, args: Any, kwargs: Any, out: Any) -> None:
-        """One operation has been carried out; its tensors are those on the CPU."""
-        self.launches += 1
-
-    def wait(self, name: str) -> None:
-        """The host waits for a number or a size."""
-        self.waits += 1
-        self._note("wait", name)
-
-    def copy(self, to: torch.device, name: str, bytes: int) -> None:
-        """A tensor is copied to the device, or from it."""
-        if to.type == "cpu":
-            self.to_host += 1
-        else:
-            self.to_device += 1
-        self._note("to host" if to.type == "cpu" else "to device", name)
-
-    def synchronise(self, *_: Any) -> None:
-        """The host waits because it wants to."""
-        self.synchronises += 1
-        self._note("synchronise", "")
-
-    @property
-    def met(self) -> int:
-        """Times that the host found the device done"""
-        return self.waits + self.to_host + self.synchronises
-
-    def _note(self, kind: str, name: str) -> None:
-        self.causes[kind, name, _line()] += 1
-
-
-def _line() -> str:
-    """The line of the core that asked for it."""
-    frame: Any = sys._getframe(3)
-    while frame is not None and not frame.f_code.co_filename.startswith(_CORE):
-        frame = frame.f_back
-    return (
-        f"{frame.f_code.co_filename[len(_CORE) + 1 :]}:{frame.f_lineno}"
-        if frame
-        else "backward, or outside of the core"
-    )
 
 
 class Held(Tensor):
@@ -130,8 +55,8 @@ class Held(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Where the rehearsal is over, nothing is counted."""
-        return _carried_out(Counts(), func, args, kwargs or {})
+        """Where the rehearsal is over, a result can still be read."""
+        return _carried_out(func, args, kwargs or {})
 
     @property
     def data(self) -> Tensor:
@@ -169,14 +94,10 @@ class Held(Tensor):
 class _Rehearsal(TorchDispatchMode):
     """Takes over what concerns the device; all else goes its way."""
 
-    def __init__(self, counts: Counts) -> None:
-        super().__init__()
-        self.counts = counts
-
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if _asked(kwargs) == "cuda" or any(isinstance(leaf, Held) for leaf in tree_leaves((args, kwargs))):
-            return _carried_out(self.counts, func, args, kwargs)
+            return _carried_out(func, args, kwargs)
         return func(*args, **kwargs)
 
 
@@ -186,24 +107,20 @@ def _asked(kwargs: Mapping[str, Any]) -> str | None:
     return None if device is None else torch.device(device).type
 
 
-def _carried_out(counts: Counts, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def _carried_out(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """An operation that concerns the device."""
     name = func._schema.name.removeprefix("aten::")
     if name == "_to_copy":
-        return _moved(counts, func, args[0], kwargs)
+        return _moved(func, args[0], kwargs)
     if name == "copy_":
-        return _copied(counts, func, *args)
+        return _copied(func, *args)
     if name == "_fused_sdp_choice":
         return 0  # products and softmax one by one: a CPU has no kernels of a GPU's fused attention
-    _refuse_what_cuda_refuses(counts, name, func, args, kwargs)
-    if name in _WAITING and not (name == "repeat_interleave" and kwargs.get("output_size") is not None):
-        counts.wait(name)
+    _refuse_what_cuda_refuses(name, func, args, kwargs)
     inner_args, inner_kwargs = tree_map_only(Held, _inner, (args, kwargs))
     if "device" in inner_kwargs:
         inner_kwargs["device"] = torch.device("cpu")
     out = func(*inner_args, **inner_kwargs)
-    if not (name in _ALLOCATING or _is_view(func)):
-        counts.launch(name, func, inner_args, inner_kwargs, out)
     held = return_and_correct_aliasing(func, args, kwargs, tree_map_only(Tensor, Held, out))
     for leaf in tree_leaves((args, kwargs)):
         if isinstance(leaf, Held) and leaf.inner.shape != leaf.shape:
@@ -215,52 +132,28 @@ def _inner(tensor: Held) -> Tensor:
     return tensor.inner
 
 
-def _is_view(func: Any) -> bool:
-    """Whether it only looks at the tensor's memory in another way."""
-    aliases = [result.alias_info for result in func._schema.returns]
-    return any(alias is not None and not alias.is_write for alias in aliases)
-
-
-def _moved(counts: Counts, func: Any, tensor: Tensor, kwargs: Mapping[str, Any]) -> Tensor:
+def _moved(func: Any, tensor: Tensor, kwargs: Mapping[str, Any]) -> Tensor:
     """`_to_copy`: to another device, another dtype, or both."""
     here = "cuda" if isinstance(tensor, Held) else "cpu"
-    there = _asked(kwargs) or here
     rest = {key: value for key, value in kwargs.items() if key not in ("device", "non_blocking")}
-    inner = tensor.inner if isinstance(tensor, Held) else tensor
-    out = func(inner, **rest)
-    if here != there:
-        counts.copy(torch.device(there), "to", out.nbytes)
-    if here == there or out.dtype != tensor.dtype:
-        counts.launch("_to_copy", func, (inner,), rest, out)
-    return Held(out) if there == "cuda" else out
+    out = func(tensor.inner if isinstance(tensor, Held) else tensor, **rest)
+    return Held(out) if (_asked(kwargs) or here) == "cuda" else out
 
 
-def _copied(counts: Counts, func: Any, to: Tensor, source: Tensor, *rest: Any) -> Tensor:
+def _copied(func: Any, to: Tensor, source: Tensor, *_: Any) -> Tensor:
     """`copy_`, which may cross devices."""
-    inners = [tensor.inner if isinstance(tensor, Held) else tensor for tensor in (to, source)]
-    func(*inners)
-    if isinstance(to, Held) == isinstance(source, Held):
-        counts.launch("copy_", func, inners, {}, inners[0])
-    else:
-        counts.copy(to.device, "copy_", inners[1].nbytes)
+    func(*(tensor.inner if isinstance(tensor, Held) else tensor for tensor in (to, source)))
     return to
 
 
-def _refuse_what_cuda_refuses(counts: Counts, name: str, func: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
+def _refuse_what_cuda_refuses(name: str, func: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
     """Raise what CUDA would; places that lie on the CPU may index, and are copied."""
     generator = kwargs.get("generator")
     if generator is not None and generator.device.type != "cuda":
         raise RuntimeError(f"Expected a 'cuda' device type for generator but found 'cpu' ({name})")
     given: Any = (args, kwargs)
-    if name in _INDEXING:
-        places = [place for place in args[1] if place is not None]
-        if isinstance(args[0], Held):
-            for place in places:
-                if not isinstance(place, Held):
-                    counts.copy(CUDA, "places", place.nbytes)
-                elif place.dtype in (torch.bool, torch.uint8):
-                    counts.wait(f"{name} by a mask")
-            given = (args[0], args[2:], kwargs)
+    if name in _INDEXING and isinstance(args[0], Held):
+        given = (args[0], args[2:], kwargs)
     tensors = [leaf for leaf in tree_leaves(given) if isinstance(leaf, Tensor)]
     held = any(isinstance(tensor, Held) for tensor in tensors)
     on_cpu = [tensor for tensor in tensors if not isinstance(tensor, Held) and tensor.ndim > 0]
@@ -343,28 +236,24 @@ def _without_gradients(mode: Any) -> None:
 
 
 class _Mark:
-    """A CUDA event: what it marks is done at once; a wait for it counts where the host has not waited since."""
-
-    counts = Counts()
+    """A CUDA event: what it marks is done at once."""
 
     def __init__(self, **_: Any) -> None:
         self.time = 0.0
 
     def record(self, _: Any = None) -> None:
-        self.time, self.before = time.perf_counter(), self.counts.met
+        self.time = time.perf_counter()
 
     def synchronize(self) -> None:
-        if self.counts.met == self.before:
-            self.counts.synchronise()
+        pass
 
     def elapsed_time(self, end: "_Mark") -> float:
         return 1000 * (end.time - self.time)
 
 
 @contextmanager
-def rehearsal(counts: Counts | None = None) -> Iterator[Counts]:
+def rehearsal() -> Iterator[None]:
     """Within it there is a device cuda:0, an H100 as far as it can be asked; PyTorch is as before behind it."""
-    counts = counts or Counts()
     cuda = {
         "is_available": lambda: True,
         "device_count": lambda: 1,
@@ -372,9 +261,9 @@ def rehearsal(counts: Counts | None = None) -> Iterator[Counts]:
         "get_device_capability": lambda *_: (9, 0),
         "get_device_name": lambda *_: "a rehearsal",
         "mem_get_info": lambda *_: (80 << 30, 80 << 30),
-        "synchronize": counts.synchronise,
+        "synchronize": lambda *_: None,
         "current_stream": lambda *_: None,
-        "Event": type("Mark", (_Mark,), {"counts": counts}),
+        "Event": _Mark,
         "is_current_stream_capturing": lambda: False,
         "default_generators": (torch.Generator(),),  # of dropout and the like, which draws on the CPU here
         "get_rng_state": lambda *_: torch.zeros(16, dtype=torch.uint8),
@@ -406,8 +295,8 @@ def rehearsal(counts: Counts | None = None) -> Iterator[Counts]:
             stack.enter_context(patch.object(torch.autograd.graph, "_engine_run_backward", backward))
             stack.enter_context(torch.backends.cudnn.flags(enabled=False))
             stack.enter_context(patch.object(torch.inference_mode, "__enter__", _without_gradients))
-            stack.enter_context(_Rehearsal(counts))
-            yield counts
+            stack.enter_context(_Rehearsal())
+            yield
     finally:
         _foreach_supported_types.remove(Held)
         torch.__future__.set_swap_module_params_on_conversion(before[1])

@@ -24,7 +24,6 @@ from retrofit_core.networks.checkpoints import load_model, read_tensors, save_mo
 from retrofit_core.system import extras
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.marks import ROOT, skip_without
-from tests.rehearsal import rehearsal
 from tests.test_cli import retrofit
 
 skip_without("benchmarks")
@@ -37,10 +36,7 @@ def kit():
     """The benchmarks' modules by name; they are no package, so their folder is on the path for a while."""
     sys.path.insert(0, str(BENCHMARKS))
     yield SimpleNamespace(
-        **{
-            name: importlib.import_module(name)
-            for name in ("gpu", "gpu_call", "gpu_files", "gpu_predict", "gpu_tables")
-        }
+        **{name: importlib.import_module(name) for name in ("gpu", "gpu_call", "gpu_files", "gpu_tables", "gpu_works")}
     )
     sys.path.remove(str(BENCHMARKS))
     for name in [name for name, module in sys.modules.items() if _is_a_benchmark(module)]:
@@ -162,12 +158,15 @@ def test_every_method_is_timed_once_and_again_if_it_failed(kit, stage, capsys, m
     lines = capsys.readouterr().out.splitlines()
     timed = [name for name, method in METHODS.items() if not method.takes.base]  # the pairs have no common ancestor
     trainings = [f"training of {name}" for name in kit.gpu.TINY]  # compiled ones need a GPU
-    count = len(timed) + len(trainings)
+    works = ["KF-Linear, two ViTs", "KF-Linear, two ResNet-18s", "landscape", "ceilings"]
+    count = len(timed) + len(trainings) + len(works)
     assert len(lines) == count + 1 and f"{count - 1} of {count} units measured, 1 with a reason" in lines[-1]
     record = json.loads(stage(2, "out").read_text())
     rows, machine = record["units"], record["machine"]
     assert {**rows, "ZipIt": None} == {**first, "ZipIt": None}  # the others are not measured again
-    assert list(rows) == timed + trainings and all(row["seconds"] > 0 for row in rows.values())
+    assert list(rows) == timed + trainings + works
+    assert all(row["seconds"] > 0 for name, row in rows.items() if name != "ceilings")
+    assert all(value > 0 for value in rows["ceilings"].values())
     assert all(rows[name]["repeats"] == 3 for name in timed)
     assert rows["KF-Linear"]["paper, seconds"] == 78.3 and rows["KD"]["paper, seconds"] is None
     assert machine["torch"] == torch.__version__ and (machine["gpu"] is None) == (not torch.cuda.is_available())
@@ -253,6 +252,14 @@ def test_a_missing_package_is_no_refusal_and_is_tried_again(kit, stage, tmp_path
     assert len(numbers(stage(3, "out"))) == 3
 
 
+@pytest.mark.long
+def test_seconds_beside_other_work_are_no_runtimes(kit, stage, two_tables, monkeypatch):
+    monkeypatch.setattr(kit.gpu_tables, "cells_of", lambda call, *table: otfusion(call))
+    results = read_bundle(stage(3, "out", "--beside")).results.values()
+    times = {"fusion" in result.unit: {name for name in result.metrics if "seconds" in name} for result in results}
+    assert times == {True: {"all_seconds"}, False: {"seconds", "all_seconds"}}
+
+
 def otfusion(call):
     cells = TABLES["vgg11-noniid"].cells(scales.scale_of(call.scale), 1)
     return [cell for cell in cells if cell.column == "2-way" and cell.row == "OTFusion, uniform"]
@@ -298,51 +305,3 @@ def test_halving_keeps_facts_and_whole_numbers(kit, tmp_path):
     tensors = read_tensors(path)
     assert {str(tensor.dtype) for tensor in tensors.values()} == {"torch.float16", "torch.int64"}
     assert load_model(path)[1]["best_epoch"] == 3
-
-
-def test_a_prediction_goes_by_launches_operations_and_bytes(kit):
-    predict = kit.gpu_predict
-    with rehearsal(predict.Clocks()) as clocks:
-        x = torch.ones(2000, 2000, dtype=torch.float64).to("cuda")
-        before = clocks.row()["predicted, seconds"]
-        y = x @ x
-        product = 2 * 2000**3 / (67e12 * predict.REACHED)
-        assert clocks.row()["predicted, seconds"] - before == pytest.approx(predict.LAUNCH + product)
-        y + x  # launched while the product is worked on
-        sum_ = 3 * x.nbytes / (predict.MEMORY * predict.REACHED)
-        assert clocks.row()["predicted, seconds"] - before == pytest.approx(predict.LAUNCH + product + sum_)
-        y[0, 0].item()
-        assert clocks.row()["predicted, seconds"] - before == pytest.approx(
-            predict.LAUNCH + product + sum_ + predict.WAIT
-        )
-    assert clocks.operations == 2 * 2000**3 and clocks.busy == pytest.approx(product + sum_)
-
-
-def test_what_is_too_large_is_continued_from_small_sizes(kit):
-    def work(samples, epochs):
-        x = torch.ones(4).to("cuda")
-        for _ in range(samples * epochs + 3):
-            x = x + 1
-        x[0].item()
-
-    axes = {"samples": (2, 4, 10), "epochs": (1, 2, 7)}
-    row, whole = kit.gpu_predict.continued(work, axes), kit.gpu_predict.counted(lambda: work(10, 7))
-    assert (row["launches"], row["waits"], row["to device"]) == (whole["launches"], 1, 1)
-    for name in ("predicted, seconds", kit.gpu_predict.BUSY):
-        assert row[name] == pytest.approx(whole[name])
-    assert row["continued from"] == {"samples": [2, 4, 10], "epochs": [1, 2, 7]}
-
-
-def test_predictions_are_a_record(kit, tmp_path, monkeypatch, capsys):
-    predict = kit.gpu_predict
-    fusions = dict([next(iter(predict.fusions(None).items()))])
-    monkeypatch.setattr(predict, "fusions", lambda _: fusions)
-    monkeypatch.setattr(predict, "RESULTS", tmp_path)
-    kit.gpu.main(["--predict"])
-    record = json.loads((tmp_path / "gpu-predicted.json").read_text())
-    (name, row), said = next(iter(record["rows"].items())), capsys.readouterr().out
-    assert name == "CNN of 4 levels, HF-Linear" and said.startswith(f"{name}: ")
-    assert row["predicted, seconds"] > row["launches"] * record["constants"]["launch, seconds"]
-    assert row["most waits"][0].keys() == {"cause", "line", "times"} and "assumptions" in record["constants"]["sources"]
-    with pytest.raises(SystemExit):
-        kit.gpu.main(["--stage", "1"])

@@ -1,16 +1,10 @@
-"""The GPU that is not there refuses what CUDA refuses and counts; every method gives on it what it gives on a CPU."""
-
-import inspect
-from unittest.mock import patch
+"""The GPU that is not there refuses what CUDA refuses; every method gives on it what it gives on a CPU."""
 
 import pytest
 import torch
 from torch import nn
 
 from retrofit_core import build, evaluate, importance_scores, train
-from retrofit_core.fusion.fit import repair
-from retrofit_core.fusion.grouping import base, grouped_cost
-from retrofit_core.fusion.grouping.kmeans import SWEEPS
 from retrofit_core.inspection.landscape import Landscape
 from retrofit_core.system import device as devices
 from tests.marks import each_case
@@ -49,59 +43,13 @@ def test_a_generator_of_the_cpu_and_numpy_are_refused():
 
 def test_what_cuda_takes_is_taken():
     """Numbers without axes, places on the CPU, copies in both directions."""
-    with rehearsal() as counts:
+    with rehearsal():
         x = torch.arange(6.0, device="cuda").view(2, 3)
         assert x.device == CUDA and x.is_cuda and x.get_device() == 0 and devices.pick(None) == CUDA
         x = x * torch.tensor(2.0)
         x[torch.tensor([0])] = 1
         x[1].copy_(torch.zeros(3))
         assert x.tolist() == [[1, 1, 1], [0, 0, 0]]
-    assert (counts.to_device, counts.to_host, counts.waits) == (2, 1, 0)
-
-
-def counted(work):
-    """Launches, waits, copies to the device and to the host of some work on a tensor that lies there."""
-    with rehearsal() as counts:
-        x = torch.arange(4.0).to("cuda")
-        before = counts.launches
-        work(x)
-    return counts.launches - before, counts.waits, counts.to_device - 1, counts.to_host
-
-
-COUNTED = {
-    "a product": (lambda x: x @ x, (1, 0, 0, 0)),
-    "views and empty tensors": (lambda x: (x[1:], x.view(2, 2).T, torch.empty_like(x), x.detach()), (0, 0, 0, 0)),
-    "another dtype": (lambda x: x.double(), (1, 0, 0, 0)),
-    "the same device": (lambda x: x.to("cuda").cuda(), (0, 0, 0, 0)),
-    "a number read": (lambda x: x[2].item(), (0, 1, 0, 0)),
-    "a condition": (lambda x: bool((x > 9).any()), (2, 1, 0, 0)),
-    "places of a mask": (lambda x: x[x > 1], (2, 1, 0, 0)),
-    "values at a mask": (lambda x: x.masked_fill(x > 1, 0), (2, 0, 0, 0)),
-    "a list": (lambda x: x.tolist(), (0, 0, 0, 1)),
-    "counts": (lambda x: torch.bincount(x.long()), (2, 1, 0, 0)),
-    "members of known classes": (lambda x: nn.functional.one_hot(x.long(), 5), (4, 0, 0, 0)),
-    "repeats of an unknown number": (lambda x: x.repeat_interleave(x.long()), (3, 1, 0, 0)),
-    "repeats of a known number": (lambda x: x.repeat_interleave(x.long(), output_size=6), (3, 0, 0, 0)),
-}
-
-
-@each_case("what", COUNTED)
-def test_launches_waits_and_copies_are_counted(what):
-    work, expected = COUNTED[what]
-    assert counted(work) == expected
-
-
-def test_the_line_that_caused_it_is_told():
-    with rehearsal() as counts:
-        x = torch.eye(3, dtype=torch.float64).to("cuda")
-        grouped_cost(x, x[0], torch.zeros(3, dtype=torch.long, device="cuda"), 1)
-        devices.synchronise(CUDA)
-    lines, first = inspect.getsourcelines(grouped_cost)
-    read = next(number for number, line in enumerate(lines, first) if ".item()" in line)
-    waits = {(kind, name, line) for kind, name, line in counts.causes if kind != "to device"}
-    assert ("wait", "_local_scalar_dense", f"fusion/grouping/base.py:{read}") in waits
-    assert [line.partition(":")[0] for kind, _, line in waits if kind == "synchronise"] == ["system/device.py"]
-    assert base.__file__.endswith("fusion/grouping/base.py") and counts.synchronises == 1
 
 
 class Tied(nn.Module):
@@ -131,9 +79,8 @@ def test_training_goes_as_on_the_cpu():
         return torch.cat([tensor.detach().cpu().flatten() for tensor in (loss, *model.parameters())])
 
     expected = trained("cpu")
-    with rehearsal() as counts:
+    with rehearsal():
         assert_close(trained("cuda"), expected, 1e-12)
-    assert counts.waits == 0
 
 
 def test_gradients_of_chosen_tensors_equal_the_cpus():
@@ -187,14 +134,14 @@ def test_behind_it_there_is_no_device():
 
 
 def rehearsed(name, network, **more):
-    """What a method gives on the CPU and on the device, and what the host asked of the device; float64."""
+    """What a method gives on the CPU and on the device; float64."""
     models, (x, y), options = case(network, "two parents")
     options = options_for(name, models, NETWORKS[network].classes) | options | more
     models = [model.double() for model in models]  # in place, the base of task vectors as well
     expected = EVERY[name](models, (x.double(), y), **options)
-    with untouched(*models), rehearsal() as counts:
+    with untouched(*models), rehearsal():
         result = EVERY[name](models, (x.double(), y), **{**options, "device": "cuda"})
-    return expected, result, counts
+    return expected, result
 
 
 def assert_equal_on_the_device(expected, result):
@@ -209,7 +156,7 @@ def assert_equal_on_the_device(expected, result):
 @pytest.mark.slow
 @each_case("name", [name for name in EVERY if not reason(name, FIRST, "two parents")])
 def test_every_method_gives_the_same_on_the_device(name):
-    expected, result, _ = rehearsed(name, FIRST)
+    expected, result = rehearsed(name, FIRST)
     assert_equal_on_the_device(expected, result)
 
 
@@ -217,50 +164,18 @@ def test_every_method_gives_the_same_on_the_device(name):
 @each_case("network", ["resnet", "vit"])
 @each_case("name", ["HF-Linear", "KF-Linear"])
 def test_networks_of_blocks_give_the_same_on_the_device(name, network):
-    expected, result, _ = rehearsed(name, network)
+    expected, result = rehearsed(name, network)
     assert_equal_on_the_device(expected, result)
 
 
 @each_case("name", ["HF-Linear", "KF-Gradient", "KF-Linear-KD"])
 def test_centred_parents_give_the_same_on_the_device(name):
-    expected, result, _ = rehearsed(name, FIRST, centre=True)
+    expected, result = rehearsed(name, FIRST, centre=True)
     assert_equal_on_the_device(expected, result)
 
 
-def test_the_host_stops_three_times_a_level():
-    """For the matrix that is assigned, for the costs (of k-means at each of its looks), and for the report; a fusion has thirteen
-    more stops, whatever its levels. Phases are timed without any. Raise none of these without a reason."""
-    x = normal(40, 6)
-    for name in ("HF-Linear", "KF-Linear"):
-        for hidden in (2, 8):
-            models = [mlp((6, *[8] * hidden, 4), seed=k) for k in (0, 1)]
-            with rehearsal() as counts:
-                result = EVERY[name](models, x, device="cuda")
-            looks = sum(level.grouping.get("iterations", 0) // SWEEPS for level in result.levels)
-            assert counts.synchronises == 0
-            assert counts.waits + counts.to_host <= 3 * hidden + looks + 13
-
-
-@each_case("name", ["HF-Linear", "KF-Linear"])
-def test_the_host_stops_four_times_a_level_of_a_vit(name):
-    """Here cutting the networks into levels and finding their attention count as well, and a fusion has fourteen more stops. The
-    fit behind an activation decides after each of its passes over all rows whether it goes on; it also waits for each factor."""
-    spec = {"architecture": "vit", "hidden": 8, "heads": 2, "mlp_width": 12, "size": 8, "channels": 1, "patch": 4}
-    x = normal(30, 1, 8, 8).float()
-    for depth in (1, 3):
-        models = [build({**spec, "depth": depth}, seed=k) for k in (0, 1)]
-        with rehearsal() as counts, patch.object(repair, "_pass", wraps=repair._pass) as passes:
-            result = EVERY[name](models, x, device="cuda")
-        looks = sum(level.grouping.get("iterations", 0) // SWEEPS for level in result.levels)
-        stops = {cause: n for cause, n in counts.causes.items() if cause[0] != "to device"}
-        deciding = sum(n for (*_, line), n in stops.items() if line.startswith("fusion/fit/repair"))
-        assert counts.synchronises == 0
-        assert deciding <= passes.call_count + 2 * depth
-        assert sum(stops.values()) - deciding <= 4 * len(result.levels) + looks + 14
-
-
-def test_what_was_taken_for_granted_is_looked_at_again():
-    """Rows fewer than inputs, without a ridge, have no Cholesky factor: the level is fused again, as on the CPU."""
+def test_ridges_are_raised_and_overflow_is_refused_as_on_the_cpu():
+    """Rows fewer than inputs, without a ridge, have no Cholesky factor."""
     models, x = [mlp(seed=k) for k in (0, 1)], normal(4, 6).repeat(5, 1)
     options = {"ridge": 1e-300}
     expected = EVERY["KF-Linear"](models, x, **options)
@@ -271,17 +186,6 @@ def test_what_was_taken_for_granted_is_looked_at_again():
     assert expected.levels[0].ridge > 1e-300  # was raised
     assert_equal_on_the_device(expected, result)
     assert [level.ridge for level in result.levels] == pytest.approx([level.ridge for level in expected.levels])
-
-
-@each_case("name", ["HF-Linear", "KF-Linear"])
-def test_maps_move_together(name):
-    """Nothing is copied tensor by tensor."""
-    _, _, counts = rehearsed(name, "cnn")
-    moved = [line for (kind, _, line), _ in counts.causes.items() if kind == "to device" and "symmetry/maps" in line]
-    assert (
-        len(moved) <= 1
-        and sum(counts.causes[kind, what, line] for kind, what, line in counts.causes if line in moved) <= 3
-    )
 
 
 # --- training, scores and landscapes -----------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ RECORDS: dict[str, tuple[str, str]] = {
     "memory": ("memory.py", "memory"),
     "landscape-": ("landscape.py", "the-loss-landscape"),
     "experiments": ("", ""),
+    "gpu-": ("gpu.py", "on-a-gpu"),
 }
 #: Records that commands write, not scripts.
 COMMANDS = {
@@ -32,8 +33,8 @@ def pages() -> dict[str, str]:
     """The one page."""
     lines = [
         "# All records",
-        "Each number of this site comes from one of these records, which also hold the facts of the machine. Nothing was "
-        "measured on CUDA yet: [how it will be](files/benchmarks/README.md.txt).",
+        "Each number of this site comes from one of these records, which also hold the facts of the machine. "
+        "[How to measure on a GPU](files/benchmarks/README.md.txt).",
         grid(["record", "what", "measured on", "measured by"], map(_row, sorted(RESULTS.iterdir()))),
         "The last column names files of `benchmarks`.",
     ]
@@ -68,4 +69,4 @@ def _first_sentence(script: Path) -> str:
 def _machine(path: Path) -> str:
     content = json.loads(path.read_text()) if path.suffix == ".json" else {}
     facts = content.get("machine", {}) if isinstance(content, dict) else {}
-    return ", ".join(str(facts[name]) for name in ("processor", "date") if facts.get(name))
+    return ", ".join(str(facts[name]) for name in ("gpu", "processor", "date") if facts.get(name))

@@ -93,12 +93,15 @@ class ReproducedColumn:
         return next((each for each in self.scales if each.setting is self.setting), self)
 
     def at(self, scale: str) -> "ReproducedColumn":
-        """The column at one of its scales only.
+        """The column at one of its scales only, with parents trained there if there are any.
 
+        Args:
+            scale: its name; or a badge, such as "given VGG11s of full width, 14 epochs".
         Raises:
             ValueError: it is not measured at that scale.
         """
-        known = {each.setting.scale.name: each for each in reversed(self.scales or (self,))}
+        columns = reversed(self.scales or (self,))
+        known = {name: each for each in columns for name in (each.setting.scale.name, each.badge)}
         return find(known, scale, f"scale of {self.table}, {self.name}")
 
     def of(self, row: str) -> "ReproducedColumn":

@@ -137,17 +137,14 @@ def _at_fullest(measured: Sequence[Setting]) -> list[Setting]:
     return [each for each in measured if each.given is None or fullest[each.work] == each.scale.name]
 
 
-def _possible(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds: int | None) -> Iterable[Setting]:
-    """A column's settings at a scale: with given parents, then with trained ones on the first data set with results."""
-    trained: dict[str, Setting] = {}
-    for each in _each(table, column, scale, bundle, seeds):
-        if each.given or each.is_measured:
-            yield each
-        if not each.given:
-            trained[each.data] = each
-            if each.is_measured:
-                return
-    yield trained[data_set(column.data, scale)]
+def _possible(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds: int | None) -> list[Setting]:
+    """A column's settings at a scale: with trained parents on the first data set with results, then with given ones, which may
+    be smaller or trained for less; without results with given parents first."""
+    every = list(_each(table, column, scale, bundle, seeds))
+    given = [each for each in every if each.given]
+    trained = {each.data: each for each in every if not each.given}
+    measured = next((each for each in trained.values() if each.is_measured), None)
+    return [measured, *given] if measured else [*given, trained[data_set(column.data, scale)]]
 
 
 def every_setting(table: Table, bundle: Bundle, scales: Sequence[Scale]) -> Iterable[Setting]:

@@ -30,8 +30,9 @@ WHOLE = re.compile(r"(?<![\w.,-])\d+(?!\w|[.,]\d)")
 def names():
     """What the expressions may use."""
 
-    def column(of_table, name):
-        return table(of_table, results=RESULTS, columns=(name,)).column(name)
+    def column(of_table, name, badge=None):
+        found = table(of_table, results=RESULTS, columns=(name,)).column(name)
+        return found.at(badge) if badge else found
 
     def gap(of_column, left, right):
         return of_column.gap(left, right).points
@@ -42,12 +43,18 @@ def names():
     summary = report(results_in(RESULTS), list(TABLES), [SCALES[name] for name in SAYING]).summary
     decided = summary.decided()
     informative = [claim for claim in decided if claim.group == INFORMATIVE]
+    trained = ("vgg11-noniid", "vgg11-sharded")
+    at_paper = [
+        claim for count in summary.counts if count.badge == "paper" and count.table in trained for claim in count.claims
+    ]
     tested = json.loads((RESULTS.parent / "explanations.json").read_text(encoding="utf-8"))
     columns = {
-        "pair": ("vgg11-noniid", "2-way"),
+        "full_pair": ("vgg11-noniid", "2-way", "paper"),
+        "full_shards": ("vgg11-sharded", "2-way", "paper"),
+        "pair": ("vgg11-noniid", "2-way", "given VGG11s of full width, 14 epochs"),
         "four": ("vgg11-noniid", "4-way"),
         "eight": ("vgg11-noniid", "8-way"),
-        "shards": ("vgg11-sharded", "2-way"),
+        "shards": ("vgg11-sharded", "2-way", "given VGG11s of half width, 8 epochs"),
         "shards4": ("vgg11-sharded", "4-way"),
         "shards6": ("vgg11-sharded", "6-way"),
         "blood": ("bloodmnist", "2-way"),
@@ -75,7 +82,8 @@ def names():
         "order": tested["eight parts"]["crop and flip, 10 epochs"][0],
         "WITHOUT": "without networks of one class",
         "clear": [claim for claim in informative if claim.deviation is not None and not claim.is_noise],
-        **{"KF": "KF-Linear, conductance", "UNIFORM": "KF-Linear, uniform"},
+        **{"KF": "KF-Linear, conductance", "UNIFORM": "KF-Linear, uniform", "HF": "HF-Linear, conductance"},
+        "of_full": lambda claims: [claim for claim in at_paper if claim in claims],
     }
 
 
@@ -136,6 +144,7 @@ def test_tables_beyond_the_paper_are_those_of_the_records(heading, columns):
     ]
     for index, name in columns.items():
         column = beyond.column(name)
+        column = next((each for each in column.scales if each.setting.given), column)
         for row in rows[2:]:
             values = column.line(row[0]).values if row[index] != "-" else ()
             if values:

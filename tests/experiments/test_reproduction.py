@@ -141,6 +141,13 @@ def test_given_parents_are_of_the_papers_scale(bundle, runs):
     vgg = table("vgg11-noniid", runs=runs, results=[bundle, bundle.with_name("pair.json")])
     assert vgg.column("2-way").badge == "given parents"
     assert vgg.column("2-way").number("Ensemble") == 50
+    # Networks that were trained as in the paper come before them.
+    trained = bundle.with_name("trained.json")
+    cells = [cell for cell in cells_of("vgg11-noniid", "paper", 1) if (cell.column, cell.row) == ("2-way", "Ensemble")]
+    write_bundle(trained, bundle_of(cells, lambda cell: {"known": knowing(40)}), with_images=True)
+    column = table("vgg11-noniid", runs=runs, results=[bundle, bundle.with_name("pair.json"), trained]).column("2-way")
+    assert (column.number("Ensemble"), column.number("KF-Linear, uniform")) == (40, 50)
+    assert [column.at(name).number("Ensemble") for name in ("paper", "given parents")] == [40, 50]
 
 
 def test_parents_stand_in_the_order_of_their_accuracy_with_their_own_results(bundle, runs):

@@ -5,10 +5,10 @@ from pathlib import Path
 
 RECORDS = Path(__file__).parents[3] / "benchmarks" / "results" / "experiments"
 FILE = Path(__file__).with_name("measured.json")
-#: The sheet's networks -> table, column and scale of the records.
+#: The sheet's networks -> table, column and badge of the records: a scale, or given parents.
 TABLES = {
-    "skewed": ("vgg11-noniid", "2-way", "paper"),
-    "sharded": ("vgg11-sharded", "2-way", "paper"),
+    "skewed": ("vgg11-noniid", "2-way", "given VGG11s of full width, 14 epochs"),
+    "sharded": ("vgg11-sharded", "2-way", "given VGG11s of half width, 8 epochs"),
     "four": ("vgg11-noniid", "4-way", "evening"),
     "same": ("vgg11-full", "2-way zero-shot", "evening"),
 }
@@ -36,9 +36,10 @@ def measured(records: Path = RECORDS) -> dict[str, dict[str, float]]:
     from retrofit_core.experiments.scales import SCALES
 
     sheet = {}
-    for networks, (table, column, scale) in TABLES.items():
-        found = report(results_in(records), [table], [SCALES[scale]], columns={column}, only_measured=True)
-        means = {line.row: line.mean for block in found.blocks for line in block.lines if line.mean is not None}
+    for networks, (table, column, badge) in TABLES.items():
+        found = report(results_in(records), [table], list(SCALES.values()), columns={column}, only_measured=True)
+        (block,) = (block for block in found.blocks if block.badge == badge)
+        means = {line.row: line.mean for line in block.lines if line.mean is not None}
         parents = [mean for row, mean in means.items() if row.startswith("Parent ")]
         accuracies = {name: means[row] for name, row in ROWS.items() if row in means}
         sheet[networks] = {name: round(mean, 1) for name, mean in {"best": max(parents), **accuracies}.items()}
