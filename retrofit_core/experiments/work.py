@@ -1,6 +1,7 @@
 """Run one unit: train, fuse or fine-tune what is missing, measure the network, and write its result."""
 
 import dataclasses
+import math
 import os
 import platform
 import shutil
@@ -8,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from .. import runs
 from ..data import Images, load
 from ..data import digest as digest_of_data
+from ..data.images import Read
 from ..data.sampling import balanced
 from ..data.splits import read_splits
 from ..fusion.results import FusionResult
@@ -350,13 +352,27 @@ def _measured(unit: Unit, network: nn.Module, root: Path, monitor: Monitor, devi
     if unit.test_images is not None and unit.test_images < len(test):
         rows = balanced(test.labels, unit.test_images)
     network = on_device(network, device)
-    logits = scores(network, test, rows=rows, monitor=monitor)
+    logits = scores(network, _kept_on(devices.of(network), test), rows=rows, monitor=monitor)
     labels = test.labels[rows]
     correct = logits.argmax(1) == labels
     metrics = measured(logits, labels, len(test.classes))
     metrics["operations"] = leaderboard.operations(network, test.inputs(rows[:1]).to(devices.of(network)))
     metrics["per_part"] = _per_part(unit.source, root, test, labels, correct)
     return {"metrics": metrics, "correct": packed(correct.numpy())}
+
+
+def _kept_on(device: torch.device, images: Images) -> Images:
+    """The images with their pixels on the device, where they stay for the next unit, if they are few enough."""
+    few = len(images) * math.prod(images.shape) <= devices.PIXEL_BYTES
+    if device.type == "cpu" or not few:
+        return images
+    return dataclasses.replace(images, read=_pixels_on(device, images.read, len(images)).__getitem__)
+
+
+@lru_cache(maxsize=1)
+def _pixels_on(device: torch.device, read: Read, count: int) -> Tensor:
+    """All pixels (N, C, H, W) uint8 on the device. `load` returns the same reader again while the files are the same."""
+    return read(torch.arange(count)).to(device)
 
 
 def _per_part(source: ParentSource, root: Path, test: Images, labels: Tensor, correct: Tensor) -> list[float | None]:
