@@ -22,6 +22,7 @@ from ..data import digest as digest_of_data
 from ..data.images import Read
 from ..data.sampling import balanced
 from ..data.splits import read_splits
+from ..fusion.importance.shared import sharing
 from ..fusion.results import FusionResult
 from ..inspection.landscape import networks_of
 from ..methods import METHODS
@@ -276,7 +277,9 @@ def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.
     _provide_parents(unit, root, monitor, device)
     config = dataclasses.replace(unit.config(root), device=device)
     record = _levels_of(unit, config, root) if resumes(unit) else None
-    result = _recorded(config, root) or runs.execute(config, record, monitor)[0]
+    networks = tuple(_digest(file) for file in config.models)
+    with sharing(networks) as spared:
+        result = _recorded(config, root) or runs.execute(config, record, monitor)[0]
     attempts = runs.read_status(record).get("spent", {}).get("attempts", 1) if record else 1
     if (spec := getattr(result.model, "spec", None)) and spec["architecture"] not in COMPOSITES:
         images = load(config.data, "train")
@@ -285,7 +288,9 @@ def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.
         shutil.rmtree(record, ignore_errors=True)
     times = {"seconds": result.seconds, "processor_seconds": result.processor_seconds}
     times |= {"attempts": float(attempts)} if attempts > 1 else {}
-    return result.model, {name: seconds for name, seconds in times.items() if seconds is not None}
+    # As if it had computed the scores that it took over: a method's seconds do not depend on what ran before.
+    known = {name: seconds for name, seconds in times.items() if seconds is not None}
+    return result.model, {name: seconds + getattr(spared, name, 0.0) for name, seconds in known.items()}
 
 
 def _levels_of(unit: Fusion, config: runs.RunConfig, root: Path) -> Path:
