@@ -8,6 +8,7 @@ from torch.nn.functional import cross_entropy
 from retrofit_core.data import Images, load
 from retrofit_core.data.images import in_memory
 from retrofit_core.networks.checkpoints import load_model
+from retrofit_core.training import evaluation
 from retrofit_core.training.evaluation import calibration_error, ensemble, evaluate, scores
 from tests.marks import each_case
 
@@ -44,6 +45,35 @@ def test_measures_are_those_of_their_definitions(images, batch):
     assert result["per_class"] == [pytest.approx(200 / 3), pytest.approx(50), None]
     assert result["loss"] == pytest.approx(cross_entropy(logits, images.labels).item())
     assert result["samples"] == 5
+
+
+def test_a_batch_that_does_not_fit_is_made_smaller(monkeypatch):
+    """Where many images run together, and not where the caller says how many."""
+    monkeypatch.setattr(evaluation, "SMALL_BATCH", 2)
+    monkeypatch.setattr(evaluation, "_batch_on", lambda device, images: 30)
+    digits, sizes = load("digits", "test"), []
+
+    def small(x):
+        sizes.append(len(x))
+        if len(x) > 7:
+            raise torch.OutOfMemoryError
+        return x.flatten(1)[:, :10]
+
+    assert torch.equal(scores(small, digits), digits.inputs().flatten(1)[:, :10])
+    assert sizes[:2] == [30, 7] and max(sizes[2:]) == 7
+    with pytest.raises(torch.OutOfMemoryError):
+        scores(small, digits, 30)
+
+
+def test_many_images_run_together_on_a_gpu_within_the_memory():
+    def batch(device, *shape):
+        images = Images(
+            *in_memory(torch.zeros(1, *shape, dtype=torch.uint8), torch.tensor([0])), ("a",), "toy", (0,), (1,)
+        )
+        return evaluation._batch_on(torch.device(device), images)
+
+    assert batch("cuda", 3, 32, 32) == 10_000 and batch("cpu", 3, 32, 32) == 500
+    assert batch("cuda", 3, 64, 64) == 2**27 // (4 * 3 * 64 * 64) and batch("cuda", 3, 224, 224) == 500
 
 
 def test_rows(images):

@@ -13,7 +13,8 @@ from ..system.files import digest_of
 from . import cifar, digits, folders, medmnist, mnist, parquet, tiny_imagenet
 from .datasets import DATASETS, DataSet, plain, recognise
 from .images import Constants, Images, check_images, normalisation
-from .sizes import Fit, fit_to, fitting
+from .once import read_once
+from .sizes import Fit, fit_to
 from .splitfiles import SplitFiles
 from .splitnames import NAMES, split_of
 
@@ -74,7 +75,7 @@ def load(
     dataset = DATASETS.get(name)
     constants = _constants(dataset, notes, mean, std, stored)  # first, because it is cheap to refuse
     fit = fit_to(size, dataset.size if dataset else None, dataset.margin if dataset else 1.0)
-    reader, labels, shape = fitting(split_files.read(_channels(dataset, notes), fit), fit)
+    reader, labels, shape = read_once(split_files, split, _channels(dataset, notes), fit)
     classes = _class_names(name, dataset, notes, split_files.classes)
     classes = classes or tuple(map(str, range(_classes_trained(str(source), split, labels, fit))))
     _check_labels(name, split, labels, classes)
@@ -268,7 +269,7 @@ def _measured(name: str, source: str, size: int | None) -> Constants:
 def _of_training_images(source: str, content: str, size: int | None) -> Constants:
     fit = fit_to(size, None, 1.0)
     _, notes, split_files = _find(source, "train")
-    reader, labels, (channels, _, _) = fitting(split_files.read(notes.channels, fit), fit)
+    reader, labels, (channels, _, _) = read_once(split_files, "train", notes.channels, fit)
     return normalisation(reader, len(labels), channels)
 
 
@@ -295,7 +296,7 @@ def _classes_trained(source: str, split: str, labels: Tensor, fit: Fit | None) -
     """Number of classes by the labels of the training split, or of this split if there is none."""
     if split != "train" and source != "digits":
         training = _files_of(_folder(source), "train")
-        labels = training.read(3, fit)[1] if training else labels
+        labels = read_once(training, "train", 3, fit)[1] if training else labels
     return int(labels.max()) + 1
 
 

@@ -6,6 +6,7 @@ import stat
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,6 +42,7 @@ def lazily(
     fits_cache = count * int(np.prod(shape)) <= KEPT
     cache = np.empty((count if fits_cache else 0, *shape), dtype=np.uint8)  # untouched pages cost no memory
     in_cache = np.zeros(len(cache), dtype=bool)
+    lock = Lock()  # several threads may have the same split
 
     def decode(rows: np.ndarray, pixels: np.ndarray, positions: np.ndarray) -> None:
         with ThreadPoolExecutor(THREADS) as pool:
@@ -55,9 +57,10 @@ def lazily(
             pixels = np.empty((len(numbers), *shape), dtype=np.uint8)
             decode(numbers, pixels, np.arange(len(numbers)))
             return torch.from_numpy(pixels)
-        new = np.unique(numbers[~in_cache[numbers]])
-        decode(new, cache, new)
-        in_cache[new] = True
+        with lock:
+            new = np.unique(numbers[~in_cache[numbers]])
+            decode(new, cache, new)
+            in_cache[new] = True
         return torch.from_numpy(cache[numbers])
 
     return read

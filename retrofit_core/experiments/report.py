@@ -211,6 +211,7 @@ def _block(setting: Setting, columns: Sequence[Setting], root: str) -> Block:
         tuple(_claims(setting, columns)) if is_accuracy else (),
         setting.measured,
         len(setting.meant),
+        setting.substitute,
     )
 
 
@@ -255,7 +256,11 @@ def _line(setting: Setting, cells: Sequence[CellResults], paper: Value | None, r
         (int(result.metrics.get("samples", 0)) for known in cells for result in known.results if result), default=0
     )
     is_accuracy = setting.column.metric == ACCURACY
-    return Line(chosen.row, paper, state, values, note, command, images=images if is_accuracy else 0)
+    return Line(
+        *(chosen.row, paper, state, values, note, command),
+        images=images if is_accuracy else 0,
+        substitute=setting.substitute,
+    )
 
 
 def _sorted_parents(setting: Setting, singles: Mapping[str, Line]) -> dict[str, Line]:

@@ -10,6 +10,7 @@ from html import escape
 from .report import Report
 from .report_parts import Block, TableReport
 from .report_words import (
+    APART,
     CLAIM_HEADER,
     HEADER,
     READING,
@@ -28,6 +29,7 @@ from .report_words import (
     summary_rows,
     table_title,
 )
+from .summary import Count
 
 
 class Format:
@@ -59,17 +61,23 @@ class Format:
 
     def report(self, report: Report) -> str:
         """All tables, between a summary (claims agreed / undecided / contradicted) and the differences from the paper."""
-        rows = [[self.cell(word) for word in row] for row in summary_rows(report.summary)]
         parts = [
             self.heading(TITLE, 1),
             self.sentences(findings(report.summary)),
-            self.grid(SUMMARY_HEADER, rows, {}, "") if rows else "",
+            self._summary(report.summary.counts),
             self.sentences(details(report)),
             self.sentences(READING),
         ]
         parts += [self.table(table) for table in report.tables]
+        if report.summary.substituted:
+            parts += [self.heading(APART, 2), self._summary(report.summary.substituted)]
         parts += [self.heading("What differs from the paper", 2), self.sentences(departures(report))]
         return self._joined(parts) + "\n"
+
+    def _summary(self, counts: Sequence[Count]) -> str:
+        """Measured numbers and claims of each table; empty if there are none."""
+        rows = [[self.cell(word) for word in row] for row in summary_rows(counts)]
+        return self.grid(SUMMARY_HEADER, rows, {}, "") if rows else ""
 
     def table(self, table: TableReport) -> str:
         """A table with all its columns, and the commands that measure what is missing."""
@@ -85,6 +93,7 @@ class Format:
             rows.append(words)
         claims = [[self.cell(word) for word in claim_words(claim)] for claim in known_claims(block)]
         title = f"{many(len(claims), 'difference')} that the paper's numbers claim, and ours"
+        title += f" ({block.substitute})" if block.substitute else ""
         return self._joined(
             [
                 self.heading(block_title(block), 3, block.badge),

@@ -29,6 +29,8 @@ class Line:
     """Number of test images behind ours"""
     badge: str = ""
     """Badge of ours, if not the block's"""
+    substitute: str = ""
+    """What replaces the paper's data set, see `Block`"""
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -60,8 +62,8 @@ class Line:
     @property
     def reach(self) -> float | None:
         """Two standard errors of the difference, in the metric's unit, if our sets of parents have the paper's deviation; None
-        if the paper prints none, or nothing is measured."""
-        if self.difference is None or self.paper is None or self.paper.deviation is None:
+        if the paper prints none, nothing is measured, or the data set is another one."""
+        if self.difference is None or self.paper is None or self.paper.deviation is None or self.substitute:
             return None
         of_mean = 1 / self.paper.seeds if self.paper.seeds else 0.0
         return 2 * self.paper.deviation * math.sqrt(of_mean + 1 / len(self.by_parents))
@@ -127,6 +129,9 @@ class Block:
     measured: int = 0
     """Number of cells with a number or a refusal, of all expected seeds"""
     cells: int = 0
+    substitute: str = ""
+    """What replaces the paper's data set, such as "cifar10 for cifar100", so that nothing here counts as a measurement of the
+    paper's numbers and claims; empty if nothing does"""
 
 
 @dataclass(frozen=True)

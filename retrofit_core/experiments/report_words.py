@@ -7,12 +7,13 @@ from .claims import EASY, INFORMATIVE, Claim, Order
 from .report import Report
 from .report_parts import Block, Line, TableReport
 from .rows import PARENT
-from .summary import Summary, verdicts
+from .summary import Count, Summary, verdicts
 
 HEADER = ("row", "paper", "ours", "difference", "within 2 sigma", "scale")
 CLAIM_HEADER = ("difference", "paper", "ours", "95 % interval", "sign", "opponent")
 SUMMARY_HEADER = ("table", "numbers", "easy", "informative", "informative, clear in the paper", "scale")
 TITLE = "The paper's numbers, and ours"
+APART = "Measured on another data set than the paper's"
 METRICS = {
     "accuracy": "% of test images",
     "seconds": "seconds",
@@ -32,9 +33,10 @@ READING = (
     "number is given.",
     "Within 2 sigma: whether our results could be further seeds of the paper. Sigma is the paper's deviation times "
     'sqrt(1/m + 1/n), with our m sets of parents (1 if no number is given) and the paper\'s n seeds; "-" if the paper '
-    "prints no deviation.",
+    "prints no deviation, or on another data set than its own.",
     "Scale: how we reduced the settings, and what replaces missing data sets or parents; details are at the end. "
-    "Given parents without a scale are fused as in the paper; their width and training may differ.",
+    "Given parents without a scale are fused as in the paper; their width and training may differ. What is measured on "
+    "another data set than the paper's does not count as its numbers and claims; it has a part of its own.",
     "Parents of the same kind are listed by accuracy, as in the paper.",
     "Rank correlation: Spearman's, between the order of methods in the paper and here, with a 95 % interval "
     "(bootstrap over methods) if there are at least eight. Over all methods, it mainly separates families of "
@@ -116,10 +118,12 @@ def block_title(block: Block) -> str:
 def block_sentences(block: Block) -> list[str]:
     """Sentences below a column: its parents, the order of its methods, deviations, and unmeasured differences."""
     sentences = [f"Given parents: {', '.join(block.parents)}."] if block.parents else []
+    if block.substitute and any(line.values for line in block.lines):
+        sentences.append(f"Measured on {block.substitute}: nothing here counts as the paper's.")
     orders = [("", block.ranked), ("the paper's own ", block.ranked_own)]
     known = [_order(order, whose) for whose, order in orders if order is not None]
     if known:
-        at = f" at {block.badge}" if any(line.badge for line in block.lines) else ""
+        at = f" at {block.badge}" if block.substitute or any(line.badge for line in block.lines) else ""
         sentences.append(f"Rank correlation{at} of {'; of '.join(known)}.")
     sentences += _spreads(block)
     missing = sum(claim.verdict == "not measured" for claim in block.claims)
@@ -176,7 +180,20 @@ def findings(summary: Summary) -> list[str]:
         f"`small` or larger, {len(summary.decided('evening'))} of them at `evening` or larger.",
         *([f"Claims against {'; '.join(held)}."] if held else []),
         *([f"{single} of these have one fusion seed, so their intervals cover only test images."] if single else []),
+        *([apart] if (apart := apart_words(summary)) else []),
     ]
+
+
+def apart_words(summary: Summary) -> str:
+    """How much was measured on other data sets than the paper's; empty if nothing was."""
+    numbers = sum(count.numbers for count in summary.substituted)
+    claims = sum(len(count.claims) for count in summary.substituted)
+    if not numbers and not claims:
+        return ""
+    return (
+        f"Apart from these, {many(numbers, 'number')} and {many(claims, 'claim')} were measured on another data set than the "
+        "paper's. They do not count."
+    )
 
 
 def _verdict_words(claims: Iterable[Claim]) -> str:
@@ -184,10 +201,10 @@ def _verdict_words(claims: Iterable[Claim]) -> str:
     return f"{agreed} agreed, {undecided} undecided, {contradicted} contradicted"
 
 
-def summary_rows(summary: Summary) -> list[tuple[str, ...]]:
+def summary_rows(counts: Iterable[Count]) -> list[tuple[str, ...]]:
     """The rows of tables, see SUMMARY_HEADER, with agreed / undecided / contradicted claims."""
     rows = []
-    for count in summary.counts:
+    for count in counts:
         easy = [claim for claim in count.claims if claim.group != INFORMATIVE]
         informative = [claim for claim in count.claims if claim.group == INFORMATIVE]
         clear = [claim for claim in informative if claim.deviation is not None and not claim.is_noise]

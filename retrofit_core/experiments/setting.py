@@ -99,8 +99,13 @@ class Setting:
         """
         parents = [f"given {self.given.about or 'parents'}"] if self.given else []
         scale = [] if parents and self.scale.name == "paper" else [self.scale.name]
-        served = [f"{self.data} for {self.column.data}"] if self.data != self.column.data else []
+        served = [self.substitute] if self.substitute else []
         return ", ".join([*scale, *parents, *served])
+
+    @property
+    def substitute(self) -> str:
+        """What replaces the paper's data set, such as "cifar10 for cifar100"; empty if nothing does."""
+        return f"{self.data} for {self.column.data}" if self.data != self.column.data else ""
 
     def has_parents_of(self, other: "Setting") -> bool:
         """Whether another setting has the same scale, data and kind of parents."""

@@ -1,7 +1,7 @@
 """Summary of a report: how many of the paper's numbers are measured, and how many of its claims hold.
 
 Each number and claim counts once, at its fullest measured scale. `smoke`, which is not informative about accuracy, does not
-count.
+count, and neither does what was measured on another data set than the paper's: that is summarised apart.
 """
 
 from collections import Counter
@@ -41,6 +41,8 @@ class Summary:
     """Its claims in them: nonzero differences"""
     counts: tuple[Count, ...]
     """By table, then by scale, the fullest first"""
+    substituted: tuple[Count, ...] = ()
+    """The same of what was measured on another data set than the paper's, which `measured` and `decided` leave out"""
 
     def measured(self, least: str = SAYING[-1]) -> int:
         """How many of the paper's numbers are measured at this scale or a fuller one."""
@@ -70,6 +72,13 @@ def summarised(tables: Sequence[TableReport]) -> Summary:
         for claim in block.claims
         if claim.paper
     }
+    own = [(table, block) for table, block in blocks if not block.substitute]
+    others = [(table, block) for table, block in blocks if block.substitute]
+    return Summary(len(numbers), len(claims), _counts(own), _counts(others))
+
+
+def _counts(blocks: Sequence[tuple[str, Block]]) -> tuple[Count, ...]:
+    """How many numbers and claims are measured in each table, at each scale; each counts once."""
     numbered, decided = dict[Hashable, str](), dict[Hashable, Claim]()
     counts = []
     for table in dict.fromkeys(table for table, _ in blocks):
@@ -97,7 +106,7 @@ def summarised(tables: Sequence[TableReport]) -> Summary:
             )
             if new_numbers or new_claims:
                 counts.append(Count(table, badge, same[0].scale, len(new_numbers), tuple(new_claims)))
-    return Summary(len(numbers), len(claims), tuple(counts))
+    return tuple(counts)
 
 
 def _by_badge(blocks: Sequence[Block]) -> dict[str, list[Block]]:

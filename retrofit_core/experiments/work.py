@@ -1,6 +1,7 @@
 """Run one unit: train, fuse or fine-tune what is missing, measure the network, and write its result."""
 
 import dataclasses
+import math
 import os
 import platform
 import shutil
@@ -8,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from torch import Tensor, nn
 from .. import runs
 from ..data import Images, load
 from ..data import digest as digest_of_data
+from ..data.images import Read
 from ..data.sampling import balanced
 from ..data.splits import read_splits
+from ..fusion.importance.shared import sharing
 from ..fusion.results import FusionResult
 from ..inspection.landscape import networks_of
 from ..methods import METHODS
@@ -274,7 +277,9 @@ def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.
     _provide_parents(unit, root, monitor, device)
     config = dataclasses.replace(unit.config(root), device=device)
     record = _levels_of(unit, config, root) if resumes(unit) else None
-    result = _recorded(config, root) or runs.execute(config, record, monitor)[0]
+    networks = tuple(_digest(file) for file in config.models)
+    with sharing(networks) as spared:
+        result = _recorded(config, root) or runs.execute(config, record, monitor)[0]
     attempts = runs.read_status(record).get("spent", {}).get("attempts", 1) if record else 1
     if (spec := getattr(result.model, "spec", None)) and spec["architecture"] not in COMPOSITES:
         images = load(config.data, "train")
@@ -283,7 +288,9 @@ def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.
         shutil.rmtree(record, ignore_errors=True)
     times = {"seconds": result.seconds, "processor_seconds": result.processor_seconds}
     times |= {"attempts": float(attempts)} if attempts > 1 else {}
-    return result.model, {name: seconds for name, seconds in times.items() if seconds is not None}
+    # As if it had computed the scores that it took over: a method's seconds do not depend on what ran before.
+    known = {name: seconds for name, seconds in times.items() if seconds is not None}
+    return result.model, {name: seconds + getattr(spared, name, 0.0) for name, seconds in known.items()}
 
 
 def _levels_of(unit: Fusion, config: runs.RunConfig, root: Path) -> Path:
@@ -350,13 +357,27 @@ def _measured(unit: Unit, network: nn.Module, root: Path, monitor: Monitor, devi
     if unit.test_images is not None and unit.test_images < len(test):
         rows = balanced(test.labels, unit.test_images)
     network = on_device(network, device)
-    logits = scores(network, test, rows=rows, monitor=monitor)
+    logits = scores(network, _kept_on(devices.of(network), test), rows=rows, monitor=monitor)
     labels = test.labels[rows]
     correct = logits.argmax(1) == labels
     metrics = measured(logits, labels, len(test.classes))
     metrics["operations"] = leaderboard.operations(network, test.inputs(rows[:1]).to(devices.of(network)))
     metrics["per_part"] = _per_part(unit.source, root, test, labels, correct)
     return {"metrics": metrics, "correct": packed(correct.numpy())}
+
+
+def _kept_on(device: torch.device, images: Images) -> Images:
+    """The images with their pixels on the device, where they stay for the next unit, if they are few enough."""
+    few = len(images) * math.prod(images.shape) <= devices.PIXEL_BYTES
+    if device.type == "cpu" or not few:
+        return images
+    return dataclasses.replace(images, read=_pixels_on(device, images.read, len(images)).__getitem__)
+
+
+@lru_cache(maxsize=1)
+def _pixels_on(device: torch.device, read: Read, count: int) -> Tensor:
+    """All pixels (N, C, H, W) uint8 on the device. `load` returns the same reader again while the files are the same."""
+    return read(torch.arange(count)).to(device)
 
 
 def _per_part(source: ParentSource, root: Path, test: Images, labels: Tensor, correct: Tensor) -> list[float | None]:

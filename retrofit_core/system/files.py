@@ -1,12 +1,13 @@
 """Files: atomic writes, locks against a second writer, and digests of their content."""
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -132,10 +133,22 @@ def digest(path: str | Path) -> str:
         return _digests[before]
     with path.open("rb") as file:
         content = hashlib.file_digest(file, "sha256").hexdigest()
-    newest = max(before[2], before[3]) / 1e9
-    if _stamp(path) == before and time.time() - newest > SETTLED:
+    if _stamp(path) == before and _is_settled(before):
         _digests[before] = content
     return content
+
+
+def stamps(paths: Sequence[str | Path]) -> Hashable | None:
+    """A value that changes when one of these files, or of all files in these folders, does; None if the next change might
+    not show, because the last one is so recent, or for more than MOST_READ files.
+
+    Raises:
+        OSError: one is missing or unreadable.
+    """
+    found = (Path(path) for path in paths)
+    files = itertools.chain.from_iterable(_all_in(path) if path.is_dir() else (path,) for path in found)
+    first = [_stamp(path.absolute()) for path in itertools.islice(files, MOST_READ + 1)]
+    return tuple(sorted(first)) if len(first) <= MOST_READ and all(map(_is_settled, first)) else None
 
 
 def digest_of(paths: Sequence[str | Path]) -> str:
@@ -183,6 +196,15 @@ def _files_in(path: Path) -> Iterable[tuple[str, Path]]:
         for folder, names in sorted(walk(path))
         for name in names
     ]
+
+
+def _all_in(folder: Path) -> Iterator[Path]:
+    return (Path(parent, name) for parent, names in walk(folder) for name in names)
+
+
+def _is_settled(stamp: tuple[str, int, int, int, int]) -> bool:
+    """Whether the last change is old enough that the next one has another time."""
+    return time.time() - max(stamp[2], stamp[3]) / 1e9 > SETTLED
 
 
 def _stamp(path: Path) -> tuple[str, int, int, int, int]:

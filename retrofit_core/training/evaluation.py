@@ -1,5 +1,6 @@
 """Evaluate classifiers (accuracy, also per class, loss, calibration), and build ensembles."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,13 +19,15 @@ from ..system.registry import find, first_line
 
 #: Advice if outputs are not class scores.
 NO_ACCURACY = "Measure such networks by a loss of your own."
+#: Images that run together on a GPU, and bytes of their normalised pixels; on a CPU larger batches are slower.
+LARGE_BATCH, BATCH_BYTES, SMALL_BATCH = 10_000, 128 * 2**20, 500
 BINS = 15  # confidence bins of the calibration error, as in Guo et al. 2017
 
 
 def evaluate(
     model: nn.Module | Callable[[Tensor], Tensor],
     images: Images,
-    batch: int = 500,
+    batch: int | None = None,
     *,
     rows: Tensor | None = None,
     monitor: Monitor | None = None,
@@ -34,6 +37,7 @@ def evaluate(
     Args:
         model: images (n, C, H, W) -> logits or log-probabilities (n, classes), or outputs that contain them, see
             `outputs`; a module runs in eval mode on its own device.
+        batch: images that run together (default: 500 on a CPU, as many as fit on a GPU).
         rows: measure on these rows only (default: all).
     Returns:
         accuracy (%), per_class (%, None for a class without samples), loss (mean cross entropy),
@@ -118,7 +122,7 @@ def measured(logits: Tensor, labels: Tensor, classes: int) -> dict[str, Any]:
 def scores(
     model: nn.Module | Callable[[Tensor], Tensor],
     images: Images,
-    batch: int = 500,
+    batch: int | None = None,
     *,
     rows: Tensor | None = None,
     monitor: Monitor | None = None,
@@ -130,13 +134,25 @@ def scores(
     """
     rows = rows_of(images, rows)
     device = devices.of(model) if isinstance(model, nn.Module) else torch.device("cpu")
-    with evaluating(*[model] if isinstance(model, nn.Module) else []), torch.inference_mode():
-        outputs = [
-            _outputs(model, images, chunk, device)
-            for chunk in (monitor or Monitor()).each("evaluate", rows.split(batch))
-        ]
+    size = batch or _batch_on(device, images)
+    try:
+        with evaluating(*[model] if isinstance(model, nn.Module) else []), torch.inference_mode():
+            outputs = [
+                _outputs(model, images, chunk, device)
+                for chunk in (monitor or Monitor()).each("evaluate", rows.split(size))
+            ]
+    except torch.OutOfMemoryError:
+        if batch is not None or size <= SMALL_BATCH:
+            raise
+        return scores(model, images, max(SMALL_BATCH, size // 4), rows=rows, monitor=monitor)
     # Clone outside inference mode: the caller may need gradients.
     return torch.cat(outputs).clone()
+
+
+def _batch_on(device: torch.device, images: Images) -> int:
+    """How many images to run together."""
+    fitting = BATCH_BYTES // (4 * math.prod(images.shape))
+    return min(LARGE_BATCH, max(SMALL_BATCH, fitting)) if device.type == "cuda" else SMALL_BATCH
 
 
 def calibration_error(logits: Tensor, labels: Tensor, bins: int = BINS) -> float:

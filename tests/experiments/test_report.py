@@ -151,6 +151,8 @@ def test_means_deviations_and_two_sigma():
     cells = cells_of("fusion-set-size", seeds=3)
     bundle = bundle_of(cells, lambda cell: {"accuracy": 74.0 + 2 * cell.seed})
     line = line_of(report(bundle, ["fusion-set-size"], SMOKE), "fusion-set-size", "5k samples", "KF-Gradient, uniform")
+    assert line.is_within is None  # of digits, not of CIFAR-10
+    line = dataclasses.replace(line, substitute="")
     assert (line.mean, line.deviation) == (pytest.approx(76), pytest.approx(2))
     assert line.difference == pytest.approx(-0.1)
     assert ours_words(line) == "76.00 ± 2.00 (3)"
@@ -628,6 +630,34 @@ def test_the_summary_counts_each_claim_once_by_its_verdict(all_data):
 
 def test_smoke_says_nothing_in_the_summary(all_data):
     assert summary_of(lambda scale, cell: 50, ("smoke",)).measured() == 0
+
+
+def blood(data: str, scale: str, **shares: int) -> Bundle:
+    """Results of `bloodmnist` measured on a data set; parents know 40 images."""
+    cells = TABLES["bloodmnist"].cells(dataclasses.replace(scale_of(scale), always=data), 1)
+    known = {"Parent 0": 40, "Parent 1": 40, **{row.replace("_", "-") + ", uniform": n for row, n in shares.items()}}
+    return bundle_of(cells, lambda cell: {"known": knowing(known[cell.row])} if cell.row in known else None)
+
+
+def test_a_substitute_counts_for_nothing_and_stands_apart(no_data):
+    """CIFAR-10 tells nothing of the paper's numbers on BloodMNIST, not even at a fuller scale."""
+    own, other = blood("bloodmnist", "small", KF_Linear=60), blood("cifar10", "evening", KF_Linear=90, HF_Linear=10)
+    scales = [scale_of("evening"), scale_of("small")]
+    alone = report(other, ["bloodmnist"], scales, only_measured=True)
+    assert (alone.summary.measured(), alone.summary.decided(), alone.summary.counts) == (0, [], ())
+    printed = len({value.row for value in paper_values("bloodmnist")} & {line.row for line in alone.blocks[0].lines})
+    assert [(count.badge, count.numbers) for count in alone.summary.substituted] == [
+        ("evening, cifar10 for bloodmnist", printed)
+    ]
+    both = report(merged([own, other]), ["bloodmnist"], scales, only_measured=True)
+    assert [(count.scale, count.badge) for count in both.summary.counts] == [("small", "small")]
+    assert [claim.ours for claim in both.summary.decided() if claim.right == "best parent"] == [pytest.approx(20)]
+    assert both.summary.substituted == alone.summary.substituted
+    assert {line.is_within for line in alone.blocks[0].lines} == {None}
+    above, _, apart = MARKDOWN.report(both).partition("## Measured on another data set than the paper's\n")
+    assert [line.split()[-2] for line in above.splitlines() if line.startswith("| bloodmnist ")] == ["small"]
+    assert "evening, cifar10 for bloodmnist |" in apart
+    assert "were measured on another data set than the paper's. They do not count." in above
 
 
 def test_the_report_begins_with_the_summary(all_data):

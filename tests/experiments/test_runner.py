@@ -19,6 +19,7 @@ from retrofit_core.experiments.results import Metric, all_results, path_of, read
 from retrofit_core.experiments.runner import run
 from retrofit_core.experiments.units import FineTuning, Fusion, Parent, ParentSource
 from retrofit_core.experiments.work import finished, work
+from retrofit_core.fusion.importance import parents, shared
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.runs import worker
@@ -482,3 +483,22 @@ def test_a_fusion_says_what_the_processor_did_whatever_the_clock_says(measured):
     assert seconds is not None and seconds > 0
     earlier = {name: number for name, number in result.metrics.items() if name != "processor_seconds"}
     assert dataclasses.replace(result, metrics=earlier).metric(Metric("processor_seconds")) is None
+
+
+def test_methods_of_a_column_score_their_parents_once_and_take_as_long_as_alone(tmp_path, monkeypatch):
+    computed = []
+
+    def counting(*arguments, compute=parents.importance_scores, **options):
+        computed.append(arguments)
+        time.sleep(0.5)
+        return compute(*arguments, **options)
+
+    monkeypatch.setattr(parents, "importance_scores", counting)
+    monkeypatch.setattr(shared, "_kept", type(shared._kept)())
+    units = [fusion(method, importance="conductance") for method in ("KF-Linear", "HF-Linear")]
+    first, second = (work(unit, tmp_path, device="cpu") for unit in units)
+    assert len(computed) == 2 and min(first.metrics["seconds"], second.metrics["seconds"]) > 1
+    monkeypatch.setattr(shared, "_kept", type(shared._kept)())
+    alone = work(units[1], tmp_path / "alone", device="cpu")
+    assert len(computed) == 4
+    assert (alone.metrics["loss"], alone.correct) == (second.metrics["loss"], second.correct)

@@ -96,11 +96,13 @@ class Shown:
         return any(line.paper is not None for column in self.every for line in column.block.lines)
 
     def at(self, scale: str) -> list[Any]:
-        """Each column at a scale; where that is FULLEST or not measured, each row at its fullest."""
+        """Each column once, at a scale; where that is FULLEST or not measured, each row at its fullest, on the paper's data set
+        if it is measured there."""
         from retrofit_core.experiments.reproduction import by_row
 
         asked = {column.name: column for column in reversed(self.every) if scale_of(column) == scale}
-        return [asked.get(column.name, column) for column in by_row(self.every)]
+        fullest = {column.name: column for column in reversed(by_row(self.every))}
+        return [asked.get(name, fullest[name]) for name in self.columns]
 
 
 def names() -> dict[str, str]:
@@ -183,16 +185,16 @@ def family(row: str) -> str:
     return next((family for family, (_, methods) in FAMILIES.items() if method in methods), OTHERS)
 
 
-def says(column: Any) -> bool:
-    """Whether accuracies at a column's scale are meaningful."""
-    return column.says
+def counts(column: Any) -> bool:
+    """Whether a column's numbers count as measurements of the paper's: they mean something, and are of its data set."""
+    return column.says and not column.block.substitute
 
 
 def contradicted(column: Any) -> dict[str, list[str]]:
-    """Row -> the comparisons, in words, where our difference and the paper's have opposite signs; none unless `says`."""
+    """Row -> the comparisons, in words, where our difference and the paper's have opposite signs; none unless it `counts`."""
     found: dict[str, list[str]] = {}
     scales = {each.badge: each for each in column.scales or (column,)}
-    for claim in column.block.claims if says(column) else ():
+    for claim in column.block.claims if counts(column) else ():
         if claim.verdict == "contradicted":
             at = f" ({claim.badge})" if claim.badge else ""
             for line in scales[claim.badge or column.badge].block.lines:

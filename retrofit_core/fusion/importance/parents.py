@@ -1,6 +1,7 @@
 """Scores of all parents, each on its own data."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -9,6 +10,7 @@ from ...networks.levels import Level, compose
 from ...networks.outputs import check_class_scores
 from ...system.monitor import Monitor
 from . import Importance, Scores, check_labels, importance_name, importance_scores
+from .shared import shared
 
 
 def check_parents_data(
@@ -64,7 +66,8 @@ def parents_scores(
         dtype = next(levels[0].module.parameters()).dtype
         labels = y.to(device) if y is not None else None
         x = (x[:1] if importance.widths_only else x).to(device, dtype)  # there may be many samples
-        scores.append(importance_scores(levels, x, labels, importance, monitor=monitor, add_up=add_up))
+        compute = partial(importance_scores, levels, x, labels, importance, monitor=monitor, add_up=add_up)
+        scores.append(shared(compute, levels, x, labels, importance) if add_up is None else compute())
     return scores
 
 

@@ -54,7 +54,8 @@ def spoken(stamp: Stamp, palette: Palette) -> bool:
 
 
 def finding(summary: Any) -> list[str]:
-    """How many of the paper's numbers are measured, and how many of its claims hold."""
+    """How many of the paper's numbers are measured, and how many of its claims hold; then what does not count."""
+    from retrofit_core.experiments.report_words import apart_words
     from retrofit_core.experiments.summary import verdicts
 
     decided = summary.decided()
@@ -63,6 +64,7 @@ def finding(summary: Any) -> list[str]:
         f"Of {summary.numbers} numbers that the paper prints, {summary.measured()} are measured.",
         f"Of its {summary.claims} claims {len(decided)} can be compared: {agreed} agreed, {undecided} undecided, "
         f"{contradicted} contradicted.",
+        *filter(None, [apart_words(summary)]),
     ]
 
 

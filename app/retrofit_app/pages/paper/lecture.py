@@ -43,11 +43,11 @@ def of_all(summary: Any, palette: Palette) -> list[Slide]:
 
 
 def of_table(columns: Sequence[Any], palette: Palette) -> list[Slide]:
-    """A slide for each column that compares the paper's methods with OPPONENTS, at a meaningful scale."""
+    """A slide for each column that compares the paper's methods with OPPONENTS and counts."""
     from retrofit_core.experiments.claims import OURS
 
     slides = []
-    for column in filter(paper.says, columns):
+    for column in filter(paper.counts, columns):
         claims = [claim for claim in column.block.claims if claim.ours is not None and claim.left in OURS]
         claims = [claim for claim in claims if claim.right in OPPONENTS]
         if claims:

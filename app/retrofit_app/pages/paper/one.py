@@ -151,6 +151,7 @@ def scale_words(columns: Sequence[Any]) -> dict[str, str]:
 def finding(columns: Sequence[Any]) -> list[str]:
     """How ours differs from the paper, if equally in all columns; how many of its numbers are measured, and how many of its
     claims hold."""
+    from retrofit_core.experiments.report_words import apart_words
     from retrofit_core.experiments.summary import verdicts
 
     sentences = []
@@ -171,7 +172,7 @@ def finding(columns: Sequence[Any]) -> list[str]:
             f"; of {decided} differences between methods that can be compared, {agreed} have the paper's sign, {contradicted} "
             f"the other one, and {undecided} are undecided"
         )
-    return [*sentences, f"{words}."]
+    return [*sentences, f"{words}.", *filter(None, [apart_words(summary)])]
 
 
 def reading(shown: Shown, columns: Sequence[Any]) -> str:
