@@ -42,6 +42,12 @@ def assigned(costs: Tensor, *, maximize: bool = False) -> tuple[Tensor, Tensor]:
     return left, kept[left]
 
 
+def first_least(values: Tensor, scale: Tensor) -> Tensor:
+    """(...,) the first position along the last axis whose value is the least up to PRECISION times the scale."""
+    least = values.amin(-1, keepdim=True)
+    return (values <= least + PRECISION * scale).to(torch.uint8).argmax(-1)
+
+
 def _ties(values: np.ndarray, partners: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Sets of rows that can exchange their partners at no cost, each with (k, k) whether row i may have row j's partner.
 
