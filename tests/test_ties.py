@@ -1,6 +1,7 @@
 """Silent, constant and duplicate neurons: every processor pairs them in the same way, and each with its own copy."""
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -34,7 +35,7 @@ NETWORKS = {
 def with_ties(spec, seed, dtype=torch.float64):
     """A network in which a quarter of each layer is silent, some neurons are constant and two are there twice."""
     model = build(spec, seed=seed).to(dtype).eval()
-    layers = [module for module in model.modules() if isinstance(module, (nn.Linear, nn.Conv2d))]
+    layers: list[Any] = [module for module in model.modules() if isinstance(module, (nn.Linear, nn.Conv2d))]
     for layer in layers[:-1]:
         n = len(layer.weight)
         layer.bias[1 : n // 4 + seed] = -50
