@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..fusion.alignment import AlignedGroup
-from ..fusion.grouping import KMeans
+from ..fusion.grouping import KMeans, first_least
 from ..fusion.results import FusionResult, LevelReport
 from ..fusion.task import Task
 from ..networks.symmetry import Group, Sums, mapped, tensors
@@ -31,6 +32,8 @@ NORMALISE: dict[Normalise, tuple[str, str]] = {
     "source": ("source", "source"),
     "original": ("target", "target"),
 }
+#: Share of the largest cost that decides between plans which cost the same.
+TIE = 2.0**-24
 #: Costs up to this multiple of the regularisation need no log domain, which is ten times slower: exp(-200) = 1e-87.
 MOST_EXPONENT = 200
 
@@ -169,7 +172,7 @@ class Transport:
         """Find the plan from each parent's neurons to the anchor's, group by group.
 
         Args:
-            sums: of each group, for the reports.
+            sums: of each group, for the reports and the precision of the costs.
             gram: (group number, maps so far) -> (m, m) inner products of all parents' neurons, for the costs.
             joined: (group number, a parent's plans so far) -> its plan, or None to find it by transport.
         Returns:
@@ -187,14 +190,14 @@ class Transport:
             facts: dict[str, Any] = {"algorithm": algorithm, "cost": 0.0}
             labels = []
             for k, part in enumerate(_parts(widths)):
-                cost = _distances(inner, part, centres, self.squared)
+                cost = _distances(inner, part, centres, self.squared, sums[index].precision)
                 stays = k == anchor or (group.fixed and not self.match_classes)
                 flow = torch.diag(nu) if stays else joined and joined(index, flows[k])
                 if flow is None:
                     flow, converged = transport(cost, aligning.scores[k][index], nu, self.solver, self.regularisation)
                     facts["converged"] = facts.get("converged", True) and converged
                 flows[k][group.name], maps[k][group.name] = flow, _normalised(flow, self.normalise)
-                labels.append(flow.argmax(1))
+                labels.append(first_least(-flow, flow.max()))
                 facts["cost"] += (flow * cost).sum().item()
             return torch.cat(labels), facts
 
@@ -249,12 +252,14 @@ def _centres(
     return groups.targets(s).A, totals / totals.sum()
 
 
-def _distances(gram: Tensor, part: slice, centres: Tensor, squared: bool) -> Tensor:
-    """(n_k, d) distances between a parent's neurons and the anchor's, from inner products."""
+def _distances(gram: Tensor, part: slice, centres: Tensor, squared: bool, precision: float) -> Tensor:
+    """(n_k, d) distances between a parent's neurons and the anchor's, from inner products; 0 where rounding may be all that
+    differs (`Sums.precision`)."""
     norms = gram.diagonal()[part]
     against = gram @ centres
     energies = (centres * against).sum(0)
-    distances = (norms[:, None] + energies - 2 * against[part]).clamp_min(0)
+    distances = norms[:, None] + energies - 2 * against[part]
+    distances = distances.where(distances > precision * (norms[:, None] + energies), 0.0)
     return distances if squared else distances.sqrt()
 
 
@@ -298,14 +303,19 @@ def incoming(groups: Sequence[Group], index: int, state: dict[str, Tensor], done
 
 
 def transport(cost: Tensor, mu: Tensor, nu: Tensor, solver: Solver, regularisation: float | str) -> tuple[Tensor, bool]:
-    """(n, d) optimal plan between two marginals, by POT; and whether the solver converged."""
+    """(n, d) optimal plan between two marginals, by POT; and whether the solver converged.
+
+    Where several plans are optimal (silent or equal neurons), the exact solver's goes to equal numbers first, then to near ones.
+    """
     import ot  # here, because it takes a second
 
     a, b, M = (tensor.double().cpu().numpy() for tensor in (mu / mu.sum(), nu / nu.sum(), cost))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # convergence goes into the report
         if solver == "exact":
-            flow, log = ot.emd(a, b, M, numItermax=10_000_000, log=True)
+            away = np.subtract.outer(np.arange(len(a)), np.arange(len(b)))
+            among_equals = TIE * M.max() * ((away != 0) + np.square(away / max(M.shape)))
+            flow, log = ot.emd(a, b, M + among_equals, numItermax=10_000_000, log=True)
             converged = log["warning"] is None
         else:
             reg = strength(regularisation, cost)

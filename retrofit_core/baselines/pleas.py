@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..fusion.alignment import hard_groups
 from ..fusion.fit.ridge import why_no_ridge
-from ..fusion.grouping import assigned
+from ..fusion.grouping import PRECISION, assigned
 from ..fusion.moments import Moments, product_dtype, solve
 from ..fusion.moments.layersums import LayerSums
 from ..fusion.results import FusionResult
@@ -114,7 +114,8 @@ def paired(similarity: Tensor, width: int) -> Tensor:
     """
     n = len(similarity)
     left, right = assigned(similarity.double(), maximize=True)
-    order = similarity.cpu()[left, right].argsort(descending=True, stable=True)
+    steps = similarity.double().cpu()[left, right] / (PRECISION * similarity.abs().max().clamp_min(1e-300).item())
+    order = steps.round().argsort(descending=True, stable=True)  # equal pairs: the lower number
     merged, alone = order[: 2 * n - width], order[2 * n - width :].sort().values
     second = torch.empty(n, dtype=torch.int64)
     second[right[merged]] = left[merged]

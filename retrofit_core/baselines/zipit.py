@@ -29,6 +29,8 @@ from ..system.settings import FRACTION, Range, setting
 from .aligned import Aligning, AlignmentPlan, Averager, Pairs, check_enough, plan_alignment, shares_of
 
 Combine = Literal["softmax", "logits"]
+#: Similarities that differ by less are equal, so that rounding decides nothing.
+STEP = 1e-9
 #: Shares of the levels before the head at which a partial zip may end.
 STOPS = Range(0, 1, without_low=True)
 
@@ -65,6 +67,7 @@ class ZipIt(Averager):
 
     Fused weights are the sum over parents of M W U; heads are averaged. The merging is greedy: the two most similar columns
     become one, whose similarity to each other column is a times the smaller of the two, until d remain. Nothing is random.
+    Constant neurons (silent ones) are alike; among equally similar pairs, `_preference` decides.
 
     Differences from the authors' code: exact division by the number of members (theirs adds 1e-5); a column with neurons
     of several parents counts for each of them, so that b = 0 means one neuron of each parent (theirs forgets all but
@@ -158,7 +161,7 @@ def zip_neurons(
     """Greedily merge the most similar columns.
 
     Args:
-        similarity: (m, m), symmetric.
+        similarity: (m, m), symmetric, up to 1; differences below STEP do not count.
         origins: (m,) parent of each neuron.
         width: d, the number of columns to merge down to.
     Returns:
@@ -174,12 +177,20 @@ def zip_neurons(
     return labels, {"within": zipper.within.tolist(), "forced": zipper.forced}
 
 
+def _preference(origins: np.ndarray) -> np.ndarray:
+    """(m, m) numbers from 0 to 1/2: higher for different parents, then for equal numbers, then for near ones."""
+    places = np.concatenate([np.arange(count) for count in np.bincount(origins)])
+    distances = np.abs(np.subtract.outer(places, places))
+    across = origins[:, None] != origins
+    return 0.25 * across + 0.125 * (distances == 0) + 0.125 * (1 - distances / len(places))
+
+
 class _Zipper:
     """The remaining columns, their similarities, and each row's current best partner."""
 
     def __init__(self, similarity: Tensor, origins: Tensor, width: int, b: float) -> None:
         m, n = len(similarity), int(origins.max()) + 1
-        self.values = similarity.double().numpy().copy()
+        self.values = STEP * ((similarity.double() / STEP).round().numpy() + _preference(origins.numpy()))
         np.fill_diagonal(self.values, -np.inf)
         self.alive = np.ones(m, bool)
         self.roots = np.arange(m)

@@ -5,7 +5,7 @@ subclass of `Grouper`, whose fields are its options, and one line in GROUPINGS. 
 `(gram, scores, widths, width, *, generator) -> Grouping`.
 """
 
-from .assignment import assigned
+from .assignment import PRECISION, assigned, first_least
 from .base import Grouper, Grouping, check_grouping, grouped_cost, pairwise_costs
 from .compare import adjusted_rand, adjusted_rand_matrix
 from .hungarian import Hungarian
@@ -31,6 +31,7 @@ __all__ = [
     "Hungarian",
     "KMeans",
     "LocalSearch",
+    "PRECISION",
     "Random",
     "SameIndex",
     "adjusted_rand",
@@ -39,6 +40,7 @@ __all__ = [
     "among",
     "assigned",
     "check_grouping",
+    "first_least",
     "grouped",
     "grouped_cost",
     "grouped_within",

@@ -8,6 +8,7 @@ from torch.nn.functional import one_hot
 
 from ...system.settings import COUNT, setting
 from ..targets import adds_in_order
+from .assignment import PRECISION, first_least
 from .base import Grouping, Widths, squared_distances
 from .kmeans import ELEMENTS_A_SECOND, KMeans, distances_to_centroids, lloyd
 
@@ -48,13 +49,13 @@ class LocalSearch(KMeans):
 
 
 def _nearest_neurons(gram: Tensor, scores: Tensor, labels: Tensor, width: int) -> Tensor:
-    """(d,) the member of each group nearest to its centroid; groups are disjoint, so these centres are distinct."""
+    """(d,) the member of each group nearest to its centroid, the first of equally near ones; groups are disjoint, so these
+    centres are distinct."""
     to_own = distances_to_centroids(gram, scores, labels[None], width)[1][0]
-    order = to_own.argsort(descending=True)  # the nearest is written last
-    centres = torch.empty(width, dtype=torch.long, device=labels.device)
-    for j in order.tolist():
-        centres[labels[j]] = j
-    return centres
+    least = to_own.new_full((width,), torch.inf).scatter_reduce_(0, labels, to_own, "amin")
+    near = to_own <= least[labels] + PRECISION * gram.diagonal().max()
+    numbers = torch.arange(len(labels), device=labels.device).where(near, len(labels))
+    return labels.new_full((width,), len(labels)).scatter_reduce_(0, labels, numbers, "amin")
 
 
 def _best_swap(distances: Tensor, scores: Tensor, centres: Tensor) -> bool:
@@ -76,10 +77,9 @@ def _best_swap(distances: Tensor, scores: Tensor, centres: Tensor) -> bool:
         change = gain[:, None] + torch.zeros_like(distances[:, : len(centres)]).index_add_(1, nearest, extra)
     else:
         change = gain[:, None] + extra @ one_hot(nearest, len(centres)).to(extra)
-    best = int(change.argmin())
-    candidate, removed = divmod(best, len(centres))
     total = (scores * near).sum()
-    if not change[candidate, removed] < -1e-12 * total:
+    candidate, removed = divmod(int(first_least(change.flatten(), total)), len(centres))
+    if not change[candidate, removed] < -PRECISION * total:
         return False
     centres[removed] = candidate
     return True

@@ -18,6 +18,8 @@ from ..levels.tracing import trace
 from .group import Group, Point
 
 MOST_SAMPLES = 100  # per batch, for visible progress and quick cancelling
+#: Roundings by which products of equal neurons may differ.
+ROUNDINGS = 256
 
 
 @dataclass(eq=False)
@@ -29,14 +31,22 @@ class Sums:
     """(m, m) inner products, float64"""
     sz: Tensor
     """(m,) sums"""
+    dtype: torch.dtype = torch.float64
+    """Precision of the products"""
+
+    @property
+    def precision(self) -> float:
+        """What is smaller, relative to the neurons' squares, may be rounding alone."""
+        return ROUNDINGS * torch.finfo(self.dtype).eps
 
     def correlation(self) -> Tensor:
-        """(m, m) Pearson correlations; 0 for constant neurons."""
-        mean = self.sz / self.rows
+        """(m, m) Pearson correlations; constant neurons (silent ones) correlate 1 with each other and 0 with all others."""
+        mean, square = self.sz / self.rows, self.zz.diagonal() / self.rows
         covariance = self.zz / self.rows - mean[:, None] * mean
-        deviation = covariance.diagonal().clamp_min(0).sqrt()
-        scale = torch.where(deviation > 1e-12, 1 / deviation.clamp_min(1e-12), 0.0)
-        return covariance * scale[:, None] * scale
+        variance = covariance.diagonal()
+        constant = variance <= self.precision * square
+        scale = torch.where(constant, 0.0, variance.where(~constant, 1.0).rsqrt())
+        return covariance * scale[:, None] * scale + constant[:, None] * constant.to(scale)
 
 
 class Watched(fx.Interpreter):
@@ -156,7 +166,7 @@ def group_sums(
                     "the parents; they can be compared only position by position. Use a KF method."
                 )
             z = torch.cat(rows, 1)  # products in the networks' precision, sums in float64
-            new = Sums(len(z), (z.T @ z).double(), z.sum(0).double())
+            new = Sums(len(z), (z.T @ z).double(), z.sum(0).double(), z.dtype)
             if len(totals) <= number:
                 totals.append(new)
             else:
