@@ -108,6 +108,7 @@ class Task:
     runtime: Runtime = field(default_factory=Runtime)
 
     @classmethod
+    @devices.exact()
     def of(
         cls,
         parents: Sequence[nn.Module],
@@ -251,6 +252,7 @@ class Algorithm(Value):
         raise NotImplementedError
 
 
+@devices.exact()
 def planned(algorithm: Algorithm, task: Task) -> Any:
     """Plan a fusion, and check that the method ignores nothing.
 
@@ -280,7 +282,7 @@ def carry_out(algorithm: Algorithm, task: Task) -> FusionResult:
         ValueError: from `plan`, before any work.
         Cancelled: the monitor requested it.
     """
-    with torch.inference_mode(False), evaluating(*task.parents):
+    with devices.exact(), torch.inference_mode(False), evaluating(*task.parents):
         plan = planned(algorithm, task)
         start = time.process_time()
         result = algorithm.run(plan)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ...networks.levels import Level, is_branched, partition
+from ...system.device import exact
 from ...system.labels import class_labels
 from ...system.monitor import Monitor
 from ...system.refusals import Refusal
@@ -82,6 +83,7 @@ def check_labels(y: Tensor | None, importance: Importance) -> Tensor | None:
     return class_labels(y, f"importance {name!r}")
 
 
+@exact()
 def importance_scores(
     model: nn.Module | Sequence[Level],
     x: Tensor,
