@@ -291,3 +291,20 @@ def test_levels_of_a_network_reproduce_outputs_of_any_size(size, dtype):
     x = normal(2, 3, 8, 8).to(dtype)
     composed, outputs = compose(partition(model, x), x), model(x)
     assert (composed - outputs).abs().max() <= 1e-6 * outputs.abs().max()
+
+
+class Jittered(nn.Module):
+    """Its outputs differ by some percent from call to call."""
+
+    def forward(self, x):
+        return x * (1 + 0.05 * torch.rand_like(x))
+
+
+@each_case("size", [1e-6, 1.0, 1e6])
+def test_a_random_network_is_refused_however_small_its_outputs_are(size):
+    body, head = batchnorm_cnn().float(), nn.Linear(3, 3)
+    with torch.no_grad():
+        head.weight.mul_(size)
+        head.bias.mul_(size)
+    with pytest.raises(ValueError, match="does not reproduce the model"):
+        partition(nn.Sequential(body, Jittered(), head), X[:2])

@@ -94,7 +94,7 @@ def importance_scores(
     add_up: Callable[[Tensor], Tensor] | None = None,
     **options: object,
 ) -> Scores:
-    """Scores of one parent's neurons at every level, + 1e-8, normalised to sum 1 per level.
+    """Scores of one parent's neurons at every level, + 1e-8, normalised to sum 1 per level; on the device of the inputs.
 
     Args:
         model: a module, or its levels.
