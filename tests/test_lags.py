@@ -9,7 +9,6 @@ from retrofit_core.fusion.moments import MomentSums, lags, product_dtype
 from retrofit_core.fusion.moments.lags import LagSums, applies
 from retrofit_core.fusion.moments.products import cholesky
 from retrofit_core.networks.levels import unfolded
-from retrofit_core.system import device as devices
 from tests.marks import each_case
 from tests.networks import normal
 from tests.properties import assert_close
@@ -150,12 +149,3 @@ def test_products_are_float32_only_where_the_ridge_outweighs_their_rounding():
     for ridge in (0, 10.0, 1e-3, "0.0001x"):  # numbers are on sums: how large they are is not known beforehand
         assert product_dtype(ridge, torch.float32, cpu) == torch.float64
     assert product_dtype("auto", torch.float64, cpu) == torch.float64
-
-
-def test_coarser_float32_products_need_a_larger_ridge(monkeypatch):
-    """TF32 rounds to 1e-3: no default ridge outweighs that, so the CPU takes float64."""
-    cpu = torch.device("cpu")
-    for precision in ("tf32", "bf16"):
-        monkeypatch.setattr(devices, "_float32_precision", lambda _, precision=precision: precision)
-        assert product_dtype("auto", torch.float32, cpu) == torch.float64
-        assert product_dtype("100x", torch.float32, cpu) == torch.float32

@@ -24,7 +24,6 @@ from retrofit_core.fusion.moments import (
     unavoidable_error,
 )
 from retrofit_core.fusion.targets import Targets, excess, weighted_means
-from retrofit_core.system import device as devices
 from tests import reference
 from tests.marks import each_case
 from tests.networks import normal
@@ -293,35 +292,21 @@ def test_no_ridge_drops_the_directions_that_float32_products_invent():
     assert_close(x.double() @ V, x.double() @ expected, 1e-2)
 
 
-@pytest.mark.parametrize("precision, eps", [("none", 2**-23), ("ieee", 2**-23), ("tf32", 2**-10), ("bf16", 2**-7)])
-def test_rounding_knows_how_the_device_multiplies(precision, eps, monkeypatch):
-    monkeypatch.setattr(devices, "_float32_precision", lambda _: precision)
-    for dtype, expected in ((torch.float32, eps), (torch.float64, 2**-52), (torch.bfloat16, 2**-7)):
-        assert devices.product_rounding(dtype, torch.device("cuda")) == expected
-    sums = MomentSums(2)
-    sums.add(torch.ones(3, 2))
-    assert sums.finish().rounding == eps
-    assert (sums.finish() + MomentSums(2).finish()).rounding == eps
-    assert (MomentSums(2).finish() + sums.finish()).rounding == eps
+def test_sums_know_how_their_products_are_rounded():
+    for dtype, eps in ((torch.float32, 2**-23), (torch.float64, 2**-52), (torch.bfloat16, 2**-7)):
+        sums = MomentSums(2)
+        sums.add(torch.ones(3, 2, dtype=dtype))
+        assert sums.finish().rounding == eps
+        assert (sums.finish() + MomentSums(2).finish()).rounding == eps
+        assert (MomentSums(2).finish() + sums.finish()).rounding == eps
 
 
-@pytest.mark.slow
-def test_the_precision_of_products_is_read_however_it_was_set():
-    """In a process of its own, for the settings are torch's and not all of them can be taken back."""
-    lines = [
-        "import torch",
-        "from retrofit_core.system.device import product_rounding",
-        "def show(): print(*(product_rounding(torch.float32, torch.device(name)) for name in ('cuda', 'cpu')))",
-        "show()",
-        "torch.backends.cuda.matmul.allow_tf32 = True; show()",
-        "torch.backends.cuda.matmul.allow_tf32 = False; show()",
-        "torch.set_float32_matmul_precision('high'); show()",
-        "torch.set_float32_matmul_precision('highest'); show()",
-    ]
-    output = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True).stdout
-    exact, coarse = 2.0**-23, 2.0**-10
-    precisions = [tuple(map(float, line.split())) for line in output.splitlines()]
-    assert precisions == [(exact, exact), (coarse, exact), (exact, exact), (coarse, coarse), (exact, exact)]
+def test_products_of_sums_are_not_those_of_a_surrounding_autocast():
+    z = normal(300, 5).float()
+    sums = MomentSums(5)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        sums.add(z)
+    assert_close(sums.finish().zz, z.double().T @ z.double(), 1e-5)
 
 
 def test_what_cannot_be_solved_is_refused():

@@ -16,7 +16,7 @@ from ..fusion.task import Algorithm, Cost, Takes, Task
 from ..networks.architectures import ARCHITECTURES, build
 from ..networks.batchnorm import BatchNorm
 from ..networks.outputs import check_class_scores
-from ..system.device import on_device
+from ..system.device import default_dtype, on_device
 from ..system.monitor import Monitor
 from ..system.refusals import Refusal
 from ..system.settings import COUNT, Range, setting
@@ -165,7 +165,8 @@ def fresh(model: nn.Module, seed: int) -> nn.Module:
     example = next(model.parameters())
     spec = getattr(model, "spec", None)
     if isinstance(spec, dict) and spec.get("architecture") in ARCHITECTURES:
-        return build(spec, seed).to(example.device, example.dtype)
+        with default_dtype(torch.float32):  # others would be drawn in float64
+            return build(spec, seed).to(example.device, example.dtype)
     renewed = copy.deepcopy(model)
     with torch.random.fork_rng():
         torch.manual_seed(seed)

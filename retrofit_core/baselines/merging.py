@@ -225,7 +225,7 @@ def disjoint_mean(vectors: Tensor) -> Tensor:
 
 def rescaled(vectors: Tensor, drop: float, generator: torch.Generator) -> Tensor:
     """(n, p) with entries dropped at random, the others divided by the share kept."""
-    stays = torch.rand(vectors.shape, generator=generator) >= drop
+    stays = torch.rand(vectors.shape, dtype=torch.float32, generator=generator) >= drop
     return vectors * stays.to(vectors.device) / (1 - drop)
 
 

@@ -6,12 +6,13 @@ U (n_k, d) maps the parent's outgoing weights to fused neurons.
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from ..networks.symmetry import Group, mapped, tensors
+from ..system.device import on_device
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,19 +48,24 @@ class AlignedGroup:
         U = nn.functional.one_hot(self.labels[k], self.width).double()
         return len(self.labels) * U / counts, U
 
+    def on(self, device: torch.device) -> "AlignedGroup":
+        """The same on a device."""
+        soft = self.soft and tuple((T.to(device), U.to(device)) for T, U in self.soft)
+        return replace(self, labels=tuple(labels.to(device) for labels in self.labels), soft=soft)
+
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
     """The neuron groups of a fusion, bottom-up, with a map from each parent to the fused network.
 
-    It holds the parents themselves (copies if they are on another device): do not change them before using `parent`.
+    It may hold the parents themselves: do not change them before using `parent`.
     """
 
     groups: tuple[AlignedGroup, ...]
     shares: tuple[float, ...]
     """Weight of each parent in the mean; they sum to one"""
     networks: tuple[nn.Module, ...]
-    """The parents as aligned: on the device, with BatchNorm folded if the method folds it"""
+    """The parents as aligned: on parent 0's device, with BatchNorm folded if the method folds it"""
     neurons: tuple[Sequence[Group], ...]
     """Their neuron groups"""
     fused: nn.Module
@@ -109,6 +115,15 @@ class Alignment:
     def parents(self) -> list[nn.Module]:
         """All parents with their neurons in the order of the fused network; see `parent`."""
         return [self.parent(k) for k in range(len(self.networks))]
+
+    def on(self, device: torch.device) -> "Alignment":
+        """The same on a device; networks that lie elsewhere are copied."""
+        return replace(
+            self,
+            groups=tuple(group.on(device) for group in self.groups),
+            networks=tuple(on_device(network, device) for network in self.networks),
+            fused=on_device(self.fused, device),
+        )
 
 
 def hard_groups(labels: Mapping[str, Tensor], widths: Mapping[str, Sequence[int]]) -> tuple[AlignedGroup, ...]:

@@ -12,13 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.training_flags import evaluating
-from ..system.device import of
+from ..system.device import exact, of
 
 BATCH = 400
 
 
+@exact()
 def centred(model: nn.Module, inputs: Tensor) -> nn.Module:
-    """A copy of a classifier whose logits have mean zero over the samples, class by class.
+    """A copy of a classifier, on its device, whose logits have mean zero over the samples, class by class.
 
     Args:
         inputs: (B, ...) samples, best of all classes.

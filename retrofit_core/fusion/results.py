@@ -182,7 +182,7 @@ def principal_components(gram: Tensor, components: int = COMPONENTS) -> tuple[Te
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FusionResult:
-    """The fused model with its reports."""
+    """The fused model, on parent 0's device, with its reports, whose tensors are on the CPU."""
 
     model: nn.Module
     levels: list[LevelReport]
@@ -196,6 +196,11 @@ class FusionResult:
     groups are those of the levels, which are saved"""
     processor_seconds: float | None = None
     """CPU time of all threads, which hardly depends on other processes, unlike `seconds`; not saved"""
+
+    def on(self, device: torch.device) -> "FusionResult":
+        """The result with its network and its alignment on a device; reports are on the CPU anyway."""
+        alignment = self.alignment and self.alignment.on(device)
+        return replace(self, model=devices.on_device(self.model, device), alignment=alignment)
 
     @property
     def note(self) -> str:

@@ -108,6 +108,7 @@ class Task:
     runtime: Runtime = field(default_factory=Runtime)
 
     @classmethod
+    @devices.exact()
     def of(
         cls,
         parents: Sequence[nn.Module],
@@ -251,6 +252,7 @@ class Algorithm(Value):
         raise NotImplementedError
 
 
+@devices.exact()
 def planned(algorithm: Algorithm, task: Task) -> Any:
     """Plan a fusion, and check that the method ignores nothing.
 
@@ -274,15 +276,15 @@ def planned(algorithm: Algorithm, task: Task) -> Any:
 
 
 def carry_out(algorithm: Algorithm, task: Task) -> FusionResult:
-    """Plan and run, with the parents in evaluation mode, and restore them.
+    """Plan and run, with the parents in evaluation mode, and restore them. The result lies where parent 0 lies.
 
     Raises:
         ValueError: from `plan`, before any work.
         Cancelled: the monitor requested it.
     """
-    with torch.inference_mode(False), evaluating(*task.parents):
+    with devices.exact(), torch.inference_mode(False), evaluating(*task.parents):
         plan = planned(algorithm, task)
         start = time.process_time()
-        result = algorithm.run(plan)
+        result = algorithm.run(plan).on(devices.of(task.parents[0]))
     result = replace(result, processor_seconds=time.process_time() - start)
     return result if task.packing is None else replace(result, model=taking_batches(result.model, task.packing))

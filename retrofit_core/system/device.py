@@ -2,8 +2,8 @@
 
 import copy
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,18 @@ MEMORY = 8 * 2**30
 #: Bytes of pixels that training keeps on its device; with more, it decodes them for every epoch.
 PIXEL_BYTES = 2 * 2**30
 
-#: Machine epsilon of float32 products in reduced precision.
-_FLOAT32_ROUNDING = {"tf32": 2.0**-10, "bf16": 2.0**-7}
+#: What multiplies float32 numbers in a precision of its own: matrix products, convolutions and recurrent layers.
+_LIBRARIES: Any = torch.backends
+_MULTIPLYING = (
+    _LIBRARIES.cuda.matmul,
+    _LIBRARIES.cudnn.conv,
+    _LIBRARIES.cudnn.rnn,
+    _LIBRARIES.mkldnn.matmul,
+    _LIBRARIES.mkldnn.conv,
+    _LIBRARIES.mkldnn.rnn,
+)
+#: Device types whose autocast may surround a fusion.
+_AUTOCAST = ("cpu", "cuda", "xpu")
 
 PRECISIONS = ("auto", "float32", "bfloat16")
 
@@ -101,25 +111,71 @@ def sum_dtype(device: torch.device) -> torch.dtype:
     return torch.float32
 
 
-def product_rounding(dtype: torch.dtype, device: torch.device) -> float:
-    """Machine epsilon of matrix products of `dtype` as the device computes them.
+@contextmanager
+def exact() -> Iterator[None]:
+    """Within it, products have the precision of their numbers whatever surrounds it: float32 products, convolutions and
+    recurrent layers are IEEE float32 on every device, and autocast is off.
 
-    float32 products are rounded to TF32 or bfloat16 if allowed (torch.set_float32_matmul_precision,
-    torch.backends.cuda.matmul.allow_tf32, torch.backends.cuda.matmul.fp32_precision).
+    Unless told otherwise, PyTorch lets cuDNN round convolutions and recurrent layers to TF32, which has 10 bits. All is
+    restored behind it, also after an exception. Precision is a setting of the process: other threads have it as well.
     """
-    if dtype != torch.float32:
-        return torch.finfo(dtype).eps
-    return _FLOAT32_ROUNDING.get(_float32_precision(device), torch.finfo(torch.float32).eps)
+    with ExitStack() as stack:
+        for kind in _AUTOCAST:
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        if any(each.fp32_precision != "ieee" for each in _MULTIPLYING):
+            stack.enter_context(_ieee())
+        yield
 
 
-def _float32_precision(device: torch.device) -> str:
-    """How the device's library computes float32 products: "ieee", "none" (its default, the same), "tf32", "bf16"."""
-    library = torch.backends.cuda if device.type == "cuda" else torch.backends.mkldnn
-    precision = getattr(getattr(library, "matmul", None), "fp32_precision", None)
-    if precision is not None:
-        return precision
-    allowed = device.type == "cuda" and torch.backends.cuda.matmul.allow_tf32  # before PyTorch 2.9
-    return "tf32" if allowed else "ieee"
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Within it, this is the dtype of tensors and modules that are made without one."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@contextmanager
+def _ieee() -> Iterator[None]:
+    """Float32 products as IEEE 754 has them.
+
+    PyTorch keeps each setting twice, and raises where the older one is read (as `torch.backends.cudnn.flags` and torch.compile
+    do) and contradicts the newer one. So both are set.
+    """
+    before = [each.fp32_precision for each in _MULTIPLYING]
+    products = _unless_contradicting(torch.get_float32_matmul_precision)
+    convolutions = _unless_contradicting(lambda: torch.backends.cudnn.allow_tf32)
+    try:
+        _set_older(None if products is None else "highest", None if convolutions is None else False)
+        for each in _MULTIPLYING:
+            each.fp32_precision = "ieee"
+        yield
+    finally:
+        _set_older(products, convolutions)
+        for each, precision in zip(_MULTIPLYING, before, strict=True):
+            each.fp32_precision = "none"  # follows the library's setting, as before if that gives the same
+            if each.fp32_precision != precision:
+                each.fp32_precision = precision
+
+
+def _unless_contradicting(read: Callable[[], Any]) -> Any:
+    """An older setting; None if PyTorch refuses to read it."""
+    try:
+        return read()
+    except RuntimeError:
+        return None
+
+
+def _set_older(products: str | None, convolutions: bool | None) -> None:
+    """Set the older settings; None leaves one as it is."""
+    if products is not None:
+        torch.set_float32_matmul_precision(products)
+    if convolutions is not None:
+        torch.backends.cudnn.allow_tf32 = convolutions
 
 
 def autocast_dtype(precision: str, device: torch.device) -> torch.dtype:

@@ -29,7 +29,7 @@ class Runtime(Value):
     """Device, memory, monitor and journal of a fusion."""
 
     device: str | torch.device | None = field(default="auto")
-    """"auto" (CUDA if present), "cpu", "cuda:1", ..."""
+    """Where the work is done: "auto" (CUDA if present), "cpu", "cuda:1", ...; the result lies where parent 0 lies"""
     memory: int = setting(
         devices.MEMORY,
         "bytes for a level's sums and for cached boundary tensors, which are recomputed if they do not fit",

@@ -32,7 +32,7 @@ def evaluate(
     rows: Tensor | None = None,
     monitor: Monitor | None = None,
 ) -> dict[str, Any]:
-    """Measure a classifier on a split.
+    """Measure a classifier on a split, as it runs here: with the precision of products and the autocast that surround the call.
 
     Args:
         model: images (n, C, H, W) -> logits or log-probabilities (n, classes), or outputs that contain them, see

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ...networks.levels import Level, is_branched, partition
+from ...system.device import exact
 from ...system.labels import class_labels
 from ...system.monitor import Monitor
 from ...system.refusals import Refusal
@@ -82,6 +83,7 @@ def check_labels(y: Tensor | None, importance: Importance) -> Tensor | None:
     return class_labels(y, f"importance {name!r}")
 
 
+@exact()
 def importance_scores(
     model: nn.Module | Sequence[Level],
     x: Tensor,
@@ -92,7 +94,7 @@ def importance_scores(
     add_up: Callable[[Tensor], Tensor] | None = None,
     **options: object,
 ) -> Scores:
-    """Scores of one parent's neurons at every level, + 1e-8, normalised to sum 1 per level.
+    """Scores of one parent's neurons at every level, + 1e-8, normalised to sum 1 per level; on the device of the inputs.
 
     Args:
         model: a module, or its levels.

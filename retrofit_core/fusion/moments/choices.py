@@ -43,13 +43,13 @@ def product_dtype(ridge: float | str | None, weights: torch.dtype, device: torch
     """Precision of the products whose sums are the moments.
 
     float64 for float64 networks. For float32 ones, float32 if the ridge outweighs its rounding errors or is None, at twice the
-    speed; else the device's `sum_dtype`. Sums are float64 anyway. TF32 or bfloat16 products need a larger ridge.
+    speed; else the device's `sum_dtype`. Sums are float64 anyway.
     """
     if weights == torch.float64 or ridge is None:
         return weights
     relative = ridge if isinstance(ridge, str) else "0x"
     strength = min(AUTO_STRENGTH.values()) if relative == "auto" else float(relative[:-1])
-    needed = _OUTWEIGHS * devices.product_rounding(torch.float32, device)
+    needed = _OUTWEIGHS * torch.finfo(torch.float32).eps
     return torch.float32 if strength >= needed else devices.sum_dtype(device)
 
 

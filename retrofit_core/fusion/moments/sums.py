@@ -135,6 +135,7 @@ class MomentSums:
         self.xx, self.xz = (None, None) if p is None else (self.zz.new_zeros(p, p), self.zz.new_zeros(p, m))
         self.rows, self.bias, self.rounding, self._finished = 0, bias, 0.0, False
 
+    @devices.exact()
     def add(self, z: Tensor, x: Tensor | None = None) -> None:
         """Add rows z (n, m) and, if inputs are summed, x (n, p); products have the rows' precision.
 
@@ -146,7 +147,7 @@ class MomentSums:
         if (x is None) != (self.xx is None):
             raise ValueError("these sums need rows x and z." if x is None else "these sums are of outputs z alone.")
         self.rows += len(z)
-        self.rounding = max(self.rounding, devices.product_rounding(z.dtype, z.device))
+        self.rounding = max(self.rounding, torch.finfo(z.dtype).eps)
         self.sz += column_sums(z)
         add_gram(self.zz, z)
         if x is not None and self.xx is not None and self.xz is not None:

@@ -11,7 +11,7 @@ from ...fusion.joint_spaces import Levels
 from ...fusion.results import LevelReport
 from ...networks.composites import mean_of_softmax
 from ...networks.levels import Boundary, Level, compose
-from ...system.device import rows_per_batch
+from ...system.device import on_device, rows_per_batch
 from ...system.monitor import Monitor
 from ...training.evaluation import ensemble, evaluate
 
@@ -45,7 +45,8 @@ def accuracy_by_level(
                 h = plan.fused[index].module(h)
                 logits = stopped(h, plan, index, representatives)
                 hits[index] += (logits.argmax(1).cpu() == labels).sum()
-    ends = [evaluate(network, images, rows=rows)["accuracy"] for network in (ensemble(list(models)), fused)]
+    parents = ensemble([on_device(model, device) for model in models])
+    ends = [evaluate(network, images, rows=rows)["accuracy"] for network in (parents, on_device(fused, device))]
     return [ends[0], *(100 * hits.double() / len(rows)).tolist(), ends[1]]
 
 

@@ -47,6 +47,7 @@ ROWS = 128
 CONSTANT = 1e-12
 
 
+@devices.exact()
 @keeps_training_flags
 @torch.no_grad()
 def analyse(

@@ -106,6 +106,7 @@ class Mixtures:
         limit = PASS_BYTES[self.device.type] * (REDUCED if precision == torch.bfloat16 else 1)
         return max(1, min(len(self.inputs), limit // max(1, self._bytes)))
 
+    @devices.exact()
     @torch.inference_mode()
     def measure(self, shares: Tensor, precision: torch.dtype | None = None, monitor: Monitor | None = None) -> Tensor:
         """(P, 2) float64 on the CPU: mean cross entropy and accuracy (%) of mixtures (P, k).
@@ -121,6 +122,7 @@ class Mixtures:
             parts.append(_loss_and_accuracy(self._logits(part, self.inputs, precision), self.labels))
         return torch.cat(parts)
 
+    @devices.exact()
     @torch.inference_mode()
     def measure_network(self, index: int) -> Tensor:
         """(2,) float64: mean cross entropy and accuracy (%) of a network with its own BatchNorm statistics."""
@@ -131,6 +133,7 @@ class Mixtures:
         parts = [functional_call(self._template, tensors, (x,)) for x in self.inputs.split(self.images_at_once())]
         return _loss_and_accuracy(torch.cat(parts)[None], self.labels)[0]
 
+    @devices.exact()
     @torch.inference_mode()
     def seconds(self, precision: torch.dtype | None = None) -> float:
         """Predicted time of one point, from the second of two passes over some of the images."""

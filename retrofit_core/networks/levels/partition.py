@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from ...system.device import exact
 from ...system.registry import first_line
 from ..outputs import as_classifier
 from ..packing import TakingPacked
@@ -19,7 +20,7 @@ from .kinds import operation
 from .layouts import Layout, layouts
 from .level import Level, compose
 from .segments import cut_into_segments, names_of
-from .tracing import Trace, folded, trace
+from .tracing import Trace, folded, rounding, trace
 from .weights import batch_statistics, refuse_batch_statistics
 
 #: Message for a network that is a single level and not affine.
@@ -60,6 +61,7 @@ def partition(
     return cut_trace(trace_classifier(model, example, leaves), boundaries, neuron_axis=neuron_axis)
 
 
+@exact()
 def trace_classifier(model: nn.Module, example: Tensor, leaves: Sequence[str] = ()) -> Trace:
     """Trace a model for `cut_trace`; see `partition`.
 
@@ -73,6 +75,7 @@ def trace_classifier(model: nn.Module, example: Tensor, leaves: Sequence[str] = 
     return trace(as_classifier(model.eval(), example), leaves, example, whole=True)
 
 
+@exact()
 def cut_trace(
     trace: Trace, boundaries: str | int | Sequence[str] = "preactivations", *, neuron_axis: int | None = None
 ) -> list[Level]:
@@ -106,8 +109,7 @@ def cut_trace(
         for name, segment in zip(names, segments, strict=True)
     ]
     _refuse_tied_weights(levels)
-    opened = inside and any(isinstance(module, nn.MultiheadAttention) for module in model.modules())
-    _check_composition(model, levels, example, exact=not folds and not opened and not trace.respelled)
+    _check_composition(model, levels, example)
     if trace.sizes or any(parts.get(node) != Layout() for segment in segments for node in segment.alive):
         _check_samples(levels, example, opposite=wrapper_of(model, TakingPacked) is None)
     return levels
@@ -179,13 +181,11 @@ def _check_samples(levels: list[Level], example: Tensor, *, opposite: bool) -> N
 
 
 def _same(one: Tensor, batch: Tensor) -> Tensor:
-    """Whether a sample alone is the first of its batch, as torch.allclose decides with 1e-4 (also of the batch's largest
-    number, or of 1) and NaN equal; the host does not wait for it."""
+    """Whether a sample alone is the first of its batch, up to rounding and with NaN equal; the host does not wait for it."""
     if one.shape != batch[:1].shape:
         return torch.zeros((), dtype=torch.bool, device=batch.device)
-    one, first, peak = one.double(), batch[:1].double(), batch.double().abs().max()
-    gap, allowed = (one - first).abs(), 1e-4 * (torch.where(peak > 1, peak, 1.0) + first.abs())
-    return ((gap.isfinite() & (gap <= allowed)) | (one == first) | (one.isnan() & first.isnan())).all()
+    one, first, allowed = one.double(), batch[:1].double(), rounding(batch)
+    return (((one - first).abs() <= allowed) | (one == first) | (one.isnan() & first.isnan())).all()
 
 
 def _refuse_mixed_samples(seen: Sequence[tuple[str, tuple[int, ...], Tensor]]) -> None:
@@ -205,7 +205,7 @@ def _not_by_samples(name: str, shape: tuple[int, ...]) -> str:
 
 
 @torch.no_grad()
-def _check_composition(model: nn.Module, levels: list[Level], example: Tensor, *, exact: bool) -> None:
+def _check_composition(model: nn.Module, levels: list[Level], example: Tensor) -> None:
     expected = model(example.clone())  # the model may write into it
     try:
         composed = compose(levels, example)
@@ -214,7 +214,7 @@ def _check_composition(model: nn.Module, levels: list[Level], example: Tensor, *
             f"partition does not reproduce the model: {first_line(error)}. Name other boundaries."
         ) from error
     gap = (expected - composed).abs().max().item() if expected.shape == composed.shape else float("inf")
-    tolerance = 0.0 if exact else 1e-4 * max(1.0, expected.abs().max().item())
+    tolerance = rounding(expected).item()
     if not gap <= tolerance and torch.isfinite(expected).all():
         raise ValueError(
             f"partition does not reproduce the model: outputs differ by up to {gap:.2g} (tolerance {tolerance:.2g}). "

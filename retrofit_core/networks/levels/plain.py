@@ -28,17 +28,14 @@ CONVOLUTIONS = {F.conv1d: nn.Conv1d, F.conv2d: nn.Conv2d, F.conv3d: nn.Conv3d}
 BATCHNORMS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
 
 
-def call_layers(graph: fx.Graph, modules: dict[Any, Any]) -> bool:
+def call_layers(graph: fx.Graph, modules: dict[Any, Any]) -> None:
     """Replace such functions by calls of plain layers with the same tensors, under the names of the layers that own them.
 
     Functions stay if their weights are computed, belong to several layers, or to the model itself.
     Args:
         graph: with recorded values, see `record_values`.
         modules: target -> object; plain layers are added.
-    Returns:
-        Whether a bias is now added separately, which rounds differently.
     """
-    apart = False
     for node in list(graph.nodes):
         if node.op != "call_function" or node.target not in PARAMETERS:
             continue
@@ -47,7 +44,6 @@ def call_layers(graph: fx.Graph, modules: dict[Any, Any]) -> bool:
         if node.target is F.linear and isinstance(bias, fx.Node) and bias.op != "get_attr":
             _add_apart(graph, node, bias)  # a computed bias, possibly from buffers
             given.pop("bias")
-            apart = True
         held = {name: given.pop(name) for name in STATE if given.get(name) is not None}
         if not held or any(not isinstance(value, fx.Node) or value.op != "get_attr" for value in held.values()):
             continue
@@ -78,7 +74,6 @@ def call_layers(graph: fx.Graph, modules: dict[Any, Any]) -> bool:
     used = {node.target for node in graph.nodes}
     for target in [target for target in modules if target not in used]:
         del modules[target]
-    return apart
 
 
 def _add_apart(graph: fx.Graph, node: fx.Node, bias: fx.Node) -> None:

@@ -28,9 +28,8 @@ STACKED = ("sum", "mean")
 NAMES = ("input", "other", "mat1", "batch1", "mat", "tensor1", "mat2", "batch2", "vec", "tensor2")
 
 
-def spell_sums(graph: fx.Graph) -> bool:
-    """Rewrite them in a graph without in-place operations; returns whether there were any."""
-    found = False
+def spell_sums(graph: fx.Graph) -> None:
+    """Rewrite them in a graph without in-place operations."""
     for node in list(graph.nodes):
         name = operation(node)
         if name in SUMS and (name == "rsub" or "alpha" in node.kwargs or len(node.args) > 2):
@@ -39,7 +38,6 @@ def spell_sums(graph: fx.Graph) -> bool:
             first, second = reversed(args) if name == "rsub" else args
             with graph.inserting_before(node):
                 _become(node, SUMS[name], first, _times(graph, node, second, alpha))
-            found = True
         elif name in PRODUCTS:
             product, factors = PRODUCTS[name]
             args = [*node.args, *(node.kwargs[key] for key in NAMES if key in node.kwargs)]
@@ -50,7 +48,6 @@ def spell_sums(graph: fx.Graph) -> bool:
                 term = _new_node(graph, node, product, left, right)
                 term = _times(graph, node, term, given.get(factors[-1], 1))
                 _become(node, operator.add, _times(graph, node, first, given.get("beta", 1)), term)
-            found = True
         elif name in STACKED and (terms := _stacked(node)):
             stack = node.all_input_nodes[0]
             with graph.inserting_before(node):
@@ -59,8 +56,6 @@ def spell_sums(graph: fx.Graph) -> bool:
             node.replace_all_uses_with(total)
             for unused in (node, *(() if stack.users.keys() - {node} else (stack,))):
                 graph.erase_node(unused)
-            found = True
-    return found
 
 
 def _stacked(node: fx.Node) -> Sequence[Any]:

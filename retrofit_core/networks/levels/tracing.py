@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from ...system.device import exact
 from ...system.registry import first_line
 from .. import batchnorm
 from ..wrappers import class_name
@@ -62,8 +63,6 @@ class Trace:
     """(B, ...)"""
     sizes: bool
     """Whether the model's code reads sizes"""
-    respelled: bool
-    """Whether sums were rewritten, which rounds differently"""
 
     def copy(self) -> "Trace":
         """A copy whose graph may be changed; nodes keep their names."""
@@ -79,6 +78,7 @@ class Trace:
         return one
 
 
+@exact()
 def trace(model: nn.Module, leaves: Sequence[str], example: Tensor, *, whole: bool = False) -> Trace:
     """Trace a model on an example.
 
@@ -97,7 +97,7 @@ def trace(model: nn.Module, leaves: Sequence[str], example: Tensor, *, whole: bo
     _name_no_tensors(graph, modules)
     in_place = remove_inplace(graph, modules)
     _remove_dropout(graph, class_name(model))
-    respelled = spell_sums(graph)
+    spell_sums(graph)
     with torch.no_grad():
         output, writing = record_values(graph, modules, example, model)
         if writing:
@@ -106,8 +106,8 @@ def trace(model: nn.Module, leaves: Sequence[str], example: Tensor, *, whole: bo
         if in_place or writing:
             _check_views(model, example, output)
     _erase_unused(graph)
-    respelled |= call_layers(graph, modules)
-    return Trace(model, graph, modules, example, sizes, respelled)
+    call_layers(graph, modules)
+    return Trace(model, graph, modules, example, sizes)
 
 
 def folded(trace: Trace, *, layers: bool = False) -> tuple[Trace, dict[str, tuple[batchnorm.Fold, ...]]]:
@@ -320,14 +320,19 @@ def record_values(
 def _check_views(model: nn.Module, example: Tensor, output: Tensor) -> None:
     """Refuse a model whose trace without in-place operations differs, because one wrote into a view."""
     expected = model(example.clone())
-    if not torch.allclose(
-        output, expected, rtol=1e-4, atol=1e-4 * max(1.0, expected.abs().max().item()), equal_nan=True
-    ):
+    if not torch.allclose(output, expected, rtol=0, atol=rounding(expected).item(), equal_nan=True):
         raise ValueError(
             f"{class_name(model)} writes into a part of a tensor that it reads again as a whole (an operation in "
             "place on a view), or is random; its operations cannot be followed. Let it compute a new tensor "
             "instead, as x = x * 2 does where x.mul_(2) writes."
         )
+
+
+def rounding(numbers: Tensor) -> Tensor:
+    """By how much a tensor may differ from one that is computed in another order: half of the digits that its dtype has, of
+    the largest finite number in it; 0-dimensional float64."""
+    digits = torch.finfo(numbers.dtype).eps ** 0.5 if numbers.is_floating_point() else 0.0
+    return digits * numbers.double().nan_to_num(0, 0, 0).abs().max()
 
 
 def _run(network: Callable[[Tensor], Any], model: nn.Module, example: Tensor) -> Any:

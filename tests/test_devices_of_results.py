@@ -1,0 +1,126 @@
+"""What goes in comes out: results lie where parent 0 lies, wherever the work is done. The GPU is rehearsed where none is."""
+
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+from retrofit_core import METHODS, centred, compare, importance_scores, train
+from retrofit_core.inspection.analysis import analyse
+from retrofit_core.inspection.landscape import Landscape
+from tests.flat import fuse
+from tests.marks import each_case
+from tests.networks import CNN_SHAPE, batchnorm_cnn, labels, normal
+from tests.properties import assert_close, untouched
+from tests.rehearsal import CUDA, rehearsal
+from tests.test_contract import EVERY, FIRST, NETWORKS, case, options_for, reason
+from tests.test_landscape import images_of
+
+CPU = torch.device("cpu")
+IMAGES = images_of(CNN_SHAPE)
+X, Y = normal(12, *CNN_SHAPE).float(), labels(12, 3)
+
+
+@pytest.fixture
+def gpu():
+    """A real one, or none that is rehearsed."""
+    with nullcontext() if torch.cuda.is_available() else rehearsal():
+        yield
+
+
+def pair():
+    return [batchnorm_cnn(seed=seed).float().eval() for seed in (0, 1)]
+
+
+def places(model):
+    return {tensor.device for tensor in (*model.parameters(), *model.buffers())}
+
+
+def assert_lies(result, place):
+    """All of it, and it runs on inputs that lie there."""
+    assert places(result.model) == {place}
+    x = normal(3, *NETWORKS[FIRST].shape).float().to(place)
+    with torch.no_grad():
+        assert result.model(x).device == place
+        if result.alignment is not None:
+            for each in (*result.alignment.networks, result.alignment.fused, *result.alignment.parents()):
+                assert places(each) == {place} and each(x).device == place
+            assert {part.device for group in result.alignment.groups for part in group.labels} == {place}
+    for level in result.levels:
+        assert {part.device for part in (level.labels, level.scores, level.gram, level.target_weights)} == {CPU}
+
+
+RUNNING = [name for name in EVERY if not reason(name, FIRST, "two parents")]
+
+
+@pytest.mark.slow
+@each_case("name", RUNNING)
+def test_fused_networks_lie_where_parent_0_lies(name, gpu):
+    for place, device in ((CPU, "cuda"), (CUDA, "cuda")):
+        models, data, _ = case(FIRST, "two parents")
+        options = options_for(name, models, NETWORKS[FIRST].classes) | {"device": device}
+        models = [model.to(place) for model in models]  # in place, the base of task vectors as well
+        with untouched(*models) if place == CPU else nullcontext():
+            result = EVERY[name](models, data, **options)
+        assert torch.device(result.config["device"]).type == device
+        assert {place} == {found for model in models for found in places(model)}
+        assert_lies(result, place)
+
+
+@each_case("name", ["HF-Linear", "OTFusion", "Ensemble"])
+def test_where_device_says_nothing_the_gpu_works_and_gives_back(name, gpu):
+    models, data, _ = case(FIRST, "two parents")
+    result = METHODS[name](models, data)
+    assert torch.device(result.config["device"]) == CUDA
+    assert_lies(result, CPU)
+
+
+def test_parents_that_lie_apart_stay_there(gpu):
+    first, second = pair()
+    second = second.to(CUDA)
+    for models, place in (([first, second], CPU), ([second, first], CUDA)):
+        for device in ("cpu", "cuda"):
+            for name in ("HF-Linear", "OTFusion", "Average", "Ensemble"):
+                assert places(METHODS[name](models, X, device=device).model) == {place}
+    assert places(first) == {CPU} and places(second) == {CUDA}
+
+
+@each_case("place", [CPU, CUDA])
+def test_centred_networks_and_scores_lie_where_the_network_lies(place, gpu):
+    model = pair()[0].to(place)
+    assert places(centred(model, X)) == {place}
+    scores = importance_scores(model, X.to(place), Y.to(place), steps=2)
+    assert {value.device for value in scores.values} == {place}
+
+
+@each_case("device", ["cpu", "cuda"])
+@each_case("place", [CPU, CUDA])
+def test_training_leaves_the_network_where_it_was(place, device, gpu):
+    model = pair()[0].to(place)
+    train(model, IMAGES, epochs=1, batch=8, device=device)
+    assert places(model) == {place}
+
+
+@pytest.mark.slow
+@each_case("place", [CPU, CUDA])
+def test_analyses_landscapes_and_rankings_take_networks_from_anywhere(place, gpu):
+    """Their numbers are those of the CPU, and lie there."""
+
+    def found(place, device):
+        models = [model.to(place) for model in pair()]
+        result = fuse(models, (X, Y), grouping="kmeans", fit="ridge", device=device)
+        analysis = analyse(models, result, (X, Y), test=IMAGES)
+        landscape = Landscape(resolution=3, images=20, directions=2, path_points=3)
+        networks = dict(zip("abc", [*models, result.model], strict=True))
+        *_, survey = landscape.run(landscape.plan(networks, "abc", IMAGES, device=device))
+        board = compare(models, (X, Y), IMAGES, ["average", "hf-linear"], device=device)
+        return analysis, survey, board
+
+    analysis, survey, board = found(place, "cuda")
+    expected, surveyed, ranked = found(CPU, "cpu")
+    assert analysis.accuracy == pytest.approx(expected.accuracy)
+    for ours, theirs in zip(analysis.levels, expected.levels, strict=True):
+        assert_close(ours.targets, theirs.targets, 1e-4)
+    assert_close(survey.loss, surveyed.loss, 1e-4)
+    columns = ["name", "accuracy"]
+    assert board.to_frame()[columns].to_string() == ranked.to_frame()[columns].to_string()
