@@ -3,7 +3,7 @@
 import html
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ..networks.checkpoints import load_model, save_model
 from ..networks.levels import Level, single_level
 from ..networks.symmetry import Group, Sums
+from ..system import device as devices
 from ..system import files
 from ..system.extras import require
 from .alignment import Alignment
