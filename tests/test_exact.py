@@ -227,6 +227,22 @@ def test_training_and_evaluation_keep_the_users_settings():
         assert seen and all(each == before for each in seen)
 
 
+# --- on a GPU ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_convolutions_on_a_gpu_have_all_digits_of_float32():
+    """PyTorch's default is TF32, whose error is some 1e-4; ResNets were refused for it."""
+    x, w = normal(8, 64, 16, 16).float(), normal(64, 64, 3, 3, seed=1).float()
+    expected = nn.functional.conv2d(x.double(), w.double())
+    with exact():
+        found = nn.functional.conv2d(x.cuda(), w.cuda()).cpu()
+    assert (found - expected).abs().max() < 1e-5 * expected.abs().max()
+    resnet = build({"architecture": "resnet", "size": 32, "classes": 10}, seed=0).cuda()
+    assert len(partition(resnet, normal(4, 3, 32, 32).float().cuda())) > 5
+
+
 # --- numbers -----------------------------------------------------------------------------------------------------------
 
 
