@@ -5,11 +5,12 @@ the function. A residual stream is one group through all its blocks; each attent
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
@@ -29,6 +30,8 @@ TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-8}
 
 #: The group number of neurons that are fixed whatever the weights.
 IN_PLACE = -1
+#: The number of ids of no group.
+NO_GROUP = -2
 
 
 def neuron_groups(model: nn.Module, example: Tensor, *, leaves: Sequence[str] = ()) -> list[Group]:
@@ -81,49 +84,79 @@ class NeuronTrace:
         if node not in self.tensors:
             return {}
         lines = self.rules.ids.of(self.tensors[node]).movedim(axis, -1).flatten(0, -2)
-        line = lines[0]
-        if not torch.equal(lines, line.expand_as(lines)):
+        if not torch.equal(lines, lines[:1].expand_as(lines)):
             return None
-        places, there = {}, set(line.tolist())
-        for number, neurons in self._numbers.items():
-            if int(neurons[0]) not in there:
-                continue
-            at = [(line == neuron).nonzero()[:, 0] for neuron in neurons]
-            if len({len(positions) for positions in at}) == 1 and len(at[0]):
-                places[number] = torch.stack(at)
+        places = self._members.places(lines[0])
         if IN_PLACE in places:
-            places[IN_PLACE] = places[IN_PLACE].T
+            places[IN_PLACE] = places.pop(IN_PLACE).T
         return places
 
     @cached_property
-    def _numbers(self) -> dict[int, Tensor]:
-        """Group number or `IN_PLACE` -> ids of its neurons, in order."""
-        numbers, axes = {}, self.rules.axes
+    def _members(self) -> "Members":
+        """The neurons of each group, and of `IN_PLACE`."""
+        members, axes = Members(self.rules), self.rules.axes
         for number, group in enumerate(self.groups):
             parts = (part for part in group.parts if (part.name, part.axis) in axes)
             if part := next(parts, None):
-                numbers[number] = self.rules.ids.of(axes[part.name, part.axis][0])[part.index[:, 0]]
-        return numbers | {IN_PLACE: torch.tensor([FIXED])}
+                members.add(number, self.rules.ids.of(axes[part.name, part.axis][0])[part.index[:, 0]])
+        members.add(IN_PLACE, torch.tensor([FIXED]))
+        return members
+
+
+class Members:
+    """Which ids are neurons of which group, in which order."""
+
+    def __init__(self, rules: Rules) -> None:
+        ids = len(rules.ids.root)
+        self.group, self.rank = torch.full((ids,), NO_GROUP), torch.zeros(ids, dtype=torch.int64)
+        self.widths: dict[int, int] = {}
+
+    def add(self, number: int, neurons: Tensor) -> None:
+        """A group's neurons, in order."""
+        self.group[neurons], self.rank[neurons] = number, torch.arange(len(neurons))
+        self.widths[number] = len(neurons)
+
+    def places(self, line: Tensor) -> dict[int, Tensor]:
+        """Group number -> (width, copies) positions of its neurons on a line of ids, where all occur equally often."""
+        groups, ranks = self.group[line], self.rank[line]
+        order = (groups * len(self.rank) + ranks).argsort(stable=True)
+        numbers, counts = groups.unique(return_counts=True)
+        places = {}
+        for number, at in zip(numbers.tolist(), order.split(counts.tolist()), strict=True):
+            if number in self.widths:
+                times = torch.bincount(ranks[at], minlength=self.widths[number])
+                if (times == times[0]).all():
+                    places[number] = at.view(len(times), -1)
+        return places
 
 
 def assembled(rules: Rules) -> list[Group]:
     """Group neurons that occur in the same tensors, equally often and under the same labels; without those that only buffers
     make (coordinates), which no network trains."""
     axes = list(_axes(rules))
-    where: dict[int, dict[int, list[int]]] = defaultdict(dict)  # neuron -> axis number -> positions on it
+    kinds = torch.zeros(len(rules.ids.root), dtype=torch.int64)  # equal for ids that nothing separates yet
+    for _, _, ids, _ in axes:
+        _separate(kinds, *ids.unique(return_counts=True))
+    kinds[FIXED] = 0
+    for neurons, marks in _labels(rules):
+        _separate(kinds, neurons[kinds[neurons] > 0], marks[kinds[neurons] > 0])
+    head = rules.ids.of(rules.head).unique()
+    head = head[kinds[head] > 0]
+    _separate(kinds, head, torch.ones_like(head))
+    fixed = set(kinds[head].tolist())
+    held: dict[int, list[int]] = defaultdict(list)  # kind -> numbers of the axes that it is on
     for number, (_, _, ids, _) in enumerate(axes):
-        for position, neuron in enumerate(ids.tolist()):
-            where[neuron].setdefault(number, []).append(position)
-    where.pop(FIXED, None)
-    head = set(rules.ids.of(rules.head).unique().tolist())
-    labels = _labels(rules)
-    alike: dict[object, list[int]] = defaultdict(list)
-    for neuron, positions in where.items():
-        signature = tuple((number, len(same_positions)) for number, same_positions in positions.items())
-        alike[signature, tuple(labels[neuron]), neuron in head].append(neuron)
+        for kind in kinds[ids].unique().tolist():
+            held[kind].append(number)
+    held.pop(0, None)
+    members = Members(rules)
+    for kind, numbers in held.items():
+        members.add(kind, _in_order(axes[_maker(axes, numbers)][2], kinds, kind))
+    places = [members.places(ids) for _, _, ids, _ in axes]
+    points = _points(rules, members)
     groups = [
-        _group(rules, axes, {neuron: where[neuron] for neuron in neurons}, fixed)
-        for (_, _, fixed), neurons in alike.items()  # type: ignore[misc]
+        _group(rules, axes, {number: places[number][kind] for number in numbers}, points[kind], kind in fixed)
+        for kind, numbers in held.items()
     ]
     buffers = {name for name, _ in rules.model.named_buffers()}
     makers = [{part.name for part in group.parts if part.kind != "in"} for _, group in groups]  # none: behind a sum
@@ -131,41 +164,58 @@ def assembled(rules: Rules) -> list[Group]:
     return _named_apart([group for _, group in sorted(trained, key=lambda pair: pair[0])])
 
 
-def _labels(rules: Rules) -> dict[int, list[object]]:
-    """What separates each neuron from others in the same tensors: its head, its part of a GroupNorm."""
-    labels: dict[int, list[object]] = defaultdict(list)
-    for number, split in enumerate(rules.splits):
-        labels_of_split: dict[int, set[tuple[int, ...]]] = defaultdict(set)
+def _separate(kinds: Tensor, neurons: Tensor, marks: Tensor) -> None:
+    """Give neurons a kind of their own for every mark, and for every kind that they had."""
+    _, numbers = (kinds[neurons] * (marks.max() + 1 if len(marks) else 1) + marks).unique(return_inverse=True)
+    kinds[neurons] = kinds.max() + 1 + numbers
+
+
+def _labels(rules: Rules) -> Iterator[tuple[Tensor, Tensor]]:
+    """What separates neurons from others in the same tensors, their head or part of a GroupNorm: neurons and marks."""
+    for split in rules.splits:
+        labels: dict[int, set[tuple[int, ...]]] = defaultdict(set)
         for neuron, label in split.items():
-            labels_of_split[int(rules.ids.root[neuron])].add(label)
-        for neuron, of_neuron in labels_of_split.items():
-            labels[neuron].append((number, frozenset(of_neuron)))
-    return labels
+            labels[int(rules.ids.root[neuron])].add(label)
+        numbers: dict[frozenset[tuple[int, ...]], int] = {}
+        marks = [numbers.setdefault(frozenset(of_neuron), len(numbers)) for of_neuron in labels.values()]
+        yield torch.tensor(list(labels), dtype=torch.int64), torch.tensor(marks, dtype=torch.int64)
+
+
+def _maker(axes: Sequence[tuple[str, int, Tensor, str]], numbers: Sequence[int]) -> int:
+    """The number of the axis that makes neurons, of those that they are on."""
+    return next((number for number in numbers if axes[number][3] == "out"), numbers[0])
+
+
+def _in_order(line: Tensor, kinds: Tensor, kind: int) -> Tensor:
+    """The neurons of one kind in the order in which they first occur on a line of ids."""
+    found = line[kinds[line] == kind].numpy()
+    neurons, first = np.unique(found, return_index=True)
+    return torch.from_numpy(neurons[first.argsort()])
 
 
 def _group(
     rules: Rules,
-    axes: list[tuple[str, int, Tensor, str]],
-    where: dict[int, dict[int, list[int]]],
+    axes: Sequence[tuple[str, int, Tensor, str]],
+    places: Mapping[int, Tensor],
+    points: Sequence[Point],
     fixed: bool,
 ) -> tuple[Any, Group]:
-    """A sort key, and the group of these neurons in the order in which their layer makes them."""
-    numbers = list(next(iter(where.values())))
-    first = next((number for number in numbers if axes[number][3] == "out"), numbers[0])
-    neurons = sorted(where, key=lambda neuron: where[neuron][first])
+    """A sort key, and a group in the order in which its layer makes the neurons.
+
+    Args:
+        places: axis number -> (width, copies) positions of the neurons.
+    """
+    first = _maker(axes, list(places))
     parts = [
-        TensorPart(
-            name, axis, torch.tensor([where[neuron][number] for neuron in neurons]), kind, (name, axis) in rules.tied
-        )
-        for number, (name, axis, _, kind) in ((number, axes[number]) for number in numbers)
+        TensorPart(axes[number][0], axes[number][1], index, axes[number][3], axes[number][:2] in rules.tied)
+        for number, index in places.items()
     ]
     name = axes[first][0].rpartition(".")[0]
     kind = type(rules.model.get_submodule(name)).__name__
-    points = tuple(_points(rules, neurons))
     if axes[first][3] == "in":  # made by a sum (`groups_apart`), which is unnamed
         name = f"{name} (inputs)"
-    group = Group(name or axes[first][0], kind, len(neurons), tuple(parts), points, fixed)
-    return (fixed, first, where[neurons[0]][first]), group
+    group = Group(name or axes[first][0], kind, len(places[first]), tuple(parts), tuple(points), fixed)
+    return (fixed, first, int(places[first][0, 0])), group
 
 
 def _axes(rules: Rules) -> Iterator[tuple[str, int, Tensor, str]]:
@@ -204,25 +254,21 @@ def _filled(ids: Tensor) -> Tensor:
     return ids
 
 
-def _points(rules: Rules, neurons: list[int]) -> Iterator[Point]:
-    """For a residual stream, its start and its sums; otherwise wherever its neurons are made."""
-    watchable: list[tuple[Seen, Tensor]] = []
+def _points(rules: Rules, members: Members) -> dict[int, list[Point]]:
+    """For a residual stream, its start and its sums; otherwise wherever its neurons are made; for every group number."""
+    watchable: dict[int, list[tuple[Seen, Tensor]]] = defaultdict(list)
     for seen in rules.seen:
-        ids = rules.ids.of(seen.ids)
-        if not (ids == neurons[0]).any():
-            continue
-        positions: dict[int, list[int]] = {neuron: [] for neuron in neurons}
-        for position, neuron in enumerate(ids.tolist()):
-            if neuron in positions:
-                positions[neuron].append(position)
-        if len({len(same_positions) for same_positions in positions.values()}) == 1:
-            watchable.append((seen, torch.tensor(list(positions.values()))))
-    if any(is_sum(seen.node) for seen, _ in watchable):
-        first = watchable[0][0]
-        stem = first if not all(map(is_sum, first.node.users)) else None
-        watchable = [(seen, index) for seen, index in watchable if seen is stem or is_sum(seen.node)]
-    for seen, index in watchable:
-        yield Point(seen.node.name, _behind(seen.node, rules).name, seen.axis, index, seen.part)
+        for number, index in members.places(rules.ids.of(seen.ids)).items():
+            watchable[number].append((seen, index))
+    points = defaultdict(list)
+    for number, places in watchable.items():
+        if any(is_sum(seen.node) for seen, _ in places):
+            first = places[0][0]
+            stem = first if not all(map(is_sum, first.node.users)) else None
+            places = [(seen, index) for seen, index in places if seen is stem or is_sum(seen.node)]
+        for seen, index in places:
+            points[number].append(Point(seen.node.name, _behind(seen.node, rules).name, seen.axis, index, seen.part))
+    return points
 
 
 def _behind(node: fx.Node, rules: Rules) -> fx.Node:

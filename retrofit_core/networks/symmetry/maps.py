@@ -15,11 +15,12 @@ Maps = Mapping[str, tuple[Tensor, Tensor]]
 @torch.no_grad()
 def reordered(model: nn.Module, groups: Sequence[Group], orders: Mapping[str, Tensor]) -> nn.Module:
     """`permuted`, with given groups and without validation."""
-    twin = copy.deepcopy(model)
-    state = tensors(twin)
-    for name, tensor in reordered_tensors(state, groups, orders).items():
-        state[name].copy_(tensor)
-    return twin
+    moved, copies = reordered_tensors(tensors(model), groups, orders), dict[int, Tensor]()
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        own = moved[name].clone() if moved[name].data_ptr() == tensor.data_ptr() else moved[name]
+        is_parameter = isinstance(tensor, nn.Parameter)
+        copies[id(tensor)] = nn.Parameter(own, tensor.requires_grad) if is_parameter else own
+    return copy.deepcopy(model, dict(copies))  # each tensor is copied once, in its new order
 
 
 def reordered_tensors(
@@ -29,20 +30,18 @@ def reordered_tensors(
     skip: tuple[str, int] | None = None,
 ) -> dict[str, Tensor]:
     """Permute the neurons of groups in the given tensors (a state or part of one), leaving the axis `skip`."""
-    new, parts, places = dict(state), list[TensorPart](), list[Tensor]()
+    new, lines = dict(state), dict[tuple[str, int], Tensor]()
     for group in groups:
         for part in group.parts if group.name in orders else ():
-            if part.name in new and (part.name, part.axis) != skip:
-                order = orders[group.name].to(part.index.device)
-                parts.append(part)
-                places += [part.index.flatten(), part.index[order].flatten()]
-    if not parts:
+            key = (part.name, part.axis)
+            if part.name in new and key != skip:
+                line = lines.setdefault(key, torch.arange(new[part.name].shape[part.axis]))
+                line[part.index] = part.index[orders[group.name].cpu()]
+    if not lines:
         return new
-    together = torch.cat(places).to(new[parts[0].name].device)  # one copy: each one to a GPU blocks the host
-    moved = together.split([len(some) for some in places])
-    for part, to, start in zip(parts, moved[::2], moved[1::2], strict=True):
-        tensor = new[part.name]
-        new[part.name] = tensor.index_copy(part.axis, to, tensor.index_select(part.axis, start))
+    together = torch.cat(list(lines.values())).to(next(iter(new.values())).device)  # one copy: each one to a GPU waits
+    for (name, axis), line in zip(lines, together.split([len(line) for line in lines.values()]), strict=True):
+        new[name] = new[name].index_select(axis, line)
     return new
 
 
