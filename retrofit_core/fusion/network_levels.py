@@ -21,6 +21,7 @@ from ..networks.levels import (
     trace_classifier,
 )
 from ..networks.spaces import numbered, stream, with_spaces
+from ..networks.symmetry import NeuronTrace
 from ..system.device import on_device
 from ..system.refusals import Refusal
 from .grouping import Grouper, Grouping, SameIndex
@@ -56,8 +57,9 @@ def cut_into_levels(
     networks["the target"] = model
     traces = [_traced(network, example, name, leaves) for name, network in networks.items()]
     cut = [_cut(trace, boundaries, name) for name, trace in zip(networks, traces, strict=True)]
+    known: dict[object, NeuronTrace] = {}  # networks of one architecture have the same neurons
     *parents, fused = [
-        with_spaces(trace, levels, name, inside=boundaries == "layers")
+        with_spaces(trace, levels, name, inside=boundaries == "layers", known=known)
         for name, trace, levels in zip(networks, traces, _aligned(cut), strict=True)
     ]
     _check_shapes(parents, fused)

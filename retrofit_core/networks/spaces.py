@@ -25,7 +25,14 @@ ELSEWHERE = (
 INSTEAD = "Use KF-Gradient; if you named boundaries, leave them out."
 
 
-def with_spaces(trace: Trace, levels: list[Level], network: str, *, inside: bool = True) -> list[Level]:
+def with_spaces(
+    trace: Trace,
+    levels: list[Level],
+    network: str,
+    *,
+    inside: bool = True,
+    known: dict[object, NeuronTrace] | None = None,
+) -> list[Level]:
     """Annotate levels with the spaces that they write and the tensors that they carry. If levels inside blocks are not all
     affine, each gets a space of its own.
 
@@ -33,6 +40,7 @@ def with_spaces(trace: Trace, levels: list[Level], network: str, *, inside: bool
         trace: the levels were cut from it.
         network: its name, for messages.
         inside: whether levels end after every layer (boundaries="layers").
+        known: neurons of other networks, see `NeuronTrace.of`.
     Raises:
         ValueError: the network's neurons cannot be followed, or those of a level cannot be grouped.
     """
@@ -43,7 +51,7 @@ def with_spaces(trace: Trace, levels: list[Level], network: str, *, inside: bool
         return _apart(levels)
     parts: dict[int, Parts] = {}
     try:
-        traced = NeuronTrace(trace)
+        traced = NeuronTrace.of(trace, {} if known is None else known)
         groups, seen = traced.groups, [_places(traced, level) for level in levels]
         if closed and any(level.form.parts and not level.form.channelwise for level in levels):
             classes = {number for number, group in enumerate(groups) if group.fixed}
