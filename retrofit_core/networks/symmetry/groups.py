@@ -145,15 +145,17 @@ class Members:
 
     def places(self, line: Tensor) -> dict[int, Tensor]:
         """Group number -> (width, copies) positions of its neurons on a line of ids, where all occur equally often."""
-        groups, ranks = self.group[line], self.rank[line]
-        order = (groups * len(self.rank) + ranks).argsort(stable=True)
-        numbers, counts = groups.unique(return_counts=True)
+        groups, ranks = self.group[line].numpy(), self.rank[line].numpy()
+        order = np.lexsort((ranks, groups))  # stable
+        groups, ranks = groups[order], ranks[order]
+        starts = np.flatnonzero(np.diff(groups, prepend=NO_GROUP - 1))
         places = {}
-        for number, at in zip(numbers.tolist(), order.split(counts.tolist()), strict=True):
-            if number in self.widths:
-                times = torch.bincount(ranks[at], minlength=self.widths[number])
-                if (times == times[0]).all():
-                    places[number] = at.view(len(times), -1)
+        for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+            number, width = int(groups[start]), self.widths.get(int(groups[start]), 0)
+            if width and (end - start) % width == 0:
+                neurons = ranks[start:end].reshape(width, -1)
+                if (neurons == np.arange(width)[:, None]).all():
+                    places[number] = torch.from_numpy(order[start:end].reshape(width, -1))
         return places
 
 
