@@ -54,6 +54,7 @@ def peak_bytes(device: torch.device) -> int | None:
 def forget_peak(device: torch.device) -> None:
     """Begin to measure `peak_bytes` anew."""
     if device.type == "cuda":
+        torch.cuda.init()  # else nothing is there to reset
         torch.cuda.reset_peak_memory_stats(device)
 
 

@@ -18,7 +18,7 @@ ON_A_GPU: dict[str, tuple[str, float | None]] = {
     "KF-Linear, two ResNet-18s": ("KF-Linear, two ResNet-18s, 400 samples", 1.5),
     "landscape": ("landscape, 41 x 41 points, 2,000 images", 60),
     "training of vgg11": ("an epoch of VGG11, 25,000 images", 0.25),
-    "a unit of a table, beside its fusion": ("a unit of a table, beside its fusion (two processes at once)", 1),
+    "a unit of a table, beside its fusion": ("a unit of a table, beside its fusion", 1),
 }
 #: Largest relative difference of weights that rounding explains.
 ROUNDING = {"float64": 1e-8, "float32": 1e-2}

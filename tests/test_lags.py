@@ -149,3 +149,10 @@ def test_products_are_float32_only_where_the_ridge_outweighs_their_rounding():
     for ridge in (0, 10.0, 1e-3, "0.0001x"):  # numbers are on sums: how large they are is not known beforehand
         assert product_dtype(ridge, torch.float32, cpu) == torch.float64
     assert product_dtype("auto", torch.float64, cpu) == torch.float64
+
+
+@each_case("capability, dtype", [((9, 0), torch.float64), ((8, 0), torch.float64), ((8, 6), torch.float32)])
+def test_products_are_float64_where_that_costs_nothing(capability, dtype, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+    assert product_dtype("auto", torch.float32, torch.device("cuda")) == dtype
+    assert product_dtype(None, torch.float32, torch.device("cuda")) == torch.float32

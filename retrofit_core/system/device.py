@@ -111,6 +111,11 @@ def sum_dtype(device: torch.device) -> torch.dtype:
     return torch.float32
 
 
+def float64_is_as_fast(device: torch.device) -> bool:
+    """Whether products in float64 are as fast as in float32: on the tensor cores of A100 and H100 (docs/measurements.md)."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) in {(8, 0), (9, 0)}
+
+
 @contextmanager
 def exact() -> Iterator[None]:
     """Within it, products have the precision of their numbers whatever surrounds it: float32 products, convolutions and

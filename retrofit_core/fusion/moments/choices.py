@@ -42,11 +42,13 @@ def ridge_strength(ridge: float | str, diagonal: Energy, toward: str) -> Energy 
 def product_dtype(ridge: float | str | None, weights: torch.dtype, device: torch.device) -> torch.dtype:
     """Precision of the products whose sums are the moments.
 
-    float64 for float64 networks. For float32 ones, float32 if the ridge outweighs its rounding errors or is None, at twice the
-    speed; else the device's `sum_dtype`. Sums are float64 anyway.
+    float64 for float64 networks, and where it is as fast. Else, for float32 networks, float32 if the ridge outweighs its
+    rounding errors or is None, at twice the speed; else the device's `sum_dtype`. Sums are float64 anyway.
     """
     if weights == torch.float64 or ridge is None:
         return weights
+    if devices.float64_is_as_fast(device):
+        return torch.float64
     relative = ridge if isinstance(ridge, str) else "0x"
     strength = min(AUTO_STRENGTH.values()) if relative == "auto" else float(relative[:-1])
     needed = _OUTWEIGHS * torch.finfo(torch.float32).eps
