@@ -53,7 +53,7 @@ MUTATIONS = [
         "retrofit_core/fusion/moments/sums.py",
         "rounding = max(self.rounding, other.rounding)",
         "rounding = self.rounding",
-        "tests/test_moments.py::test_rounding_knows_how_the_device_multiplies",
+        "tests/test_moments.py::test_sums_know_how_their_products_are_rounded",
     ),
     Mutation(
         "lags: the lag runs backwards",
@@ -170,8 +170,8 @@ MUTATIONS = [
     Mutation(
         "solve: a multiple of the mean energy is taken as a number",
         "retrofit_core/fusion/moments/choices.py",
-        'if ridge == "auto" or relative else factor',
-        'if ridge == "auto" else factor',
+        'if factor and (ridge == "auto" or relative) else factor',
+        'if factor and ridge == "auto" else factor',
         "tests/test_moments.py::test_auto_is_relative_to_the_weight_columns_dead_ones_counted",
     ),
     Mutation(
@@ -247,8 +247,8 @@ MUTATIONS = [
     Mutation(
         "targets: one equal weight makes them weighted means",
         "retrofit_core/fusion/targets.py",
-        "counts = ~(difference.abs() <= rounding * targets.totals).all()",
-        "counts = ~(difference.abs() <= rounding * targets.totals).any()",
+        "(difference.abs() <= rounding * targets.totals).all()",
+        "(difference.abs() <= rounding * targets.totals).any()",
         "tests/test_moments.py::test_errors_of_any_targets_add_up_to_the_cost",
     ),
     Mutation(
@@ -289,8 +289,8 @@ MUTATIONS = [
     Mutation(
         "grouping: one step of Lloyd",
         "retrofit_core/fusion/grouping/kmeans.py",
-        "for step in range(iterations):",
-        "for step in range(1):",
+        "while len(active) and step < iterations:",
+        "while len(active) and step < 1:",
         "tests/grouping/test_kmeans.py::test_is_as_good_as_scikit_learn",
     ),
     Mutation(
@@ -331,8 +331,8 @@ MUTATIONS = [
     Mutation(
         "grouping: the last start wins",
         "retrofit_core/fusion/grouping/kmeans.py",
-        "best = listed.index(min(listed))",
-        "best = len(listed) - 1",
+        "best = costs.index(min(costs))",
+        "best = len(costs) - 1",
         "tests/grouping/test_kmeans.py::test_never_beats_brute_force_and_comes_near",
     ),
     Mutation(
@@ -478,8 +478,8 @@ MUTATIONS = [
     Mutation(
         "importance: all parents are scored on the first one's data",
         "retrofit_core/fusion/importance/parents.py",
-        "x.to(device, dtype), labels, importance",
-        "data[0][0].to(device, dtype), labels, importance",
+        "zip(parents, data, strict=True)",
+        "zip(parents, [data[0]] * len(data), strict=True)",
         "tests/importance/test_scores.py::test_each_parent_is_scored_on_its_own_data",
     ),
     Mutation(
@@ -669,7 +669,7 @@ MUTATIONS = [
         "retrofit_core/fusion/walk.py",
         "self.walk.contributors.total(self.index, collect.finish())",
         "collect.finish()",
-        "tests/test_walk.py::test_sums_of_other_parties_are_those_of_all_data_in_one_place",
+        "tests/test_walk.py::test_processes_walk_together",
     ),
     Mutation(
         "descent: gradients of other processes are forgotten",
@@ -765,8 +765,8 @@ MUTATIONS = [
     Mutation(
         "channels: neurons side by side in the order of their levels",
         "retrofit_core/fusion/joint_spaces.py",
-        "known[theirs] = ours[space.labels(space.first, labels(space.first))]",
-        "known[theirs] = space.labels(space.first, labels(space.first))[:, None]",
+        "known[theirs] = ours[found]",
+        "known[theirs] = found[:, None]",
         "tests/test_channelwise.py::test_neurons_of_several_levels_side_by_side_keep_their_groups",
     ),
     Mutation(
@@ -800,8 +800,8 @@ MUTATIONS = [
     Mutation(
         "symmetry: the inverse order",
         "retrofit_core/networks/symmetry/maps.py",
-        "[part.index.flatten(), part.index[order].flatten()]",
-        "[part.index[order].flatten(), part.index.flatten()]",
+        "line[part.index] = part.index[orders[group.name].cpu()]",
+        "line[part.index[orders[group.name].cpu()]] = part.index",
         "tests/test_symmetry.py::test_permuted_puts_the_wanted_neuron_in_the_wanted_place",
     ),
     Mutation(
@@ -898,8 +898,8 @@ MUTATIONS = [
     Mutation(
         "merges: Fisher information weighted by squared probabilities",
         "retrofit_core/baselines/fisher.py",
-        "total += shares[label] * gradient.double().square()",
-        "total += shares[label].square() * gradient.double().square()",
+        "total.add_(gradient.double().square(), alpha=weight)",
+        "total.add_(gradient.double().square(), alpha=weight**2)",
         "tests/test_merges.py::test_the_fisher_information_of_a_linear_classifier",
     ),
     Mutation(
@@ -1157,8 +1157,8 @@ MUTATIONS = [
     Mutation(
         "records: a digest outlives a change within the same second",
         "retrofit_core/system/files.py",
-        "time.time() - newest > SETTLED",
-        "True",
+        "return time.time() - max(stamp[2], stamp[3]) / 1e9 > SETTLED",
+        "return True",
         "tests/test_files.py::test_a_file_that_was_just_written_is_not_remembered",
     ),
     Mutation(
@@ -1580,5 +1580,54 @@ MUTATIONS = [
         "evaluate(ensemble(networks), images",
         "evaluate(ensemble(networks[:1]), images",
         "tests/test_cli.py::test_fuse_then_evaluate",
+    ),
+    Mutation(
+        "device: autocast goes on inside of a fusion",
+        "retrofit_core/system/device.py",
+        "stack.enter_context(torch.autocast(kind, enabled=False))",
+        "pass",
+        "tests/test_exact.py::test_a_fusion_gives_the_same_network_whatever_surrounds_it",
+    ),
+    Mutation(
+        "device: convolutions keep the precision of their surroundings",
+        "retrofit_core/system/device.py",
+        'if any(each.fp32_precision != "ieee" for each in _MULTIPLYING):',
+        "if False:",
+        "tests/test_exact.py::test_products_are_those_of_ieee_float32_within_and_as_before_behind",
+    ),
+    Mutation(
+        "task: a fused network stays where the work was done",
+        "retrofit_core/fusion/task.py",
+        ".on(devices.of(task.parents[0]))",
+        "",
+        "tests/test_devices_of_results.py",
+    ),
+    Mutation(
+        "grouping: rounding decides between equal costs",
+        "retrofit_core/fusion/grouping/assignment.py",
+        "in _ties(values, partners):",
+        "in ():",
+        "tests/grouping/test_assignment.py::test_rounding_decides_nothing",
+    ),
+    Mutation(
+        "grouping: the order of the first answer decides between ties",
+        "retrofit_core/fusion/grouping/assignment.py",
+        "order = partners[tied].argsort()",
+        "order = np.arange(len(tied))",
+        "tests/grouping/test_assignment.py tests/test_ties.py::test_another_order_of_additions_pairs_the_same_neurons",
+    ),
+    Mutation(
+        "symmetry: neurons at another rank count as in place",
+        "retrofit_core/networks/symmetry/groups.py",
+        "if (neurons == np.arange(width)[:, None]).all():",
+        "if True:",
+        "tests/test_symmetry.py",
+    ),
+    Mutation(
+        "training: CutMix forgets what it pasted",
+        "retrofit_core/training/loop.py",
+        "batch.shares[1] * loss(batch.others)",
+        "batch.shares[1] * loss(batch.labels)",
+        "tests/test_training.py::test_the_loss_after_cutmix_weighs_both_labels",
     ),
 ]
