@@ -1,6 +1,7 @@
 """Neuron groups: reordered networks compute the same, and every group is found whole."""
 
 import copy
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.levels import partition
 from retrofit_core.networks.symmetry import group_sums, mapped, matching, neuron_groups, permuted, shuffled, tensors
+from retrofit_core.networks.symmetry.groups import Members
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual, seeded
 from tests.properties import assert_close, assert_same_function, untouched
@@ -490,3 +492,13 @@ def test_neurons_are_watched_in_their_order(name):
             ours, theirs = sums.zz.split(group.width)
             assert_close(ours[:, : group.width][order][:, order], theirs[:, group.width :], 1e-10)
             assert_close(ours[:, : group.width][:, order], ours[:, group.width :], 1e-10)
+
+
+def test_a_group_has_places_where_all_of_its_neurons_occur_equally_often():
+    members = Members(SimpleNamespace(ids=SimpleNamespace(root=torch.arange(9))))
+    members.add(0, torch.tensor([5, 3]))
+    members.add(1, torch.tensor([7]))
+    places = {number: index.tolist() for number, index in members.places(torch.tensor([3, 7, 5, 5, 8, 3])).items()}
+    assert places == {0: [[2, 3], [0, 5]], 1: [[1]]}
+    assert members.places(torch.tensor([3, 5, 3, 3])).keys() == set()  # four places, but not two of each
+    assert members.places(torch.tensor([3, 8])).keys() == set()
