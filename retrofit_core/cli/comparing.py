@@ -11,7 +11,7 @@ from rich.table import Table
 from ..runs.config import SHARED_OPTIONS, OptionFlags, RunConfig
 from ..system.settings import AT_LEAST_ONE, same_as, setting
 from .application import command
-from .checks import check_checkpoints, check_folder
+from .checks import check_checkpoints, check_folder, check_replaced
 from .fields import Shared, argument, config_of, options_of
 from .progress import advised, progress
 from .terminal import new_table, out, print_json, say
@@ -54,6 +54,7 @@ class CompareRequest:
         "Write leaderboard.csv and leaderboard.json to this folder, updated after each row. To stop the work, create "
         "a file `cancel` there.",
     )
+    overwrite: bool = same_as(Shared, "overwrite")
     logits: str | None = same_as(Shared, "logits")
     json: bool = same_as(Shared, "json")
 
@@ -75,13 +76,15 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
         )
     for name in ("out", "records"):
         check_folder(getattr(asked, name), f"--{name}")
+    files = [asked.out / name for name in ("leaderboard.json", "leaderboard.csv")] if asked.out else []
+    check_replaced("--out", files, overwrite=asked.overwrite)
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
     from ..runs.comparison import compare_runs, configurations
 
     shared = config_of(context, importance=RunConfig.importance)  # the option: several
     configs = configurations(shared, asked.methods, asked.importance)
-    again, records = "Run the same command again", asked.records
-    advice = f": finished runs in {records} are kept." if records else " with --records FOLDER to keep runs."
+    again, records = f"Run the same command again{' with --overwrite' * bool(asked.out)}", asked.records
+    advice = f": finished runs in {records} are kept." if records else ", and with --records FOLDER to keep runs."
     with advised(f"{again}{advice}"), progress(asked.json, asked.out) as monitor:
         board = compare_runs(
             configs, images=asked.images, records=records, also=asked.also, out=asked.out, monitor=monitor

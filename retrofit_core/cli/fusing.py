@@ -16,7 +16,7 @@ from ..system.ranks import rank
 from ..system.registry import known_name
 from ..system.settings import same_as, setting
 from .application import command
-from .checks import check_alone_with_resume, check_checkpoints, check_output
+from .checks import check_alone_with_resume, check_checkpoints, check_output, check_replaced, read_by
 from .fields import Shared, argument, config_of, options_of
 from .progress import advised, progress
 from .terminal import (
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..inspection.analysis import Analysis
 
 #: Parameters allowed with --resume.
-BESIDE_RESUME = ("resume", "out", "json")
+BESIDE_RESUME = ("resume", "out", "overwrite", "json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +110,7 @@ class FuseRequest:
         None, "Folder through which the parties exchange sums. It must be empty at the start."
     )
     logits: str | None = same_as(Shared, "logits")
+    overwrite: bool = same_as(Shared, "overwrite")
     json: bool = same_as(Shared, "json")
 
 
@@ -128,6 +129,8 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
         known_name(CATALOGUE, context.params["method"], "method")
     folder = asked.record or asked.resume
     check_output(asked.out, folder)
+    read = [*read_by(context.params), *filter(None, [asked.resume])]
+    check_replaced("--out", [asked.out], overwrite=asked.overwrite, read=read)
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
     from ..networks.checkpoints import save_model
     from ..runs import checkpoint_metadata, execute, read_config, with_options
@@ -136,7 +139,8 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     from ..runs.team import parties_of
 
     config = read_config(asked.resume) if asked.resume is not None else with_options(config_of(context), {})
-    with advised(_going_on(folder, asked.out)), progress(asked.json or rank() > 0) as monitor:
+    check_replaced("--out", [asked.out], overwrite=asked.overwrite, read=read_by(vars(config)))
+    with advised(_going_on(folder, asked)), progress(asked.json or rank() > 0) as monitor:
         parties = parties_of(config, asked.party, asked.shared, monitor)
         result, metrics = execute(config, folder, monitor, parties=parties)
     if rank() > 0:  # process 0 writes and prints
@@ -178,10 +182,11 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     return None
 
 
-def _going_on(folder: Path | None, out_file: Path | None) -> str:
+def _going_on(folder: Path | None, asked: FuseRequest) -> str:
     if folder is None:
         return "With --record FOLDER, you can resume a run after its last finished level."
-    return f"Resume with: {shell('retrofit', 'fuse', '--resume', folder, *(['--out', out_file] if out_file else []))}"
+    words = [*(["--out", asked.out] if asked.out else []), *(["--overwrite"] if asked.overwrite else [])]
+    return f"Resume with: {shell('retrofit', 'fuse', '--resume', folder, *words)}"
 
 
 @dataclass(frozen=True, kw_only=True)
