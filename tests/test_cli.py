@@ -555,7 +555,7 @@ def test_names_with_brackets_and_colons_are_printed_as_they_are(tmp_path):
             for image in range(4):
                 Image.new("L", (8, 8), 60 * k + image).save(tmp_path / "photos [1]" / split / name / f"{image}.png")
     files = ["run[a].safetensors", "run[b].safetensors"]
-    spec = {"architecture": "mlp", "inputs": [1, 8, 8], "hidden": [8], "classes": 4}
+    spec = {"architecture": "mlp", "sizes": [192, 8, 4]}
     for seed, file in enumerate(files):
         save_model(build(spec, seed=seed), tmp_path / file, classes=classes)
     data = ["--data", "photos [1]"]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from ..catalogue import CATALOGUE
@@ -65,7 +64,7 @@ def methods_command(asked: MethodsRequest) -> None:
         table = new_table("method", "what it does")
         table.caption = "`retrofit methods NAME` lists a method's options for --option"
         for method, line in CATALOGUE.items():
-            table.add_row(method, escape(line.description))
+            table.add_row(method, line.description)
         return out.print(table)
     name = known_name(CATALOGUE, asked.name, "method")
     from ..methods import METHODS, methods_with
@@ -87,8 +86,7 @@ def methods_command(asked: MethodsRequest) -> None:
     table = new_table("option", "default", "takes", "what it does", title=METHODS[name].name)
     for key, entry in options.items():
         default = "none" if entry.default in (None, ()) else json.dumps(entry.default)
-        cells = (default, entry.description, entry.help + of_importance(key))
-        table.add_row(key, *map(escape, cells))  # brackets are no markup
+        table.add_row(key, default, entry.description, entry.help + of_importance(key))
     return out.print(table)
 
 

@@ -66,9 +66,9 @@ def units_progress(total: int, quiet: bool = False) -> Iterator[tuple[Monitor, C
         yield Monitor(None if quiet else Log().note), lambda: None
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(16),
-        TextColumn("{task.fields[detail]}"),
+        TextColumn("{task.fields[detail]}", markup=False),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=err, transient=True) as bars:
