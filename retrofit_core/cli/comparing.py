@@ -105,42 +105,20 @@ def _print_board(board: "Leaderboard", out_folder: Path | None) -> None:
         out.print(classes)
     else:
         out.print("The accuracies per class need a wider terminal, or --out.")
-    for row in board.rows:
-        if row["reason"] is not None:
-            say(f"{row['name']}: {row['reason']}")
+    for reason in board.reasons:
+        say(reason)
     if out_folder is not None:
         say(f"All accuracies and costs: {out_folder / 'leaderboard.csv'}")
 
 
 def leaderboard_table(board: "Leaderboard") -> Table:
     """Accuracy and cost of all networks, best first."""
-    columns = ("network", "acc. %", "to best", "loss", "ECE", "sec.", "M ops")
-    table = new_table(*columns, title=f"{board.samples} test images of {board.data}", figures=True)
-    table.caption = (
-        "to best: 95 % interval of the gap in accuracy to the first row, in points (paired bootstrap over images); "
-        "ECE: expected calibration error; sec.: seconds of the fusion; M ops: million multiply-adds per image"
-    )
-    for row in board.rows:
-        if row["reason"] is not None:
-            table.add_row(row["name"], *["-"] * 6)
-            continue
-        table.add_row(
-            row["name"],
-            f"{row['accuracy']:.2f}",
-            _interval(row["interval"]),
-            f"{row['loss']:.2f}",
-            f"{row['calibration_error']:.2f}",
-            "" if row["seconds"] is None else f"{row['seconds']:.1f}",
-            f"{row['operations'] / 1e6:.3g}",
-        )
+    summary = board.summary()
+    table = new_table(*summary.columns, title=board.title, figures=True)
+    table.caption = board.caption
+    for cells in summary.itertuples(index=False):
+        table.add_row(*cells)
     return table
-
-
-def _interval(interval: tuple[float, float] | None) -> str:
-    if interval is None:
-        return "-"
-    digits = 1 if abs(interval[0]) < 10 else 0
-    return ",".join(f"{end:.{digits}f}" for end in interval)
 
 
 def _classes_table(board: "Leaderboard") -> Table:
