@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..fusion.eligibility import check_inputs, check_outputs
 from ..fusion.results import FusionResult
-from ..fusion.task import Algorithm, Cost, Takes, Task
+from ..fusion.task import Algorithm, Cost, Shown, Takes, Task
 from ..networks.composites import MEAN_OF_VALUES
 from ..networks.levels.weights import refuse_computed_weights
 from ..networks.outputs import check_class_scores
@@ -88,13 +88,18 @@ def _check_parents(task: Task, method: str) -> tuple[int, ...]:
     return check_outputs(task.parents, task.inputs)
 
 
-@dataclass(frozen=True, eq=False)
-class CombiningPlan:
+@dataclass(frozen=True, eq=False, repr=False)
+class CombiningPlan(Shown):
     """Parents that can be combined without aligning their neurons."""
 
     task: Task
     work: Cost = Cost()
     """Default: no noticeable cost"""
+
+    def lines(self) -> list[str]:
+        """The task, and what is trained."""
+        training = f"trains the {self.work.trained} for up to {self.work.epochs[1]} epochs"
+        return [self.task.headline, *[training] * (self.work.trained is not None)]
 
     def cost(self) -> Cost:
         """What the work would cost."""

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from ..networks.outputs import as_classifier
 from ..networks.packing import Packing, packed, packing_for, taking, taking_batches
+from ..networks.symmetry import Group
 from ..networks.training_flags import evaluating
-from ..networks.wrappers import refuse_archived, unwrapped
+from ..networks.wrappers import class_name, refuse_archived, unwrapped
 from ..system import device as devices
 from ..system.labels import as_shares
 from ..system.runtime import Runtime
@@ -21,6 +22,9 @@ from .eligibility import check_models
 from .importance import Importance, Uniform, importance_name
 from .results import FusionResult
 from .samples import as_inputs, parents_data
+
+#: A plan prints so many lines and characters at most.
+MOST_LINES, WIDEST = 30, 120
 
 
 @dataclass(frozen=True)
@@ -176,6 +180,13 @@ class Task:
         )
 
     @property
+    def headline(self) -> str:
+        """The parents and the data in words."""
+        names = dict.fromkeys(class_name(parent) for parent in self.parents)
+        shape = " x ".join(map(str, self.inputs.shape[1:]))
+        return f"{len(self.parents)} parents ({', '.join(names)}), {len(self.inputs)} samples of {shape}"
+
+    @property
     def device(self) -> torch.device:
         """The device to use."""
         return devices.pick(self.runtime.device)
@@ -222,6 +233,30 @@ def _normal(tensor: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """A plan that prints as lines which fit on a screen."""
+
+    def lines(self) -> list[str]:
+        """What is planned."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        lines = self.lines()
+        left = len(lines) - MOST_LINES
+        if left > 0:
+            half = MOST_LINES // 2
+            lines = [*lines[:half], f"... {left + 1} more", *lines[half + left + 1 :]]
+        return "\n".join(line if len(line) <= WIDEST else f"{line[: WIDEST - 4]} ..." for line in lines)
+
+
+def shown_neurons(parents: Sequence[Sequence[Group]], fused: Sequence[Group]) -> list[str]:
+    """A line for each group of neurons that are aligned together: those of the parents and of the fused network."""
+    return [
+        f"{target.name}: {' + '.join(str(groups[index].width) for groups in parents)} -> {target.width}"
+        for index, target in enumerate(fused)
+    ]
+
+
 class Algorithm(Value):
     """Base class of methods: a frozen value whose fields are its options."""
 
