@@ -94,7 +94,7 @@ class Task:
 
     parents: Sequence[nn.Module]
     inputs: Tensor
-    """(B, ...) fusion data"""
+    """(B, ...) fusion data; (0,) if the method needs none and none are given"""
     labels: Tensor | None = None
     """(B,)"""
     target: nn.Module | None = None
@@ -131,6 +131,7 @@ class Task:
         """Make a task from data in any form, see `as_inputs`, or their first samples.
 
         Args:
+            data: None where the method needs none.
             logits: the output that holds the logits, if networks return several, see `outputs.as_classifier`.
             importance: default: uniform.
             class_shares: (n, classes), see `labels.as_shares`.
@@ -145,14 +146,24 @@ class Task:
         for name, model in networks.items():
             networks[name] = unwrapped(model)
             refuse_archived(networks[name], name)
-        batches, labels = as_inputs(data, samples)
-        packing = packing_for(list(networks.values())[: len(parents)], batches)
-        inputs = packed(batches, packing)
-        ready = {
-            name: as_classifier(taking(_trainable(model), packing), inputs, logits, name)
+        called = {
+            name: _trainable(model)
             for name, model in networks.items()
             if name != "the base" and isinstance(model, nn.Module)  # the plan refuses others
         }
+        if data is None:
+            if logits is not None:
+                raise ValueError(
+                    "logits are found by running the networks on data, and none are given. Leave logits out."
+                )
+            inputs, labels, packing, ready = torch.empty(0), None, None, called
+        else:
+            batches, labels = as_inputs(data, samples)
+            packing = packing_for(list(networks.values())[: len(parents)], batches)
+            inputs = packed(batches, packing)
+            ready = {
+                name: as_classifier(taking(model, packing), inputs, logits, name) for name, model in called.items()
+            }
         importance = importance or Uniform()
         if packing is not None and packing.whole is not None:
             importance = importance.for_whole_numbers(packing.whole)
@@ -184,7 +195,8 @@ class Task:
         """The parents and the data in words."""
         names = dict.fromkeys(class_name(parent) for parent in self.parents)
         shape = " x ".join(map(str, self.inputs.shape[1:]))
-        return f"{len(self.parents)} parents ({', '.join(names)}), {len(self.inputs)} samples of {shape}"
+        data = f"{len(self.inputs)} samples of {shape}" if len(self.inputs) else "no data"
+        return f"{len(self.parents)} parents ({', '.join(names)}), {data}"
 
     @property
     def device(self) -> torch.device:
