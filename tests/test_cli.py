@@ -1,6 +1,7 @@
 """The command line: in this process, and as a user calls it where the process itself is what is tested."""
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -542,6 +543,20 @@ def test_fusing_without_splits_is_refused_before_a_record_is_made(tmp_path, monk
     assert "--fusion-from iid" in capsys.readouterr().err and not list(tmp_path.iterdir())
     shown = " ".join(retrofit("fuse", "--help", cwd=tmp_path).stdout.replace("│", " ").split())
     assert "so pass iid if there is no --splits" in shown
+
+
+def test_a_full_disk_is_one_sentence(parents, monkeypatch):
+    """The table of a record's levels finds no space; the sentence says how to go on."""
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pandas.DataFrame.to_parquet", full)
+    shown = retrofit(*fuse_words(parents, "--samples", 40, "--record", "full"), cwd=parents, expect=2).stderr
+    assert "could not write: No space left on device. Make room" in shown
+    assert shown.endswith("Resume with: retrofit fuse --resume full\n") and shown.count("\n") == 1
+    monkeypatch.undo()
+    retrofit("fuse", "--resume", "full", cwd=parents)
 
 
 def test_names_with_brackets_and_colons_are_printed_as_they_are(tmp_path):

@@ -33,10 +33,10 @@ class Log:
 
 @contextmanager
 def advised(advice: str) -> Iterator[None]:
-    """If interrupted, make the command say how to continue."""
+    """If interrupted, or out of space, make the command say how to continue."""
     try:
         yield
-    except (KeyboardInterrupt, Cancelled) as stopped:
+    except (KeyboardInterrupt, Cancelled, OSError) as stopped:
         stopped.add_note(advice)
         raise
 
