@@ -597,3 +597,52 @@ def test_progress_shows_brackets(monkeypatch, capsys):
         monitor.emit("phase", name="run[a] [/]")
         time.sleep(0.3)
     assert "run[a] [/]" in said.getvalue()
+
+
+def test_a_merge_file_repeats_a_merge(parents):
+    words = fuse_words(
+        parents, "--samples", 60, "--option", "restarts=2", "--ridge", "0.1x", "--mean", "0.4", "--std", "0.3"
+    )
+    retrofit(*words, "--out", "written.safetensors", "--write-recipe", "merge.json", cwd=parents)
+    file = parents / "merge.json"
+    options = json.loads(file.read_text())
+    assert options.keys() == {"models", "splits", "method", "samples", "option", "ridge", "mean", "std", "out"}
+    twice = retrofit(*words, "--out", "x.safetensors", "--write-recipe", file, cwd=parents, expect=2).stderr
+    assert "merge.json exists" in twice
+    assert "written.safetensors exists" in retrofit("fuse", "--recipe", file, cwd=parents, expect=2).stderr
+    again = retrofit("fuse", "--recipe", file, "--out", "again.safetensors", "--json", cwd=parents).stdout
+    left, right = (tensors_of(parents / name) for name in ("written.safetensors", "again.safetensors"))
+    assert_same_tensors(left[0], right[0])
+    assert left[1] == right[1] and json.loads(again)["config"]["options"] == {"restarts": 2, "ridge": "0.1x"}
+    other = retrofit("fuse", "--recipe", file, "--samples", 50, "--out", "b.safetensors", "--json", cwd=parents).stdout
+    assert json.loads(other)["config"]["samples"] == 50
+    more = ("--out", "c.safetensors", "--write-recipe", file, "--overwrite")
+    same = retrofit("fuse", "--recipe", file, *more, cwd=parents, expect=2).stderr
+    assert "this command reads" in same and json.loads(file.read_text()) == options
+
+
+RECIPE = {"models": ["/dev/null"], "method": "average", "out": "x.safetensors"}
+
+
+@each_case(
+    ("content", "sentence"),
+    [
+        ('{"sampels": 3}', "Did you mean 'samples'?"),
+        ('{"resume": "run"}', "unknown option 'resume'"),
+        ('{"samples": "many", "models": ["a"]}', "--samples"),
+        (json.dumps({**RECIPE, "mean": [0.4]}), "--mean and --std: '[0.4]' is not a number"),
+        (json.dumps({**RECIPE, "models": "/dev/null"}), "'models'"),
+        ('{"arch": "mynet:make"}', "pass --arch yourself"),
+        (json.dumps({"target": json.dumps({"architecture": "mynet:make"})}), "pass --target yourself"),
+        ("[1]", "no JSON object of options"),
+        ("{", "merge.json"),
+        (None, "cannot be read"),
+    ],
+)
+def test_merge_files_have_the_options_and_nothing_else(content, sentence, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        Path("merge.json").write_text(content)
+    assert main(["fuse", "--recipe", "merge.json"]) == 2
+    shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert sentence in shown and "Traceback" not in shown

@@ -14,10 +14,12 @@ from ..runs.config import OptionFlags, RunConfig
 from ..system.ranks import rank
 from ..system.registry import known_name
 from ..system.settings import same_as, setting
+from ..system.texts import flag
 from .application import command
-from .checks import check_alone_with_resume, check_checkpoints, check_output, check_replaced, read_by
+from .checks import check_alone_with_resume, check_checkpoints, check_folder, check_output, check_replaced, read_by
 from .fields import Shared, argument, config_of, options_of
 from .progress import advised, progress
+from .recipes import RECIPE, write_recipe
 from .terminal import (
     arch_words,
     networks_table,
@@ -108,16 +110,21 @@ class FuseRequest:
         None, "Folder through which the parties exchange sums. It must be empty at the start."
     )
     logits: str | None = same_as(Shared, "logits")
+    write_recipe: Path | None = setting(
+        None, "Write the options of this command to a merge file, with which --recipe repeats it."
+    )
     overwrite: bool = same_as(Shared, "overwrite")
     json: bool = same_as(Shared, "json")
 
 
-@command("fuse", *options_of(RunConfig), *options_of(OptionFlags))
+@command("fuse", RECIPE, *options_of(RunConfig), *options_of(OptionFlags))
 def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     """Fuse parents into one network.
 
     Example: `retrofit fuse a.safetensors b.safetensors --data cifar10 --splits splits.json --method kf-linear
     --importance conductance --samples 400 --out fused.safetensors`
+
+    The same from a file: `retrofit fuse --recipe merge.json`
     """
     if asked.resume is not None:
         check_alone_with_resume(context, BESIDE_RESUME)
@@ -127,8 +134,10 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
         known_name(CATALOGUE, context.params["method"], "method")
     folder = asked.record or asked.resume
     check_output(asked.out, folder)
-    read = [*read_by(context.params), *filter(None, [asked.resume])]
-    check_replaced("--out", [asked.out], overwrite=asked.overwrite, read=read)
+    read = [*read_by(context.params), *filter(None, [asked.resume, context.params["recipe"]])]
+    for option in ("out", "write_recipe"):
+        check_replaced(flag(option), [getattr(asked, option)], overwrite=asked.overwrite, read=read)
+    check_folder(asked.write_recipe and asked.write_recipe.absolute().parent, "--write-recipe")
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
     from ..networks.checkpoints import save_model
     from ..runs import checkpoint_metadata, execute, read_config, with_options
@@ -145,6 +154,8 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
         return None
     if asked.out is not None:
         save_model(result.model, asked.out, **checkpoint_metadata(config, read_images(config, "train")))
+    if asked.write_recipe is not None:
+        write_recipe(asked.write_recipe, context)
     networks = metrics.get("networks", {})
     if asked.json:
         return print_json(
