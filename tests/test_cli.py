@@ -614,7 +614,9 @@ def test_a_merge_file_repeats_a_merge(parents):
     left, right = (tensors_of(parents / name) for name in ("written.safetensors", "again.safetensors"))
     assert_same_tensors(left[0], right[0])
     assert left[1] == right[1] and json.loads(again)["config"]["options"] == {"restarts": 2, "ridge": "0.1x"}
-    other = retrofit("fuse", "--recipe", file, "--samples", 50, "--out", "b.safetensors", "--json", cwd=parents).stdout
+    other = retrofit(
+        "fuse", "--recipe", file, "--samples", 50, "--out", "fifty.safetensors", "--json", cwd=parents
+    ).stdout
     assert json.loads(other)["config"]["samples"] == 50
     more = ("--out", "c.safetensors", "--write-recipe", file, "--overwrite")
     same = retrofit("fuse", "--recipe", file, *more, cwd=parents, expect=2).stderr
