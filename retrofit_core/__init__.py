@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .fusion.grouping import Hungarian, KMeans
     from .fusion.importance import Conductance, Custom, DeepLift, Uniform, importance_scores
     from .fusion.moments import Moments
+    from .fusion.permutation import permuted
     from .fusion.results import FusionResult
     from .methods import METHODS
     from .networks.architectures import build
@@ -48,6 +49,7 @@ __all__ = [
     "importance_scores",
     "load_model",
     "partition",
+    "permuted",
     "save_model",
     "train",
 ]
@@ -77,6 +79,7 @@ _HOMES = {
     "importance_scores": "fusion.importance",
     "load_model": "networks.checkpoints",
     "partition": "networks.levels",
+    "permuted": "fusion.permutation",
     "save_model": "networks.checkpoints",
     "train": "training",
 }

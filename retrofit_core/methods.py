@@ -139,20 +139,24 @@ class Method(Line[type[Algorithm]]):
         known = {**settings, **{name: default for name, (default, taken) in offered.items() if taken}, **others}
         return {**_in_order(known), **always, **runtime}
 
-    def prepare(self, models: Sequence[nn.Module], data: object, **keywords: object) -> tuple[Algorithm, Task]:
+    def prepare(self, models: Sequence[nn.Module], data: object = None, **keywords: object) -> tuple[Algorithm, Task]:
         """Make the value and the task from flat keywords.
 
         Raises:
-            ValueError: the method does not have a keyword or does not accept its contents.
+            ValueError: the method does not have a keyword or does not accept its contents, or needs data.
         """
         self._check_keywords(keywords)
+        if data is None and self.takes.uses_data:
+            raise ValueError(
+                f"{self.name} fuses on data. Pass a tensor, (inputs, labels), a DataLoader or a Dataset after the networks."
+            )
         given = {**self._preset(keywords), **keywords}
         runtime = Runtime(**{name: given[name] for name in (*RUNTIME, "memory") if given.get(name) is not None})
         facts = {name: given[name] for name in OF_TASK if name in given}
         task = Task.of(models, data, importance=self._importance(given), runtime=runtime, **facts)
         return self._value(given), task
 
-    def plan(self, models: Sequence[nn.Module], data: object, **keywords: object) -> Any:
+    def plan(self, models: Sequence[nn.Module], data: object = None, **keywords: object) -> Any:
         """Check everything without computing; the plan tells the cost.
 
         Raises:
@@ -160,12 +164,13 @@ class Method(Line[type[Algorithm]]):
         """
         return planned(*self.prepare(models, data, **keywords))
 
-    def __call__(self, models: Sequence[nn.Module], data: object, /, **keywords: object) -> FusionResult:
+    def __call__(self, models: Sequence[nn.Module], data: object = None, /, **keywords: object) -> FusionResult:
         """Fuse, without changing the parents.
 
         Args:
             models: the parents; parent 0 determines the architecture unless there is a target.
-            data: fusion data: a tensor, (inputs, labels), a DataLoader or a Dataset.
+            data: fusion data: a tensor, (inputs, labels), a DataLoader or a Dataset. Optional for methods that only combine
+                weights or outputs (`takes.uses_data` is False); with data, they are checked on one sample.
             keywords: see `keywords`.
         Raises:
             ValueError: as in `plan`, before any work.
@@ -187,9 +192,10 @@ class Method(Line[type[Algorithm]]):
     def __signature__(self) -> inspect.Signature:
         """Models, data, and every keyword with its annotation and default."""
         only, first = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_ONLY
+        takes_data = self.takes.uses_data
         parameters = [
             inspect.Parameter("models", first, annotation=Sequence[nn.Module]),
-            inspect.Parameter("data", first, annotation=Any),
+            inspect.Parameter("data", first, default=inspect.Parameter.empty if takes_data else None, annotation=Any),
         ]
         settings, offered = self._explained(), self._offered()
         parameters += [
@@ -218,7 +224,8 @@ class Method(Line[type[Algorithm]]):
         about = inspect.getdoc(self.value) or ""
         fixed = ", ".join(f"{name}={value!r}" for name, value in self.fixed.items() if name not in self.parts)
         of = f"{self.value.__name__}{f' with {fixed}' if fixed else ''}: {about}"
-        call = f'METHODS["{self.name}"](models, data, keyword=...)'
+        data = "data, " if self.takes.uses_data else ""
+        call = f'METHODS["{self.name}"](models, {data}keyword=...)'
         return "\n".join([self.description, "", call, "", of, "", "Keywords:", *lines])
 
     def _explained(self) -> dict[str, Setting]:

@@ -76,6 +76,7 @@ def fused(tmp_path, words, out="fused.safetensors"):
         "cpu",
         "--out",
         str(tmp_path / out),
+        "--overwrite",
     ]
     assert main(words) == 0
     return safetensors.torch.load_file(tmp_path / out)

@@ -1,6 +1,7 @@
 """The command line: in this process, and as a user calls it where the process itself is what is tested."""
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -136,7 +137,7 @@ def row_of(name, printed):
 def test_the_table_of_levels_has_each_levels_errors(parents):
     words = fuse_words(parents, "--importance", "conductance", "--out", "of-the-table.safetensors")
     levels = json.loads(retrofit(*words, "--json", cwd=parents).stdout)["levels"]
-    printed = retrofit(*words, cwd=parents).stdout
+    printed = retrofit(*words, "--overwrite", cwd=parents).stdout
     for level in levels:
         shares = [f"{100 * level[name]:.2f}" for name in ("grouping share", "approximation share")]
         assert re.findall(r"\d+\.\d\d\b", row_of(level["level"], printed))[:2] == shares
@@ -209,6 +210,72 @@ def test_errors_are_one_sentence_with_exit_code_2(words, sentence, tmp_path, cap
     assert sentence in shown.err
     assert shown.err.count("\n") == 1 and "Traceback" not in shown.err
     assert list(tmp_path.iterdir()) == []
+
+
+@each_case(
+    ("words", "read"),
+    [
+        (["fuse", "a", "b", "--fusion-from", "iid", "--out", "a"], "a"),
+        (["fuse", "a", "b", "--fusion-from", "iid", "--out", "link"], "a"),
+        (["fuse", "a", "--base", "b", "--fusion-from", "iid", "--out", "b"], "b"),
+        (["fuse", "a", "--target", "b", "--fusion-from", "iid", "--out", "b"], "b"),
+        (["fuse", "shards", "--fusion-from", "iid", "--out", "shards/c"], "shards"),
+        (["fuse", "shards/model.safetensors.index.json", "--fusion-from", "iid", "--out", "shards/c"], "shards"),
+        (["finetune", "a", "--out", "./a"], "a"),
+        (["finetune", "a", "--resume", "--out", "a"], "a"),
+        (["report", "--results", "a", "--out", "a"], "a"),
+    ],
+)
+def test_no_command_overwrites_what_it_reads(words, read, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {name: f"{name}.safetensors" for name in ("a", "b", "link")}
+    words = [names.get(word, word.replace("/c", "/c.safetensors").replace("./a", "./a.safetensors")) for word in words]
+    for name in ("a", "b"):
+        Path(names[name]).write_text(name)
+    Path("link.safetensors").symlink_to("a.safetensors")
+    Path("shards").mkdir()
+    for name in ("model.safetensors.index.json", "c.safetensors"):
+        (tmp_path / "shards" / name).write_text("{}")
+    before = {path: path.read_text() for path in tmp_path.rglob("*.*")}
+    assert main([*words, "--overwrite"]) == 2
+    shown = capsys.readouterr().err
+    assert f"this command reads {names.get(read, read)}" in shown and shown.count("\n") == 1
+    assert {path: path.read_text() for path in tmp_path.rglob("*.*")} == before
+
+
+@each_case(
+    ("words", "file"),
+    [
+        (["fuse", "a", "--fusion-from", "iid", "--out", "x.safetensors"], "x.safetensors"),
+        (["finetune", "a", "--out", "x.safetensors"], "x.safetensors"),
+        (["train", "--out", "parents"], "parents/parent-1.safetensors"),
+        (["compare", "a", "--fusion-from", "iid", "--out", "board"], "board/leaderboard.csv"),
+        (["landscape", "a", "--out", "land"], "land/landscape.json"),
+        (["report", "--out", "x.md"], "x.md"),
+        (["report", "--bundle", "x.json"], "x.json"),
+        (["learn", "--out", "x.html", "--no-browser"], "x.html"),
+    ],
+)
+def test_existing_files_are_replaced_only_if_asked(words, file, tmp_path, capsys, monkeypatch):
+    """The refusal comes before any work: the checkpoint `a` does not exist."""
+    monkeypatch.chdir(tmp_path)
+    Path(file).parent.mkdir(exist_ok=True)
+    Path(file).write_text("kept")
+    monkeypatch.setattr("retrofit_core.training.parents._check_same_parents", lambda *_: None)
+    Path("training.json").write_text("{}")  # so that `a` may be trained
+    assert main(words) == 2
+    shown = capsys.readouterr().err
+    assert f"{file} exists." in shown and "--overwrite" in shown and shown.count("\n") == 1
+    assert Path(file).read_text() == "kept" and len(list(tmp_path.iterdir())) == 2
+
+
+def test_overwrite_replaces_a_file(parents):
+    words = fuse_words(parents, "--samples", 40, "--method", "average", "--out", "twice.safetensors")
+    retrofit(*words, cwd=parents)
+    (parents / "twice.safetensors").write_text("something else")
+    retrofit(*words, cwd=parents, expect=2)
+    retrofit(*words, "--overwrite", cwd=parents)
+    load_model(parents / "twice.safetensors")
 
 
 @each_case(
@@ -464,9 +531,10 @@ def test_a_fusion_goes_on_where_its_paths_have_spaces(parents, said, monkeypatch
         raise KeyboardInterrupt
 
     monkeypatch.setattr("retrofit_core.runs.execute", interrupted)
-    assert main([*words, "--record", str(tmp_path / "c d")]) == 130
+    assert main([*words, "--overwrite", "--record", str(tmp_path / "c d")]) == 130
     line = capsys.readouterr().err.replace("\n", " ").partition("Resume with: ")[2]
     assert shlex.split(line)[:4] == ["retrofit", "fuse", "--resume", str(tmp_path / "c d")]
+    assert shlex.split(line)[-1] == "--overwrite"
 
 
 def test_fusing_without_splits_is_refused_before_a_record_is_made(tmp_path, monkeypatch, capsys):
@@ -475,3 +543,108 @@ def test_fusing_without_splits_is_refused_before_a_record_is_made(tmp_path, monk
     assert "--fusion-from iid" in capsys.readouterr().err and not list(tmp_path.iterdir())
     shown = " ".join(retrofit("fuse", "--help", cwd=tmp_path).stdout.replace("│", " ").split())
     assert "so pass iid if there is no --splits" in shown
+
+
+def test_a_full_disk_is_one_sentence(parents, monkeypatch):
+    """The table of a record's levels finds no space; the sentence says how to go on."""
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pandas.DataFrame.to_parquet", full)
+    shown = retrofit(*fuse_words(parents, "--samples", 40, "--record", "full"), cwd=parents, expect=2).stderr
+    assert "could not write: No space left on device. Make room" in shown
+    assert shown.endswith("Resume with: retrofit fuse --resume full\n") and shown.count("\n") == 1
+    monkeypatch.undo()
+    retrofit("fuse", "--resume", "full", cwd=parents)
+
+
+def test_names_with_brackets_and_colons_are_printed_as_they_are(tmp_path):
+    """rich reads [a] as a style, [/] as its end, and :cat: as a picture."""
+    from PIL import Image
+
+    classes = ["[ema]", "dog [big]", "dog [small]", ":cat:"]
+    for split in ("train", "test"):
+        for k, name in enumerate(classes):
+            (tmp_path / "photos [1]" / split / name).mkdir(parents=True)
+            for image in range(4):
+                Image.new("L", (8, 8), 60 * k + image).save(tmp_path / "photos [1]" / split / name / f"{image}.png")
+    files = ["run[a].safetensors", "run[b].safetensors"]
+    spec = {"architecture": "mlp", "sizes": [192, 8, 4]}
+    for seed, file in enumerate(files):
+        save_model(build(spec, seed=seed), tmp_path / file, classes=classes)
+    data = ["--data", "photos [1]"]
+    shared = [*files, *data, "--fusion-from", "iid", "--samples", 16]
+    for words in (
+        ["evaluate", *files, *data],
+        ["fuse", *shared, "--method", "average", "--out", "[x].safetensors", "--evaluate"],
+        ["compare", *shared, "--methods", "average"],
+        ["levels", files[0]],
+    ):
+        shown = retrofit(*words, cwd=tmp_path).stdout
+        expected = {"evaluate": [*files, *classes], "fuse": ["[x].safetensors"], "compare": classes}
+        assert all(name in shown for name in expected.get(words[0], files[:1])), shown
+
+
+def test_progress_shows_brackets(monkeypatch, capsys):
+    from rich.console import Console
+
+    from retrofit_core.cli import progress
+
+    said = io.StringIO()
+    monkeypatch.setattr(progress, "err", Console(file=said, force_terminal=True, width=100))
+    with progress.progress(quiet=False) as monitor:
+        monitor.emit("phase", name="run[a] [/]")
+        time.sleep(0.3)
+    assert "run[a] [/]" in said.getvalue()
+
+
+def test_a_merge_file_repeats_a_merge(parents):
+    words = fuse_words(
+        parents, "--samples", 60, "--option", "restarts=2", "--ridge", "0.1x", "--mean", "0.4", "--std", "0.3"
+    )
+    retrofit(*words, "--out", "written.safetensors", "--write-recipe", "merge.json", cwd=parents)
+    file = parents / "merge.json"
+    options = json.loads(file.read_text())
+    assert options.keys() == {"models", "splits", "method", "samples", "option", "ridge", "mean", "std", "out"}
+    twice = retrofit(*words, "--out", "x.safetensors", "--write-recipe", file, cwd=parents, expect=2).stderr
+    assert "merge.json exists" in twice
+    assert "written.safetensors exists" in retrofit("fuse", "--recipe", file, cwd=parents, expect=2).stderr
+    again = retrofit("fuse", "--recipe", file, "--out", "again.safetensors", "--json", cwd=parents).stdout
+    left, right = (tensors_of(parents / name) for name in ("written.safetensors", "again.safetensors"))
+    assert_same_tensors(left[0], right[0])
+    assert left[1] == right[1] and json.loads(again)["config"]["options"] == {"restarts": 2, "ridge": "0.1x"}
+    other = retrofit(
+        "fuse", "--recipe", file, "--samples", 50, "--out", "fifty.safetensors", "--json", cwd=parents
+    ).stdout
+    assert json.loads(other)["config"]["samples"] == 50
+    more = ("--out", "c.safetensors", "--write-recipe", file, "--overwrite")
+    same = retrofit("fuse", "--recipe", file, *more, cwd=parents, expect=2).stderr
+    assert "this command reads" in same and json.loads(file.read_text()) == options
+
+
+RECIPE = {"models": ["/dev/null"], "method": "average", "out": "x.safetensors"}
+
+
+@each_case(
+    ("content", "sentence"),
+    [
+        ('{"sampels": 3}', "Did you mean 'samples'?"),
+        ('{"resume": "run"}', "unknown option 'resume'"),
+        ('{"samples": "many", "models": ["a"]}', "--samples"),
+        (json.dumps({**RECIPE, "mean": [0.4]}), "--mean and --std: '[0.4]' is not a number"),
+        (json.dumps({**RECIPE, "models": "/dev/null"}), "'models'"),
+        ('{"arch": "mynet:make"}', "pass --arch yourself"),
+        (json.dumps({"target": json.dumps({"architecture": "mynet:make"})}), "pass --target yourself"),
+        ("[1]", "no JSON object of options"),
+        ("{", "merge.json"),
+        (None, "cannot be read"),
+    ],
+)
+def test_merge_files_have_the_options_and_nothing_else(content, sentence, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        Path("merge.json").write_text(content)
+    assert main(["fuse", "--recipe", "merge.json"]) == 2
+    shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert sentence in shown and "Traceback" not in shown

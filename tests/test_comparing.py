@@ -1,8 +1,12 @@
 """compare() on networks in memory: the numbers of each network by itself, reasons, names, and what is refused."""
 
+import time
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from retrofit_core import METHODS, compare
 from retrofit_core.data import load
@@ -83,6 +87,118 @@ def test_methods_of_ones_own_and_reasons(models, data):
     assert [name for name, reason in frame.items() if reason] == ["HF-Linear, uniform"]  # no nan, which is true
 
 
+class Pixels(nn.Module):
+    """Two classes for each pixel."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.one, self.two = nn.Conv2d(1, 6, 3, padding=1), nn.Conv2d(6, 2, 1)
+
+    def forward(self, x):
+        return self.two(self.one(x).relu())
+
+
+def share_right(outputs, labels):
+    """Accuracy where -100 marks pixels without a class."""
+    known = labels != -100
+    return (outputs.argmax(1) == labels)[known].double().mean()
+
+
+def test_a_metric_of_ones_own_ranks_networks_with_labels_for_each_pixel(data):
+    """Against plain loops over the resampled samples."""
+    x = data[0]
+    labels = (x[:, 0] > 0).long()
+    labels[:, 0] = -100
+    models = [Pixels(0), Pixels(1)]
+    batches = DataLoader(TensorDataset(x, labels), batch_size=30)
+    board = compare(models, x, (x, labels), "average,git-re-basin", metric=share_right, device="cpu")
+    same = compare(models, x, batches, "average,git-re-basin", metric=share_right, device="cpu")
+    assert [row | {"seconds": 0} for row in board.rows] == [row | {"seconds": 0} for row in same.rows]
+    rows = {row["name"]: row for row in board.rows}
+    with torch.no_grad():
+        outputs = {name: model(x) for name, model in zip(("parent 0", "parent 1"), models, strict=True)}
+    for name, output in outputs.items():
+        right = [output[n, :, i, j].argmax() == labels[n, i, j] for n, i, j in (labels != -100).nonzero().tolist()]
+        assert rows[name]["metric"] == pytest.approx(sum(right).item() / len(right))
+        assert rows[name]["accuracy"] is None and rows[name]["knows"] is None
+    best, worst = sorted(outputs, key=lambda name: -rows[name]["metric"])
+    of_samples = {name: (output.argmax(1) == labels)[:, 1:].double().mean((1, 2)) for name, output in outputs.items()}
+    draws = torch.randint(len(x), (4000, len(x)), generator=torch.Generator().manual_seed(5))
+    ahead = (of_samples[worst] - of_samples[best])[draws].mean(1)
+    gap = compare([models[int(best[-1])], models[int(worst[-1])]], x, (x, labels), {}, metric=share_right).rows[1]
+    assert gap["difference"] == pytest.approx(rows[worst]["metric"] - rows[best]["metric"])
+    assert gap["interval"] == pytest.approx(np.percentile(ahead, [2.5, 97.5]), abs=0.4 * ahead.std().item())
+    assert "share_right" in str(board) and "acc. %" not in str(board)
+
+
+def test_the_accuracy_as_a_metric_is_the_accuracy(models, data):
+    test = load("digits", "test")
+
+    def accuracy(outputs, labels):
+        return 100 * (outputs.argmax(1) == labels).double().mean()
+
+    ours = compare(models, data, test, "average", metric=accuracy, logits=0, device="cpu").rows
+    theirs = compare(models, data, test, "average", logits=0, device="cpu").rows
+    for row, other in zip(ours, theirs, strict=True):
+        assert (row["name"], row["metric"]) == (other["name"], pytest.approx(other["accuracy"]))
+        assert row["difference"] == pytest.approx(other["difference"])
+        assert row["interval"] == pytest.approx(other["interval"], abs=1)
+
+
+def test_seeds_are_boards_of_one_seed_each(models, data):
+    """The interval is that of samples and seeds, wider than that of one seed where seeds differ."""
+    test = load("digits", "test")
+    settings = {"methods": "kf-linear+grouping=random,average", "samples": 60, "logits": 0, "device": "cpu"}
+    board = {row["name"]: row for row in compare(models, data, test, seeds=3, seed=4, **settings).rows}
+    alone = [
+        {row["name"]: row for row in compare(models, data, test, seed=seed, **settings).rows} for seed in (4, 5, 6)
+    ]
+    for name, row in board.items():
+        each = [rows[name]["accuracy"] for rows in alone]
+        assert row["per_seed"] == (None if name.startswith("parent") else each)
+        assert row["accuracy"] == pytest.approx(sum(each) / 3)
+        assert row["per_class"] == pytest.approx(np.mean([rows[name]["per_class"] for rows in alone], 0))
+    drawn = next(row for name, row in board.items() if "random" in name)
+    assert len(set(drawn["per_seed"])) > 1
+    if drawn["difference"]:
+        widths = [np.ptp(row["interval"]) for row in (drawn, *(rows[drawn["name"]] for rows in alone))]
+        assert widths[0] > max(widths[1:])
+
+
+def test_a_function_gets_the_seed_if_it_takes_one_and_is_timed(models, data):
+    seen = []
+
+    def seeded(models, data, seed):
+        seen.append(seed)
+        time.sleep(0.05)
+        return models[seed % 2]
+
+    methods = {"seeded": seeded, "plain": lambda models, data: models[0]}
+    rows = {row["name"]: row for row in compare(models, data, load("digits", "test"), methods, seeds=2, logits=0).rows}
+    assert seen == [0, 1] and len(rows["seeded"]["per_seed"]) == 2 and rows["plain"]["per_seed"] is None
+    assert 0.05 < rows["seeded"]["seconds"] < 1 and rows["plain"]["seconds"] < 0.05
+
+
+def test_the_board_prints_as_its_table(models, data):
+    given = {"logits": 0, "names": ["A|[x]", "B_1"], "device": "cpu"}
+    board = compare(models, data, load("digits", "test"), "auto,average", **given)
+    frame, lines = board.summary(), str(board).splitlines()
+    auto = next(row for row in board.rows if row["name"] == "Auto")
+    assert auto["chose"] and f"Auto: {auto['chose']}" in str(board)
+    assert [line.split()[0].rstrip(":,") for line in lines[2 : 2 + len(frame)]] == [
+        name.split()[0].rstrip(":,") for name in frame["network"]
+    ]
+    assert all(f"{row['accuracy']:.2f}" in str(board) for row in board.rows)
+    markdown = board.to_markdown().splitlines()
+    assert len(markdown) == 2 + len(frame) and r"A\|[x]" in board.to_markdown()
+    assert all(line.startswith("|") and line.endswith("|") for line in markdown)
+    latex = board.to_latex()
+    assert r"B\_1" in latex and r"acc. \%" in latex and latex.count(r" \\") == 1 + len(frame)
+    assert "<table" in board._repr_html_()
+
+
 @each_case(
     ("changes", "message"),
     [
@@ -99,7 +215,19 @@ def test_methods_of_ones_own_and_reasons(models, data):
         ),
         ({"methods": {"A": METHODS["KF-Linear"]}, "active": True}, "functions do not receive compare.s active"),
         ({"test": torch.zeros(3, 1, 8, 8)}, "have no labels"),
-        ({"test": (torch.zeros(3, 1, 8, 8), torch.tensor([0, 1, 12]))}, "have the label 12"),
+        (
+            {"test": (torch.zeros(3, 1, 8, 8), torch.tensor([0, 1, 12]))},
+            "run from 0 to 12, and the networks have 10 classes",
+        ),
+        *[
+            (
+                {"test": (torch.zeros(3, 1, 8, 8), torch.tensor([0, 1, mark]))},
+                f"run from {mark} to 1, .* Leave out samples",
+            )
+            for mark in (-100, -1)
+        ],
+        ({"seeds": 0}, "a method runs at least once"),
+        ({"metric": lambda outputs, labels: float("nan")}, "of parent 0 is nan, which ranks nothing"),
     ],
 )
 def test_refusals_come_before_any_work(models, data, changes, message):

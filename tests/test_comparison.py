@@ -76,7 +76,7 @@ def test_a_parent_may_be_the_best_and_nobody_is_better_than_it():
         leaderboard.EMPTY | {"name": name, "method": method, "accuracy": accuracy}
         for name, method, accuracy in (("parent 0", None, 75.0), ("Average", "Average", 25.0))
     ]
-    correct = {"parent 0": torch.tensor([True, True, True, False]), "Average": torch.tensor([True] + [False] * 3)}
+    correct = {"parent 0": np.array([[True, True, True, False]]), "Average": np.array([[True] + [False] * 3])}
     rows = leaderboard.ranked(table, correct)
     assert [(row["name"], row["difference"]) for row in rows] == [("parent 0", 0), ("Average", -50)]
     assert rows[0]["interval"] == (0, 0)
@@ -241,6 +241,8 @@ def test_eighty_columns_wrap_long_names_and_cut_no_figure():
         "parameters": 9,
         "reason": None,
         "key": None,
+        "chose": None,
+        "per_seed": None,
     }
     name = "Transformer-OTFusion-Weights, conductance, repair"
     board = Leaderboard([measured | {"name": name, "accuracy": 98.76}], ["0"], "digits", 9)

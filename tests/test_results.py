@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 from sklearn.decomposition import PCA
+from torch import nn
 
+from retrofit_core import METHODS
 from retrofit_core.fusion.results import FusionResult, principal_components
 from retrofit_core.networks.architectures import build
 from tests.flat import fuse
@@ -118,3 +120,23 @@ def test_neurons_know_their_parent(result):
     assert result.levels[2].parents.tolist() == [0] * 4 + [1] * 4
     assert result.levels[0].coordinates.shape == (16, 3)
     assert 0 < result.levels[0].explained.sum() <= 1
+
+
+def test_a_saved_network_of_ones_own_is_asked_for_by_its_argument(tmp_path):
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = nn.Linear(6, 8), nn.Linear(8, 4)
+
+        def forward(self, x):
+            return self.two(self.one(x).relu())
+
+    result = METHODS["KF-Linear"]([Own(), Own()], torch.randn(40, 6, generator=torch.Generator().manual_seed(0)))
+    result.save(tmp_path)
+    with pytest.raises(ValueError, match=r"FusionResult.load\('.*', model=NETWORK\)") as refusal:
+        FusionResult.load(tmp_path)
+    assert "arch" not in str(refusal.value).replace("architecture", "")
+    again = FusionResult.load(tmp_path, model=Own())
+    assert all(
+        torch.equal(tensor, result.model.state_dict()[name]) for name, tensor in again.model.state_dict().items()
+    )

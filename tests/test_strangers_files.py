@@ -362,7 +362,7 @@ def test_weights_are_chosen_on_the_command_line_and_in_records(tmp_path, capsys)
         files = [str(tmp_path / name) for name in (first, "other.safetensors")]
         out = tmp_path / "fused.safetensors"
         words = ["--fusion-from", "iid", "--samples", "20", "--device", "cpu", *more]
-        assert main(["fuse", *files, *words, "--out", str(out)]) == 0
+        assert main(["fuse", *files, *words, "--out", str(out), "--overwrite"]) == 0
         return safetensors.torch.load_file(out), capsys.readouterr().err
 
     assert main(["evaluate", str(tmp_path / "m.pth"), "--weights", "ema", "--device", "cpu"]) == 0

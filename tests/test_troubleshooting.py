@@ -136,6 +136,7 @@ def fusing(method: str, *models: Callable[[], nn.Module], data=None, **keywords)
 #: Title -> a command, or what is called with the data.
 PROVOKED: dict[str, str | Callable] = {
     "The command asks for a splits file": f"fuse {A} {B} --out fused.safetensors",
+    "A file exists": f"fuse {A} {B} --splits parents/splits.json --out own.safetensors",
     "The splits file has another number of parts": f"fuse {A} {B} {A} --splits parents/splits.json --out f.safetensors",
     "A file holds a pickled network": "evaluate network.pt",
     "A file does not say what it is": "levels tensors.pt",

@@ -15,7 +15,7 @@ from ..fusion.grouping import Grouping
 from ..fusion.importance import importance_name
 from ..fusion.importance.parents import check_parents_data
 from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
-from ..fusion.task import Algorithm, Cost, Takes, Task
+from ..fusion.task import Algorithm, Cost, Shown, Takes, Task, shown_neurons
 from ..networks.levels.tracing import folded, trace
 from ..networks.norm_statistics import has_statistics, reset_statistics
 from ..networks.symmetry import Group, Sums, TensorPart, check_rest, group_sums, matching, neuron_groups, tensors
@@ -52,8 +52,8 @@ class Averager(Algorithm):
     )
 
 
-@dataclass(frozen=True, eq=False)
-class AlignmentPlan:
+@dataclass(frozen=True, eq=False, repr=False)
+class AlignmentPlan(Shown):
     """Parents whose neurons can be aligned, checked before any computation."""
 
     task: Task
@@ -78,6 +78,10 @@ class AlignmentPlan:
     def monitor(self) -> Monitor:
         """Gets events, and may cancel."""
         return self.task.runtime.monitor
+
+    def lines(self) -> list[str]:
+        """The task, and each group's neurons."""
+        return [self.task.headline, *shown_neurons(self.groups, self.targets)]
 
     def widths(self, index: int) -> list[int]:
         """The parents' widths of a group."""
@@ -111,7 +115,7 @@ class AlignmentPlan:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Aligning(AlignmentPlan):
     """Parents whose neurons are being aligned."""
 

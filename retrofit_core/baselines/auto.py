@@ -18,7 +18,7 @@ from ..fusion.importance import Conductance, Uniform
 from ..fusion.importance.base import Scores
 from ..fusion.importance.parents import parents_scores
 from ..fusion.results import FusionResult
-from ..fusion.task import Algorithm, Cost, Takes, Task, planned
+from ..fusion.task import Algorithm, Cost, Shown, Takes, Task, planned
 from ..networks.outputs import check_class_scores
 from ..system.labels import class_labels
 from ..system.monitor import Event, Monitor
@@ -97,8 +97,8 @@ class Trial:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class AutoPlan:
+@dataclass(frozen=True, eq=False, repr=False)
+class AutoPlan(Shown):
     """The split of the samples, and the candidates that accept the parents."""
 
     task: Task
@@ -109,6 +109,13 @@ class AutoPlan:
     """Candidates that do not accept the parents, and why"""
     distilled: Distilled | None
     """Training of the best fusion, if any"""
+
+    def lines(self) -> list[str]:
+        """The task, what is tried, and what is left out."""
+        tried = [f"tries {trial.candidate.title}" for trial in self.trials]
+        trained = ["trains the best of them"] * (self.distilled is not None)
+        left_out = [f"leaves out {title}: {why}" for title, why in self.left_out.items()]
+        return [self.task.headline, *tried, *trained, f"decides on {len(self.deciding[0])} samples", *left_out]
 
     def cost(self) -> Cost:
         """Cost of the training and of passes over all samples, with the first fusion's groups; the estimate adds the fusions'."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..fusion.eligibility import check_inputs, check_outputs
 from ..fusion.results import FusionResult
-from ..fusion.task import Algorithm, Cost, Takes, Task
+from ..fusion.task import Algorithm, Cost, Shown, Takes, Task
 from ..networks.composites import MEAN_OF_VALUES
 from ..networks.levels.weights import refuse_computed_weights
 from ..networks.outputs import check_class_scores
@@ -70,31 +70,38 @@ def _shares(weights: Sequence[float] | None, n: int) -> Tensor | None:
     return shares / shares.sum()
 
 
-def check_mergeable(task: Task, method: str) -> tuple[int, ...]:
+def check_mergeable(task: Task, method: str, least: int = 1) -> tuple[int, ...]:
     """Refuse parents whose weights cannot be merged one by one.
 
+    Args:
+        least: minimum number of samples.
     Returns:
-        The shape of their outputs per sample.
+        The shape of their outputs per sample; () without samples.
     Raises:
         ValueError: as in `check_inputs`, `check_outputs` and `check_can_be_averaged`.
     """
-    shape = _check_parents(task, method)
+    shape = _check_parents(task, method, least)
     check_can_be_averaged(task.parents)
     return shape
 
 
-def _check_parents(task: Task, method: str) -> tuple[int, ...]:
-    check_inputs(task.parents, task.inputs, target=None, least=1, method=method, written=())
-    return check_outputs(task.parents, task.inputs)
+def _check_parents(task: Task, method: str, least: int) -> tuple[int, ...]:
+    check_inputs(task.parents, task.inputs, target=None, least=least, method=method, written=())
+    return check_outputs(task.parents, task.inputs) if len(task.inputs) else ()
 
 
-@dataclass(frozen=True, eq=False)
-class CombiningPlan:
+@dataclass(frozen=True, eq=False, repr=False)
+class CombiningPlan(Shown):
     """Parents that can be combined without aligning their neurons."""
 
     task: Task
     work: Cost = Cost()
     """Default: no noticeable cost"""
+
+    def lines(self) -> list[str]:
+        """The task, and what is trained."""
+        training = f"trains the {self.work.trained} for up to {self.work.epochs[1]} epochs"
+        return [self.task.headline, *[training] * (self.work.trained is not None)]
 
     def cost(self) -> Cost:
         """What the work would cost."""
@@ -139,7 +146,7 @@ class Averaging(Algorithm):
                 "sample_counts have no effect if all parents have equal weight (weighting='equal'). Use FedAvg, or "
                 "omit them."
             )
-        check_mergeable(task, "averaging")
+        check_mergeable(task, "averaging", least=0)
         _shares(task.sample_counts, len(task.parents))
         return CombiningPlan(task)
 
@@ -181,11 +188,11 @@ class Ensembling(Algorithm):
             raise ValueError(
                 f"class_shares have no effect with combine={self.combine!r}. Use Ensemble-Shares, or leave them out."
             )
-        shape = _check_parents(task, "averaging")
-        if self.combine != "logits":
+        shape = _check_parents(task, "averaging", least=0)
+        if shape and self.combine != "logits":
             check_class_scores(shape, f"an ensemble with combine={self.combine!r}", MEAN_OF_VALUES)
         ensemble(task.parents, self.combine, task.class_shares)  # refuses invalid shares
-        if task.class_shares is not None and task.class_shares.shape[1] != shape[0]:
+        if shape and task.class_shares is not None and task.class_shares.shape[1] != shape[0]:
             raise ValueError(
                 f"class_shares are given for {task.class_shares.shape[1]} classes, and the parents have "
                 f"{shape[0]}. Pass one column for each of these."

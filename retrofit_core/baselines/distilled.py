@@ -21,7 +21,7 @@ from .distillation import fit_to_goals, kl, logits_of
 EDGE = "replicate"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DistilledPlan(FusionPlan):
     """A fusion and the training after it."""
 

@@ -27,7 +27,7 @@ from .distillation import BATCH, fit_to_goals, logits_of
 from .layers import form_of, watching
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ProbePlan(CombiningPlan):
     """Parents with the same classes, and the layer of parent 0 to train."""
 

@@ -53,7 +53,7 @@ class Slerp(Algorithm):
                 f"SLERP interpolates between exactly two parents. Found {len(task.parents)}. Use Average.",
                 ("method", "Average"),
             )
-        check_mergeable(task, "SLERP")
+        check_mergeable(task, "SLERP", least=0)
         return CombiningPlan(task)
 
     @torch.no_grad()
@@ -96,7 +96,7 @@ class TaskVectors(Algorithm):
                 f"{self.title} adds what each parent has learned to their common ancestor, which is missing. Pass "
                 "base=NETWORK (--base FILE), or use Average."
             )
-        check_mergeable(task, self.title)
+        check_mergeable(task, self.title, least=0)
         check_weights(task.base, "the common ancestor")
         refuse_computed_weights(task.base, "the common ancestor")
         for name, tensor in task.parents[0].state_dict().items():

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..fusion.results import FusionResult
-from ..fusion.task import Cost, Task
+from ..fusion.task import Cost, Shown, Task, shown_neurons
 from ..networks.symmetry import Group, Junction, Sums, Watched, group_sums, groups_apart, tensors
 from ..networks.symmetry.watch import MOST_SAMPLES
 from ..system.device import of
@@ -42,8 +42,8 @@ def _why_no_strength(value: object) -> str:
     return f"{reason}, or none for the paper's" if reason else ""
 
 
-@dataclass(frozen=True, eq=False)
-class ApartPlan:
+@dataclass(frozen=True, eq=False, repr=False)
+class ApartPlan(Shown):
     """Parents that can be fused, with separate groups for every layer."""
 
     joined: AlignmentPlan
@@ -53,6 +53,10 @@ class ApartPlan:
     targets: list[Group]
     anchor: int
     """The parent that the others are aligned to"""
+
+    def lines(self) -> list[str]:
+        """The task, and each group's neurons."""
+        return [self.joined.task.headline, *shown_neurons(self.groups, self.targets)]
 
     def cost(self) -> Cost:
         """The cost for the joined groups, with the number of separate ones."""

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..fusion.alignment import hard_groups
 from ..fusion.eligibility import output_shape
 from ..fusion.results import FusionResult
-from ..fusion.task import Cost, Takes, Task
+from ..fusion.task import Cost, Shown, Takes, Task
 from ..networks.composites import PartialZip
 from ..networks.levels import Level, partition
 from ..networks.levels.cuts import choose_cuts
@@ -42,13 +42,17 @@ def _why_no_stop(value: object) -> str:
     return f"the name of a level, {STOPS} (a share of the levels before the head), or none"
 
 
-@dataclass(frozen=True, eq=False)
-class ZipPlan:
+@dataclass(frozen=True, eq=False, repr=False)
+class ZipPlan(Shown):
     """Parents that can be zipped, and where to stop."""
 
     aligned: AlignmentPlan
     cut: "Cut | None"
     """None: zip everything"""
+
+    def lines(self) -> list[str]:
+        """As those of the aligned parents."""
+        return self.aligned.lines()
 
     @property
     def zipped(self) -> list[int]:

@@ -4,6 +4,7 @@ Importing torch takes seconds, so no command module imports it: commands import 
 fills in the `{names}` in a help text when it is shown.
 """
 
+import errno
 import inspect
 import json
 import os
@@ -29,6 +30,8 @@ from .terminal import err, out, say
 
 T = TypeVar("T", bound=Callable[..., None])
 INTERRUPTED = 130  # shells' code for Ctrl-C
+#: Errors of a disk that takes no more; not every system has all of them.
+FULL = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS") if hasattr(errno, name)}
 app = typer.Typer(
     name="retrofit",
     no_args_is_help=True,
@@ -121,6 +124,17 @@ def command(name: str, *options: inspect.Parameter) -> Callable[[T], T]:
                 # If process 0 fails too, torchrun ends this one meanwhile, so that one sentence is printed.
                 time.sleep(10 * bool(rank()))
                 say("Error:", error, to=err)
+                raise typer.Exit(2) from None
+            except OSError as error:
+                if error.errno not in FULL:
+                    raise
+                place = f" ({error.filename})" if error.filename else ""
+                advice = "Make room, or write to another disk."
+                say(
+                    f"Error: could not write{place}: {error.strerror}. {advice}",
+                    *getattr(error, "__notes__", ()),
+                    to=err,
+                )
                 raise typer.Exit(2) from None
             except (KeyboardInterrupt, Cancelled) as stopped:
                 say("Interrupted. No incomplete files were left behind.", *getattr(stopped, "__notes__", ()), to=err)

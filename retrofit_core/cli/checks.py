@@ -1,13 +1,16 @@
 """Checks that commands make before slow imports."""
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from ..system.texts import flag
 
+#: Settings of a run that name what it reads.
+READ = ("models", "base", "target", "splits", "data")
 TRAINING = "training.json"  # how to train a folder's missing parents; written by `training.parents`
 
 
@@ -62,6 +65,48 @@ def check_output(out_file: Path | None, record: Path | None) -> None:
         if not parent.is_dir() or not os.access(parent, os.W_OK):
             raise ValueError(f"--out {out_file}: the folder {parent} does not exist or cannot be written to.")
     check_folder(record, "--record")
+
+
+def read_by(settings: Mapping[str, Any]) -> Iterator[str | Path]:
+    """What a run reads, as named by its settings; some, such as presets, are no paths."""
+    for name in READ:
+        value = settings.get(name)
+        yield from [value] if isinstance(value, str | Path) else value or ()
+
+
+def check_replaced(
+    option: str, files: Iterable[Path | None], *, overwrite: bool, read: Iterable[str | Path] = (), other: str = ""
+) -> None:
+    """Raise ValueError if a command would overwrite what it reads, or an existing file without being told to.
+
+    Args:
+        files: what the command will write; None: nothing.
+        overwrite: whether existing files may be replaced.
+        read: files and folders that the command reads, which it never replaces.
+        other: another way out, for the message.
+    """
+    read = list(read)
+    for file in filter(None, files):
+        for source in read:
+            if _is_part_of(file, Path(source)):
+                raise ValueError(
+                    f"{option} {file}: this command reads {source}, and would overwrite it. Name another file."
+                )
+        if not overwrite and os.path.lexists(file):
+            raise ValueError(
+                f"{option}: {file} exists. Replace it with --overwrite{f', {other}' if other else ''}, or name another."
+            )
+
+
+def _is_part_of(file: Path, source: Path) -> bool:
+    """Whether writing a file would replace another one, or a file of a folder."""
+    if source.name.endswith(".index.json"):
+        source = source.parent  # which holds the shards
+    if file.resolve() == source.resolve():
+        return True
+    if not os.path.exists(file) or not os.path.exists(source):  # Path.exists fails for long specs
+        return False
+    return file.samefile(source) or (source.is_dir() and file.resolve().is_relative_to(source.resolve()))
 
 
 def check_folder(folder: Path | None, option: str) -> None:

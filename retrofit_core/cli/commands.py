@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.text import Text
 
 from ..runs.config import RunConfig
 from ..system.extras import require
@@ -106,7 +107,7 @@ def evaluate_command(context: typer.Context, asked: EvaluateRequest) -> None:
     for name, facts in measured.items():
         accuracies = ["-" if accuracy is None else f"{accuracy:.1f}" for accuracy in facts["per_class"]]
         listed = ", ".join(map(" ".join, zip(images.classes, accuracies, strict=True)))
-        out.print(f"[bold]{Path(name).name}[/bold] per class: {listed}")
+        out.print(Text.assemble((Path(name).name, "bold"), f" per class: {listed}"))
     return None
 
 
@@ -214,7 +215,8 @@ def app_command(asked: AppRequest) -> None:
     flags.append("--runner.postScriptGC=false")
     words = [sys.executable, "-m", "streamlit", "run", str(folder / "shell" / "main.py"), *flags]
     address = f"http://127.0.0.1:{port}"
-    out.print(f"The workbench is at [bold]{address}[/bold] (Ctrl-C stops it; the tab reconnects after a restart).")
+    end = " (Ctrl-C stops it; the tab reconnects after a restart)."
+    out.print(Text.assemble("The workbench is at ", (address, "bold"), end))
     runs = asked.runs.absolute()
     # Users run the commands shown in the workbench next to the runs folder, where data sets are in `data`.
     data = os.pathsep.join(filter(None, [str(runs.parent / "data"), os.environ.get("RETROFIT_DATA")]))

@@ -11,7 +11,7 @@ from rich.table import Table
 from ..runs.config import SHARED_OPTIONS, OptionFlags, RunConfig
 from ..system.settings import AT_LEAST_ONE, same_as, setting
 from .application import command
-from .checks import check_checkpoints, check_folder
+from .checks import check_checkpoints, check_folder, check_replaced
 from .fields import Shared, argument, config_of, options_of
 from .progress import advised, progress
 from .terminal import new_table, out, print_json, say
@@ -54,6 +54,7 @@ class CompareRequest:
         "Write leaderboard.csv and leaderboard.json to this folder, updated after each row. To stop the work, create "
         "a file `cancel` there.",
     )
+    overwrite: bool = same_as(Shared, "overwrite")
     logits: str | None = same_as(Shared, "logits")
     json: bool = same_as(Shared, "json")
 
@@ -75,13 +76,15 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
         )
     for name in ("out", "records"):
         check_folder(getattr(asked, name), f"--{name}")
+    files = [asked.out / name for name in ("leaderboard.json", "leaderboard.csv")] if asked.out else []
+    check_replaced("--out", files, overwrite=asked.overwrite)
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
     from ..runs.comparison import compare_runs, configurations
 
     shared = config_of(context, importance=RunConfig.importance)  # the option: several
     configs = configurations(shared, asked.methods, asked.importance)
-    again, records = "Run the same command again", asked.records
-    advice = f": finished runs in {records} are kept." if records else " with --records FOLDER to keep runs."
+    again, records = f"Run the same command again{' with --overwrite' * bool(asked.out)}", asked.records
+    advice = f": finished runs in {records} are kept." if records else ", and with --records FOLDER to keep runs."
     with advised(f"{again}{advice}"), progress(asked.json, asked.out) as monitor:
         board = compare_runs(
             configs, images=asked.images, records=records, also=asked.also, out=asked.out, monitor=monitor
@@ -102,42 +105,20 @@ def _print_board(board: "Leaderboard", out_folder: Path | None) -> None:
         out.print(classes)
     else:
         out.print("The accuracies per class need a wider terminal, or --out.")
-    for row in board.rows:
-        if row["reason"] is not None:
-            say(f"{row['name']}: {row['reason']}")
+    for reason in board.reasons:
+        say(reason)
     if out_folder is not None:
         say(f"All accuracies and costs: {out_folder / 'leaderboard.csv'}")
 
 
 def leaderboard_table(board: "Leaderboard") -> Table:
     """Accuracy and cost of all networks, best first."""
-    columns = ("network", "acc. %", "to best", "loss", "ECE", "sec.", "M ops")
-    table = new_table(*columns, title=f"{board.samples} test images of {board.data}", figures=True)
-    table.caption = (
-        "to best: 95 % interval of the gap in accuracy to the first row, in points (paired bootstrap over images); "
-        "ECE: expected calibration error; sec.: seconds of the fusion; M ops: million multiply-adds per image"
-    )
-    for row in board.rows:
-        if row["reason"] is not None:
-            table.add_row(row["name"], *["-"] * 6)
-            continue
-        table.add_row(
-            row["name"],
-            f"{row['accuracy']:.2f}",
-            _interval(row["interval"]),
-            f"{row['loss']:.2f}",
-            f"{row['calibration_error']:.2f}",
-            "" if row["seconds"] is None else f"{row['seconds']:.1f}",
-            f"{row['operations'] / 1e6:.3g}",
-        )
+    summary = board.summary()
+    table = new_table(*summary.columns, title=board.title, figures=True)
+    table.caption = board.caption
+    for cells in summary.itertuples(index=False):
+        table.add_row(*cells)
     return table
-
-
-def _interval(interval: tuple[float, float] | None) -> str:
-    if interval is None:
-        return "-"
-    digits = 1 if abs(interval[0]) < 10 else 0
-    return ",".join(f"{end:.{digits}f}" for end in interval)
 
 
 def _classes_table(board: "Leaderboard") -> Table:

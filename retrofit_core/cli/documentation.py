@@ -10,6 +10,8 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
+from rich.text import Text
+
 from ..system.extras import require
 from ..system.registry import known_name
 from ..system.settings import Range, setting
@@ -168,7 +170,7 @@ def _serve(site: Path, port: int, browser: bool) -> None:
 
     server = ThreadingHTTPServer(("127.0.0.1", free_port(port)), partial(Quiet, directory=site))
     address = f"http://127.0.0.1:{server.server_port}"
-    out.print(f"Serving them at [bold]{address}[/bold] (Ctrl-C stops it).")
+    out.print(Text.assemble("Serving them at ", (address, "bold"), " (Ctrl-C stops it)."))
     if browser and sys.stdout.isatty():
         webbrowser.open(address)  # the server answers once it runs
     with server, suppress(KeyboardInterrupt):

@@ -32,6 +32,7 @@ class Shared:
         "named logits, or the only tensor.",
     )
     resume: bool = setting(False, "Resume where the same command stopped.")
+    overwrite: bool = setting(False, "Replace files of --out that exist.")
     json: bool = setting(False, "Print one JSON object and nothing else.")
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from ..catalogue import CATALOGUE
@@ -15,10 +14,12 @@ from ..runs.config import OptionFlags, RunConfig
 from ..system.ranks import rank
 from ..system.registry import known_name
 from ..system.settings import same_as, setting
+from ..system.texts import flag
 from .application import command
-from .checks import check_alone_with_resume, check_checkpoints, check_output
+from .checks import check_alone_with_resume, check_checkpoints, check_folder, check_output, check_replaced, read_by
 from .fields import Shared, argument, config_of, options_of
 from .progress import advised, progress
+from .recipes import RECIPE, write_recipe
 from .terminal import (
     arch_words,
     networks_table,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from ..inspection.analysis import Analysis
 
 #: Parameters allowed with --resume.
-BESIDE_RESUME = ("resume", "out", "json")
+BESIDE_RESUME = ("resume", "out", "overwrite", "json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +66,7 @@ def methods_command(asked: MethodsRequest) -> None:
         table = new_table("method", "what it does")
         table.caption = "`retrofit methods NAME` lists a method's options for --option"
         for method, line in CATALOGUE.items():
-            table.add_row(method, escape(line.description))
+            table.add_row(method, line.description)
         return out.print(table)
     name = known_name(CATALOGUE, asked.name, "method")
     from ..methods import METHODS, methods_with
@@ -87,8 +88,7 @@ def methods_command(asked: MethodsRequest) -> None:
     table = new_table("option", "default", "takes", "what it does", title=METHODS[name].name)
     for key, entry in options.items():
         default = "none" if entry.default in (None, ()) else json.dumps(entry.default)
-        cells = (default, entry.description, entry.help + of_importance(key))
-        table.add_row(key, *map(escape, cells))  # brackets are no markup
+        table.add_row(key, default, entry.description, entry.help + of_importance(key))
     return out.print(table)
 
 
@@ -110,15 +110,21 @@ class FuseRequest:
         None, "Folder through which the parties exchange sums. It must be empty at the start."
     )
     logits: str | None = same_as(Shared, "logits")
+    write_recipe: Path | None = setting(
+        None, "Write the options of this command to a merge file, with which --recipe repeats it."
+    )
+    overwrite: bool = same_as(Shared, "overwrite")
     json: bool = same_as(Shared, "json")
 
 
-@command("fuse", *options_of(RunConfig), *options_of(OptionFlags))
+@command("fuse", RECIPE, *options_of(RunConfig), *options_of(OptionFlags))
 def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     """Fuse parents into one network.
 
     Example: `retrofit fuse a.safetensors b.safetensors --data cifar10 --splits splits.json --method kf-linear
     --importance conductance --samples 400 --out fused.safetensors`
+
+    The same from a file: `retrofit fuse --recipe merge.json`
     """
     if asked.resume is not None:
         check_alone_with_resume(context, BESIDE_RESUME)
@@ -128,6 +134,10 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
         known_name(CATALOGUE, context.params["method"], "method")
     folder = asked.record or asked.resume
     check_output(asked.out, folder)
+    read = [*read_by(context.params), *filter(None, [asked.resume, context.params["recipe"]])]
+    for option in ("out", "write_recipe"):
+        check_replaced(flag(option), [getattr(asked, option)], overwrite=asked.overwrite, read=read)
+    check_folder(asked.write_recipe and asked.write_recipe.absolute().parent, "--write-recipe")
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
     from ..networks.checkpoints import save_model
     from ..runs import checkpoint_metadata, execute, read_config, with_options
@@ -136,13 +146,16 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     from ..runs.team import parties_of
 
     config = read_config(asked.resume) if asked.resume is not None else with_options(config_of(context), {})
-    with advised(_going_on(folder, asked.out)), progress(asked.json or rank() > 0) as monitor:
+    check_replaced("--out", [asked.out], overwrite=asked.overwrite, read=read_by(vars(config)))
+    with advised(_going_on(folder, asked)), progress(asked.json or rank() > 0) as monitor:
         parties = parties_of(config, asked.party, asked.shared, monitor)
         result, metrics = execute(config, folder, monitor, parties=parties)
     if rank() > 0:  # process 0 writes and prints
         return None
     if asked.out is not None:
         save_model(result.model, asked.out, **checkpoint_metadata(config, read_images(config, "train")))
+    if asked.write_recipe is not None:
+        write_recipe(asked.write_recipe, context)
     networks = metrics.get("networks", {})
     if asked.json:
         return print_json(
@@ -178,10 +191,11 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     return None
 
 
-def _going_on(folder: Path | None, out_file: Path | None) -> str:
+def _going_on(folder: Path | None, asked: FuseRequest) -> str:
     if folder is None:
         return "With --record FOLDER, you can resume a run after its last finished level."
-    return f"Resume with: {shell('retrofit', 'fuse', '--resume', folder, *(['--out', out_file] if out_file else []))}"
+    words = [*(["--out", asked.out] if asked.out else []), *(["--overwrite"] if asked.overwrite else [])]
+    return f"Resume with: {shell('retrofit', 'fuse', '--resume', folder, *words)}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from ..runs.config import RunConfig
 from ..system.monitor import Monitor
 from ..system.settings import same_as, setting
 from .application import command
-from .checks import check_alone_with_record, check_checkpoints, check_folder
+from .checks import check_alone_with_record, check_checkpoints, check_folder, check_replaced
 from .fields import READING, Shared, argument, config_of, options_of, value_of
 from .progress import progress
 from .terminal import new_table, out, print_json, say
@@ -55,6 +55,7 @@ class LandscapeRequest:
         "create a file `cancel` there.",
     )
     resume: bool = setting(False, "Resume the landscape in --out, without measuring its points again.")
+    overwrite: bool = same_as(Shared, "overwrite")
     plan: bool = setting(False, "Print the number of points and the estimated time, then exit.")
     json: bool = same_as(Shared, "json")
 
@@ -67,7 +68,7 @@ def landscape_command(context: typer.Context, asked: LandscapeRequest) -> None:
     """
     check_checkpoints(asked.models)
     from ..inspection.landscape import Landscape, Survey, keep
-    from ..inspection.landscape.survey import JSON
+    from ..inspection.landscape.survey import CSV, JSON
     from ..runs.images import read_images
 
     settings = value_of(context, Landscape)
@@ -77,6 +78,8 @@ def landscape_command(context: typer.Context, asked: LandscapeRequest) -> None:
     if asked.resume and asked.out is None:
         raise ValueError("--resume needs the folder of the landscape to continue. Name it with --out.")
     folder = None if asked.plan else asked.out
+    files, other = [folder / name for name in (JSON, CSV)] if folder else [], "go on with it with --resume"
+    check_replaced("--out", files, overwrite=asked.overwrite or asked.resume, other=other)
     with progress(asked.json, folder) as monitor:
         if asked.record is not None:
             config, networks = _of_record(asked, asked.record, settings, folder, context.params["device"], monitor)

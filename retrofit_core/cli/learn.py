@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..system.settings import setting
+from ..system.settings import same_as, setting
 from .application import command, user_cache
-from .checks import check_folder
+from .checks import check_folder, check_replaced
 from .commands import app_folder
+from .fields import Shared
 from .terminal import say
 
 
@@ -18,6 +19,7 @@ class LearnRequest:
     """Parameters of `retrofit learn`."""
 
     out: Path | None = setting(None, "Write the page to this file. Default: learn.html in your cache folder.")
+    overwrite: bool = same_as(Shared, "overwrite")
     browser: bool = setting(True, "Open the default browser.")
 
 
@@ -35,6 +37,7 @@ def learn_command(asked: LearnRequest) -> None:
     if file.is_dir():
         raise ValueError(f"--out {asked.out} is a folder. Name a file, such as {file / 'learn.html'}.")
     check_folder(file.parent, "--out")
+    check_replaced("--out", [asked.out], overwrite=asked.overwrite)
     learn = _learn()
     file.parent.mkdir(parents=True, exist_ok=True)
     learn.save(file)

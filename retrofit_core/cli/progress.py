@@ -33,10 +33,10 @@ class Log:
 
 @contextmanager
 def advised(advice: str) -> Iterator[None]:
-    """If interrupted, make the command say how to continue."""
+    """If interrupted, or out of space, make the command say how to continue."""
     try:
         yield
-    except (KeyboardInterrupt, Cancelled) as stopped:
+    except (KeyboardInterrupt, Cancelled, OSError) as stopped:
         stopped.add_note(advice)
         raise
 
@@ -66,9 +66,9 @@ def units_progress(total: int, quiet: bool = False) -> Iterator[tuple[Monitor, C
         yield Monitor(None if quiet else Log().note), lambda: None
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(16),
-        TextColumn("{task.fields[detail]}"),
+        TextColumn("{task.fields[detail]}", markup=False),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=err, transient=True) as bars:

@@ -24,6 +24,7 @@ from ..experiments.work import parents_title, short_title, title
 from ..system.device import pick
 from ..system.files import write
 from ..system.registry import find, known_name
+from .checks import check_replaced
 from .measured import measured, results_of, scales_of
 from .progress import advised, units_progress
 from .requests import ReportRequest, ReproduceRequest, TablesRequest
@@ -92,6 +93,10 @@ def reproduce(asked: ReproduceRequest) -> None:
 def print_report(asked: ReportRequest) -> None:
     """Print or write the tables, or bundles of their results."""
     write_as = find(FORMATS, asked.format, "format")
+    read, overwrite = [*asked.results, *asked.model, *filter(None, [asked.splits])], asked.overwrite
+    check_replaced("--out", [asked.out], overwrite=overwrite, read=read)
+    if asked.bundle is not None and not asked.bundle.is_dir():
+        check_replaced("--bundle", [asked.bundle], overwrite=overwrite, read=read)
     chosen = _chosen(dict.fromkeys(all_tables()), asked.tables or ["all"])
     wanted = _columns_of(chosen, asked.columns)
     of_tables = _given_for(chosen if asked.tables else [], wanted, given_source(asked))

@@ -59,6 +59,7 @@ class ReportRequest(TablesRequest):
     )
     format: str = setting("markdown", "markdown, latex or csv.")
     out: Path | None = setting(None, "Write the report to this file.")
+    overwrite: bool = setting(False, "Replace the file of --out or --bundle if it exists.")
     only_measured: bool = setting(False, "Omit everything without a result.")
     bundle: Path | None = setting(
         None,

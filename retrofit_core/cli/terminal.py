@@ -18,12 +18,13 @@ from ..training.config import TrainConfig
 if TYPE_CHECKING:
     from ..data import Images
 
-out, err = Console(), Console(stderr=True)
+# Without markup and emoji codes, which names of files, classes and networks may contain: a file run[a].safetensors, a class [/].
+out, err = (Console(stderr=stderr, markup=False, emoji=False) for stderr in (False, True))
 
 
 def say(*words: object, to: Console = out) -> None:
-    """Print a sentence without markup; the terminal wraps it."""
-    to.print(*words, soft_wrap=True, markup=False, highlight=False)
+    """Print a sentence; the terminal wraps it."""
+    to.print(*words, soft_wrap=True, highlight=False)
 
 
 def say_normalisation(config: RunConfig, models: Sequence[str | Path], images: "Images") -> None:

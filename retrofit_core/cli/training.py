@@ -1,5 +1,6 @@
 """retrofit train | finetune"""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from ..runs.config import RunConfig
 from ..system.settings import COUNT, same_as, setting
 from ..training.config import TrainConfig
 from .application import command
-from .checks import check_alone_with_record, check_checkpoints, check_folder, check_output
+from .checks import check_alone_with_record, check_checkpoints, check_folder, check_output, check_replaced, read_by
 from .fields import READING, Shared, argument, config_of, options_of, value_of, with_logits
 from .progress import advised, progress
 from .terminal import arch_words, networks_table, new_table, out, pixel_words, print_json, say_next
@@ -32,6 +33,7 @@ class TrainRequest:
     )
     out: Path = setting(Path("parents"), "Folder for the checkpoints and splits.json.")
     resume: bool = same_as(Shared, "resume")
+    overwrite: bool = same_as(Shared, "overwrite")
     logits: str | None = same_as(Shared, "logits")
     json: bool = same_as(Shared, "json")
 
@@ -49,7 +51,9 @@ def train_command(context: typer.Context, asked: TrainRequest) -> None:
     config = value_of(context, TrainConfig, arch=tuple(with_logits(arch, asked.logits) or "" for arch in archs))
     check_folder(asked.out, "--out")
     with advised(AGAIN), progress(asked.json) as monitor:
-        parents = train_parents(config, asked.out, only=asked.only, resume=asked.resume, monitor=monitor)
+        parents = train_parents(
+            config, asked.out, only=asked.only, resume=asked.resume, overwrite=asked.overwrite, monitor=monitor
+        )
     splits = config.splits(asked.out)
     if asked.json:
         return print_json({"parents": parents, "splits": splits})
@@ -80,6 +84,7 @@ class FinetuneRequest:
         "With --record: also train network A, the plain average and a new network in the same way, for comparison.",
     )
     resume: bool = same_as(Shared, "resume")
+    overwrite: bool = same_as(Shared, "overwrite")
     logits: str | None = same_as(Shared, "logits")
     json: bool = same_as(Shared, "json")
 
@@ -101,6 +106,7 @@ def finetune_command(context: typer.Context, asked: FinetuneRequest) -> None:
         if asked.controls:
             raise ValueError("--controls need a run's parents: name a finished run with --record FOLDER.")
         check_output(asked.out, None)
+        _check_replaced(asked, asked.out, [asked.model, *read_by(context.params)])
         check_checkpoints([asked.model])
     training, reading = value_of(context, TrainConfig, arch=TrainConfig.arch), config_of(context, models=())
     if asked.record is not None:
@@ -188,6 +194,7 @@ def _finetune_record(asked: FinetuneRequest, record: Path, training: TrainConfig
         )
     check_folder(folder, "--out")
     config.check_same(folder, record)
+    _check_replaced(asked, folder / TUNED)
     config.save(folder, record)  # before anything can fail, so that the workbench knows the request
     with advised(AGAIN), progress(asked.json, folder) as monitor:
         plan = plan_finetuning(config, *read_run_to_tune(record))
@@ -198,6 +205,12 @@ def _finetune_record(asked: FinetuneRequest, record: Path, training: TrainConfig
     for control in sorted(folder.glob(f"{CONTROLS}/*/{METRICS}")):
         networks[f"{control.parent.name}, fine-tuned"] = read_json(control)
     return f"the fused network of {record.name}", folder / TUNED, networks, best
+
+
+def _check_replaced(asked: FinetuneRequest, file: Path, read: Sequence[str | Path] = ()) -> None:
+    """Refuse to replace a file unless asked to; a finished one is kept with --resume."""
+    kept = asked.overwrite or asked.resume
+    check_replaced("--out", [file], overwrite=kept, read=read, other="keep it with --resume")
 
 
 def _chosen(training: TrainConfig) -> dict[str, Any]:

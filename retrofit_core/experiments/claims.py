@@ -82,6 +82,8 @@ class Claim:
     """The compared rows; left and right may be the best of several"""
     badge: str = ""
     """The scale of our rows, if not the block's"""
+    decides: bool = True
+    """Whether the scale is informative about accuracy, as `smoke` is not"""
 
     @property
     def group(self) -> str:
@@ -95,12 +97,12 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """Whether our difference has the paper's sign; undecided if its interval contains 0."""
+        """Whether our difference has the paper's sign; undecided if its interval contains 0, or at `smoke`."""
         if self.ours is None or self.interval is None:
             return "not measured"
         if self.paper == 0:
             return "no claim"
-        if self.interval[0] <= 0 <= self.interval[1]:
+        if not self.decides or self.interval[0] <= 0 <= self.interval[1]:
             return "undecided"
         return "agreed" if (self.ours > 0) == (self.paper > 0) else "contradicted"
 

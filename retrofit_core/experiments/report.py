@@ -14,7 +14,7 @@ from .results import Result
 from .rows import BEST, PARENT, applies, impossible, read_row, scored
 from .scales import Scale
 from .setting import CellResults, Setting, is_of_this_version, settings
-from .summary import Summary, summarised
+from .summary import SAYING, Summary, summarised
 from .tables import TABLES
 
 #: States of a line without our number.
@@ -198,7 +198,9 @@ def _block(setting: Setting, columns: Sequence[Setting], root: str) -> Block:
     printed = _printed(setting)
     lines = _lines(setting, printed, root)
     is_accuracy = setting.column.metric == ACCURACY
-    has_order = is_accuracy or setting.column.metric.startswith("part")
+    says = setting.scale.name in SAYING
+    has_order = says and (is_accuracy or setting.column.metric.startswith("part"))
+    claimed = [replace(claim, decides=says) for claim in _claims(setting, columns)] if is_accuracy else []
     return Block(
         setting.column.name,
         setting.column.metric,
@@ -208,7 +210,7 @@ def _block(setting: Setting, columns: Sequence[Setting], root: str) -> Block:
         setting.given.names if setting.given else (),
         ranked(lines) if has_order else None,
         ranked(lines, OURS) if has_order else None,
-        tuple(_claims(setting, columns)) if is_accuracy else (),
+        tuple(claimed),
         setting.measured,
         len(setting.meant),
         setting.substitute,

@@ -31,7 +31,7 @@ from .joint_spaces import JointSpace, Levels
 from .network_levels import check_groupings, cut_into_levels
 from .results import FusionResult, LevelReport, level_report
 from .search import Search
-from .task import Algorithm, Cost, Takes, Task, carry_out
+from .task import Algorithm, Cost, Shown, Takes, Task, carry_out
 from .walk import Step, Walk
 
 
@@ -99,8 +99,8 @@ def fuse(
     return carry_out(retrofit, task)
 
 
-@dataclass(frozen=True, eq=False)
-class FusionPlan:
+@dataclass(frozen=True, eq=False, repr=False)
+class FusionPlan(Shown):
     """Checked inputs of a fusion."""
 
     task: Task
@@ -117,12 +117,13 @@ class FusionPlan:
         """The spaces of neurons, with their ways of grouping."""
         return self.levels.spaces
 
-    def __str__(self) -> str:
-        """A line for each space: its first level, its neurons and how it is grouped."""
-        return "\n".join(
+    def lines(self) -> list[str]:
+        """The task, and for each space its first level, its neurons and how it is grouped."""
+        spaces = [
             f"{self.levels.fused[space.first].name}: {' + '.join(map(str, space.widths))} -> {space.width}, {space.way}"
             for space in self.spaces
-        )
+        ]
+        return [self.task.headline, *spaces]
 
     def cost(self) -> Cost:
         """Cost of passes and scores; grouping and fit give their own costs."""

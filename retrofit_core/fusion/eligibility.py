@@ -25,14 +25,15 @@ def check_inputs(
     """Check parents and fusion data for any method.
 
     Args:
-        least: minimum number of samples.
+        least: minimum number of samples; 0: none are needed.
         written: networks whose weights are written, averaged or mapped, while the others only run; default: all.
     Raises:
         ValueError: no parents; NaN, no or mixed floating-point weights, or computed ones; too few, integer or infinite
             samples.
     """
     check_models(models)
-    _check_data(inputs, least, method)
+    if least or len(inputs):
+        _check_data(inputs, least, method)
     everyone = [*models, *([target] if target is not None else [])]
     for index, model in enumerate(everyone):
         name = f"parent {index}" if index < len(models) else "the target"

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..networks.checkpoints import load_model, save_model
+from ..networks.checkpoints import load_model, read_metadata, save_model
 from ..networks.levels import Level, single_level
 from ..networks.symmetry import Group, Sums
+from ..networks.user_code import NotAllowed
 from ..system import device as devices
 from ..system import files
 from ..system.extras import require
@@ -246,7 +247,7 @@ class FusionResult:
 
     @classmethod
     def load(cls, folder: str | Path, model: nn.Module | None = None) -> "FusionResult":
-        """Read a folder written by `save`. For a foreign architecture, pass a `model`, whose weights are overwritten.
+        """Read a folder written by `save`. For an architecture of your own, pass a `model`, whose weights are overwritten.
 
         Raises:
             ValueError: a file is missing or broken.
@@ -260,7 +261,15 @@ class FusionResult:
             raise ValueError(f"{folder} is not a saved fusion: result.json lacks config, seconds or importance.")
         weights = folder / "fused.safetensors"
         if model is None:
-            model, _ = load_model(weights)
+            try:
+                model, _ = load_model(weights)
+            except ValueError as error:
+                if not isinstance(error, NotAllowed) and read_metadata(weights).get("architecture"):
+                    raise
+                raise ValueError(
+                    f"{weights} does not say how to build its network, which is none of this library's. Pass one of the same "
+                    f"architecture, whose weights are overwritten: FusionResult.load({str(folder)!r}, model=NETWORK)."
+                ) from error
         else:
             from safetensors.torch import load_file
 

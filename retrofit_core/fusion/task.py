@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from ..networks.outputs import as_classifier
 from ..networks.packing import Packing, packed, packing_for, taking, taking_batches
+from ..networks.symmetry import Group
 from ..networks.training_flags import evaluating
-from ..networks.wrappers import refuse_archived, unwrapped
+from ..networks.wrappers import class_name, refuse_archived, unwrapped
 from ..system import device as devices
 from ..system.labels import as_shares
 from ..system.runtime import Runtime
@@ -21,6 +22,9 @@ from .eligibility import check_models
 from .importance import Importance, Uniform, importance_name
 from .results import FusionResult
 from .samples import as_inputs, parents_data
+
+#: A plan prints so many lines and characters at most.
+MOST_LINES, WIDEST = 30, 120
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class Task:
 
     parents: Sequence[nn.Module]
     inputs: Tensor
-    """(B, ...) fusion data"""
+    """(B, ...) fusion data; (0,) if the method needs none and none are given"""
     labels: Tensor | None = None
     """(B,)"""
     target: nn.Module | None = None
@@ -127,6 +131,7 @@ class Task:
         """Make a task from data in any form, see `as_inputs`, or their first samples.
 
         Args:
+            data: None where the method needs none.
             logits: the output that holds the logits, if networks return several, see `outputs.as_classifier`.
             importance: default: uniform.
             class_shares: (n, classes), see `labels.as_shares`.
@@ -141,14 +146,24 @@ class Task:
         for name, model in networks.items():
             networks[name] = unwrapped(model)
             refuse_archived(networks[name], name)
-        batches, labels = as_inputs(data, samples)
-        packing = packing_for(list(networks.values())[: len(parents)], batches)
-        inputs = packed(batches, packing)
-        ready = {
-            name: as_classifier(taking(_trainable(model), packing), inputs, logits, name)
+        called = {
+            name: _trainable(model)
             for name, model in networks.items()
             if name != "the base" and isinstance(model, nn.Module)  # the plan refuses others
         }
+        if data is None:
+            if logits is not None:
+                raise ValueError(
+                    "logits are found by running the networks on data, and none are given. Leave logits out."
+                )
+            inputs, labels, packing, ready = torch.empty(0), None, None, called
+        else:
+            batches, labels = as_inputs(data, samples)
+            packing = packing_for(list(networks.values())[: len(parents)], batches)
+            inputs = packed(batches, packing)
+            ready = {
+                name: as_classifier(taking(model, packing), inputs, logits, name) for name, model in called.items()
+            }
         importance = importance or Uniform()
         if packing is not None and packing.whole is not None:
             importance = importance.for_whole_numbers(packing.whole)
@@ -174,6 +189,14 @@ class Task:
             seed=seed,
             runtime=runtime,
         )
+
+    @property
+    def headline(self) -> str:
+        """The parents and the data in words."""
+        names = dict.fromkeys(class_name(parent) for parent in self.parents)
+        shape = " x ".join(map(str, self.inputs.shape[1:]))
+        data = f"{len(self.inputs)} samples of {shape}" if len(self.inputs) else "no data"
+        return f"{len(self.parents)} parents ({', '.join(names)}), {data}"
 
     @property
     def device(self) -> torch.device:
@@ -222,6 +245,30 @@ def _normal(tensor: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """A plan that prints as lines which fit on a screen."""
+
+    def lines(self) -> list[str]:
+        """What is planned."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        lines = self.lines()
+        left = len(lines) - MOST_LINES
+        if left > 0:
+            half = MOST_LINES // 2
+            lines = [*lines[:half], f"... {left + 1} more", *lines[half + left + 1 :]]
+        return "\n".join(line if len(line) <= WIDEST else f"{line[: WIDEST - 4]} ..." for line in lines)
+
+
+def shown_neurons(parents: Sequence[Sequence[Group]], fused: Sequence[Group]) -> list[str]:
+    """A line for each group of neurons that are aligned together: those of the parents and of the fused network."""
+    return [
+        f"{target.name}: {' + '.join(str(groups[index].width) for groups in parents)} -> {target.width}"
+        for index, target in enumerate(fused)
+    ]
+
+
 class Algorithm(Value):
     """Base class of methods: a frozen value whose fields are its options."""
 

@@ -232,7 +232,7 @@ def _parts(spec: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
         raise ValueError(
             f"entry {strange} of its {name} is not an architecture of this library, so the file alone does not say "
             "how to build it. Pass a function that builds the whole network (arch=...), or the network to "
-            "FusionResult.load."
+            "FusionResult.load (model=...)."
         )
     return parts
 

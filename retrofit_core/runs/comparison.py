@@ -20,7 +20,7 @@ from .config import title_of
 from .execute import Measurements
 from .identities import first_alike
 from .images import read_images
-from .leaderboard import Entrant, Leaderboard, Measure, chosen_methods, rank
+from .leaderboard import Entrant, Leaderboard, Made, Measure, choice_of, chosen_methods, rank
 from .options import check_choices, with_options
 
 #: Settings that, like options, go only to methods that have them.
@@ -101,7 +101,7 @@ def compare_runs(
             "key": config.key(),
         }
 
-        def fuse() -> tuple[nn.Module, float | None, Tensor | None]:
+        def fuse() -> Made:
             folder = first_alike(config, finished, part=of_network) or (
                 record_folder(records, config) if records else None
             )
@@ -109,9 +109,10 @@ def compare_runs(
             measurements.fused = None
             result = _result(config, folder, measurements, monitor)
             outputs = measurements.fused  # if this run measured them
-            return result.model, result.seconds, None if outputs is None else outputs[rows]
+            outputs = None if outputs is None else outputs[rows]
+            return Made(result.model, result.seconds, outputs, choice_of(result))
 
-        return Entrant(row, fuse)
+        return Entrant(row, [fuse])
 
     def leaderboard(ranking: list[dict[str, Any]], classes: list[str]) -> Leaderboard:
         board = Leaderboard(ranking, classes, test.name, len(rows), **facts)

@@ -4,16 +4,22 @@
 """
 
 import dataclasses
+import inspect
 import itertools
 import json
+import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
 
 from ..data import Images
 from ..fusion.eligibility import check_models, output_shape
@@ -28,25 +34,29 @@ from ..networks.wrappers import unwrapped
 from ..system import device as devices
 from ..system.device import on_device
 from ..system.files import write
-from ..system.labels import class_labels
+from ..system.labels import check_range, class_labels
 from ..system.monitor import Cancelled, Monitor
 from ..system.registry import known_name
 from ..system.settings import settings_of
 from ..system.texts import read_options
-from ..training.evaluation import NO_ACCURACY, measured, scores
-from .answers import as_bits, difference
+from ..training.evaluation import measured, scores
+from .answers import METRIC_RESAMPLES, as_bits, difference, metric_difference
 from .config import title_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 BATCH = 500  # batch size for measuring
-Run = Callable[[Sequence[nn.Module], Any], nn.Module | FusionResult]
+Run = Callable[..., nn.Module | FusionResult]  # of (models, data), and of a seed where it takes one
+Metric = Callable[[Tensor, Tensor], float]
+SAMPLES = "the test samples"  # in place of a data set's name
+#: Advice if outputs are not class scores.
+WITH_METRIC = "Measure such networks by a metric of your own: compare(..., metric=function)."
 SCORES = ("accuracy", "loss", "calibration_error", "per_class")
 #: A row without results.
 EMPTY: dict[str, Any] = dict.fromkeys(
     ["name", "method", "grouping", "importance", "options", "seconds", "reason", "key", *SCORES]
-    + ["operations", "parameters", "difference", "interval", "knows"]
+    + ["operations", "parameters", "difference", "interval", "knows", "metric", "per_seed", "chose"]
 )
 
 
@@ -56,10 +66,11 @@ class Leaderboard:
 
     rows: list[dict[str, Any]]
     """name, method, grouping (None: the method's own), importance (None for parents), options, accuracy (%), loss,
-    per_class (%), calibration_error, difference (percentage points to the best row, method or parent) and its 95 %
-    interval, knows (the test images that it knows, see `answers.from_bits`), seconds (of the fusion), operations (multiply-
-    adds per image), parameters, reason (None, or why there is no network), key (of the run). Every row has all of them;
-    what was not measured is None."""
+    per_class (%), calibration_error, metric (of `compare(metric=...)`, in place of these four), difference (percentage points,
+    or of the metric, to the best row, method or parent) and its 95 % interval, knows (the test images that it knows, see
+    `answers.from_bits`), per_seed (the accuracy or metric with each seed; all other numbers are means over seeds), seconds (of
+    the fusion), operations (multiply-adds per image), parameters, chose (what Auto chose), reason (None, or why there is no
+    network), key (of the run). Every row has all of them; what was not measured is None."""
     classes: list[str]
     data: str
     samples: int
@@ -72,6 +83,8 @@ class Leaderboard:
     """None if the runs differ; likewise importance_samples and seed"""
     importance_samples: int | None = None
     seed: int | None = None
+    metric: str | None = None
+    """Name of the function that ranks the rows, if not their accuracy"""
 
     @property
     def fused(self) -> bool:
@@ -85,6 +98,61 @@ class Leaderboard:
         frame = pd.DataFrame([_flat(row, self.classes) for row in self.rows])
         frame["reason"] = frame["reason"].astype(object).where(frame["reason"].notna(), None)  # pandas' nan is true
         return frame
+
+    def summary(self) -> "pd.DataFrame":
+        """The table of the networks as text, as `print(board)` shows it, without those that have none."""
+        import pandas as pd
+
+        score = self.metric or "acc. %"
+        columns = ["network", score, "to best", *([] if self.metric else ["loss", "ECE"]), "sec.", "M ops"]
+        rows = [_cells(row, self.metric is not None) for row in self.rows if row["reason"] is None]
+        return pd.DataFrame(rows, columns=columns)
+
+    @property
+    def title(self) -> str:
+        """What was measured on."""
+        return f"{self.samples} test samples" if self.data == SAMPLES else f"{self.samples} test images of {self.data}"
+
+    @property
+    def caption(self) -> str:
+        """What the columns of the summary mean."""
+        unit = "" if self.metric else ", in points"
+        seeds = max((len(row["per_seed"] or [0]) for row in self.rows), default=1)
+        over = f"samples and {seeds} seeds" if seeds > 1 else "samples"
+        error = "" if self.metric else "ECE: expected calibration error; "
+        return (
+            f"to best: 95 % interval of the gap to the first row{unit} (paired bootstrap over {over}); {error}sec.: seconds of "
+            "the fusion; M ops: million multiply-adds per sample"
+        )
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why methods have no network."""
+        return [f"{row['name']}: {row['reason']}" for row in self.rows if row["reason"] is not None]
+
+    def __str__(self) -> str:
+        return "\n".join([self.title, self.summary().to_string(index=False), self.caption, *self.reasons])
+
+    def _repr_html_(self) -> str:
+        return self.summary().to_html(index=False)
+
+    def to_latex(self) -> str:
+        """The summary as a LaTeX table (booktabs)."""
+        return self.summary().to_latex(index=False, escape=True)
+
+    def to_markdown(self) -> str:
+        """The summary as a Markdown table."""
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(*self.summary().columns, box=box.MARKDOWN)
+        for cells in self.summary().itertuples(index=False):
+            table.add_row(*(cell.replace("|", "\\|") for cell in cells))
+        console = Console(width=10_000, markup=False, emoji=False, color_system=None)
+        with console.capture() as shown:
+            console.print(table)
+        return "\n".join(line.strip() for line in shown.get().strip().splitlines())
 
     def to_json(self) -> dict[str, Any]:
         return {**dataclasses.asdict(self), "test_images": self.samples}
@@ -105,6 +173,8 @@ def compare(
     *,
     importance: str | Sequence[str] = "uniform",
     importance_data: Any = None,
+    metric: Metric | None = None,
+    seeds: int = 1,
     logits: str | int | None = None,
     names: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
@@ -120,21 +190,27 @@ def compare(
     Args:
         models: the parents; not modified.
         data: fusion data: a tensor (B, ...), (inputs, labels), a DataLoader or a Dataset, normalised as in training.
-        test: test data: Images, or anything with labels that may be `data`.
+        test: test data: Images, or anything with labels that may be `data`; for a metric, also (inputs, labels) with labels of
+            any shape, such as (n, tokens) or (n, height, width), or batches of such pairs.
         methods: "all", or names, each with options after plus signs ("zipit+repair=true"); or name -> function
-            (models, data) that returns a network or a FusionResult.
+            (models, data) that returns a network or a FusionResult; it gets the seed if it has an argument `seed`.
         importance: names of scores, for the methods that use them.
         importance_data: [(inputs, labels), ...], one pair per parent; default: the fusion data.
+        metric: (outputs (n, ...), labels (n, ...)) -> number, on the CPU; higher is better, so return minus a loss. It replaces
+            the accuracy, for example by the F1 score, the mean intersection over union, or minus the perplexity, and is called
+            on 500 resamplings of the samples for its interval.
+        seeds: run each method with so many seeds, from `seed` on; rows are means, and intervals cover samples and seeds.
         logits: see `fuse`.
         names: of the parents; default: parent 0, parent 1, ...
         classes: class names; default: those of Images, else numbers.
         keywords: for all methods that have them, such as target=network or memory=bytes.
     Returns:
         A row for each parent and method, best first; a method that does not apply is a row with the reason. Every row has the
-        difference to the best one, with its paired 95 % bootstrap interval.
+        difference to the best one, with its paired 95 % bootstrap interval. `print` shows the table; `to_frame`, `to_latex` and
+        `to_markdown` give it.
     Raises:
         ValueError: no networks, an unknown method or score, a keyword that no method has, scores for functions, test data
-            without labels or that the networks do not take.
+            without labels, with labels that are no classes of the networks, or that the networks do not take.
         Cancelled: on the monitor's request.
     """
     monitor = monitor or Monitor()
@@ -148,7 +224,8 @@ def compare(
     ]
     for index, parent in enumerate(parents):
         shape = output_shape(parent, example, f"parent {index}")
-        check_class_scores(shape, f"compare: the accuracy of parent {index}", NO_ACCURACY)
+        if metric is None:
+            check_class_scores(shape, f"compare: the accuracy of parent {index}", WITH_METRIC)
     titles = list(names) if names is not None else [f"parent {index}" for index in range(len(parents))]
     if len(titles) != len(parents):
         raise ValueError(f"{len(titles)} names for {len(parents)} networks: give one for each, or none.")
@@ -157,30 +234,45 @@ def compare(
     if not own and packing is not None:
         given = parents, example if labels is None else (example, labels)
 
-    def entrant(row: dict[str, Any], run: Run) -> Entrant:
-        def fuse() -> tuple[nn.Module, float | None, None]:
-            made = run(*given)
-            network, seconds = (made.model, made.seconds) if isinstance(made, FusionResult) else (made, None)
-            if own and packing is not None:
-                network = as_classifier(taking(network, packing), example, logits, row["name"])
-            return network, seconds, None
+    def fused(name: str, run: Run) -> Made:
+        start = time.perf_counter()
+        made = run(*given)
+        seconds = time.perf_counter() - start
+        if isinstance(made, FusionResult):
+            network, seconds, chose = made.model, made.seconds, choice_of(made)
+        else:
+            network, chose = made, None
+        if own and packing is not None:
+            network = as_classifier(taking(network, packing), example, logits, name)
+        return Made(network, seconds, chose=chose)
 
-        return Entrant(row, fuse)
-
+    if seeds < 1:
+        raise ValueError(f"seeds is {seeds}, and a method runs at least once. Give the number of seeds, such as 3.")
+    drawn = range(seed, seed + seeds)
     if isinstance(methods, Mapping):
         _check_functions(methods, importance, importance_data, keywords)
-        runs = [({"name": name, "method": name}, run) for name, run in methods.items()]
+        rows = [{"name": name, "method": name} for name in methods]
+        runs = [_seeded(run, drawn) for run in methods.values()]
     else:
-        runs = _runs(methods, importance, importance_data, {"seed": seed, "device": device, **keywords})
-    measure = Measure(test, packing=packing, monitor=monitor)
+        pairs = [_runs(methods, importance, importance_data, {"seed": k, "device": device, **keywords}) for k in drawn]
+        rows = [row for row, _ in pairs[0]]
+        runs = [[run for _, run in same] for same in zip(*pairs, strict=True)]
+    entrants = [
+        Entrant(row, [partial(fused, row["name"], run) for run in several])
+        for row, several in zip(rows, runs, strict=True)
+    ]
+    measure = Measure(test, packing=packing, metric=metric, monitor=monitor)
+    if metric is None:
+        check_range(measure.labels, shape[0], measure.title)
 
     def leaderboard(rows: list[dict[str, Any]], known: list[str]) -> Leaderboard:
         labels = [str(name) for name in classes or known]
-        return Leaderboard(rows, labels, measure.title, len(measure.labels), titles, None, len(example), None, seed)
+        facts = {"parents": titles, "fusion_samples": len(example), "seed": seed, "metric": measure.metric_name}
+        return Leaderboard(rows, labels, measure.title, len(measure.labels), **facts)
 
     return rank(
         dict(zip(titles, parents, strict=True)),
-        [entrant(*pair) for pair in runs],
+        entrants,
         measure,
         device=device,
         monitor=monitor,
@@ -277,6 +369,21 @@ def _check_functions(
         )
 
 
+def _seeded(run: Run, seeds: Iterable[int]) -> list[Run]:
+    """A user's function with each seed, or once if it takes none."""
+    try:
+        takes_seed = "seed" in inspect.signature(run).parameters
+    except (TypeError, ValueError):  # written in C
+        takes_seed = False
+    return [partial(run, seed=seed) for seed in seeds] if takes_seed else [run]
+
+
+def choice_of(result: FusionResult) -> str | None:
+    """The name of what Auto chose; None for other methods."""
+    candidates = result.config.get("candidates")
+    return max(candidates, key=lambda name: candidates[name]) if candidates else None
+
+
 def _fused(method: Method, keywords: dict[str, Any], models: Sequence[nn.Module], data: Any) -> FusionResult:
     return method(list(models), data, **keywords)
 
@@ -285,14 +392,25 @@ def _listed(names: str | Sequence[str]) -> list[str]:
     return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
 
 
+class Made(NamedTuple):
+    """What a method of a comparison made."""
+
+    network: nn.Module
+    seconds: float | None
+    outputs: Tensor | None = None
+    """For the test images, if known"""
+    chose: str | None = None
+    """See `choice_of`"""
+
+
 @dataclass(frozen=True)
 class Entrant:
     """A method in a comparison."""
 
     row: dict[str, Any]
-    """The row without measurements, by the names in EMPTY; `fuse` may extend it"""
-    fuse: Callable[[], tuple[nn.Module, float | None, Tensor | None]]
-    """-> its network, seconds of the fusion, and its outputs for the test images if known"""
+    """The row without measurements, by the names in EMPTY; `runs` may extend it"""
+    runs: Sequence[Callable[[], Made]]
+    """One for each seed"""
 
 
 def rank(
@@ -313,15 +431,18 @@ def rank(
         ValueError: the parents cannot be measured.
         Cancelled: on the monitor's request.
     """
-    table = [EMPTY | {"name": name} | measure(name, on_device(parent, device)) for name, parent in parents.items()]
+    table = [
+        EMPTY | {"name": name} | measure(name, [Made(on_device(parent, device), None)])
+        for name, parent in parents.items()
+    ]
     for index, entrant in enumerate(entrants):
-        leaderboard(ranked(table, measure.correct), measure.classes)
+        leaderboard(ranked(table, measure.answers, measure.metric_name is not None), measure.classes)
         monitor.check()
         name = entrant.row["name"]
         monitor.emit("phase", name=f"{name} ({index + 1} of {len(entrants)}):", index=index, total=len(entrants))
         try:
-            network, seconds, outputs = entrant.fuse()
-            found = {"seconds": seconds} | measure(name, on_device(network, device), outputs)
+            made = (run() for run in entrant.runs)
+            found = measure(name, (each._replace(network=on_device(each.network, device)) for each in made))
         except (Cancelled, KeyboardInterrupt):
             raise
         except ValueError as error:
@@ -329,14 +450,20 @@ def rank(
         except Exception as error:  # one method's bug must not waste hours of others
             found = {"reason": f"failed: {type(error).__name__}: {error}"}
         table.append(EMPTY | entrant.row | found)
-    return leaderboard(ranked(table, measure.correct), measure.classes)
+    return leaderboard(ranked(table, measure.answers, measure.metric_name is not None), measure.classes)
 
 
 class Measure:
-    """Measures networks on test images or samples, and remembers which of these each classifies correctly."""
+    """Measures networks on test images or samples, and remembers their answers for the intervals."""
 
     def __init__(
-        self, test: Any, rows: Tensor | None = None, *, packing: Packing | None = None, monitor: Monitor
+        self,
+        test: Any,
+        rows: Tensor | None = None,
+        *,
+        packing: Packing | None = None,
+        metric: Metric | None = None,
+        monitor: Monitor,
     ) -> None:
         """Read the test data.
 
@@ -344,46 +471,71 @@ class Measure:
             test: Images, or samples with labels, see `as_inputs`.
             rows: of Images; None for all.
             packing: layout of several tensors in the networks' inputs.
+            metric: see `compare`.
         Raises:
             ValueError: unusable data.
         """
-        self.monitor, self.correct = monitor, dict[str, Tensor]()
+        self.monitor, self.metric, self.answers = monitor, metric, dict[str, NDArray[Any]]()
+        self.metric_name = None if metric is None else getattr(metric, "__name__", type(metric).__name__)
         if isinstance(test, Images):
             self.labels = test.labels if rows is None else test.labels[rows]
             self.title, self.classes = test.name, list(test.classes)
             self.example = test.normalise(test.pixels([0] if rows is None else rows[:1]))
             self._outputs: Callable[[nn.Module], Tensor] = lambda model: scores(model, test, rows=rows, monitor=monitor)
         else:
-            inputs, labels = as_inputs(test)
+            inputs, labels = as_inputs(test) if metric is None else _with_labels(test)
             samples = packed(inputs, packing)
             if labels is None:
                 raise ValueError("the test data have no labels, by which networks are measured. Pass (inputs, labels).")
-            self.labels, self.title = class_labels(labels, "the test data"), "test samples"
+            self.labels = class_labels(labels, "the test data") if metric is None else labels
+            self.title = SAMPLES
             self.classes: list[str] = []
             self.example = samples[:1]
             self._outputs = lambda model: _outputs(model, samples, monitor)
 
-    def __call__(self, name: str, model: nn.Module, outputs: Tensor | None = None) -> dict[str, Any]:
-        """A network's scores and cost, by the names in EMPTY.
+    def __call__(self, name: str, made: Iterable[Made]) -> dict[str, Any]:
+        """Means of the scores and costs of a method's networks, by the names in EMPTY.
 
         Args:
-            outputs: (n, classes) of the network, if known.
+            made: with each seed.
         Raises:
-            ValueError: a label beyond the network's classes.
+            ValueError: a label beyond the networks' classes, or a metric that is no number.
         """
-        outputs = self._outputs(model) if outputs is None else outputs
-        if int(self.labels.max()) >= outputs.shape[1]:
-            raise ValueError(
-                f"{name} tells {outputs.shape[1]} classes apart, and the test data have the label "
-                f"{int(self.labels.max())}."
-            )
-        self.classes = self.classes or [str(label) for label in range(outputs.shape[1])]
-        self.correct[name] = outputs.argmax(1) == self.labels
-        values = measured(outputs, self.labels, outputs.shape[1])
-        return {score: values[score] for score in SCORES} | {
-            "operations": operations(model, self.example.to(devices.of(model))),
-            "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        answers, found, chose = [], [], []
+        for network, seconds, known, choice in made:
+            outputs = self._outputs(network) if known is None else known
+            answered, scores = self._scores(name, outputs)
+            answers.append(answered)
+            chose.append(choice)
+            costs = {
+                "seconds": seconds,
+                "operations": operations(network, self.example.to(devices.of(network))),
+                "parameters": sum(parameter.numel() for parameter in network.parameters()),
+            }
+            found.append(scores | costs)
+        self.answers[name] = np.stack(answers)
+        choices = " / ".join(dict.fromkeys(filter(None, chose)))
+        if len(found) == 1:
+            return found[0] | {"chose": choices or None}
+        each = [scores["metric" if self.metric else "accuracy"] for scores in found]
+        return {key: _mean([scores[key] for scores in found]) for key in found[0]} | {
+            "chose": choices or None,
+            "per_seed": each,
         }
+
+    def _scores(self, name: str, outputs: Tensor) -> tuple[NDArray[Any], dict[str, Any]]:
+        """A network's answers, see `ranked`, and its scores."""
+        if self.metric is not None:
+            answered = np.array(list(_resampled(self.metric, outputs, self.labels, self.monitor)))
+            if not math.isfinite(answered[0]):
+                raise ValueError(
+                    f"{self.metric_name} of {name} is {answered[0]}, which ranks nothing. Return a finite number."
+                )
+            return answered, {"metric": float(answered[0])}
+        check_range(self.labels, outputs.shape[1], self.title)
+        self.classes = self.classes or [str(label) for label in range(outputs.shape[1])]
+        values = measured(outputs, self.labels, outputs.shape[1])
+        return (outputs.argmax(1) == self.labels).numpy(), {score: values[score] for score in SCORES}
 
 
 @torch.inference_mode()
@@ -403,19 +555,79 @@ def operations(model: nn.Module, example: Tensor) -> int:
     return counter.get_total_flops() // 2
 
 
-def ranked(table: list[dict[str, Any]], correct: dict[str, Tensor]) -> list[dict[str, Any]]:
-    """Sort rows, best first, and add the difference to the first; rows without a network come last, in order."""
-    measured_rows = sorted((row for row in table if row["reason"] is None), key=lambda row: -row["accuracy"])
-    known = {name: answers.numpy() for name, answers in correct.items()}
+def ranked(
+    table: list[dict[str, Any]], answers: Mapping[str, NDArray[Any]], by_metric: bool = False
+) -> list[dict[str, Any]]:
+    """Sort rows, best first, and add the difference to the first; rows without a network come last, in order.
+
+    Args:
+        answers: by name, (runs, n) bool, the samples that each run's network knows; for a metric see `metric_difference`.
+    """
+    score, gap = ("metric", metric_difference) if by_metric else ("accuracy", difference)
+    measured_rows = sorted((row for row in table if row["reason"] is None), key=lambda row: -row[score])
     for row in measured_rows:
-        row["difference"], row["interval"] = difference(known[row["name"]], known[measured_rows[0]["name"]])
-        row["knows"] = as_bits(known[row["name"]])
+        known = answers[row["name"]]
+        row["difference"], row["interval"] = gap(known, answers[measured_rows[0]["name"]])
+        row["knows"] = as_bits(known[0]) if not by_metric and len(known) == 1 else None
     return measured_rows + [row for row in table if row["reason"] is not None]
+
+
+def _with_labels(test: Any) -> tuple[Any, Tensor | None]:
+    """(inputs, labels) with labels of any shape; those of batches are joined."""
+    if isinstance(test, tuple) and len(test) == 2:
+        return as_inputs(test[0])[0], torch.as_tensor(test[1])
+    if isinstance(test, (Tensor, Mapping)) or not isinstance(test, (Iterable, Dataset)):
+        return as_inputs(test)
+    pairs = list(DataLoader(test, BATCH) if isinstance(test, Dataset) else test)
+    if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
+        return as_inputs(pairs)
+    return as_inputs([pair[0] for pair in pairs])[0], torch.cat([torch.as_tensor(pair[1]) for pair in pairs])
+
+
+def _resampled(metric: Metric, outputs: Tensor, labels: Tensor, monitor: Monitor) -> Iterator[float]:
+    """The metric of all samples, then of resampled ones, which are the same for every network of these samples."""
+    if len(outputs) != len(labels):
+        raise ValueError(
+            f"the test data hold {len(labels)} labels, and the network gives {len(outputs)} outputs for them."
+        )
+    yield float(metric(outputs, labels))
+    generator = torch.Generator().manual_seed(0)
+    for _ in monitor.each("resample", range(METRIC_RESAMPLES)):
+        rows = torch.randint(len(labels), (len(labels),), generator=generator)
+        yield float(metric(outputs[rows], labels[rows]))
+
+
+def _mean(values: Sequence[Any]) -> Any:
+    """Mean of numbers, or of lists of numbers, over seeds; None where there is none."""
+    if any(value is None for value in values):
+        return None
+    if isinstance(values[0], list):
+        return [_mean(same) for same in zip(*values, strict=True)]
+    return sum(values) / len(values)
+
+
+def _cells(row: dict[str, Any], by_metric: bool) -> list[str]:
+    """A row of the summary."""
+    name = f"{row['name']}: {row['chose']}" if row["chose"] else row["name"]
+    seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f}"
+    costs = [seconds, f"{row['operations'] / 1e6:.3g}"]
+    if by_metric:
+        return [name, f"{row['metric']:#.4g}", _ends(row["interval"], "#.3g"), *costs]
+    digits = 1 if row["interval"] and abs(row["interval"][0]) < 10 else 0
+    scores = [f"{row['loss']:.2f}", f"{row['calibration_error']:.2f}"]
+    return [name, f"{row['accuracy']:.2f}", _ends(row["interval"], f".{digits}f"), *scores, *costs]
+
+
+def _ends(interval: tuple[float, float] | None, form: str) -> str:
+    return "-" if interval is None else ",".join(f"{end:{form}}" for end in interval)
 
 
 def _flat(row: dict[str, Any], classes: Iterable[str]) -> dict[str, Any]:
     low, high = row["interval"] or (None, None)
     per_class = dict(zip((f"class {name}" for name in classes), row["per_class"] or [], strict=False))
     options = " ".join(f"{key}={value}" for key, value in (row["options"] or {}).items())
-    plain = {key: value for key, value in row.items() if key not in ("interval", "per_class", "options", "knows")}
-    return {**plain, "options": options, "low": low, "high": high, **per_class}
+    plain = {
+        key: value for key, value in row.items() if key not in ("interval", "per_class", "options", "knows", "per_seed")
+    }
+    per_seed = {f"seed {index}": value for index, value in enumerate(row["per_seed"] or [])}
+    return {**plain, **per_seed, "options": options, "low": low, "high": high, **per_class}

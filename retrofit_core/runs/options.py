@@ -145,7 +145,7 @@ def check_choices(config: RunConfig) -> None:
             raise ValueError("an AutoAugment policy needs augmented copies: say how many of each image with --augment.")
     if config.splits is not None:
         return
-    if (config.fusion_from or "parent0") == "parent0":
+    if method.takes.uses_data and (config.fusion_from or "parent0") == "parent0":
         raise Refusal(
             "fusion samples come from parent 0's training rows, which only a splits file contains. Pass --splits "
             "FILE, or --fusion-from iid to draw from all rows.",

@@ -17,6 +17,22 @@ def class_labels(labels: Tensor, reader: str) -> Tensor:
     return as_labels(labels)
 
 
+def check_range(labels: Tensor, classes: int, whose: str) -> None:
+    """Refuse labels (n,) that are no classes, such as the marks -100 and 255 for samples without a class.
+
+    Args:
+        whose: of what, for the message.
+    Raises:
+        ValueError: says how the labels run.
+    """
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= classes:
+        raise ValueError(
+            f"the labels of {whose} run from {low} to {high}, and the networks have {classes} classes. Leave out samples "
+            f"without a class; the others have labels from 0 to {classes - 1}."
+        )
+
+
 def as_shares(shares: object) -> Tensor:
     """(parents, classes) float64 shares, or counts, of each class's training samples per parent.
 

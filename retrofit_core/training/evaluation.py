@@ -13,7 +13,7 @@ from ..networks.composites import COMBINATIONS, Combination, Ensemble
 from ..networks.outputs import check_class_scores, logits_in
 from ..networks.training_flags import evaluating
 from ..system import device as devices
-from ..system.labels import as_labels, as_shares
+from ..system.labels import as_labels, as_shares, check_range
 from ..system.monitor import Monitor
 from ..system.registry import find, first_line
 
@@ -43,7 +43,8 @@ def evaluate(
         accuracy (%), per_class (%, None for a class without samples), loss (mean cross entropy),
         calibration_error (0..1, see `calibration_error`), samples. Plain numbers, ready for JSON.
     Raises:
-        ValueError: the model does not take these images, has another number of classes, or returns NaN.
+        ValueError: the model does not take these images, has another number of classes, or returns NaN, or
+            a label is no class.
     """
     rows = rows_of(images, rows)
     return measured(scores(model, images, batch, rows=rows, monitor=monitor), images.labels[rows], len(images.classes))
@@ -105,8 +106,13 @@ def check_suits(model: nn.Module, images: Images) -> None:
 
 
 def measured(logits: Tensor, labels: Tensor, classes: int) -> dict[str, Any]:
-    """The result of `evaluate` from outputs (n, classes) and labels (n,) of any integer type."""
+    """The result of `evaluate` from outputs (n, classes) and labels (n,) of any integer type.
+
+    Raises:
+        ValueError: labels that are no classes.
+    """
     labels = as_labels(labels)
+    check_range(labels, classes, "these samples")
     correct = (logits.argmax(1) == labels).double()
     counts = torch.bincount(labels, minlength=classes)
     hits = torch.bincount(labels, weights=correct, minlength=classes)

@@ -111,6 +111,7 @@ def train_parents(
     *,
     only: int | None = None,
     resume: bool = False,
+    overwrite: bool = True,
     test: bool = True,
     monitor: Monitor | None = None,
     compile: bool = False,
@@ -121,6 +122,7 @@ def train_parents(
         only: train only this parent.
         resume: keep finished parents and continue the interrupted one; on the CPU the result is bitwise that of an
             uninterrupted training.
+        overwrite: replace finished parents.
         test: measure each parent on the test split, if there is one.
         monitor: gets the events of `train`, and a phase "training" per parent, with parent and parents.
         compile: see `train`.
@@ -128,7 +130,7 @@ def train_parents(
         One dict per requested parent: model (its file), class_counts, and the result of `evaluate` on the test split.
     Raises:
         ValueError: invalid settings, a damaged image (all are decoded before the first training), or the folder holds
-            another split or an unfinished training.
+            another split, an unfinished training, or finished parents that are not to be replaced.
         Cancelled: on the monitor's request; finished epochs are kept.
     """
     _check(config)  # before reading any file
@@ -153,6 +155,11 @@ def train_parents(
         check_unfinished(files[index], resume)
     keep = resume or only is not None
     _check_same_parents(folder, files, planned, keep)
+    if not (resume or overwrite) and (finished := [files[index] for index in indices if files[index].exists()]):
+        raise ValueError(
+            f"--out: {finished[0]} exists. Keep finished parents with --resume, train them again with --overwrite, "
+            "or name another folder."
+        )
     read = [planned.rows[index] for index in indices if not (resume and files[index].exists())]
     check_data(images, torch.cat(read or [torch.tensor([0])]).unique(), tested, monitor)
     begun = (folder / NOTE).exists()

@@ -201,7 +201,7 @@ def start(board: Leaderboard) -> None:
     _, _, *words = shlex.split(board.base.command())
     finished = [word for run in board.runs if run.entry and run.done for word in ("--also", str(run.entry.folder))]
     words += ["--methods", board.methods, "--importance", board.scores, "--records", str(runs_folder()), *finished]
-    words += ["--out", str(board.folder)]
+    words += ["--out", str(board.folder), "--overwrite"]
     worker.begin(worker.Job(board, tuple(words), board.home, runs_folder()))
     _note(board)
 
