@@ -161,15 +161,16 @@ def kl(logits: Tensor, probabilities: Tensor, temperature: float) -> Tensor:
 @torch.no_grad()
 def fresh(model: nn.Module, seed: int) -> nn.Module:
     """A network of the same architecture with new weights (by `renew` if it is not ours); leaves the global random state
-    untouched."""
+    untouched. Parents trained with the same seed start at other weights."""
     example = next(model.parameters())
+    own = int(torch.randint(2**62, (1,), generator=torch.Generator().manual_seed(seed)))
     spec = getattr(model, "spec", None)
     if isinstance(spec, dict) and spec.get("architecture") in ARCHITECTURES:
         with default_dtype(torch.float32):  # others would be drawn in float64
-            return build(spec, seed).to(example.device, example.dtype)
+            return build(spec, own).to(example.device, example.dtype)
     renewed = copy.deepcopy(model)
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
+        torch.manual_seed(own)
         renew(renewed)
     return renewed
 
