@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ..fusion.eligibility import check_inputs, check_outputs
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Cost, Takes, Task
+from ..networks.code import check_same_code, check_same_settings, parent_names
 from ..networks.composites import MEAN_OF_VALUES
 from ..networks.levels.weights import refuse_computed_weights
 from ..networks.outputs import check_class_scores
@@ -26,8 +27,8 @@ def average(models: Sequence[nn.Module], weights: Sequence[float] | None = None)
     Args:
         weights: of the parents, normalised to sum to one; default: equal.
     Raises:
-        ValueError: no models, different keys or shapes, computed weights (the mean of their parts is not their mean), or
-            invalid `weights`.
+        ValueError: no models, different keys, shapes or settings of modules, computed weights (the mean of their parts is
+            not their mean), or invalid `weights`.
     """
     check_can_be_averaged(models)
     fused = copy.deepcopy(models[0])
@@ -44,7 +45,7 @@ def check_can_be_averaged(models: Sequence[nn.Module]) -> None:
     """Refuse networks whose tensors cannot be averaged one by one.
 
     Raises:
-        ValueError: no models, different keys or shapes, or computed weights.
+        ValueError: no models, different keys, shapes or settings of modules, or computed weights.
     """
     if not models:
         raise ValueError("there is nothing to average. Pass a list of at least one model.")
@@ -55,6 +56,7 @@ def check_can_be_averaged(models: Sequence[nn.Module]) -> None:
         shapes = [tuple(state[name].shape) if name in state else None for state in states]
         if len(set(shapes)) > 1:
             raise ValueError(f"weights cannot be averaged: {name!r} has the shapes {shapes}. Use a KF method.")
+    check_same_settings(models, parent_names(len(models)))
 
 
 def _shares(weights: Sequence[float] | None, n: int) -> Tensor | None:
@@ -76,10 +78,11 @@ def check_mergeable(task: Task, method: str) -> tuple[int, ...]:
     Returns:
         The shape of their outputs per sample.
     Raises:
-        ValueError: as in `check_inputs`, `check_outputs` and `check_can_be_averaged`.
+        ValueError: as in `check_inputs`, `check_outputs`, `check_can_be_averaged` and `check_same_code`.
     """
     shape = _check_parents(task, method)
     check_can_be_averaged(task.parents)
+    check_same_code(task.parents, task.inputs, parent_names(len(task.parents)))
     return shape
 
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from ..fusion.eligibility import check_weights
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Takes, Task
+from ..networks.code import check_same_code
 from ..networks.levels.weights import refuse_computed_weights
 from ..system.device import on_device
 from ..system.refusals import Refusal
@@ -107,6 +108,7 @@ class TaskVectors(Algorithm):
                     f"the common ancestor (base) is none of these parents: {name!r} {words}, and "
                     f"{tuple(tensor.shape)} in them. Name the network that their training started from."
                 )
+        check_same_code([task.parents[0], task.base], task.inputs, ["parent 0", "the common ancestor"])
         return CombiningPlan(task)
 
     @torch.no_grad()

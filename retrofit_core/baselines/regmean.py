@@ -12,7 +12,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..fusion.eligibility import check_inputs, check_outputs
+from ..fusion.eligibility import check_inputs
 from ..fusion.moments.layersums import LayerSums
 from ..fusion.moments.products import cholesky
 from ..fusion.results import FusionResult
@@ -21,7 +21,7 @@ from ..system import device as devices
 from ..system.device import on_device
 from ..system.monitor import Monitor
 from ..system.settings import FRACTION, setting
-from .averaging import CombiningPlan, average, check_can_be_averaged, outcome
+from .averaging import CombiningPlan, average, check_can_be_averaged, check_mergeable, outcome
 from .layers import BATCH, affine_layers, refuse_shared_layers, watching
 
 #: Ridge towards the average, relative to the mean diagonal of the Gram matrices, for directions that no parent saw: large
@@ -54,10 +54,9 @@ class RegMean(Algorithm):
     def plan(self, task: Task) -> CombiningPlan:
         """Check shapes and data; see `Algorithm`."""
         check_inputs(task.parents, task.inputs, target=task.target, least=1, method="RegMean")
-        check_outputs(task.parents, task.inputs)
+        check_mergeable(task, "RegMean")
         for index, model in enumerate(task.parents):
             refuse_shared_layers(model, f"RegMean, parent {index}", task.inputs[:1].to(task.dtype))
-        check_can_be_averaged(task.parents)
         if task.target is not None:
             check_can_be_averaged([task.parents[0], task.target])
         task.parents_data()  # refuses a wrong number of data sets
