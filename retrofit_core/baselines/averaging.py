@@ -4,7 +4,7 @@ import copy
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +14,11 @@ from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Cost, Takes, Task
 from ..networks.code import check_same_code, check_same_settings, parent_names
 from ..networks.composites import MEAN_OF_VALUES
+from ..networks.levels.tracing import trace
 from ..networks.levels.weights import refuse_computed_weights
+from ..networks.norm_statistics import has_statistics, reset_statistics
 from ..networks.outputs import check_class_scores
+from ..system import device as devices
 from ..system.settings import setting
 from ..training.evaluation import ensemble
 
@@ -72,20 +75,6 @@ def _shares(weights: Sequence[float] | None, n: int) -> Tensor | None:
     return shares / shares.sum()
 
 
-def check_mergeable(task: Task, method: str) -> tuple[int, ...]:
-    """Refuse parents whose weights cannot be merged one by one.
-
-    Returns:
-        The shape of their outputs per sample.
-    Raises:
-        ValueError: as in `check_inputs`, `check_outputs`, `check_can_be_averaged` and `check_same_code`.
-    """
-    shape = _check_parents(task, method)
-    check_can_be_averaged(task.parents)
-    check_same_code(task.parents, task.inputs, parent_names(len(task.parents)))
-    return shape
-
-
 def _check_parents(task: Task, method: str) -> tuple[int, ...]:
     check_inputs(task.parents, task.inputs, target=None, least=1, method=method, written=())
     return check_outputs(task.parents, task.inputs)
@@ -116,7 +105,46 @@ def outcome(method: str, value: Algorithm, fused: nn.Module, task: Task, start: 
 
 
 @dataclass(frozen=True)
-class Averaging(Algorithm):
+class WeightAverager(Algorithm):
+    """Base of methods that average weights entry by entry, neuron i with neuron i, with their common option."""
+
+    reset_norms: bool = setting(
+        False,
+        "estimate new running statistics for BatchNorm on the fusion data: the mean of networks' statistics is not that of "
+        "their mean",
+        title="Renew BatchNorm statistics",
+    )
+
+    def check_mergeable(self, task: Task, method: str) -> tuple[int, ...]:
+        """Refuse parents whose weights cannot be merged one by one.
+
+        Returns:
+            The shape of their outputs per sample.
+        Raises:
+            ValueError: as in `check_inputs`, `check_outputs`, `check_can_be_averaged` and `check_same_code`; or BatchNorm
+                statistics are to be renewed and the network cannot be traced.
+        """
+        shape = _check_parents(task, method)
+        check_can_be_averaged(task.parents)
+        check_same_code(task.parents, task.inputs, parent_names(len(task.parents)))
+        if self.reset_norms and has_statistics(task.parents[0]):
+            trace(task.parents[0], (), task.inputs[:1].to(devices.of(task.parents[0]), task.dtype))
+        return shape
+
+    def renew_norms(self, fused: nn.Module, task: Task) -> dict[str, Any] | None:
+        """Give a merged network's BatchNorms the statistics of the fusion data, on request; returns facts."""
+        if not (self.reset_norms and has_statistics(fused)):
+            return None
+        return reset_statistics(fused, task.inputs.to(task.dtype), keep_function=False, monitor=task.runtime.monitor)
+
+    def outcome(self, method: str, fused: nn.Module, task: Task, start: float, **facts: object) -> FusionResult:
+        """The result, after `renew_norms`; see the function `outcome`."""
+        renewed = self.renew_norms(fused, task)
+        return outcome(method, self, fused, task, start, **facts, **({"repaired": renewed} if renewed else {}))
+
+
+@dataclass(frozen=True)
+class Averaging(WeightAverager):
     """Vanilla averaging, or one round of FedAvg (McMahan et al. 2017): no alignment, no levels, nothing random."""
 
     takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True, sample_counts=True, uses_data=False)
@@ -142,7 +170,7 @@ class Averaging(Algorithm):
                 "sample_counts have no effect if all parents have equal weight (weighting='equal'). Use FedAvg, or "
                 "omit them."
             )
-        check_mergeable(task, "averaging")
+        self.check_mergeable(task, "averaging")
         _shares(task.sample_counts, len(task.parents))
         return CombiningPlan(task)
 
@@ -152,7 +180,7 @@ class Averaging(Algorithm):
         task.runtime.monitor.check()  # once: the mean takes no time
         fused = average(task.parents, task.sample_counts).to(task.device).eval()
         counts = None if task.sample_counts is None else torch.as_tensor(task.sample_counts).tolist()
-        return outcome("average", self, fused, task, start, sample_counts=counts)
+        return self.outcome("average", fused, task, start, sample_counts=counts)
 
 
 @dataclass(frozen=True)
