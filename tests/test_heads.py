@@ -1,6 +1,7 @@
 """Heads: classes that differ are refused or joined, and outputs that are not fused are named."""
 
 import copy
+import warnings
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from retrofit_core import METHODS, joined_heads, load_model, save_model
 from retrofit_core.data import load
 from retrofit_core.networks.architectures import build
 from retrofit_core.runs import RunConfig, read_inputs
+from retrofit_core.system.notices import Notice
 from tests.networks import normal, seeded
 from tests.properties import assert_close
 
@@ -97,3 +99,55 @@ def test_checkpoints_of_other_classes_are_refused(tmp_path):
     assert len(digits.classes) == 10
     with pytest.raises(ValueError, match="0, 1, 2.*10, 11, 12"):
         read_inputs(RunConfig(models=tuple(map(str, files)), data="digits", fusion_from="iid"))
+
+
+# --- outputs that are not fused ------------------------------------------------------------------------------------------
+
+
+class Auxiliary(nn.Module):
+    """Two heads on one trunk, and features that no layer makes alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.trunk, self.out, self.aux = nn.Linear(4, 8), nn.Linear(8, 3), nn.Linear(8, 3)
+
+    def forward(self, x):
+        h = self.trunk(x).relu()
+        return {"out": self.out(h), "aux": self.aux(h), "features": h}
+
+
+def auxiliary(seed) -> Any:
+    return seeded(seed, Auxiliary).double().eval()
+
+
+@pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear", "KF-Gradient", "OTFusion", "Git-Re-Basin", "ZipIt", "KD"])
+def test_a_head_that_is_not_fused_is_named(method):
+    parents = [auxiliary(0), auxiliary(1)]
+    for parameter in parents[0].parameters():
+        parameter.requires_grad_(False)  # frozen, and stays so
+    options = {"epochs": 1} if method in ("KF-Gradient", "KD") else {}
+    with pytest.warns(Notice, match="only the output 'out' is fused. 'aux' lead to other outputs alone"):
+        METHODS[method](parents, normal(30, 4), logits="out", device="cpu", **options)
+    assert not any(parameter.requires_grad for parameter in parents[0].parameters())
+
+
+@pytest.mark.parametrize("method", ["Average", "Ensemble", "LP", "SLERP"])
+def test_methods_that_fuse_or_keep_all_outputs_say_nothing(method):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Notice)
+        fused = METHODS[method]([auxiliary(0), auxiliary(1)], normal(30, 4), logits="out", device="cpu").model
+        if method == "Average":
+            mean = (auxiliary(0).aux.weight + auxiliary(1).aux.weight) / 2
+            assert_close(fused.state_dict()["aux.weight"], mean, 1e-12)
+
+
+def test_features_beside_the_logits_are_no_head():
+    class Features(Auxiliary):
+        def forward(self, x):
+            outputs = super().forward(x)
+            return {"out": outputs["out"], "features": outputs["features"]}
+
+    parents = [seeded(seed, Features).double().eval() for seed in range(2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Notice)
+        METHODS["KF-Linear"](parents, normal(30, 4), logits="out", device="cpu")

@@ -19,6 +19,7 @@ from ..fusion.task import Algorithm, Cost, Takes, Task
 from ..networks.code import check_same_code, parent_names
 from ..networks.levels.tracing import folded, trace
 from ..networks.norm_statistics import has_statistics, reset_statistics
+from ..networks.outputs import say_what_is_left
 from ..networks.symmetry import Group, Sums, TensorPart, check_rest, group_sums, matching, neuron_groups, tensors
 from ..networks.training_flags import evaluating
 from ..system.device import Stopwatch, of, on_device
@@ -268,6 +269,7 @@ def plan_alignment(task: Task, method: str, *, leaves: Sequence[str], fold_norms
         for parent, of_network in zip(parents, groups, strict=True):
             check_scores(parent, of_network, example, task.importance, leaves)
         check_parents_data(task.importance, task.parents_data(), output_shape(task.parents[0], task.inputs, "parent 0"))
+    say_what_is_left(task.parents[0] if task.target is None else task.target, task.inputs)
     return AlignmentPlan(task, parents, fused, groups, targets, leaves, fold_norms)
 
 

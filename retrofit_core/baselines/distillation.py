@@ -15,7 +15,7 @@ from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Cost, Takes, Task
 from ..networks.architectures import ARCHITECTURES, build
 from ..networks.batchnorm import BatchNorm
-from ..networks.outputs import check_class_scores
+from ..networks.outputs import check_class_scores, say_what_is_left
 from ..system.device import default_dtype, on_device
 from ..system.monitor import Monitor
 from ..system.refusals import Refusal
@@ -96,6 +96,7 @@ class Distillation(Descent, Algorithm):
                 f"KD: the parents' outputs have shape {shape} per sample, the student's {student}. Give the student "
                 "the parents' classes."
             )
+        say_what_is_left(written[0], task.inputs)
         samples = len(task.inputs)
         cost = Cost(samples, trained="network", epochs=self.epochs_range, descent=self, samples=samples)
         return CombiningPlan(task, cost)

@@ -90,7 +90,7 @@ def _rename(network: Any, union: list[str]) -> None:
     if getattr(network, "classes", None) is not None:
         network.classes = union
     config = getattr(network, "config", None)
-    if getattr(config, "id2label", None):
+    if config is not None and getattr(config, "id2label", None):
         config.id2label = dict(enumerate(union))
         config.label2id = {name: index for index, name in enumerate(union)}
     if hasattr(network, "num_labels"):
