@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .methods import METHODS
     from .networks.architectures import build
     from .networks.checkpoints import load_model, save_model
+    from .networks.heads import joined_heads
     from .networks.levels import partition
     from .networks.outputs import giving_logits
     from .runs.leaderboard import compare
@@ -47,6 +48,7 @@ __all__ = [
     "fuse",
     "giving_logits",
     "importance_scores",
+    "joined_heads",
     "load_model",
     "partition",
     "permuted",
@@ -77,6 +79,7 @@ _HOMES = {
     "fuse": "fusion.algorithm",
     "giving_logits": "networks.outputs",
     "importance_scores": "fusion.importance",
+    "joined_heads": "networks.heads",
     "load_model": "networks.checkpoints",
     "partition": "networks.levels",
     "permuted": "fusion.permutation",

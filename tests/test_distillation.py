@@ -88,8 +88,19 @@ def test_fresh_weights_do_not_depend_on_the_old_ones(make):
     assert all(torch.equal(x, y) for x, y in zip(a.parameters(), b.parameters(), strict=True))
     weights = [p for p in zip(a.parameters(), c.parameters(), model.parameters(), strict=True) if p[0].ndim > 1]
     assert weights and not any(torch.equal(x, y) or torch.equal(x, z) for x, y, z in weights if x.std() > 0)
-    ours = build({"architecture": "cnn", "widths": [3, 4, 5], "classes": 4}, seed=7)
-    assert torch.equal(next(fresh(ours, 5).parameters()), next(build(ours.spec, seed=5).parameters()))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 1000])
+def test_a_student_starts_at_no_parents_initial_weights(seed):
+    """Parents get the seeds 0, 1, ... (with --seed 1: 1000, 1001, ...), by the architecture's builder or by hand."""
+    spec = {"architecture": "cnn", "widths": [3, 4, 5], "classes": 4}
+    parents = [build(spec, seed=seed + k) for k in range(2)]
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        by_hand = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 4))
+    for student, others in ((fresh(parents[0], seed), parents), (fresh(by_hand, seed), [by_hand])):
+        start = next(student.parameters())
+        assert not any(torch.allclose(start, next(other.parameters())) for other in others)
 
 
 def test_a_last_batch_of_one_joins_the_one_before_where_batchnorm_could_not_normalise_it():

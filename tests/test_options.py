@@ -99,7 +99,7 @@ def test_records_and_keys_without_a_method_mean_the_first_default():
         ("OTFusion", {"temperature": 2.0}, "OTFusion has no option 'temperature'. Known: .*solver, .* an option of KD"),
         ("KD", {"epochs": 2.5}, "option epochs of KD is 2.5. It takes: a whole number"),
         ("KD", {"epochs": True}, "option epochs of KD is True"),
-        ("Average", {"repair": True}, "Average has no option 'repair'. Known: none"),
+        ("Average", {"repair": True}, "Average has no option 'repair'. Known: reset_norms"),
         ("KD", {"temperature": 1e-300}, "option temperature of KD is 1e-300. It takes: a number from 0.001 to 10000"),
         ("KF-Gradient", {"epochs": -1}, "option epochs of KF-Gradient is -1. It takes: a whole number from 0"),
         ("LP", {"patience": -1}, "option patience of LP is -1. It takes: a whole number from 0, none"),

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from retrofit_core import METHODS
+from retrofit_core.baselines.zipit import zip_neurons
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.symmetry.watch import Sums
 from tests.another_order import AnotherOrder
@@ -91,14 +92,34 @@ def test_neurons_that_standardising_makes_alike_stay_with_their_own_copy():
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
-def test_constant_neurons_are_alike_and_like_no_other(dtype, tolerance):
+def test_constant_neurons_have_no_correlation(dtype, tolerance):
     z = normal(100_000, 6).to(dtype)
     z[:, 1], z[:, 2], z[:, 3] = 0, 0.3, 1 / 3
     z[:, 5] = 7 - 3 * z[:, 4]
     sums = Sums(len(z), (z.T @ z).double(), z.sum(0).double(), dtype)
     expected = torch.zeros(6, 6, dtype=torch.float64)
-    expected[1:4, 1:4] = 1
     varied = torch.tensor([0, 4, 5])
     expected[varied[:, None], varied] = torch.corrcoef(z[:, varied].double().T)
     assert torch.allclose(sums.correlation(), expected, rtol=0, atol=tolerance)
-    assert torch.equal(sums.correlation()[1:4, 1:4], expected[1:4, 1:4])
+    assert torch.equal(sums.correlation()[1:4], expected[1:4])
+
+
+def test_zipit_pairs_silent_neurons_after_live_ones_and_with_their_own_copies():
+    """Neurons 1, 2 and 4 are silent; the live ones are more like each other than nothing at all."""
+    live = torch.full((5, 5), 0.9, dtype=torch.float64)
+    live.fill_diagonal_(1)
+    live[[1, 2, 4]] = 0
+    live[:, [1, 2, 4]] = 0
+    origins = torch.arange(2).repeat_interleave(5)
+    labels, facts = zip_neurons(live.repeat(2, 2), origins, 5, b=1.0)
+    assert labels.tolist() == [0, 1, 2, 3, 4] * 2 and facts["within"] == [0, 0]
+    labels, _ = zip_neurons(live.repeat(2, 2), origins, 8)  # two merges: those of the live neurons
+    assert labels.tolist() == [0, 1, 2, 3, 4, 0, 5, 6, 3, 7]
+
+
+@torch.no_grad()
+def test_zipit_prefers_silent_to_live_partners_for_silent_neurons():
+    similarity = torch.zeros(6, 6, dtype=torch.float64)
+    similarity[1, 1] = similarity[3, 3] = 1  # neuron 1 of parent 0 and neuron 0 of parent 1 are live
+    labels, _ = zip_neurons(similarity, torch.arange(2).repeat_interleave(3), 3, b=0.0)
+    assert labels.tolist() == [0, 1, 2, 1, 0, 2]

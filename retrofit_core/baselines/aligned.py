@@ -16,8 +16,10 @@ from ..fusion.importance import importance_name
 from ..fusion.importance.parents import check_parents_data
 from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
 from ..fusion.task import Algorithm, Cost, Shown, Takes, Task, shown_neurons
+from ..networks.code import check_same_code, parent_names
 from ..networks.levels.tracing import folded, trace
 from ..networks.norm_statistics import has_statistics, reset_statistics
+from ..networks.outputs import say_what_is_left
 from ..networks.symmetry import Group, Sums, TensorPart, check_rest, group_sums, matching, neuron_groups, tensors
 from ..networks.training_flags import evaluating
 from ..system.device import Stopwatch, of, on_device
@@ -252,6 +254,9 @@ def plan_alignment(task: Task, method: str, *, leaves: Sequence[str], fold_norms
     """
     monitor, device = task.runtime.monitor, task.device
     check_inputs(task.parents, task.inputs, target=task.target, least=1, method=method)
+    target = {} if task.target is None else {"the target": task.target}
+    networks = {**target, **dict(zip(parent_names(len(task.parents)), task.parents, strict=True))}
+    check_same_code(list(networks.values()), task.inputs, list(networks))
     with evaluating(*task.parents):
         fused = copy.deepcopy(task.target if task.target is not None else task.parents[0]).to(device).eval()
         parents = [on_device(parent, device) for parent in task.parents]
@@ -268,6 +273,7 @@ def plan_alignment(task: Task, method: str, *, leaves: Sequence[str], fold_norms
         for parent, of_network in zip(parents, groups, strict=True):
             check_scores(parent, of_network, example, task.importance, leaves)
         check_parents_data(task.importance, task.parents_data(), output_shape(task.parents[0], task.inputs, "parent 0"))
+    say_what_is_left(task.parents[0] if task.target is None else task.target, task.inputs)
     return AlignmentPlan(task, parents, fused, groups, targets, leaves, fold_norms)
 
 

@@ -4,7 +4,7 @@ import copy
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,9 +12,13 @@ from torch import Tensor, nn
 from ..fusion.eligibility import check_inputs, check_outputs
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Cost, Shown, Takes, Task
+from ..networks.code import check_same_code, check_same_settings, parent_names
 from ..networks.composites import MEAN_OF_VALUES
+from ..networks.levels.tracing import trace
 from ..networks.levels.weights import refuse_computed_weights
+from ..networks.norm_statistics import has_statistics, reset_statistics
 from ..networks.outputs import check_class_scores
+from ..system import device as devices
 from ..system.settings import setting
 from ..training.evaluation import ensemble
 
@@ -26,8 +30,8 @@ def average(models: Sequence[nn.Module], weights: Sequence[float] | None = None)
     Args:
         weights: of the parents, normalised to sum to one; default: equal.
     Raises:
-        ValueError: no models, different keys or shapes, computed weights (the mean of their parts is not their mean), or
-            invalid `weights`.
+        ValueError: no models, different keys, shapes or settings of modules, computed weights (the mean of their parts is
+            not their mean), or invalid `weights`.
     """
     check_can_be_averaged(models)
     fused = copy.deepcopy(models[0])
@@ -44,7 +48,7 @@ def check_can_be_averaged(models: Sequence[nn.Module]) -> None:
     """Refuse networks whose tensors cannot be averaged one by one.
 
     Raises:
-        ValueError: no models, different keys or shapes, or computed weights.
+        ValueError: no models, different keys, shapes or settings of modules, or computed weights.
     """
     if not models:
         raise ValueError("there is nothing to average. Pass a list of at least one model.")
@@ -55,6 +59,7 @@ def check_can_be_averaged(models: Sequence[nn.Module]) -> None:
         shapes = [tuple(state[name].shape) if name in state else None for state in states]
         if len(set(shapes)) > 1:
             raise ValueError(f"weights cannot be averaged: {name!r} has the shapes {shapes}. Use a KF method.")
+    check_same_settings(models, parent_names(len(models)))
 
 
 def _shares(weights: Sequence[float] | None, n: int) -> Tensor | None:
@@ -68,21 +73,6 @@ def _shares(weights: Sequence[float] | None, n: int) -> Tensor | None:
     if shares.shape != (n,) or not torch.isfinite(shares).all() or (shares < 0).any() or shares.sum() <= 0:
         raise ValueError(f"{n} parents need as many weights, none negative and not all zero. Found {shares.tolist()}.")
     return shares / shares.sum()
-
-
-def check_mergeable(task: Task, method: str, least: int = 1) -> tuple[int, ...]:
-    """Refuse parents whose weights cannot be merged one by one.
-
-    Args:
-        least: minimum number of samples.
-    Returns:
-        The shape of their outputs per sample; () without samples.
-    Raises:
-        ValueError: as in `check_inputs`, `check_outputs` and `check_can_be_averaged`.
-    """
-    shape = _check_parents(task, method, least)
-    check_can_be_averaged(task.parents)
-    return shape
 
 
 def _check_parents(task: Task, method: str, least: int) -> tuple[int, ...]:
@@ -120,7 +110,53 @@ def outcome(method: str, value: Algorithm, fused: nn.Module, task: Task, start: 
 
 
 @dataclass(frozen=True)
-class Averaging(Algorithm):
+class WeightAverager(Algorithm):
+    """Base of methods that average weights entry by entry, neuron i with neuron i, with their common option."""
+
+    reset_norms: bool = setting(
+        False,
+        "estimate new running statistics for BatchNorm on the fusion data: the mean of networks' statistics is not that of "
+        "their mean",
+        title="Renew BatchNorm statistics",
+    )
+
+    def check_mergeable(self, task: Task, method: str, least: int = 1) -> tuple[int, ...]:
+        """Refuse parents whose weights cannot be merged one by one.
+
+        Args:
+            least: minimum number of samples.
+        Returns:
+            The shape of their outputs per sample; () without samples.
+        Raises:
+            ValueError: as in `check_inputs`, `check_outputs`, `check_can_be_averaged` and `check_same_code`; or BatchNorm
+                statistics are to be renewed, and there are no samples, or the network cannot be traced.
+        """
+        shape = _check_parents(task, method, least)
+        check_can_be_averaged(task.parents)
+        if len(task.inputs):
+            check_same_code(task.parents, task.inputs, parent_names(len(task.parents)))
+        elif self.reset_norms:
+            raise ValueError(
+                "reset_norms estimates statistics on fusion data, and none are given. Pass data, or leave it out."
+            )
+        if self.reset_norms and has_statistics(task.parents[0]):
+            trace(task.parents[0], (), task.inputs[:1].to(devices.of(task.parents[0]), task.dtype))
+        return shape
+
+    def renew_norms(self, fused: nn.Module, task: Task) -> dict[str, Any] | None:
+        """Give a merged network's BatchNorms the statistics of the fusion data, on request; returns facts."""
+        if not (self.reset_norms and has_statistics(fused)):
+            return None
+        return reset_statistics(fused, task.inputs.to(task.dtype), keep_function=False, monitor=task.runtime.monitor)
+
+    def outcome(self, method: str, fused: nn.Module, task: Task, start: float, **facts: object) -> FusionResult:
+        """The result, after `renew_norms`; see the function `outcome`."""
+        renewed = self.renew_norms(fused, task)
+        return outcome(method, self, fused, task, start, **facts, **({"repaired": renewed} if renewed else {}))
+
+
+@dataclass(frozen=True)
+class Averaging(WeightAverager):
     """Vanilla averaging, or one round of FedAvg (McMahan et al. 2017): no alignment, no levels, nothing random."""
 
     takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True, sample_counts=True, uses_data=False)
@@ -146,7 +182,7 @@ class Averaging(Algorithm):
                 "sample_counts have no effect if all parents have equal weight (weighting='equal'). Use FedAvg, or "
                 "omit them."
             )
-        check_mergeable(task, "averaging", least=0)
+        self.check_mergeable(task, "averaging", least=0)
         _shares(task.sample_counts, len(task.parents))
         return CombiningPlan(task)
 
@@ -156,7 +192,7 @@ class Averaging(Algorithm):
         task.runtime.monitor.check()  # once: the mean takes no time
         fused = average(task.parents, task.sample_counts).to(task.device).eval()
         counts = None if task.sample_counts is None else torch.as_tensor(task.sample_counts).tolist()
-        return outcome("average", self, fused, task, start, sample_counts=counts)
+        return self.outcome("average", fused, task, start, sample_counts=counts)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Cost, Takes, Task
 from ..networks.architectures import ARCHITECTURES, build
 from ..networks.batchnorm import BatchNorm
-from ..networks.outputs import check_class_scores
+from ..networks.outputs import check_class_scores, say_what_is_left
 from ..system.device import default_dtype, on_device
 from ..system.monitor import Monitor
 from ..system.refusals import Refusal
@@ -96,6 +96,7 @@ class Distillation(Descent, Algorithm):
                 f"KD: the parents' outputs have shape {shape} per sample, the student's {student}. Give the student "
                 "the parents' classes."
             )
+        say_what_is_left(written[0], task.inputs)
         samples = len(task.inputs)
         cost = Cost(samples, trained="network", epochs=self.epochs_range, descent=self, samples=samples)
         return CombiningPlan(task, cost)
@@ -161,15 +162,16 @@ def kl(logits: Tensor, probabilities: Tensor, temperature: float) -> Tensor:
 @torch.no_grad()
 def fresh(model: nn.Module, seed: int) -> nn.Module:
     """A network of the same architecture with new weights (by `renew` if it is not ours); leaves the global random state
-    untouched."""
+    untouched. Parents trained with the same seed start at other weights."""
     example = next(model.parameters())
+    own = int(torch.randint(2**62, (1,), generator=torch.Generator().manual_seed(seed)))
     spec = getattr(model, "spec", None)
     if isinstance(spec, dict) and spec.get("architecture") in ARCHITECTURES:
         with default_dtype(torch.float32):  # others would be drawn in float64
-            return build(spec, seed).to(example.device, example.dtype)
+            return build(spec, own).to(example.device, example.dtype)
     renewed = copy.deepcopy(model)
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
+        torch.manual_seed(own)
         renew(renewed)
     return renewed
 

@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from ..fusion.results import FusionResult
-from ..fusion.task import Algorithm, Cost, Takes, Task
+from ..fusion.task import Cost, Takes, Task
 from ..networks.outputs import check_class_scores
 from ..system.device import of, rows_per_batch
 from ..system.monitor import Monitor
 from ..system.settings import Range, setting
-from .averaging import CombiningPlan, average, check_mergeable, outcome
+from .averaging import CombiningPlan, WeightAverager, average
 
 #: Maximum bytes of per-sample gradients in one batch. On a CPU, batches beyond its caches are slower than single samples (an
 #: MLP of 0.8 million parameters by 2.3 times), smaller ones faster (a ViT of 0.14 million took half the time).
@@ -28,7 +28,7 @@ GRADIENTS, GRADIENTS_IN_CACHES = 2**30, 2**24
 
 
 @dataclass(frozen=True)
-class FisherAveraging(Algorithm):
+class FisherAveraging(WeightAverager):
     """theta = sum_k F_k theta_k / sum_k F_k for every parameter, with F_k on parent k's own data if given.
 
     The expectation over classes is exact, or uses one class per sample, drawn from the parent's own probabilities with the
@@ -51,7 +51,7 @@ class FisherAveraging(Algorithm):
 
     def plan(self, task: Task) -> CombiningPlan:
         """Check shapes and data; see `Algorithm`."""
-        shape = check_mergeable(task, "Fisher averaging")
+        shape = self.check_mergeable(task, "Fisher averaging")
         check_class_scores(shape, "Fisher averaging", "Use Average.", ("method", "Average"))
         # Backward passes, one per sample or per sample and class, are not counted.
         return CombiningPlan(task, Cost(passes=max(len(inputs) for inputs, _ in task.parents_data()), complete=False))
@@ -73,7 +73,7 @@ class FisherAveraging(Algorithm):
             for name, tensor in fused.named_parameters():
                 tensors = [each[name].to(task.device).double() for each in parameters]
                 tensor.copy_(weighted_mean(tensors, [fisher[name] + self.floor for fisher in fishers]))
-        return outcome("Fisher", self, fused, task, start, samples=list(map(len, data)), seed=task.seed)
+        return self.outcome("Fisher", fused, task, start, samples=list(map(len, data)), seed=task.seed)
 
 
 def weighted_mean(tensors: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:

@@ -16,19 +16,20 @@ from torch import Tensor, nn
 
 from ..fusion.eligibility import check_weights
 from ..fusion.results import FusionResult
-from ..fusion.task import Algorithm, Takes, Task
+from ..fusion.task import Takes, Task
+from ..networks.code import check_same_code
 from ..networks.levels.weights import refuse_computed_weights
 from ..system.device import on_device
 from ..system.refusals import Refusal
 from ..system.settings import FRACTION, Range, setting
-from .averaging import CombiningPlan, average, check_mergeable, outcome
+from .averaging import CombiningPlan, WeightAverager, average
 
 #: Vectors with a cosine this close to 1 or -1 are collinear within float64; SLERP is linear there.
 ON_A_LINE = 1e-12
 
 
 @dataclass(frozen=True)
-class Slerp(Algorithm):
+class Slerp(WeightAverager):
     """Interpolates two parents' weights along the great circle between them, which keeps their norm (Shoemake 1985).
 
     theta = sin((1 - t) w) / sin w theta_1 + sin(t w) / sin w theta_2, where w is the angle between them; linear if they are
@@ -53,7 +54,7 @@ class Slerp(Algorithm):
                 f"SLERP interpolates between exactly two parents. Found {len(task.parents)}. Use Average.",
                 ("method", "Average"),
             )
-        check_mergeable(task, "SLERP", least=0)
+        self.check_mergeable(task, "SLERP", least=0)
         return CombiningPlan(task)
 
     @torch.no_grad()
@@ -69,7 +70,7 @@ class Slerp(Algorithm):
             for name, tensor in fused.named_parameters():
                 point = slerp(first[name].double().flatten(), second[name].double().flatten(), self.t)
                 tensor.copy_(point.view_as(tensor))
-        return outcome("SLERP", self, fused, task, start, seed=task.seed)
+        return self.outcome("SLERP", fused, task, start, seed=task.seed)
 
 
 def slerp(first: Tensor, second: Tensor, t: float) -> Tensor:
@@ -83,7 +84,7 @@ def slerp(first: Tensor, second: Tensor, t: float) -> Tensor:
 
 
 @dataclass(frozen=True)
-class TaskVectors(Algorithm):
+class TaskVectors(WeightAverager):
     """Base of methods that add the parents' task vectors to their common ancestor."""
 
     takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True, base=True, uses_data=False)
@@ -96,7 +97,7 @@ class TaskVectors(Algorithm):
                 f"{self.title} adds what each parent has learned to their common ancestor, which is missing. Pass "
                 "base=NETWORK (--base FILE), or use Average."
             )
-        check_mergeable(task, self.title, least=0)
+        self.check_mergeable(task, self.title, least=0)
         check_weights(task.base, "the common ancestor")
         refuse_computed_weights(task.base, "the common ancestor")
         for name, tensor in task.parents[0].state_dict().items():
@@ -107,6 +108,7 @@ class TaskVectors(Algorithm):
                     f"the common ancestor (base) is none of these parents: {name!r} {words}, and "
                     f"{tuple(tensor.shape)} in them. Name the network that their training started from."
                 )
+        check_same_code([task.parents[0], task.base], task.inputs, ["parent 0", "the common ancestor"])
         return CombiningPlan(task)
 
     @torch.no_grad()
@@ -120,7 +122,7 @@ class TaskVectors(Algorithm):
         parents = [dict(on_device(parent, task.device).named_parameters()) for parent in task.parents]
         vectors = torch.stack([as_vector(parent, fused) - base for parent in parents])
         write(fused, base + self.combined(vectors, torch.Generator().manual_seed(task.seed)))
-        return outcome(self.title, self, fused, task, start, seed=task.seed)
+        return self.outcome(self.title, fused, task, start, seed=task.seed)
 
     def combined(self, vectors: Tensor, generator: torch.Generator) -> Tensor:
         """(p,) vector to add to the ancestor.

@@ -12,16 +12,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..fusion.eligibility import check_inputs, check_outputs
+from ..fusion.eligibility import check_inputs
 from ..fusion.moments.layersums import LayerSums
 from ..fusion.moments.products import cholesky
 from ..fusion.results import FusionResult
-from ..fusion.task import Algorithm, Cost, Takes, Task
+from ..fusion.task import Cost, Takes, Task
 from ..system import device as devices
 from ..system.device import on_device
 from ..system.monitor import Monitor
 from ..system.settings import FRACTION, setting
-from .averaging import CombiningPlan, average, check_can_be_averaged, outcome
+from .averaging import CombiningPlan, WeightAverager, average, check_can_be_averaged
 from .layers import BATCH, affine_layers, refuse_shared_layers, watching
 
 #: Ridge towards the average, relative to the mean diagonal of the Gram matrices, for directions that no parent saw: large
@@ -30,7 +30,7 @@ VANISHING = {torch.float32: 1e-6, torch.float64: 1e-12}
 
 
 @dataclass(frozen=True)
-class RegMean(Algorithm):
+class RegMean(WeightAverager):
     """W = (sum_k a(G_k))^-1 sum_k a(G_k) W_k for linear layers and ungrouped convolutions; other tensors are averaged.
 
     Neurons are not aligned, so it suits parents with a common initialisation. The sums of all layers are held at once.
@@ -54,10 +54,9 @@ class RegMean(Algorithm):
     def plan(self, task: Task) -> CombiningPlan:
         """Check shapes and data; see `Algorithm`."""
         check_inputs(task.parents, task.inputs, target=task.target, least=1, method="RegMean")
-        check_outputs(task.parents, task.inputs)
+        self.check_mergeable(task, "RegMean")
         for index, model in enumerate(task.parents):
             refuse_shared_layers(model, f"RegMean, parent {index}", task.inputs[:1].to(task.dtype))
-        check_can_be_averaged(task.parents)
         if task.target is not None:
             check_can_be_averaged([task.parents[0], task.target])
         task.parents_data()  # refuses a wrong number of data sets
@@ -95,7 +94,7 @@ class RegMean(Algorithm):
                 solved.append(name)
         own_data = not (task.importance.data is None or isinstance(task.importance.data, str))
         facts = {"layers": solved, "samples": list(map(len, data)), "own_data": own_data, "seed": task.seed}
-        return outcome("RegMean", self, fused, task, start, **facts)
+        return self.outcome("RegMean", fused, task, start, **facts)
 
 
 def _layer_sums(model: nn.Module, inputs: Tensor, monitor: Monitor) -> dict[str, LayerSums]:

@@ -9,18 +9,18 @@ import torch
 from torch import Tensor, nn
 
 from ..fusion.results import FusionResult
-from ..fusion.task import Algorithm, Cost, Takes, Task
+from ..fusion.task import Cost, Takes, Task
 from ..networks.outputs import check_class_scores
 from ..system.device import of, on_device
 from ..system.labels import class_labels
 from ..system.monitor import Monitor
-from .averaging import CombiningPlan, average, check_mergeable, outcome
+from .averaging import CombiningPlan, WeightAverager, average, outcome
 
 BATCH = 256
 
 
 @dataclass(frozen=True)
-class GreedySoup(Algorithm):
+class GreedySoup(WeightAverager):
     """Adds parents to the mean in order of accuracy, unless that makes the mean worse.
 
     Accuracy is on the fusion data, which need labels and should be held out from all parents' training: on one parent's
@@ -32,7 +32,7 @@ class GreedySoup(Algorithm):
     def plan(self, task: Task) -> CombiningPlan:
         """Check shapes and labels; see `Algorithm`."""
         classes = check_class_scores(
-            check_mergeable(task, "A greedy soup"), "a greedy soup", "Use Average.", ("method", "Average")
+            self.check_mergeable(task, "A greedy soup"), "a greedy soup", "Use Average.", ("method", "Average")
         )
         if task.labels is None:
             raise ValueError(
@@ -59,12 +59,13 @@ class GreedySoup(Algorithm):
         fused = average([task.parents[order[0]]]).to(task.device).eval()
         for index in order[1:]:
             tried = average([task.parents[k] for k in sorted((*chosen, index))]).to(task.device).eval()
+            self.renew_norms(tried, task)
             right = correct(tried, inputs, labels, monitor)
             if right >= best:
                 chosen, best, fused = [*chosen, index], right, tried
         accuracies = [100 * count / len(labels) for count in alone]
         facts = {"parents": sorted(chosen), "accuracies": accuracies, "samples": len(labels)}
-        return outcome("Greedy soup", self, fused, task, start, **facts)
+        return outcome("Greedy soup", self, fused, task, start, **facts)  # means have new statistics, a parent its own
 
 
 def correct(model: nn.Module, inputs: Tensor, labels: Tensor, monitor: Monitor) -> int:

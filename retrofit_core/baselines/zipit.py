@@ -71,7 +71,8 @@ class ZipIt(Averager):
 
     Fused weights are the sum over parents of M W U; heads are averaged. The merging is greedy: the two most similar columns
     become one, whose similarity to each other column is a times the smaller of the two, until d remain. Nothing is random.
-    Constant neurons (silent ones) are alike; among equally similar pairs, `_preference` decides.
+    Among equally similar pairs, `_preference` decides. Constant neurons (silent ones) have no correlation; those of
+    different parents merge before two columns that already hold neurons of every parent, so that copies stay themselves.
 
     Differences from the authors' code: exact division by the number of members (theirs adds 1e-5); a column with neurons
     of several parents counts for each of them, so that b = 0 means one neuron of each parent (theirs forgets all but
@@ -165,7 +166,7 @@ def zip_neurons(
     """Greedily merge the most similar columns.
 
     Args:
-        similarity: (m, m), symmetric, up to 1; differences below STEP do not count.
+        similarity: (m, m), symmetric, up to 1; differences below STEP do not count. Its diagonal is 0 for constant neurons.
         origins: (m,) parent of each neuron.
         width: d, the number of columns to merge down to.
     Returns:
@@ -181,12 +182,13 @@ def zip_neurons(
     return labels, {"within": zipper.within.tolist(), "forced": zipper.forced}
 
 
-def _preference(origins: np.ndarray) -> np.ndarray:
-    """(m, m) numbers from 0 to 1/2: higher for different parents, then for equal numbers, then for near ones."""
+def _preference(origins: np.ndarray, constant: np.ndarray) -> np.ndarray:
+    """(m, m) numbers from 0 to 1/2: higher for different parents, then for two constant neurons, then for near numbers."""
     places = np.concatenate([np.arange(count) for count in np.bincount(origins)])
     distances = np.abs(np.subtract.outer(places, places))
     across = origins[:, None] != origins
-    return 0.25 * across + 0.125 * (distances == 0) + 0.125 * (1 - distances / len(places))
+    alike = constant[:, None] & constant
+    return 0.25 * across + 0.125 * alike + 0.125 * (1 - distances / len(places))
 
 
 class _Zipper:
@@ -194,7 +196,9 @@ class _Zipper:
 
     def __init__(self, similarity: Tensor, origins: Tensor, width: int, b: float) -> None:
         m, n = len(similarity), int(origins.max()) + 1
-        self.values = STEP * ((similarity.double() / STEP).round().numpy() + _preference(origins.numpy()))
+        self.constant = similarity.diagonal().numpy() == 0  # whether a column has only constant neurons
+        preference = _preference(origins.numpy(), self.constant)
+        self.values = STEP * ((similarity.double() / STEP).round().numpy() + preference)
         np.fill_diagonal(self.values, -np.inf)
         self.alive = np.ones(m, bool)
         self.roots = np.arange(m)
@@ -214,6 +218,8 @@ class _Zipper:
         i = int(self.top.argmax())
         if np.isfinite(self.top[i]):
             j = int(self.best[i])
+            if self.holds[[i, j]].all():
+                i, j = self._best_constants() or (i, j)
         else:
             i, j = self._best_of_all()
             self.forced += 1
@@ -228,10 +234,21 @@ class _Zipper:
         self.values[j], self.values[:, j] = -np.inf, -np.inf
         self.values[i, i], self.top[j] = -np.inf, -np.inf
         self.holds[i] |= self.holds[j]
+        self.constant[i] &= self.constant[j]
         self.roots[self.roots == j] = i
         self._forbid(i)
         if not self._close():
             self._refresh(i, j)
+
+    def _best_constants(self) -> tuple[int, int] | None:
+        """The best pair of constant columns that share no parent; None if there is none."""
+        rows = np.flatnonzero(self.alive & self.constant)
+        apart = ~(self.holds[rows] @ self.holds[rows].T)
+        if not apart.any():
+            return None
+        values = np.where(apart, self.values[np.ix_(rows, rows)], -np.inf)
+        i, j = divmod(int(values.argmax()), len(rows))
+        return int(rows[i]), int(rows[j])
 
     def _best_of_all(self) -> tuple[int, int]:
         """The best pair regardless of budgets; pairs closed by a = 0 count as the least similar."""

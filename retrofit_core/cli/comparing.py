@@ -63,7 +63,8 @@ class CompareRequest:
 def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     """Run many methods on the same parents and rank the results, with intervals and costs.
 
-    A method that does not apply gets a row with the reason.
+    A method that does not apply gets a row with the reason. Methods that average the statistics of BatchNorm get a second
+    row, with new ones.
 
     Example: `retrofit compare a.safetensors b.safetensors --data cifar10 --splits splits.json --methods all
     --importance uniform,conductance --out leaderboard`
@@ -79,10 +80,11 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     files = [asked.out / name for name in ("leaderboard.json", "leaderboard.csv")] if asked.out else []
     check_replaced("--out", files, overwrite=asked.overwrite)
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
-    from ..runs.comparison import compare_runs, configurations
+    from ..runs.comparison import compare_runs, configurations, has_norms
 
     shared = config_of(context, importance=RunConfig.importance)  # the option: several
-    configs = configurations(shared, asked.methods, asked.importance)
+    norms = has_norms(asked.models[0])
+    configs = configurations(shared, asked.methods, asked.importance, norms=norms)
     again, records = f"Run the same command again{' with --overwrite' * bool(asked.out)}", asked.records
     advice = f": finished runs in {records} are kept." if records else ", and with --records FOLDER to keep runs."
     with advised(f"{again}{advice}"), progress(asked.json, asked.out) as monitor:

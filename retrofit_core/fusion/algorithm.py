@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..networks.levels import Level
 from ..networks.norm_statistics import reset_statistics
-from ..networks.outputs import check_class_scores
+from ..networks.outputs import check_class_scores, say_what_is_left
 from ..system.device import on_device
 from ..system.registry import made, name_of
 from ..system.runtime import Runtime
@@ -216,6 +216,7 @@ class Retrofit(Algorithm):
                 "Use fit='ridge' (HF-Linear, KF-Linear)."
             )
         check_memory(levels.networks, len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
+        say_what_is_left(task.parents[0] if task.target is None else task.target, task.inputs)
         return FusionPlan(task, levels, centred=self.centre)
 
     @property

@@ -210,7 +210,7 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
             if set(counts) != {len(places)}:
                 raise ValueError(
                     f"level {level.name!r}: the parents have {counts} classes and the fused network {len(places)}; "
-                    "class c is fused with class c. Give all of them the same classes."
+                    "class c is fused with class c. Give all of them the same classes (joined_heads)."
                 )
         if isinstance(level.blocks, Parts):
             _check_parts(level, alike)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from ..networks.classnames import check_same_classes, names_in
 from ..networks.outputs import as_classifier
 from ..networks.packing import Packing, packed, packing_for, taking, taking_batches
 from ..networks.symmetry import Group
@@ -136,8 +137,9 @@ class Task:
             importance: default: uniform.
             class_shares: (n, classes), see `labels.as_shares`.
         Raises:
-            ValueError: no list of networks, a TorchScript one, no data, a seed out of range, an unknown device, or a network
-                that does not accept the data's tensors or has several outputs without `logits`.
+            ValueError: no list of networks, a TorchScript one, networks that name other classes, no data, a seed out of
+                range, an unknown device, or a network that does not accept the data's tensors or has several outputs without
+                `logits`.
         """
         check_models(parents)
         check_setting(SAMPLES_SETTING, samples)
@@ -146,6 +148,7 @@ class Task:
         for name, model in networks.items():
             networks[name] = unwrapped(model)
             refuse_archived(networks[name], name)
+        check_same_classes({name: names_in(model) for name, model in networks.items() if name != "the base"})
         called = {
             name: _trainable(model)
             for name, model in networks.items()

@@ -160,15 +160,20 @@ def _found(path: Path, content: Mapping[str, Any]) -> list[NamedTensors]:
 
 def classes_of(paths: Sequence[str | Path], images: Images) -> tuple[str, ...]:
     """The common order of classes for several checkpoints: that of the images or, if these only number their classes, of the
-    first checkpoint that names them."""
+    first checkpoint that names them.
+
+    Raises:
+        ValueError: the checkpoints name different classes.
+    """
     if classnames.are_names(images.classes):
         return images.classes
+    named: dict[str, tuple[str, ...]] = {}
     for path in paths:
         with suppress(ValueError):  # loading the network reports the error
-            stored = classnames.stored(read_metadata(path))
-            if classnames.are_names(stored) and len(stored) == len(images.classes):
-                return stored
-    return images.classes
+            named[str(path)] = classnames.stored(read_metadata(path))
+    classnames.check_same_classes(named, any_order=True)
+    names = (each for each in named.values() if classnames.are_names(each) and len(each) == len(images.classes))
+    return next(names, images.classes)
 
 
 def _order_classes(model: nn.Module, metadata: dict[str, Any], wanted: Sequence[str], like: Images, path: Path) -> None:

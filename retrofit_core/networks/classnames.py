@@ -25,6 +25,36 @@ def are_names(classes: Sequence[str]) -> bool:
     return bool(classes) and list(classes) != [str(number) for number in range(len(classes))]
 
 
+def check_same_classes(classes: Mapping[str, Sequence[str]], *, any_order: bool = False) -> None:
+    """Refuse networks whose class names say that output c means another class in each.
+
+    Args:
+        classes: class names of each network, by its name; () if unknown. Numbers are compared with numbers only.
+        any_order: the outputs are brought into one order later.
+    Raises:
+        ValueError: names the networks and their classes.
+    """
+    known = {who: names for who, names in classes.items() if names}
+    for who, names in list(known.items())[1:]:
+        first, have = next(iter(known.items()))
+        numbered = [all(name.isdigit() for name in each) for each in (have, names)]
+        order = sorted if any_order else list
+        if numbered[0] == numbered[1] and order(map(_plain, have)) != order(map(_plain, names)):
+            raise ValueError(
+                f"{first} tells {_listed(have)} apart, and {who} {_listed(names)}: class c would be fused with another class. "
+                "Give all of them the same classes in one order: retrofit_core.joined_heads(networks, classes) gives each the "
+                "outputs of all."
+            )
+
+
+def names_in(model: nn.Module) -> tuple[str, ...]:
+    """The class names that a network carries: `classes`, or the labels in the config of Hugging Face; () if it has none."""
+    labels = getattr(getattr(model, "config", None), "id2label", None)
+    if isinstance(labels, Mapping) and not all(str(label).startswith("LABEL_") for label in labels.values()):
+        return tuple(str(labels[key]) for key in sorted(labels))
+    return stored({"classes": getattr(model, "classes", None)})
+
+
 def _plain(name: str) -> str:
     """A name without case, spaces, underscores and hyphens."""
     return "".join(letter for letter in name.casefold() if letter not in " _-")

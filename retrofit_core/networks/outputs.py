@@ -3,6 +3,8 @@
 Dicts, tuples and objects may hold logits among other outputs. Class scores are one row per sample with a column per class.
 """
 
+import copy
+import warnings
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..system.notices import Notice
 from ..system.refusals import Cure, Refusal
 from ..system.registry import first_line
 from .training_flags import evaluating
@@ -103,6 +106,56 @@ def logits_in(output: object, network: str = "the network", which: str | int | N
         return output
     chosen = _found(output, which, network)
     return output if chosen is None else _entry(output, chosen)  # type: ignore[return-value]
+
+
+def say_what_is_left(model: nn.Module, example: Tensor) -> None:
+    """Warn (`Notice`) of layers that only lead to outputs which are not fused: they do not fit the fused neurons that they read.
+
+    Args:
+        model: the network whose weights the fused network starts from.
+        example: (B, ...) input; the first two samples are run.
+    """
+    chosen = wrapper_of(model, GivingLogits)
+    if chosen is None:
+        return
+    layers = _only_for_others(copy.deepcopy(chosen), example)
+    if layers:
+        more = f" and {len(layers) - 3} more" if len(layers) > 3 else ""
+        warnings.warn(
+            Notice(
+                f"only the output {chosen.which!r} is fused. {', '.join(map(repr, layers[:3]))}{more} lead to other outputs "
+                "alone and are not fused: they read neurons that have changed. Do not use these outputs, or train the layers "
+                "anew."
+            ),
+            stacklevel=2,
+        )
+
+
+def _only_for_others(model: GivingLogits, example: Tensor) -> list[str]:
+    """Layers with parameters on which other outputs depend, and the chosen one does not."""
+    parameters = dict(model.requires_grad_().named_parameters())
+    first = next(iter(parameters.values()))
+    try:
+        with torch.enable_grad(), evaluating(model):
+            output = model.network(example[:2].to(first.device, first.dtype, copy=True))
+            which = _entry(output, model.which)
+            others = [value for value in _entries(output).values() if isinstance(value, Tensor) and value is not which]
+            read, seen = (_reached(values, parameters) for values in ([which], others))
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:  # whatever the network's code raises: refused elsewhere
+        return []
+    return list(dict.fromkeys(name.rpartition(".")[0] or name for name in parameters if name in seen - read))
+
+
+def _reached(values: Sequence[Tensor], parameters: Mapping[str, nn.Parameter]) -> set[str]:
+    """Names of the parameters on which any of the values depends."""
+    values = [value for value in values if value.requires_grad]
+    if not values:
+        return set()
+    total = torch.stack([value.double().sum() for value in values]).sum()
+    gradients = torch.autograd.grad(total, list(parameters.values()), allow_unused=True, retain_graph=True)
+    return {name for name, gradient in zip(parameters, gradients, strict=True) if gradient is not None}
 
 
 def check_class_scores(shape: Sequence[int], reader: str, way_out: str, *cures: Cure) -> int:

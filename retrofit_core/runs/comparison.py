@@ -14,6 +14,7 @@ from ..data.sampling import balanced
 from ..fusion.results import FusionResult
 from ..methods import METHODS
 from ..networks import user_code
+from ..networks.checkpoints import read_tensors
 from ..system.monitor import Monitor
 from . import Identity, RunConfig, execute, of_network, read_identity, read_inputs, read_run, record_folder
 from .config import title_of
@@ -30,18 +31,18 @@ SAME = ("models", "data", "arch", "mean", "std", "size", "splits", "device")
 DEFAULT = {field.name: field.default for field in dataclasses.fields(RunConfig)}
 
 
-def configurations(base: RunConfig, methods: str, importance: str) -> list[RunConfig]:
+def configurations(base: RunConfig, methods: str, importance: str, *, norms: bool = False) -> list[RunConfig]:
     """The runs of a comparison: each method with each importance; methods without importance once.
 
     Args:
         base: the common settings; options, memory and base are dropped for methods without them, and the analysis for
             methods without levels.
-        methods, importance: see `chosen_methods`.
+        methods, importance, norms: see `chosen_methods`.
     Raises:
         ValueError: unknown method, option or importance.
     """
     configs = []
-    for method, score, options in chosen_methods(methods, importance):
+    for method, score, options in chosen_methods(methods, importance, norms=norms):
         keywords = method.keywords()
         settings: dict[str, Any] = {name: DEFAULT[name] for name in STYLE if name not in keywords}
         settings["analyse"] = base.analyse and method.takes.levels  # otherwise there are no levels
@@ -50,6 +51,13 @@ def configurations(base: RunConfig, methods: str, importance: str) -> list[RunCo
         configs.append(with_options(dataclasses.replace(base, **settings), {**shared, **options}))
         check_choices(configs[-1])
     return list({config.key(): config for config in configs}.values())
+
+
+def has_norms(path: str | Path) -> bool:
+    """Whether a checkpoint holds BatchNorm statistics; False if it cannot be read, which its run reports."""
+    with contextlib.suppress(OSError, ValueError):
+        return any(name.endswith("running_mean") for name in read_tensors(Path(path)))
+    return False
 
 
 def quick_first(configs: Iterable[RunConfig]) -> list[RunConfig]:

@@ -27,6 +27,7 @@ from ..fusion.importance import IMPORTANCE
 from ..fusion.results import FusionResult
 from ..fusion.samples import as_inputs
 from ..methods import METHODS, Method
+from ..networks.norm_statistics import has_statistics
 from ..networks.outputs import as_classifier, check_class_scores
 from ..networks.packing import Packing, packed, packing_for, taking
 from ..networks.training_flags import evaluating
@@ -52,6 +53,8 @@ Metric = Callable[[Tensor, Tensor], float]
 SAMPLES = "the test samples"  # in place of a data set's name
 #: Advice if outputs are not class scores.
 WITH_METRIC = "Measure such networks by a metric of your own: compare(..., metric=function)."
+#: Options that estimate new BatchNorm statistics, the first that a method has.
+RENEWING = ("reset_norms", "repair")
 SCORES = ("accuracy", "loss", "calibration_error", "per_class")
 #: A row without results.
 EMPTY: dict[str, Any] = dict.fromkeys(
@@ -205,9 +208,9 @@ def compare(
         classes: class names; default: those of Images, else numbers.
         keywords: for all methods that have them, such as target=network or memory=bytes.
     Returns:
-        A row for each parent and method, best first; a method that does not apply is a row with the reason. Every row has the
-        difference to the best one, with its paired 95 % bootstrap interval. `print` shows the table; `to_frame`, `to_latex` and
-        `to_markdown` give it.
+        A row for each parent and method, best first; a method that does not apply is a row with the reason. Methods that
+        average BatchNorm statistics have a second row, with new ones. Every row has the difference to the best one, with its
+        paired 95 % bootstrap interval. `print` shows the table; `to_frame`, `to_latex` and `to_markdown` give it.
     Raises:
         ValueError: no networks, an unknown method or score, a keyword that no method has, scores for functions, test data
             without labels, with labels that are no classes of the networks, or that the networks do not take.
@@ -254,7 +257,11 @@ def compare(
         rows = [{"name": name, "method": name} for name in methods]
         runs = [_seeded(run, drawn) for run in methods.values()]
     else:
-        pairs = [_runs(methods, importance, importance_data, {"seed": k, "device": device, **keywords}) for k in drawn]
+        norms = any(map(has_statistics, parents))
+        pairs = [
+            _runs(methods, importance, importance_data, {"seed": k, "device": device, **keywords}, norms=norms)
+            for k in drawn
+        ]
         rows = [row for row, _ in pairs[0]]
         runs = [[run for _, run in same] for same in zip(*pairs, strict=True)]
     entrants = [
@@ -281,7 +288,7 @@ def compare(
 
 
 def chosen_methods(
-    methods: str | Sequence[str], importance: str | Sequence[str]
+    methods: str | Sequence[str], importance: str | Sequence[str], *, norms: bool = False
 ) -> Iterator[tuple[Method, str | None, dict[str, Any]]]:
     """Each method with each score (None if it takes none), and its options.
 
@@ -289,6 +296,8 @@ def chosen_methods(
         methods: names, possibly comma-separated, each with options after plus signs ("zipit+repair=true"); "all" for all.
             Options of a score apply to runs with that score; an option `importance` replaces the common scores.
         importance: names, likewise.
+        norms: the networks have BatchNorm statistics, so that methods which keep the mean of these follow a second time, with
+            new ones: that is how their users run them.
     Raises:
         ValueError: an unknown name, or an invalid method with options.
     """
@@ -314,29 +323,45 @@ def chosen_methods(
         own = options.pop("importance", None)
         scores = [known_name(IMPORTANCE, own, "importance")] if own else of_all
         owners = {option: {score for score in scores if option in settings_of(IMPORTANCE[score])} for option in options}
+        variants = [options]
+        renewing = next((name for name in RENEWING if name in method.settings()), None)
+        if norms and renewing and not method.settings()[renewing].default and renewing not in options:
+            variants.append({**options, renewing: True})
         for score in scores if method.takes.importance else [None]:
-            yield (
-                method,
-                score,
-                {name: value for name, value in options.items() if not owners[name] or score in owners[name]},
-            )
+            for given in variants:
+                yield (
+                    method,
+                    score,
+                    {
+                        name: value
+                        for name, value in given.items()
+                        if score in owners.get(name, ()) or not owners.get(name)
+                    },
+                )
 
 
 def _runs(
-    methods: str | Sequence[str], importance: str | Sequence[str], data: Any, keywords: dict[str, Any]
+    methods: str | Sequence[str],
+    importance: str | Sequence[str],
+    data: Any,
+    keywords: dict[str, Any],
+    *,
+    norms: bool,
 ) -> list[tuple[dict[str, Any], Run]]:
     """Each row's description, and the function that makes its network.
 
     Args:
         data: the parents' own data; None: the fusion data.
+        norms: see `chosen_methods`.
     """
     taken = set()
     runs = []
-    for method, score, options in chosen_methods(methods, importance):
+    for method, score, options in chosen_methods(methods, importance, norms=norms):
         scored: dict[str, Any] = {"importance": score} if score else {}
         accepted = method.keywords({**options, **scored})
         shared = {key: value for key, value in keywords.items() if key in accepted}
         taken |= shared.keys()
+        shared = {key: value for key, value in shared.items() if key not in options}
         method.algorithm(**shared, **scored, **options)
         if score and IMPORTANCE[score].needs_data:
             scored["importance_data"] = "fusion" if data is None else data

@@ -36,7 +36,7 @@ def _on_gpu(step: Callable[..., Output], device: torch.device) -> Callable[..., 
         """Kernel by kernel, on the stream of the capture: autograd remembers streams."""
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(stream), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "This instance was constructed with capturable=True")
+            warnings.filterwarnings("ignore", "This instance was constructed with capturable")
             output = step(*inputs)
         torch.cuda.current_stream(device).wait_stream(stream)
         return output

@@ -112,7 +112,7 @@ def matching(groups: Sequence[Group], targets: Sequence[Group], name: str) -> No
         if group.fixed and group.width != target.width:
             raise ValueError(
                 f"{name} has {group.width} classes and the fused network {target.width}; class c is fused with class c. "
-                "Give all of them the same classes."
+                "Give all of them the same classes (joined_heads)."
             )
     if len(groups) != len(targets):
         raise ValueError(

@@ -40,13 +40,13 @@ class Sums:
         return ROUNDINGS * torch.finfo(self.dtype).eps
 
     def correlation(self) -> Tensor:
-        """(m, m) Pearson correlations; constant neurons (silent ones) correlate 1 with each other and 0 with all others."""
+        """(m, m) Pearson correlations; 0 for constant neurons (silent ones), also with themselves."""
         mean, square = self.sz / self.rows, self.zz.diagonal() / self.rows
         covariance = self.zz / self.rows - mean[:, None] * mean
         variance = covariance.diagonal()
         constant = variance <= self.precision * square
         scale = torch.where(constant, 0.0, variance.where(~constant, 1.0).rsqrt())
-        return covariance * scale[:, None] * scale + constant[:, None] * constant.to(scale)
+        return covariance * scale[:, None] * scale
 
 
 class Watched(fx.Interpreter):

@@ -1,0 +1,153 @@
+"""Heads: classes that differ are refused or joined, and outputs that are not fused are named."""
+
+import copy
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from retrofit_core import METHODS, joined_heads, load_model, save_model
+from retrofit_core.data import load
+from retrofit_core.networks.architectures import build
+from retrofit_core.runs import RunConfig, read_inputs
+from retrofit_core.system.notices import Notice
+from tests.networks import normal, seeded
+from tests.properties import assert_close
+
+LOW, HIGH = ["a", "b", "c"], ["d", "c"]
+
+
+def classifier(outputs, seed=0):
+    return seeded(seed, lambda: nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, outputs))).double().eval()
+
+
+# --- different classes ---------------------------------------------------------------------------------------------------
+
+
+def test_joined_heads_keep_their_outputs_and_never_prefer_an_unknown_class():
+    networks, x = [classifier(3), classifier(2, 1)], normal(50, 4)
+    before = copy.deepcopy([network.state_dict() for network in networks])
+    first, second = joined_heads(networks, [LOW, HIGH])  # a, b, c, d
+    one, two = (network(x) for network in networks)
+    assert_close(first(x)[:, :3], one, 1e-12)
+    assert_close(first(x)[:, 3], one.mean(1), 1e-12)
+    assert_close(second(x)[:, [3, 2]], two, 1e-12)
+    assert_close(second(x)[:, [0, 1]], two.mean(1)[:, None].expand(-1, 2), 1e-12)
+    assert first(x).argmax(1).tolist() == one.argmax(1).tolist()
+    for network, state in zip(networks, before, strict=True):
+        assert all(torch.equal(value, state[name]) for name, value in network.state_dict().items())
+
+
+def test_joined_networks_can_be_saved_and_fused(tmp_path):
+    spec = {"architecture": "mlp", "sizes": [4, 6, 2]}
+    joined = joined_heads([build(spec, seed=seed) for seed in range(2)], [["a", "b"], ["c", "d"]])
+    save_model(joined[0], tmp_path / "a.safetensors", classes=["a", "b", "c", "d"])
+    again, metadata = load_model(tmp_path / "a.safetensors")
+    assert metadata["classes"] == ["a", "b", "c", "d"]
+    x = torch.randn(30, 4)
+    assert_close(again(x), joined[0](x), 1e-6)
+    shares = torch.tensor([[1.0, 1, 0, 0], [0, 0, 1, 1]])
+    fused = METHODS["KF-Linear"](joined, x, head="shares", class_shares=shares, device="cpu").model
+    assert fused(x).shape == (30, 4)
+    conv = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Conv2d(3, 2, 1, bias=False), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    assert joined_heads([conv], [["a", "b"]])[0](torch.randn(2, 1, 6, 6)).shape == (2, 2)
+
+
+def test_joined_heads_refuse_what_they_cannot_know():
+    square = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    with pytest.raises(ValueError, match="'0', '1'.*head=NAME"):
+        joined_heads([square], [LOW])
+    x = torch.randn(5, 3)
+    assert_close(joined_heads([square, square], [LOW, HIGH + ["e"]], head="1")[0](x)[:, :3], square(x), 1e-6)
+    with pytest.raises(ValueError, match="each occurs once"):
+        joined_heads([square], [["a", "a", "b"]])
+    with pytest.raises(ValueError, match="one for each"):
+        joined_heads([square], [])
+    with pytest.raises(ValueError, match="are none"):
+        joined_heads([square], [["a", "b"]])
+
+
+@pytest.mark.parametrize("method", ["Average", "KF-Linear", "Ensemble", "Git-Re-Basin", "KD"])
+def test_networks_that_name_other_classes_are_refused(method):
+    networks: list[Any] = [classifier(3), classifier(3, 1)]
+    for network, names in zip(networks, (LOW, ["d", "e", "f"]), strict=True):
+        network.classes = names
+    with pytest.raises(ValueError, match=r"parent 0 tells a, b, c apart, and parent 1 d, e, f.*joined_heads"):
+        METHODS[method](networks, normal(20, 4))
+    METHODS[method](joined_heads(networks, [network.classes for network in networks]), normal(20, 4), device="cpu")
+    networks[1].classes = ["a", "c", "b"]
+    with pytest.raises(ValueError, match="a, c, b"):
+        METHODS[method](networks, normal(20, 4))
+    networks = [classifier(3), classifier(3, 1)]
+    networks[0].config = SimpleNamespace(id2label={0: "cat", 1: "dog", 2: "owl"})
+    networks[1].config = SimpleNamespace(id2label={0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"})  # says nothing
+    METHODS["Average"](networks, normal(20, 4))
+    networks[1].config = SimpleNamespace(id2label={0: "cat", 1: "dog", 2: "hen"})
+    with pytest.raises(ValueError, match="hen"):
+        METHODS[method](networks, normal(20, 4))
+
+
+def test_checkpoints_of_other_classes_are_refused(tmp_path):
+    digits = load("digits")
+    files = [tmp_path / f"{index}.safetensors" for index in range(2)]
+    for index, file in enumerate(files):
+        model = build({"architecture": "mlp", "sizes": [64, 8, 10]}, seed=index)
+        save_model(model, file, classes=[str(10 * index + digit) for digit in range(10)])
+    assert len(digits.classes) == 10
+    with pytest.raises(ValueError, match="0, 1, 2.*10, 11, 12"):
+        read_inputs(RunConfig(models=tuple(map(str, files)), data="digits", fusion_from="iid"))
+
+
+# --- outputs that are not fused ------------------------------------------------------------------------------------------
+
+
+class Auxiliary(nn.Module):
+    """Two heads on one trunk, and features that no layer makes alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.trunk, self.out, self.aux = nn.Linear(4, 8), nn.Linear(8, 3), nn.Linear(8, 3)
+
+    def forward(self, x):
+        h = self.trunk(x).relu()
+        return {"out": self.out(h), "aux": self.aux(h), "features": h}
+
+
+def auxiliary(seed) -> Any:
+    return seeded(seed, Auxiliary).double().eval()
+
+
+@pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear", "KF-Gradient", "OTFusion", "Git-Re-Basin", "ZipIt", "KD"])
+def test_a_head_that_is_not_fused_is_named(method):
+    parents = [auxiliary(0), auxiliary(1)]
+    for parameter in parents[0].parameters():
+        parameter.requires_grad_(False)  # frozen, and stays so
+    options = {"epochs": 1} if method in ("KF-Gradient", "KD") else {}
+    with pytest.warns(Notice, match="only the output 'out' is fused. 'aux' lead to other outputs alone"):
+        METHODS[method](parents, normal(30, 4), logits="out", device="cpu", **options)
+    assert not any(parameter.requires_grad for parameter in parents[0].parameters())
+
+
+@pytest.mark.parametrize("method", ["Average", "Ensemble", "LP", "SLERP"])
+def test_methods_that_fuse_or_keep_all_outputs_say_nothing(method):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Notice)
+        fused = METHODS[method]([auxiliary(0), auxiliary(1)], normal(30, 4), logits="out", device="cpu").model
+        if method == "Average":
+            mean = (auxiliary(0).aux.weight + auxiliary(1).aux.weight) / 2
+            assert_close(fused.state_dict()["aux.weight"], mean, 1e-12)
+
+
+def test_features_beside_the_logits_are_no_head():
+    class Features(Auxiliary):
+        def forward(self, x):
+            outputs = super().forward(x)
+            return {"out": outputs["out"], "features": outputs["features"]}
+
+    parents = [seeded(seed, Features).double().eval() for seed in range(2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Notice)
+        METHODS["KF-Linear"](parents, normal(30, 4), logits="out", device="cpu")
