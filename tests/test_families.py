@@ -67,6 +67,70 @@ def masked(**options):
     )
 
 
+def without_projection(batch_first=True):
+    """torch's own layers on the input itself: a skip begins at its features, which no layer made."""
+
+    def code(net, x):
+        h = net.encoder(x if batch_first else x.transpose(0, 1))
+        return net.head((h if batch_first else h.transpose(0, 1)).mean(1))
+
+    layer = nn.TransformerEncoderLayer(WIDTH, 2, 12, batch_first=batch_first)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    return Code(code, encoder=encoder, head=nn.Linear(WIDTH, CLASSES))
+
+
+def raw_skip(channels_first):
+    """A skip from the pixels themselves, around a convolution or around linear layers over channels."""
+
+    def code(net, x):
+        if channels_first:
+            return net.head((x + net.second(net.first(x).relu())).relu().mean((2, 3)))
+        x = x.permute(0, 2, 3, 1)
+        return net.head((x + net.second(net.first(x).relu())).relu().mean((1, 2)))
+
+    if channels_first:
+        layers = {"first": nn.Conv2d(3, 6, 3, padding=1), "second": nn.Conv2d(6, 3, 3, padding=1)}
+    else:
+        layers = {"first": nn.Linear(3, 6), "second": nn.Linear(6, 3)}
+    return Code(code, head=nn.Linear(3, CLASSES), **layers)
+
+
+def reader(kind):
+    """Two blocks of tokens that share one mask of padding, made from the tokens: boolean or added, for keys or for pairs."""
+
+    def code(net, x):
+        h = net.tokens(x)
+        mask = (x != 0)[:, None, None, :]
+        if "pairs" in kind:
+            mask = mask.expand(h.shape[0], 1, h.shape[1], h.shape[1])
+        if "added" in kind:
+            mask = (~mask).to(h.dtype) * -1e4
+        for norm, qkv, out, last, first, second in zip(*net.blocks, strict=True):
+            q, k, v = (part.unflatten(2, (2, 4)).transpose(1, 2) for part in qkv(norm(h)).chunk(3, 2))
+            if "torch" in kind:
+                mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+            else:
+                maps = q @ k.transpose(-2, -1) / 2
+                maps = maps + mask if "added" in kind else maps.masked_fill(~mask, -1e4)
+                mixed = maps.softmax(-1) @ v
+            h = h + out(mixed.transpose(1, 2).flatten(2))
+            h = h + second(F.gelu(first(last(h))))
+        return net.head(h[:, 0])
+
+    blocks = nn.ModuleList(
+        nn.ModuleList(make() for _ in range(2))
+        for make in (
+            lambda: nn.LayerNorm(WIDTH),
+            lambda: nn.Linear(WIDTH, 3 * WIDTH),
+            lambda: nn.Linear(WIDTH, WIDTH),
+            lambda: nn.LayerNorm(WIDTH),
+            lambda: nn.Linear(WIDTH, 12),
+            lambda: nn.Linear(12, WIDTH),
+        )
+    )
+    return Code(code, tokens=nn.Embedding(7, WIDTH), blocks=blocks, head=nn.Linear(WIDTH, CLASSES))
+
+
 def language_model(positions):
     """Tokens and positions that are looked up, a causal mask in a buffer, and the logits of the last token."""
 
@@ -205,6 +269,16 @@ FAMILIES = {
     "TransformerEncoder, norms behind": (lambda: encoder(norm_first=False), SEQUENCES),
     "TransformerEncoder, causal": (lambda: encoder(causal=True), SEQUENCES),
     "TransformerEncoder, samples second": (lambda: encoder(batch_first=False), SEQUENCES),
+    "TransformerEncoder on the input itself": (without_projection, (TOKENS, WIDTH)),
+    "TransformerEncoder on the input itself, as many tokens as features": (without_projection, (WIDTH, WIDTH)),
+    "TransformerEncoder on the input itself, samples second": (lambda: without_projection(False), (TOKENS, WIDTH)),
+    "a skip from the pixels": (lambda: raw_skip(channels_first=True), IMAGES),
+    "a skip from the pixels, channels last": (lambda: raw_skip(channels_first=False), IMAGES),
+    "a mask of keys": (lambda: reader("boolean keys"), None),
+    "a mask of keys, added": (lambda: reader("added keys"), None),
+    "a mask of pairs": (lambda: reader("boolean pairs"), None),
+    "a mask of pairs, added": (lambda: reader("added pairs"), None),
+    "a mask of pairs, torch's attention": (lambda: reader("boolean pairs, torch"), None),
     "MultiheadAttention with a mask": (masked, SEQUENCES),
     "MultiheadAttention with a mask, weights not needed": (lambda: masked(need_weights=False), SEQUENCES),
     "language model, position ids in a buffer": (lambda: language_model("buffer"), None),

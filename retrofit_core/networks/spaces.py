@@ -174,6 +174,9 @@ def stream(levels: Sequence[Level], index: int) -> list[int]:
 
 def _places(neurons: NeuronTrace, level: Level) -> dict[int, Tensor] | None:
     """The places of each group's neurons in a level's output, see `NeuronTrace.places`."""
+    if level.output.node not in neurons.tensors and level.form.layers:  # a part of an attention: see its weight
+        name, start = rows_of(neurons.trace.model, level.form.paths[0], level.form.layers[0].weight)
+        return neurons.places_made(name, start, level.width)
     # With several frames, the traced channel axis is 1, not 2.
     return neurons.places(level.output.node, min(level.axis, 1))
 

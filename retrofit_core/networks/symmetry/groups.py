@@ -98,7 +98,15 @@ class NeuronTrace:
         lines = self.rules.ids.of(self.tensors[node]).movedim(axis, -1).flatten(0, -2)
         if not torch.equal(lines, lines[:1].expand_as(lines)):
             return None
-        places = self._members.places(lines[0])
+        return self._places(lines[0])
+
+    def places_made(self, weight: str, start: int, width: int) -> dict[int, Tensor]:
+        """The same for the neurons that rows `start` to `start + width` of a weight make; empty if they make none."""
+        ids, kind = self.rules.axes.get((weight, 0), (torch.zeros(0, dtype=torch.int64), ""))
+        return self._places(self.rules.ids.of(ids[start : start + width])) if kind == "out" else {}
+
+    def _places(self, line: Tensor) -> dict[int, Tensor]:
+        places = self._members.places(line)
         if IN_PLACE in places:
             places[IN_PLACE] = places.pop(IN_PLACE).T
         return places
