@@ -131,6 +131,86 @@ def reader(kind):
     return Code(code, tokens=nn.Embedding(7, WIDTH), blocks=blocks, head=nn.Linear(WIDTH, CLASSES))
 
 
+class Turned(nn.Module):
+    """A linear layer as GPT-2 has it: its weight is transposed, and samples and tokens are flattened around the product."""
+
+    def __init__(self, inputs, outputs, bias=True):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(inputs, outputs) / inputs**0.5)
+        self.bias = nn.Parameter(torch.randn(outputs)) if bias else None
+
+    def forward(self, x):
+        if self.bias is None:
+            return x @ self.weight
+        return torch.addmm(self.bias, x.view(-1, x.size(-1)), self.weight).view(x.size()[:-1] + self.bias.shape)
+
+
+def cached(bias):
+    """A block of GPT-2, whose keys and values are appended to a cache that starts from empty tensors."""
+
+    def code(net, x):
+        h = net.tokens(x) + net.positions
+        q, k, v = (part.unflatten(2, (2, 4)).transpose(1, 2) for part in net.qkv(net.norm(h)).split(WIDTH, 2))
+        k, v = (torch.cat([torch.empty(0), part], dim=-2) for part in (k, v))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        h = h + net.out(mixed.transpose(1, 2).reshape(*h.shape))
+        h = h + net.second(F.gelu(net.first(net.last(h))))
+        return net.head(h[:, -1])
+
+    return Code(
+        code,
+        tokens=nn.Embedding(7, WIDTH),
+        positions=nn.Parameter(torch.randn(TOKENS, WIDTH)),
+        norm=nn.LayerNorm(WIDTH),
+        qkv=Turned(WIDTH, 3 * WIDTH, bias),
+        out=Turned(WIDTH, WIDTH, bias),
+        last=nn.LayerNorm(WIDTH),
+        first=Turned(WIDTH, 12, bias),
+        second=Turned(12, WIDTH, bias),
+        head=nn.Linear(WIDTH, CLASSES),
+    )
+
+
+def grouped_queries(way):
+    """A block of Llama: four heads of queries share two heads of keys and values; rotated queries and keys; gated neurons."""
+
+    def rotated(h):
+        angles = torch.arange(h.shape[2])[:, None] * torch.tensor([1.0, 0.3], dtype=h.dtype)
+        angles = torch.cat([angles, angles], 1)
+        left, right = h.chunk(2, -1)
+        return h * angles.cos() + torch.cat([-right, left], -1) * angles.sin()
+
+    def code(net, x):
+        h = net.tokens(x)
+        n = net.norm(h)
+        q, k, v = (layer(n).unflatten(2, (-1, 4)).transpose(1, 2) for layer in (net.q, net.k, net.v))
+        q, k = (q, k) if "plain" in way else (rotated(q), rotated(k))
+        if "repeated" in way:
+            k, v = (part.repeat_interleave(2, 1) for part in (k, v))
+        elif "expanded" in way:
+            k, v = (part[:, :, None].expand(-1, -1, 2, -1, -1).reshape(q.shape) for part in (k, v))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa="torch" in way)
+        h = h + net.out(mixed.transpose(1, 2).flatten(2))
+        n = net.last(h)
+        h = h + net.down(F.silu(net.gate(n)) * net.up(n))
+        return net.head(h[:, -1])
+
+    return Code(
+        code,
+        tokens=nn.Embedding(7, WIDTH),
+        norm=nn.RMSNorm(WIDTH),
+        q=nn.Linear(WIDTH, 16, bias=False),
+        k=nn.Linear(WIDTH, 8, bias=False),
+        v=nn.Linear(WIDTH, 8, bias=False),
+        out=nn.Linear(16, WIDTH, bias=False),
+        last=nn.RMSNorm(WIDTH),
+        gate=nn.Linear(WIDTH, 12, bias=False),
+        up=nn.Linear(WIDTH, 12, bias=False),
+        down=nn.Linear(12, WIDTH, bias=False),
+        head=nn.Linear(WIDTH, CLASSES),
+    )
+
+
 def language_model(positions):
     """Tokens and positions that are looked up, a causal mask in a buffer, and the logits of the last token."""
 
@@ -279,6 +359,13 @@ FAMILIES = {
     "a mask of pairs": (lambda: reader("boolean pairs"), None),
     "a mask of pairs, added": (lambda: reader("added pairs"), None),
     "a mask of pairs, torch's attention": (lambda: reader("boolean pairs, torch"), None),
+    "a transposed weight and a cache": (lambda: cached(bias=True), None),
+    "a transposed weight without a bias": (lambda: cached(bias=False), None),
+    "grouped queries, repeated keys": (lambda: grouped_queries("repeated"), None),
+    "grouped queries, expanded keys": (lambda: grouped_queries("expanded"), None),
+    "grouped queries, by torch": (lambda: grouped_queries("torch"), None),
+    "grouped queries, by torch, not rotated": (lambda: grouped_queries("torch, plain"), None),
+    "grouped queries, repeated keys, not rotated": (lambda: grouped_queries("repeated, plain"), None),
     "MultiheadAttention with a mask": (masked, SEQUENCES),
     "MultiheadAttention with a mask, weights not needed": (lambda: masked(need_weights=False), SEQUENCES),
     "language model, position ids in a buffer": (lambda: language_model("buffer"), None),
