@@ -160,6 +160,11 @@ def _split(batch: object) -> tuple[Inputs, Tensor | None]:
     if isinstance(inputs, Tensor):
         several = list(takewhile(lambda entry: isinstance(entry, Tensor) and entry.ndim > 1, rest))
         inputs, rest = (inputs, *several) if several else inputs, rest[len(several) :]
+        if isinstance(inputs, Tensor) and inputs.ndim == 1 and len(rest) > 1:
+            raise ValueError(
+                f"the fusion data are {1 + len(rest)} tensors, the first with one number for each sample, so it is not known "
+                "which of the others are labels. Name the inputs: pass ({name of forward's argument: tensor, ...}, labels)."
+            )
     labels = _labels(rest[0]) if rest else None
     if isinstance(inputs, Mapping):
         named = dict(inputs)

@@ -36,8 +36,8 @@ class Packing:
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is one tensor, which keeps its shape."""
-        return len(self.shapes) == 1
+        """Whether there is one tensor of several numbers a sample, which keeps its shape."""
+        return len(self.shapes) == 1 and self.shapes[0] != ()
 
     @property
     def whole(self) -> Tensor | None:
@@ -49,7 +49,7 @@ class Packing:
         return torch.tensor(flags).repeat_interleave(torch.tensor(sizes))
 
     def pack(self, inputs: Inputs) -> Tensor:
-        """(B, K) in float32, or float64 if an input is; a single tensor keeps its shape.
+        """(B, K) in float32, or float64 if an input is; a single tensor (B, ...) keeps its shape.
 
         Raises:
             ValueError: the tensors do not match this packing, or integers are too large for float32.
@@ -69,7 +69,7 @@ class Packing:
         dtype = torch.float64 if torch.float64 in kinds else torch.float32
         if self.is_alone:
             return tensors[0].to(dtype)
-        return torch.cat([tensor.flatten(1).to(dtype) for tensor in tensors], 1)
+        return torch.cat([tensor[:, None].flatten(1).to(dtype) for tensor in tensors], 1)  # (B,) has one number
 
     def unpack(self, packed: Tensor) -> tuple[list[Tensor], dict[str, Tensor]]:
         """The positional and keyword arguments of a network's forward."""
@@ -102,8 +102,8 @@ def _check_whole(tensor: Tensor) -> None:
 
 
 def packing_of(inputs: Inputs) -> Packing | None:
-    """How to pack these inputs; None for one floating-point tensor, which every method takes as it is."""
-    if isinstance(inputs, Tensor) and inputs.dtype.is_floating_point:
+    """How to pack these inputs; None for one floating-point tensor (B, ...), which every method takes as it is."""
+    if isinstance(inputs, Tensor) and inputs.dtype.is_floating_point and (inputs.ndim > 1 or not len(inputs)):
         return None
     tensors = tensors_of(inputs)
     shapes = tuple(tuple(tensor.shape[1:]) for tensor in tensors)
@@ -141,7 +141,7 @@ def _why_not(model: nn.Module, inputs: Inputs) -> Exception | None:
     packing, one = packing_of(inputs), each_of(inputs, lambda tensor: tensor[:1])
     parameter = next(model.parameters(), None)
     sample = packed(one, packing).to(_place(model))
-    if packing is None and parameter is not None and parameter.dtype.is_floating_point:
+    if parameter is not None and parameter.dtype.is_floating_point:
         sample = sample.to(parameter.dtype)
     try:
         with torch.no_grad(), evaluating(model):
