@@ -342,6 +342,34 @@ def bilinear(skip=False, same=False, **options):
     )
 
 
+def segmentation(way):
+    """Classes for each pixel, from maps at one or two scales that are enlarged before or behind their classifiers."""
+
+    def enlarged(h, like):
+        return F.interpolate(h, size=like.shape[-2:], mode="bilinear", align_corners=False)
+
+    def code(net, x):
+        low = net.first(x).relu()
+        high = net.second(low).relu()
+        if way == "one":
+            h = net.of_high(high)
+        elif way == "before":
+            h = net.of_low(low) + net.of_high(enlarged(high, low))
+        else:
+            h = net.of_low(low) + enlarged(net.of_high(high), low)
+        h = enlarged(h, x)
+        return h.log_softmax(1) if way == "one" else h
+
+    layers = {} if way == "one" else {"of_low": nn.Conv2d(6, CLASSES, 1)}
+    return Code(
+        code,
+        first=nn.Conv2d(3, 6, 3, stride=2, padding=1),
+        second=nn.Conv2d(6, WIDTH, 3, stride=2, padding=1),
+        of_high=nn.Conv2d(WIDTH, CLASSES, 1),
+        **layers,
+    )
+
+
 IMAGES, SEQUENCES = (3, 8, 8), (TOKENS, 4)
 #: Name -> (how it is made, shape of an input).
 FAMILIES = {
@@ -379,6 +407,12 @@ FAMILIES = {
     "Bilinear": (bilinear, SEQUENCES),
     "Bilinear inside of a block, without a bias": (lambda: bilinear(skip=True, bias=False), SEQUENCES),
     "Bilinear of one input twice": (lambda: bilinear(same=True), SEQUENCES),
+    "classes for each pixel, enlarged": (lambda: segmentation("one"), IMAGES),
+    "classes for each pixel from two scales, one enlarged before its classifier": (
+        lambda: segmentation("before"),
+        IMAGES,
+    ),
+    "classes for each pixel from two scales, one enlarged behind it": (lambda: segmentation("behind"), IMAGES),
     "ConvTranspose inside of a block, without a bias": (lambda: upsampling(skip=True, bias=False), IMAGES),
 }
 
