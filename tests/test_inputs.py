@@ -3,7 +3,7 @@
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from retrofit_core import METHODS, compare, giving_logits
 from retrofit_core.fusion.importance import Conductance, importance_scores
@@ -273,6 +273,32 @@ def test_what_comes_out_takes_what_the_parents_take(name, what):
         assert torch.allclose(outputs, sum(run(parent, cut(inputs, slice(5))) for parent in parents) / 2)
 
 
+class Pixels(nn.Module):
+    """Classes for each pixel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.head = nn.Conv2d(2, 5, 3, padding=1), nn.Conv2d(5, 4, 1), nn.Conv2d(4, 3, 1)
+
+    def forward(self, x):
+        return {"out": self.head(self.second(self.first(x).relu()).relu())}
+
+
+@each_case("name", ["KF-Linear", "HF-Gradient", "OTFusion", "RegMean", "Average", "Ensemble-Logits", "KD"])
+def test_masks_beside_images_change_nothing_where_no_classes_are_needed(name):
+    """In every form: a pair, batches of a DataLoader, a dict with labels; whole numbers and others."""
+    x, mask = normal(20, 2, 6, 6), torch.randint(3, (20, 6, 6), generator=torch.Generator().manual_seed(0))
+    options = {"KD": {"epochs": 1, "loss": "mse"}, "HF-Gradient": {"epochs": 1}}.get(name, {})
+    expected = METHODS[name](pair(Pixels), x, **options).model(x)
+    loader = DataLoader(TensorDataset(x, mask), batch_size=8)
+    for data in ((x, mask), (x, mask[:, None].double()), loader, {"x": x, "labels": mask}):
+        assert torch.equal(each_output(METHODS[name](pair(Pixels), data, **options).model(x)), each_output(expected))
+
+
+def each_output(output):
+    return output["out"] if isinstance(output, dict) else output
+
+
 # --- forms of data ----------------------------------------------------------------------------------------------------
 
 
@@ -379,6 +405,7 @@ CONDUCTANCE = {"importance": "conductance", "importance_data": "fusion"}
             r"these inputs are input_ids \(6 int64\); the fusion data are input_ids \(6 int64\), attention_mask",
         ),
         (Numbers, (IDS[:, 0], normal(80), Y), {}, "3 tensors, the first with one number for each sample.* Name the inputs"),
+        (Pixels, [normal(8, 2, 6, 6), normal(8, 6, 6)], {}, r"of different shapes, 2x6x6, 6x6; .* a tuple, \(inputs, labels\)"),
         (Words, normal(80), {}, "does not run on an input of shape"),
         (Two, ((normal(80, 4), normal(80, 9)), Y), {}, "does not run on the tensors of the data, 4 float64, 9 float64"),
         (Two, normal(80, 14), {}, "Two takes 2 inputs; levels need exactly one"),

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.outputs import as_classifier
-from ..networks.packing import Packing, packed, packing_for, taking, taking_batches
+from ..networks.packing import Packing, labels_apart, packed, packing_for, taking, taking_batches
 from ..networks.training_flags import evaluating
 from ..networks.wrappers import refuse_archived, unwrapped
 from ..system import device as devices
@@ -142,6 +142,8 @@ class Task:
             networks[name] = unwrapped(model)
             refuse_archived(networks[name], name)
         batches, labels = as_inputs(data, samples)
+        if labels is None:
+            batches, labels = labels_apart(networks["parent 0"], batches)
         packing = packing_for(list(networks.values())[: len(parents)], batches)
         inputs = packed(batches, packing)
         ready = {
