@@ -67,6 +67,150 @@ def masked(**options):
     )
 
 
+def without_projection(batch_first=True):
+    """torch's own layers on the input itself: a skip begins at its features, which no layer made."""
+
+    def code(net, x):
+        h = net.encoder(x if batch_first else x.transpose(0, 1))
+        return net.head((h if batch_first else h.transpose(0, 1)).mean(1))
+
+    layer = nn.TransformerEncoderLayer(WIDTH, 2, 12, batch_first=batch_first)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    return Code(code, encoder=encoder, head=nn.Linear(WIDTH, CLASSES))
+
+
+def raw_skip(channels_first):
+    """A skip from the pixels themselves, around a convolution or around linear layers over channels."""
+
+    def code(net, x):
+        if channels_first:
+            return net.head((x + net.second(net.first(x).relu())).relu().mean((2, 3)))
+        x = x.permute(0, 2, 3, 1)
+        return net.head((x + net.second(net.first(x).relu())).relu().mean((1, 2)))
+
+    if channels_first:
+        layers = {"first": nn.Conv2d(3, 6, 3, padding=1), "second": nn.Conv2d(6, 3, 3, padding=1)}
+    else:
+        layers = {"first": nn.Linear(3, 6), "second": nn.Linear(6, 3)}
+    return Code(code, head=nn.Linear(3, CLASSES), **layers)
+
+
+def reader(kind):
+    """Two blocks of tokens that share one mask of padding, made from the tokens: boolean or added, for keys or for pairs."""
+
+    def code(net, x):
+        h = net.tokens(x)
+        mask = (x != 0)[:, None, None, :]
+        if "pairs" in kind:
+            mask = mask.expand(h.shape[0], 1, h.shape[1], h.shape[1])
+        if "added" in kind:
+            mask = (~mask).to(h.dtype) * -1e4
+        for norm, qkv, out, last, first, second in zip(*net.blocks, strict=True):
+            q, k, v = (part.unflatten(2, (2, 4)).transpose(1, 2) for part in qkv(norm(h)).chunk(3, 2))
+            if "torch" in kind:
+                mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+            else:
+                maps = q @ k.transpose(-2, -1) / 2
+                maps = maps + mask if "added" in kind else maps.masked_fill(~mask, -1e4)
+                mixed = maps.softmax(-1) @ v
+            h = h + out(mixed.transpose(1, 2).flatten(2))
+            h = h + second(F.gelu(first(last(h))))
+        return net.head(h[:, 0])
+
+    blocks = nn.ModuleList(
+        nn.ModuleList(make() for _ in range(2))
+        for make in (
+            lambda: nn.LayerNorm(WIDTH),
+            lambda: nn.Linear(WIDTH, 3 * WIDTH),
+            lambda: nn.Linear(WIDTH, WIDTH),
+            lambda: nn.LayerNorm(WIDTH),
+            lambda: nn.Linear(WIDTH, 12),
+            lambda: nn.Linear(12, WIDTH),
+        )
+    )
+    return Code(code, tokens=nn.Embedding(7, WIDTH), blocks=blocks, head=nn.Linear(WIDTH, CLASSES))
+
+
+class Turned(nn.Module):
+    """A linear layer as GPT-2 has it: its weight is transposed, and samples and tokens are flattened around the product."""
+
+    def __init__(self, inputs, outputs, bias=True):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(inputs, outputs) / inputs**0.5)
+        self.bias = nn.Parameter(torch.randn(outputs)) if bias else None
+
+    def forward(self, x):
+        if self.bias is None:
+            return x @ self.weight
+        return torch.addmm(self.bias, x.view(-1, x.size(-1)), self.weight).view(x.size()[:-1] + self.bias.shape)
+
+
+def cached(bias):
+    """A block of GPT-2, whose keys and values are appended to a cache that starts from empty tensors."""
+
+    def code(net, x):
+        h = net.tokens(x) + net.positions
+        q, k, v = (part.unflatten(2, (2, 4)).transpose(1, 2) for part in net.qkv(net.norm(h)).split(WIDTH, 2))
+        k, v = (torch.cat([torch.empty(0), part], dim=-2) for part in (k, v))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        h = h + net.out(mixed.transpose(1, 2).reshape(*h.shape))
+        h = h + net.second(F.gelu(net.first(net.last(h))))
+        return net.head(h[:, -1])
+
+    return Code(
+        code,
+        tokens=nn.Embedding(7, WIDTH),
+        positions=nn.Parameter(torch.randn(TOKENS, WIDTH)),
+        norm=nn.LayerNorm(WIDTH),
+        qkv=Turned(WIDTH, 3 * WIDTH, bias),
+        out=Turned(WIDTH, WIDTH, bias),
+        last=nn.LayerNorm(WIDTH),
+        first=Turned(WIDTH, 12, bias),
+        second=Turned(12, WIDTH, bias),
+        head=nn.Linear(WIDTH, CLASSES),
+    )
+
+
+def grouped_queries(way):
+    """A block of Llama: four heads of queries share two heads of keys and values; rotated queries and keys; gated neurons."""
+
+    def rotated(h):
+        angles = torch.arange(h.shape[2])[:, None] * torch.tensor([1.0, 0.3], dtype=h.dtype)
+        angles = torch.cat([angles, angles], 1)
+        left, right = h.chunk(2, -1)
+        return h * angles.cos() + torch.cat([-right, left], -1) * angles.sin()
+
+    def code(net, x):
+        h = net.tokens(x)
+        n = net.norm(h)
+        q, k, v = (layer(n).unflatten(2, (-1, 4)).transpose(1, 2) for layer in (net.q, net.k, net.v))
+        q, k = (q, k) if "plain" in way else (rotated(q), rotated(k))
+        if "repeated" in way:
+            k, v = (part.repeat_interleave(2, 1) for part in (k, v))
+        elif "expanded" in way:
+            k, v = (part[:, :, None].expand(-1, -1, 2, -1, -1).reshape(q.shape) for part in (k, v))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa="torch" in way)
+        h = h + net.out(mixed.transpose(1, 2).flatten(2))
+        n = net.last(h)
+        h = h + net.down(F.silu(net.gate(n)) * net.up(n))
+        return net.head(h[:, -1])
+
+    return Code(
+        code,
+        tokens=nn.Embedding(7, WIDTH),
+        norm=nn.RMSNorm(WIDTH),
+        q=nn.Linear(WIDTH, 16, bias=False),
+        k=nn.Linear(WIDTH, 8, bias=False),
+        v=nn.Linear(WIDTH, 8, bias=False),
+        out=nn.Linear(16, WIDTH, bias=False),
+        last=nn.RMSNorm(WIDTH),
+        gate=nn.Linear(WIDTH, 12, bias=False),
+        up=nn.Linear(WIDTH, 12, bias=False),
+        down=nn.Linear(12, WIDTH, bias=False),
+        head=nn.Linear(WIDTH, CLASSES),
+    )
+
+
 def language_model(positions):
     """Tokens and positions that are looked up, a causal mask in a buffer, and the logits of the last token."""
 
@@ -198,6 +342,34 @@ def bilinear(skip=False, same=False, **options):
     )
 
 
+def segmentation(way):
+    """Classes for each pixel, from maps at one or two scales that are enlarged before or behind their classifiers."""
+
+    def enlarged(h, like):
+        return F.interpolate(h, size=like.shape[-2:], mode="bilinear", align_corners=False)
+
+    def code(net, x):
+        low = net.first(x).relu()
+        high = net.second(low).relu()
+        if way == "one":
+            h = net.of_high(high)
+        elif way == "before":
+            h = net.of_low(low) + net.of_high(enlarged(high, low))
+        else:
+            h = net.of_low(low) + enlarged(net.of_high(high), low)
+        h = enlarged(h, x)
+        return h.log_softmax(1) if way == "one" else h
+
+    layers = {} if way == "one" else {"of_low": nn.Conv2d(6, CLASSES, 1)}
+    return Code(
+        code,
+        first=nn.Conv2d(3, 6, 3, stride=2, padding=1),
+        second=nn.Conv2d(6, WIDTH, 3, stride=2, padding=1),
+        of_high=nn.Conv2d(WIDTH, CLASSES, 1),
+        **layers,
+    )
+
+
 IMAGES, SEQUENCES = (3, 8, 8), (TOKENS, 4)
 #: Name -> (how it is made, shape of an input).
 FAMILIES = {
@@ -205,6 +377,23 @@ FAMILIES = {
     "TransformerEncoder, norms behind": (lambda: encoder(norm_first=False), SEQUENCES),
     "TransformerEncoder, causal": (lambda: encoder(causal=True), SEQUENCES),
     "TransformerEncoder, samples second": (lambda: encoder(batch_first=False), SEQUENCES),
+    "TransformerEncoder on the input itself": (without_projection, (TOKENS, WIDTH)),
+    "TransformerEncoder on the input itself, as many tokens as features": (without_projection, (WIDTH, WIDTH)),
+    "TransformerEncoder on the input itself, samples second": (lambda: without_projection(False), (TOKENS, WIDTH)),
+    "a skip from the pixels": (lambda: raw_skip(channels_first=True), IMAGES),
+    "a skip from the pixels, channels last": (lambda: raw_skip(channels_first=False), IMAGES),
+    "a mask of keys": (lambda: reader("boolean keys"), None),
+    "a mask of keys, added": (lambda: reader("added keys"), None),
+    "a mask of pairs": (lambda: reader("boolean pairs"), None),
+    "a mask of pairs, added": (lambda: reader("added pairs"), None),
+    "a mask of pairs, torch's attention": (lambda: reader("boolean pairs, torch"), None),
+    "a transposed weight and a cache": (lambda: cached(bias=True), None),
+    "a transposed weight without a bias": (lambda: cached(bias=False), None),
+    "grouped queries, repeated keys": (lambda: grouped_queries("repeated"), None),
+    "grouped queries, expanded keys": (lambda: grouped_queries("expanded"), None),
+    "grouped queries, by torch": (lambda: grouped_queries("torch"), None),
+    "grouped queries, by torch, not rotated": (lambda: grouped_queries("torch, plain"), None),
+    "grouped queries, repeated keys, not rotated": (lambda: grouped_queries("repeated, plain"), None),
     "MultiheadAttention with a mask": (masked, SEQUENCES),
     "MultiheadAttention with a mask, weights not needed": (lambda: masked(need_weights=False), SEQUENCES),
     "language model, position ids in a buffer": (lambda: language_model("buffer"), None),
@@ -218,6 +407,12 @@ FAMILIES = {
     "Bilinear": (bilinear, SEQUENCES),
     "Bilinear inside of a block, without a bias": (lambda: bilinear(skip=True, bias=False), SEQUENCES),
     "Bilinear of one input twice": (lambda: bilinear(same=True), SEQUENCES),
+    "classes for each pixel, enlarged": (lambda: segmentation("one"), IMAGES),
+    "classes for each pixel from two scales, one enlarged before its classifier": (
+        lambda: segmentation("before"),
+        IMAGES,
+    ),
+    "classes for each pixel from two scales, one enlarged behind it": (lambda: segmentation("behind"), IMAGES),
     "ConvTranspose inside of a block, without a bias": (lambda: upsampling(skip=True, bias=False), IMAGES),
 }
 

@@ -3,11 +3,11 @@
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from retrofit_core import METHODS, compare, giving_logits
 from retrofit_core.fusion.importance import Conductance, importance_scores
-from retrofit_core.networks.packing import packing_of, taking
+from retrofit_core.networks.packing import each_of, packing_of, taking
 from tests.marks import each_case, spread
 from tests.networks import initialised, labels, normal, shuffled
 
@@ -68,6 +68,40 @@ class Two(nn.Module):
         return self.head(self.up((self.left(left) + self.right(right.flatten(1))).relu()).relu())
 
 
+class Numbers(nn.Module):
+    """A category, a time and a flag, each one number for a sample, as a column or without an axis of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.up, self.head = nn.Embedding(TOKENS, 5), nn.Linear(6, 7), nn.Linear(7, 3)
+
+    def forward(self, user, time, flag):
+        h = self.up(torch.cat([self.table(user.flatten()), time.reshape(-1, 1)], 1)).relu()
+        return self.head(h * flag.reshape(-1, 1))
+
+
+class User(nn.Module):
+    """One category for each sample."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.up, self.head = nn.Embedding(TOKENS, 5), nn.Linear(5, 7), nn.Linear(7, 3)
+
+    def forward(self, user):
+        return self.head(self.up(self.table(user.flatten())).relu())
+
+
+class Time(nn.Module):
+    """One floating-point number for each sample."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.head = nn.Linear(1, 7), nn.Linear(7, 3)
+
+    def forward(self, time):
+        return self.head(self.up(time.reshape(-1, 1)).relu())
+
+
 def pair(make, *seeds):
     return [initialised(make(), seed) for seed in seeds or (0, 1)]
 
@@ -83,6 +117,15 @@ INPUTS = {
     "stream": (Stream, IDS),
     "dict": (Masked, mask()),
     "tuple": (Two, (normal(80, 4), normal(80, 2, 5, seed=1))),
+}
+
+
+#: One number for each sample: a tensor, or several by name.
+SINGLE = {
+    "category": (User, IDS[:, 0]),
+    "time": (Time, normal(80)),
+    "dict": (Numbers, {"user": IDS[:, 0], "time": normal(80), "flag": IDS[:, 1] > 3}),
+    "dict of one": (Time, {"time": normal(80)}),
 }
 
 
@@ -170,6 +213,33 @@ def test_two_inputs_are_one_tensor_that_holds_both(name):
     assert torch.allclose(apart(*inputs), joined(together), atol=1e-6)
 
 
+@each_case("name", ["KF-Linear", "OTFusion", "Average", "Ensemble-Logits", "KD", "Fisher"])
+@each_case("what", SINGLE)
+def test_one_number_for_each_sample_is_a_column_of_numbers(name, what):
+    make, inputs = SINGLE[what]
+    column = each_of(inputs, lambda tensor: tensor.reshape(80, 1))
+    options = {"epochs": 1} if name == "KD" else {}
+    one = METHODS[name](pair(make), (inputs, Y), **options).model
+    other = METHODS[name](pair(make), (column, Y), **options).model
+    assert torch.allclose(run(one, inputs), run(other, column), atol=1e-9)
+    assert run(one, cut(inputs, slice(1))).shape == (1, 3)
+
+
+def test_compare_measures_one_number_for_each_sample():
+    (board, other) = (
+        compare(pair(User), (data, Y), (data, Y), "kf-linear,average,ensemble") for data in (IDS[:, 0], IDS[:, :1])
+    )
+    assert [row["accuracy"] for row in board.rows] == [row["accuracy"] for row in other.rows]
+
+
+def test_a_float64_network_takes_float32_numbers_by_name():
+    """As it takes them alone: a method converts them to the network's precision."""
+    inputs = {"time": torch.randn(80, generator=torch.Generator().manual_seed(0))}
+    fused = METHODS["KF-Linear"](pair(Time), inputs).model
+    alone = METHODS["KF-Linear"](pair(Time), inputs["time"][:, None]).model
+    assert torch.allclose(fused(inputs["time"].double()), alone(inputs["time"].double()), atol=1e-12)
+
+
 def test_the_path_of_tokens_is_that_of_their_embeddings():
     (model,) = pair(Words, 0)
     embedded = model.table(IDS).detach()
@@ -201,6 +271,32 @@ def test_what_comes_out_takes_what_the_parents_take(name, what):
     assert outputs.shape == (5, 3) and torch.isfinite(outputs).all()
     if name == "Ensemble-Logits":
         assert torch.allclose(outputs, sum(run(parent, cut(inputs, slice(5))) for parent in parents) / 2)
+
+
+class Pixels(nn.Module):
+    """Classes for each pixel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.head = nn.Conv2d(2, 5, 3, padding=1), nn.Conv2d(5, 4, 1), nn.Conv2d(4, 3, 1)
+
+    def forward(self, x):
+        return {"out": self.head(self.second(self.first(x).relu()).relu())}
+
+
+@each_case("name", ["KF-Linear", "HF-Gradient", "OTFusion", "RegMean", "Average", "Ensemble-Logits", "KD"])
+def test_masks_beside_images_change_nothing_where_no_classes_are_needed(name):
+    """In every form: a pair, batches of a DataLoader, a dict with labels; whole numbers and others."""
+    x, mask = normal(20, 2, 6, 6), torch.randint(3, (20, 6, 6), generator=torch.Generator().manual_seed(0))
+    options = {"KD": {"epochs": 1, "loss": "mse"}, "HF-Gradient": {"epochs": 1}}.get(name, {})
+    expected = METHODS[name](pair(Pixels), x, **options).model(x)
+    loader = DataLoader(TensorDataset(x, mask), batch_size=8)
+    for data in ((x, mask), (x, mask[:, None].double()), loader, {"x": x, "labels": mask}):
+        assert torch.equal(each_output(METHODS[name](pair(Pixels), data, **options).model(x)), each_output(expected))
+
+
+def each_output(output):
+    return output["out"] if isinstance(output, dict) else output
 
 
 # --- forms of data ----------------------------------------------------------------------------------------------------
@@ -308,6 +404,9 @@ CONDUCTANCE = {"importance": "conductance", "importance_data": "fusion"}
             {"importance": "conductance", "importance_data": [({"input_ids": IDS}, Y)] * 2},
             r"these inputs are input_ids \(6 int64\); the fusion data are input_ids \(6 int64\), attention_mask",
         ),
+        (Numbers, (IDS[:, 0], normal(80), Y), {}, "3 tensors, the first with one number for each sample.* Name the inputs"),
+        (Pixels, [normal(8, 2, 6, 6), normal(8, 6, 6)], {}, r"of different shapes, 2x6x6, 6x6; .* a tuple, \(inputs, labels\)"),
+        (Words, normal(80), {}, "does not run on an input of shape"),
         (Two, ((normal(80, 4), normal(80, 9)), Y), {}, "does not run on the tensors of the data, 4 float64, 9 float64"),
         (Two, normal(80, 14), {}, "Two takes 2 inputs; levels need exactly one"),
     ],

@@ -715,3 +715,23 @@ def test_a_sample_alone_may_differ_from_its_batch_by_half_of_the_digits():
                     tensor[0, 1] = special
                 expected = which == "both" and gap < 1
                 assert bool(_same(alone, batch)) == expected, (special, which, gap, size, dtype)
+
+
+class Masking(nn.Module):
+    """A mask that is made for the size of what a layer gives, and read by the layers behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third, self.head = (nn.Linear(4, 4) for _ in range(4))
+
+    def forward(self, x):
+        h = self.first(x)
+        mask = (x[:, :1] > 0).to(x.dtype).expand(h.shape[0], h.shape[1], 4)
+        for layer in (self.second, self.third):
+            h = layer(h).relu() * mask
+        return self.head(h.mean(1))
+
+
+def test_a_tensor_holds_neurons_of_no_level_whose_output_only_gives_it_its_size():
+    levels = partition(Masking().eval(), normal(2, 3, 4).float(), "layers")
+    assert [[tensor.maker for tensor in level.alive] for level in levels] == [[-1, 0], [-1, 1], [-1, 2], [3]]

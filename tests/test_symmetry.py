@@ -396,6 +396,18 @@ def test_a_batchnorm_over_tokens_leaves_the_neurons_free_and_stays_as_it_is():
     assert [part.name for part in hidden.parts] == ["first.weight", "first.bias", "last.weight"]
 
 
+def test_a_norm_in_float32_within_a_float64_network_is_no_other_function():
+    """As the RMSNorms of Llama: another order of the neurons rounds their sum otherwise."""
+
+    class Norm(nn.Module):
+        def forward(self, x):
+            h = x.to(torch.float32)
+            return (h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True))).to(x.dtype)
+
+    model = initialised(nn.Sequential(nn.Linear(6, 9), Norm(), nn.Linear(9, 3)), 0)
+    assert [(group.width, group.fixed) for group in neuron_groups(model, normal(4, 6))] == [(9, False), (3, True)]
+
+
 def test_what_depends_on_the_order_of_neurons_is_found_out():
     ranked = nn.Sequential(nn.Linear(4, 5), Limits(), nn.Linear(5, 2))
     with pytest.raises(ValueError, match="computes something else once its neurons are put into another order"):

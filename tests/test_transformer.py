@@ -19,6 +19,7 @@ from retrofit_core.networks.symmetry.watch import central
 from tests.marks import each_case, spread
 from tests.networks import CNN_SHAPE, VGG_SHAPE, initialised, labels, mlp, normal, residual
 from tests.properties import assert_close, assert_same_function, untouched
+from tests.test_families import network
 from tests.test_symmetry import IMAGES, NETWORKS, VIT
 from tests.unfixed import otfusion, transformer_otfusion
 
@@ -527,3 +528,13 @@ def test_sums_that_nothing_but_layers_read_have_maps_of_their_own():
     x = normal(3, *CNN_SHAPE)
     sums = [group.name for group in groups_apart(residual(), x) if group.junction]
     assert sums == ["blocks.1.conv1 (inputs)", "fc (inputs)"]
+
+
+@each_case("mode", MODES)
+@each_case("name", ["a transposed weight and a cache", "grouped queries, by torch"])
+def test_blocks_of_language_models_are_found_again(name, mode):
+    """Also if keys are appended to an empty tensor, and biases belong to the product before them, not to a stream."""
+    model, x = network(name)
+    twin = shuffled(model, x[:2], torch.Generator().manual_seed(3))
+    fused = transformer_otfusion([model, twin], x, mode=mode, solver="exact").model
+    assert_same_function(fused, model, x, 1e-9)

@@ -118,7 +118,7 @@ def _check_data(inputs: Tensor, least: int, method: str) -> None:
     batches = inputs.split(
         rows_per_batch(max(inputs[0].nbytes, 1))
     )  # flags and absolute values of all would double them
-    finite = torch.cat([torch.isfinite(batch).flatten(1).all(1) for batch in batches])
+    finite = torch.cat([torch.isfinite(batch)[:, None].flatten(1).all(1) for batch in batches])
     if not finite.all():
         first = int((~finite).nonzero()[0])
         raise ValueError(

@@ -160,6 +160,11 @@ def _split(batch: object) -> tuple[Inputs, Tensor | None]:
     if isinstance(inputs, Tensor):
         several = list(takewhile(lambda entry: isinstance(entry, Tensor) and entry.ndim > 1, rest))
         inputs, rest = (inputs, *several) if several else inputs, rest[len(several) :]
+        if isinstance(inputs, Tensor) and inputs.ndim == 1 and len(rest) > 1:
+            raise ValueError(
+                f"the fusion data are {1 + len(rest)} tensors, the first with one number for each sample, so it is not known "
+                "which of the others are labels. Name the inputs: pass ({name of forward's argument: tensor, ...}, labels)."
+            )
     labels = _labels(rest[0]) if rest else None
     if isinstance(inputs, Mapping):
         named = dict(inputs)
@@ -224,7 +229,13 @@ def _joined(batches: list[Any]) -> tuple[Inputs, Tensor | None]:
 
 def _one_by_one(parts: list[Tensor]) -> Tensor:
     """torch.cat, which lets go of each part once it is copied: many samples are never held twice."""
-    if len({(part.dtype, part.device, part.shape[1:]) for part in parts}) > 1:
+    shapes = dict.fromkeys("x".join(map(str, part.shape[1:])) or "one number" for part in parts)
+    if len(shapes) > 1:
+        raise ValueError(
+            f"the batches of the fusion data hold samples of different shapes, {', '.join(shapes)}; all must be alike. Inputs "
+            "and labels are a tuple, (inputs, labels), not a list, which holds batches."
+        )
+    if len({(part.dtype, part.device) for part in parts}) > 1:
         return torch.cat(parts)
     whole, start = parts[0].new_empty(sum(map(len, parts)), *parts[0].shape[1:]), 0
     parts.reverse()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..networks.classnames import check_same_classes, names_in
 from ..networks.outputs import as_classifier
-from ..networks.packing import Packing, packed, packing_for, taking, taking_batches
+from ..networks.packing import Packing, labels_apart, packed, packing_for, taking, taking_batches
 from ..networks.symmetry import Group
 from ..networks.training_flags import evaluating
 from ..networks.wrappers import class_name, refuse_archived, unwrapped
@@ -162,6 +162,8 @@ class Task:
             inputs, labels, packing, ready = torch.empty(0), None, None, called
         else:
             batches, labels = as_inputs(data, samples)
+            if labels is None:
+                batches, labels = labels_apart(networks["parent 0"], batches)
             packing = packing_for(list(networks.values())[: len(parents)], batches)
             inputs = packed(batches, packing)
             ready = {

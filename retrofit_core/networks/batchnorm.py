@@ -26,6 +26,8 @@ class Fold:
     """Whether the modules can hold a bias"""
     kind: str = ""
     """Name in tables; empty for the layer's type"""
+    axis: int = 0
+    """Axis of the first module's weight along which it makes neurons; the layer's is 0"""
 
 
 def fold(affine: Affine, norm: BatchNorm) -> Fold:

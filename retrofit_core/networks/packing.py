@@ -36,8 +36,8 @@ class Packing:
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is one tensor, which keeps its shape."""
-        return len(self.shapes) == 1
+        """Whether there is one tensor of several numbers a sample, which keeps its shape."""
+        return len(self.shapes) == 1 and self.shapes[0] != ()
 
     @property
     def whole(self) -> Tensor | None:
@@ -49,7 +49,7 @@ class Packing:
         return torch.tensor(flags).repeat_interleave(torch.tensor(sizes))
 
     def pack(self, inputs: Inputs) -> Tensor:
-        """(B, K) in float32, or float64 if an input is; a single tensor keeps its shape.
+        """(B, K) in float32, or float64 if an input is; a single tensor (B, ...) keeps its shape.
 
         Raises:
             ValueError: the tensors do not match this packing, or integers are too large for float32.
@@ -69,7 +69,7 @@ class Packing:
         dtype = torch.float64 if torch.float64 in kinds else torch.float32
         if self.is_alone:
             return tensors[0].to(dtype)
-        return torch.cat([tensor.flatten(1).to(dtype) for tensor in tensors], 1)
+        return torch.cat([tensor[:, None].flatten(1).to(dtype) for tensor in tensors], 1)  # (B,) has one number
 
     def unpack(self, packed: Tensor) -> tuple[list[Tensor], dict[str, Tensor]]:
         """The positional and keyword arguments of a network's forward."""
@@ -102,8 +102,8 @@ def _check_whole(tensor: Tensor) -> None:
 
 
 def packing_of(inputs: Inputs) -> Packing | None:
-    """How to pack these inputs; None for one floating-point tensor, which every method takes as it is."""
-    if isinstance(inputs, Tensor) and inputs.dtype.is_floating_point:
+    """How to pack these inputs; None for one floating-point tensor (B, ...), which every method takes as it is."""
+    if isinstance(inputs, Tensor) and inputs.dtype.is_floating_point and (inputs.ndim > 1 or not len(inputs)):
         return None
     tensors = tensors_of(inputs)
     shapes = tuple(tuple(tensor.shape[1:]) for tensor in tensors)
@@ -136,21 +136,41 @@ def packing_for(models: Sequence[nn.Module], inputs: Inputs) -> Packing | None:
     return packing
 
 
-def _why_not(model: nn.Module, inputs: Inputs) -> Exception | None:
-    """The exception that a network raises on the first of these samples, if any."""
+def labels_apart(model: nn.Module, inputs: Inputs) -> tuple[Inputs, Tensor | None]:
+    """Inputs, and the labels of each token or pixel that come last, as in (images, masks): the network runs without them alone,
+    and gives several rows for a sample. None if all are inputs."""
+    if not isinstance(inputs, tuple) or len(inputs) < 2 or not isinstance(_tried(model, inputs), Exception):
+        return inputs, None
+    *others, last = inputs
+    without = others[0] if len(others) == 1 else tuple(others)
+    output = _tried(model, without)
+    values = (
+        output.values() if isinstance(output, Mapping) else output if isinstance(output, (tuple, list)) else [output]
+    )
+    rows = any(isinstance(value, Tensor) and value.ndim > 2 for value in values)
+    return (without, last) if rows else (inputs, None)
+
+
+def _tried(model: nn.Module, inputs: Inputs) -> Any:
+    """What a network returns for the first of these samples, or the exception that it raises."""
     packing, one = packing_of(inputs), each_of(inputs, lambda tensor: tensor[:1])
     parameter = next(model.parameters(), None)
     sample = packed(one, packing).to(_place(model))
-    if packing is None and parameter is not None and parameter.dtype.is_floating_point:
+    if parameter is not None and parameter.dtype.is_floating_point:
         sample = sample.to(parameter.dtype)
     try:
         with torch.no_grad(), evaluating(model):
-            taking(model, packing)(sample)
+            return taking(model, packing)(sample)
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # whatever the network's code raises
         return error
-    return None
+
+
+def _why_not(model: nn.Module, inputs: Inputs) -> Exception | None:
+    """The exception that a network raises on the first of these samples, if any."""
+    result = _tried(model, inputs)
+    return result if isinstance(result, Exception) else None
 
 
 def _refuse_labels(model: nn.Module, inputs: Inputs, network: str, *, taken: bool) -> None:
@@ -254,11 +274,9 @@ class Packed(nn.Module):
         self.model, self.inputs = model, packing
 
     def forward(self, *args: Tensor, **kwargs: Tensor) -> Tensor:
-        if len(args) == 1 and not kwargs:
-            (first,) = args
-            return self.model(self.inputs.pack(first))
         named = dict(zip(self.inputs.names, args, strict=False)) | kwargs
-        return self.model(self.inputs.pack(named or args))
+        whole = len(args) == 1 and not kwargs and not (named and isinstance(args[0], Tensor))
+        return self.model(self.inputs.pack(args[0] if whole else named or args))
 
 
 def tensors_of(inputs: Inputs) -> list[Tensor]:

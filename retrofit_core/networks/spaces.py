@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from .attention import attentions
 from .levels import Carried, Heads, Level, Parts, Space, Written, compose, is_branched, rows
 from .levels.forms import Lookup, Opaque, Tied
-from .levels.kinds import TRANSPOSED
 from .levels.opening import rows_of
 from .levels.tracing import Trace
 from .symmetry import IN_PLACE, Group, NeuronTrace
@@ -174,6 +173,9 @@ def stream(levels: Sequence[Level], index: int) -> list[int]:
 
 def _places(neurons: NeuronTrace, level: Level) -> dict[int, Tensor] | None:
     """The places of each group's neurons in a level's output, see `NeuronTrace.places`."""
+    if level.output.node not in neurons.tensors and level.form.layers:  # a part of an attention: see its weight
+        name, start = rows_of(neurons.trace.model, level.form.paths[0], level.form.layers[0].weight)
+        return neurons.places_made(name, start, level.width)
     # With several frames, the traced channel axis is 1, not 2.
     return neurons.places(level.output.node, min(level.axis, 1))
 
@@ -322,9 +324,7 @@ def _places_made(level: Level, groups: Sequence[Group], model: nn.Module) -> dic
     made_places: dict[int, Tensor] = {}
     form = level.form
     rows = [rows_of(model, path, layer.weight) for path, layer in zip(form.paths, form.layers, strict=True)]
-    holders = [model.get_submodule(name.rpartition(".")[0]) for name, _ in rows]
-    tables = int(isinstance(form, Lookup))
-    axes = [tables or int(isinstance(holder, TRANSPOSED)) for holder in holders]  # neuron axes of the weights
+    axes = [int(isinstance(form, Lookup)) or _neuron_axis(level, layer) for layer in form.layers]
     for number, group in enumerate(groups):
         for part in group.parts:
             if part.kind in ("out", "vector") or isinstance(form, Tied):
@@ -337,6 +337,16 @@ def _places_made(level: Level, groups: Sequence[Group], model: nn.Module) -> dic
                     if inside.any():
                         made_places[number] = positions[inside].view(len(positions), -1)
     return made_places
+
+
+def _neuron_axis(level: Level, layer: nn.Module) -> int:
+    """The axis of a weight in the model along which a layer, or the one that it replaces, makes neurons."""
+    for fold in level.folds:
+        if fold.layer is layer:
+            if fold.axis:
+                return fold.axis
+            layer = fold.modules[0]
+    return 0
 
 
 def _carried(

@@ -5,7 +5,7 @@ local, along the others it spreads.
 """
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -57,7 +57,10 @@ class NeuronAxes:
                 "return (B, 1): leave out its squeeze or its [:, 0]."
             )
         if node not in self.known:
-            self.known[node] = 1 if dims == 2 else self._axis(node)
+            makers = self._makers(node, norms=False) or self._makers(node, norms=True)
+            if not makers:
+                return 1  # only the input, whose neurons are not fused; it makes none, so it is not known
+            self.known[node] = 1 if dims == 2 else self._axis(node, makers)
         axis = self.known[node]
         if axis is None:
             raise ValueError(
@@ -67,18 +70,18 @@ class NeuronAxes:
             )
         return -1 if axis == dims - 1 > 1 else axis
 
-    def _axis(self, node: fx.Node) -> int | None:
+    def _axis(self, node: fx.Node, makers: Sequence[tuple[fx.Node, int]]) -> int | None:
         """The axis from the left; if branches disagree, that of the earliest layer: a stream keeps its neurons."""
-        for norms in (False, True):  # BatchNorm decides only if no layer does: it may normalise positions
-            makers = self._makers(node, norms)
-            others = {maker for maker, _ in makers}
-            axes = (axis if maker is node else self._alone(node, maker, axis, others) for maker, axis in makers)
-            if makers:
-                return next((axis for axis in axes if axis is not None), None)
-        return 1  # only the input, whose neurons are not fused
+        others = {maker for maker, _ in makers}
+        axes = (axis if maker is node else self._alone(node, maker, axis, others) for maker, axis in makers)
+        return next((axis for axis in axes if axis is not None), None)
 
-    def _makers(self, node: fx.Node, norms: bool) -> list[tuple[fx.Node, int]]:
-        """The nearest layers before a node, in execution order, each with the neuron axis of its outputs."""
+    def _makers(self, node: fx.Node, *, norms: bool) -> list[tuple[fx.Node, int]]:
+        """The nearest layers before a node, in execution order, each with the neuron axis of its outputs.
+
+        Args:
+            norms: whether BatchNorms are layers, too; they decide only if no layer does, for they may normalise positions.
+        """
         makers: dict[fx.Node, int] = {}
         todo, seen = [node], {node}
         while todo:

@@ -57,7 +57,7 @@ def build_level(
     function = _function(output, summed, modules)
     form = Opaque(why=why) if why else _form(segment, layers, stream, function, modules, parts, adding=adding)
     alive = tuple(
-        _alive(node, name, axes, parts, maker, end=node is segment.after)
+        _alive(node, name, axes, parts, maker, end=node is output)
         for node, maker in zip(segment.alive, segment.makers, strict=True)
     )
     at = segment.alive.index(segment.after)
@@ -279,7 +279,9 @@ def _follows(segment: Segment, layers: list[fx.Node], modules: dict[Any, Any]) -
 
 
 def _makes_classes(layer: fx.Node, output: fx.Node, modules: dict[Any, Any]) -> bool:
-    """Whether the network's last layer gives each sample one neuron per class, whatever follows."""
+    """Whether the network's last layer gives each sample one neuron per class, whatever follows; maps may keep classes on axis 1,
+    as where they are enlarged to the image."""
     shape, classes = layer.meta["value"], output.meta["value"]
-    axis = -1 if isinstance(modules[layer.target], nn.Linear) else 1
-    return shape[0] == classes[0] and shape[axis] == classes[-1]
+    if isinstance(modules[layer.target], nn.Linear):
+        return shape[0] == classes[0] and shape[-1] == classes[-1]
+    return shape[0] == classes[0] and shape[1] in (classes[-1], classes[1] if len(classes) == len(shape) else None)

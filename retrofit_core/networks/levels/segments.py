@@ -44,7 +44,7 @@ def cut_into_segments(graph: fx.Graph, cuts: list[fx.Node]) -> list[Segment]:
             maker[node] = (
                 cuts.index(node)
                 if node in cuts
-                else max([maker[other] for other in node.all_input_nodes if other.op != "get_attr"], default=-1)
+                else max([maker[other] for other in node.all_input_nodes if _passes_neurons(other)], default=-1)
             )
     segments, before = [], [start]
     for index, cut in enumerate(cuts):
@@ -59,6 +59,11 @@ def cut_into_segments(graph: fx.Graph, cuts: list[fx.Node]) -> list[Segment]:
         segments.append(Segment(nodes, before, cut, alive, [maker[node] for node in alive]))
         before = alive
     return segments
+
+
+def _passes_neurons(node: fx.Node) -> bool:
+    """Whether a node holds tensors that the network computes: no size, as of the tensor for which a mask is made."""
+    return node.op != "get_attr" and node.meta["holds_tensors"]
 
 
 def names_of(segments: list[Segment], modules: dict[Any, Any]) -> list[str]:

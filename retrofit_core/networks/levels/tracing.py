@@ -18,6 +18,7 @@ from ..wrappers import class_name
 from .bilinear import call_products
 from .inplace import Versions, copy_before, remove_inplace
 from .kinds import AFFINE, argument, operation
+from .multiplied import call_linear
 from .opening import open_attention
 from .plain import call_layers
 from .scales import fold_scales
@@ -117,7 +118,8 @@ def folded(trace: Trace, *, layers: bool = False) -> tuple[Trace, dict[str, tupl
 
     Args:
         layers: prepare for levels after every layer: split attention modules, fold layer scales, rewrite transposed
-            convolutions and bilinear layers, and turn the remaining BatchNorms of maps into depthwise convolutions.
+            convolutions, bilinear layers and products with a matrix, and turn the remaining BatchNorms of maps into
+            depthwise convolutions.
     """
     trace = trace.copy()
     graph, modules = trace.graph, trace.modules
@@ -125,7 +127,13 @@ def folded(trace: Trace, *, layers: bool = False) -> tuple[Trace, dict[str, tupl
         with torch.no_grad():
             record_values(graph, modules, trace.example, trace.model)
         _erase_unused(graph)
-    folds = [call_convolutions(graph, modules), call_products(graph, modules)] if layers else []
+    folds = []
+    if layers:
+        folds = [
+            call_convolutions(graph, modules),
+            call_products(graph, modules),
+            call_linear(graph, modules, trace.model),
+        ]
     folds.append(_fold_batchnorms(graph, modules))
     if layers:
         folds += [fold_scales(graph, modules), _norms_by_channel(graph, modules)]

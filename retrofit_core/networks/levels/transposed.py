@@ -36,7 +36,7 @@ def call_convolutions(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, Fol
         wide.meta = {**node.meta, "value": spread(read, layer.stride, around, after).shape}
         node.args = (wide,)
         modules[node.target] = new = straightened(layer)
-        folds[str(node.target)] = Fold(new, (layer,), partial(put_back, new, layer))
+        folds[str(node.target)] = Fold(new, (layer,), partial(put_back, new, layer), axis=1)
     return folds
 
 

@@ -70,7 +70,10 @@ class _Apart(Rules):
         joined = self.joined.ids.of(self.joined.values[node])
         axis = axis_of(joined)
         classes = torch.isin(joined, self.joined.ids.of(self.joined.head)).any()
-        if function_name(node) != "add" or len(sides) != 2 or axis is None or classes:
+        bias = any(
+            side.op == "get_attr" and len(side.meta["value"]) == 1 for side in sides
+        )  # of a layer without a module
+        if function_name(node) != "add" or len(sides) != 2 or axis is None or classes or bias:
             return super()._binary(node)
         sides.sort(key=self.depths.__getitem__)
         lines = [self._most(self.values[side].expand(node.meta["value"]), axis) for side in sides]

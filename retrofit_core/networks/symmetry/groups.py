@@ -24,8 +24,8 @@ from .ids import FIXED
 from .maps import reordered
 from .rules import Rules, Seen, varying_axes
 
-#: Largest relative change of the outputs at which a permuted network counts as the same.
-TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-8}
+#: Largest relative change of the outputs at which a permuted network counts as the same; float64 networks may hold float32 parts.
+TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-5}
 
 
 #: The group number of neurons that are fixed whatever the weights.
@@ -98,7 +98,15 @@ class NeuronTrace:
         lines = self.rules.ids.of(self.tensors[node]).movedim(axis, -1).flatten(0, -2)
         if not torch.equal(lines, lines[:1].expand_as(lines)):
             return None
-        places = self._members.places(lines[0])
+        return self._places(lines[0])
+
+    def places_made(self, weight: str, start: int, width: int) -> dict[int, Tensor]:
+        """The same for the neurons that rows `start` to `start + width` of a weight make; empty if they make none."""
+        ids, kind = self.rules.axes.get((weight, 0), (torch.zeros(0, dtype=torch.int64), ""))
+        return self._places(self.rules.ids.of(ids[start : start + width])) if kind == "out" else {}
+
+    def _places(self, line: Tensor) -> dict[int, Tensor]:
+        places = self._members.places(line)
         if IN_PLACE in places:
             places[IN_PLACE] = places.pop(IN_PLACE).T
         return places

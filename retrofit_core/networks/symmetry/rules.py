@@ -544,6 +544,8 @@ class Rules:
 
     def _dot_product(self, node: fx.Node) -> Tensor:
         q, k, v = (self._mixed(self.values[arg]) for arg in _nodes(node)[:3])
+        if node.kwargs.get("enable_gqa", False):  # neighbouring queries share a head of keys and values
+            k, v = (ids.repeat_interleave(q.shape[-3] // ids.shape[-3], -3) for ids in (k, v))
         self._multiplied(q, k)
         self._stay(node.all_input_nodes[3:])
         return v.expand(node.meta["value"])
@@ -607,8 +609,9 @@ def on_axis(ids: Tensor, axis: int, node: fx.Node) -> Tensor:
 
 
 def varying_axes(ids: Tensor) -> list[int]:
-    """The axes along which ids differ."""
-    return [axis for axis in range(ids.ndim) if not torch.equal(ids.narrow(axis, 0, 1).expand_as(ids), ids)]
+    """The axes along which ids differ; none of an empty tensor's."""
+    axes = range(ids.ndim) if ids.numel() else ()
+    return [axis for axis in axes if not torch.equal(ids.narrow(axis, 0, 1).expand_as(ids), ids)]
 
 
 def axis_of(ids: Tensor) -> int | None:
