@@ -12,6 +12,7 @@ from torch.fx.node import Target
 from torch.fx.proxy import Attribute, TraceError
 from torch.nn import functional as F
 
+from ..copies import sharing_parameters
 from ..wrappers import entry_point
 from .kinds import words
 
@@ -330,8 +331,11 @@ def inputs_of(model: nn.Module) -> list[str]:
     return several or [p.name for p in inputs[:1]]
 
 
-def traced(model: nn.Module, leaves: list[str], example: Tensor, *, whole: bool) -> tuple[fx.Graph, bool]:
-    """The graph of a model, and whether its code reads sizes.
+def traced(model: nn.Module, leaves: list[str], example: Tensor, *, whole: bool) -> tuple[fx.Graph, nn.Module, bool]:
+    """The graph of a model, a copy of the model that holds the constants of the graph, and whether its code reads sizes.
+
+    Works on copies that share the model's parameters: code that assigns attributes or buffers assigns what stands for tensors
+    in the graph.
 
     Args:
         example: (B, ...) input.
@@ -340,12 +344,12 @@ def traced(model: nn.Module, leaves: list[str], example: Tensor, *, whole: bool)
         Exception: whatever the model's own code raises.
     """
     while True:
-        tracer = Tracer(leaves, example)
-        model.train().eval()  # clears tensors that a network caches in eval mode, such as attention biases
+        tracer, followed = Tracer(leaves, example), sharing_parameters(model)
+        followed.train().eval()  # clears tensors that a network caches in eval mode, such as attention biases
         try:
             with torch.no_grad(), _noting_factories(tracer):
-                graph = tracer.trace(model)
-            return graph, tracer.sizes
+                graph = tracer.trace(followed)
+            return graph, followed, tracer.sizes
         except Exception as error:
             if isinstance(error, Unregistered) or not (whole and tracer.stuck and tracer.stuck not in leaves):
                 raise

@@ -92,8 +92,8 @@ def trace(model: nn.Module, leaves: Sequence[str], example: Tensor, *, whole: bo
     unknown = set(leaves) - {name for name, _ in model.named_modules()}
     if unknown:
         raise ValueError(f"leaves={sorted(unknown)} are not submodules of {class_name(model)}.")
-    graph, sizes = _traced(model, list(leaves), example, whole)
-    modules = _targets(model, graph)
+    graph, followed, sizes = _traced(model, list(leaves), example, whole)
+    modules = _targets(model, followed, graph)
     _name_no_tensors(graph, modules)
     in_place = remove_inplace(graph, modules)
     _remove_dropout(graph, class_name(model))
@@ -137,14 +137,16 @@ def folded(trace: Trace, *, layers: bool = False) -> tuple[Trace, dict[str, tupl
 
 
 def _erase_unused(graph: fx.Graph) -> None:
-    """Erase unused nodes: sizes, and parameters and buffers that nothing reads."""
+    """Erase operations that nothing reads: sizes, unused tensors, what the code only keeps or writes into buffers.
+
+    Calls of modules stay, because their weights belong to the network.
+    """
     for node in reversed(list(graph.nodes)):
-        asked = node.op == "get_attr" or not node.meta["holds_tensors"]
-        if not node.users and node.op not in ("placeholder", "output") and asked:
+        if not node.users and node.op not in ("placeholder", "output", "call_module"):
             graph.erase_node(node)
 
 
-def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -> tuple[fx.Graph, bool]:
+def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -> tuple[fx.Graph, nn.Module, bool]:
     name = class_name(model)
     inputs = inputs_of(model)
     if len(inputs) != 1:
@@ -169,13 +171,18 @@ def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -
         ) from error
 
 
-def _targets(model: nn.Module, graph: fx.Graph) -> dict[str, Any]:
+def _targets(model: nn.Module, followed: nn.Module, graph: fx.Graph) -> dict[str, Any]:
+    """The modules and tensors of the model that a graph names; constants, which the model has not, are those of `followed`."""
     targets: dict[Any, Any] = {}
     for node in graph.nodes:
         if node.op == "call_module":
             targets[node.target] = model.get_submodule(node.target)
         elif node.op == "get_attr":
-            targets[node.target] = operator.attrgetter(node.target)(model)
+            read = operator.attrgetter(node.target)
+            try:
+                targets[node.target] = read(model)
+            except AttributeError:
+                targets[node.target] = read(followed)
     return targets
 
 
