@@ -13,7 +13,8 @@ from torch.fx.proxy import Attribute, TraceError
 from torch.nn import functional as F
 
 from ..copies import sharing_parameters
-from ..wrappers import entry_point
+from ..hooks import Hook, remove_looking_hooks
+from ..wrappers import Wrapper, entry_point
 from .kinds import words
 
 #: Tensor attributes that are the same for all batches.
@@ -146,6 +147,14 @@ class Tracer(fx.Tracer):
         self.stuck: str | None = None
         """The innermost module whose code could not be followed"""
 
+    @property
+    def wrapped(self) -> Iterator[nn.Module]:
+        """The networks inside our wrappers, whose names are the wrappers'."""
+        inside = self.root
+        while isinstance(inside, Wrapper):
+            inside = inside.network
+            yield inside
+
     def create_proxy(
         self,
         kind: str,
@@ -263,12 +272,17 @@ class Tracer(fx.Tracer):
         if isinstance(m, TRANSFORMERS):  # their code checks whether masks are tensors, and causal
             args, kwargs = fx.node.map_aggregate((args, kwargs), self._value_of_constant)  # type: ignore[misc]
         if all(m is not module for module in self.root.modules()):
+            if m in self.wrapped:
+                return forward(*args, **kwargs)
             if any(True for _ in (*m.parameters(), *m.buffers())):
                 raise Unregistered(type(m).__name__)
             return forward(*args, **kwargs)  # created for this call: trace into it
         try:
             start = len(self.graph.nodes)
             result = super().call_module(m, forward, args, kwargs)
+            if self.is_leaf_module(m, self.path_of_module(m)):
+                for number, hook in m._forward_hooks.items():  # its code may read what they keep
+                    hook(m, args, *([kwargs] if number in m._forward_hooks_with_kwargs else []), result)
             if not (
                 isinstance(m, nn.modules.conv._ConvNd) and self._computes_its_weight(list(self.graph.nodes)[start:])
             ):
@@ -331,7 +345,9 @@ def inputs_of(model: nn.Module) -> list[str]:
     return several or [p.name for p in inputs[:1]]
 
 
-def traced(model: nn.Module, leaves: list[str], example: Tensor, *, whole: bool) -> tuple[fx.Graph, nn.Module, bool]:
+def traced(
+    model: nn.Module, leaves: list[str], example: Tensor, hooks: list[Hook], *, whole: bool
+) -> tuple[fx.Graph, nn.Module, bool]:
     """The graph of a model, a copy of the model that holds the constants of the graph, and whether its code reads sizes.
 
     Works on copies that share the model's parameters: code that assigns attributes or buffers assigns what stands for tensors
@@ -339,12 +355,14 @@ def traced(model: nn.Module, leaves: list[str], example: Tensor, *, whole: bool)
 
     Args:
         example: (B, ...) input.
+        hooks: of the model; those that only look are not called, because there is nothing to see.
         whole: whether to add submodules that cannot be followed to `leaves`.
     Raises:
         Exception: whatever the model's own code raises.
     """
     while True:
         tracer, followed = Tracer(leaves, example), sharing_parameters(model)
+        remove_looking_hooks(followed, hooks)
         followed.train().eval()  # clears tensors that a network caches in eval mode, such as attention biases
         try:
             with torch.no_grad(), _noting_factories(tracer):

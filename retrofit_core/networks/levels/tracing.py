@@ -14,6 +14,7 @@ from torch import Tensor, fx, nn
 from ...system.device import exact
 from ...system.registry import first_line
 from .. import batchnorm
+from ..hooks import hooks_of, refuse_changing_hooks
 from ..wrappers import class_name
 from .bilinear import call_products
 from .inplace import Versions, copy_before, remove_inplace
@@ -86,8 +87,8 @@ def trace(model: nn.Module, leaves: Sequence[str], example: Tensor, *, whole: bo
         example: (B, ...) input; control flow sees its shapes.
         whole: whether to treat modules that cannot be followed as `leaves`.
     Raises:
-        ValueError: `leaves` names no submodule, the model cannot be traced, does not run on the example, or takes more than
-            one input.
+        ValueError: `leaves` names no submodule, a forward hook changes values, the model cannot be traced, does not run on the
+            example, or takes more than one input.
     """
     unknown = set(leaves) - {name for name, _ in model.named_modules()}
     if unknown:
@@ -154,8 +155,10 @@ def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -
             f"{name} takes {len(inputs)} inputs; levels need exactly one. Wrap it in a module whose forward takes "
             "one tensor."
         )
+    hooks = hooks_of(model, example)
+    refuse_changing_hooks(model, hooks)
     try:
-        return traced(model, leaves, example, whole=whole)
+        return traced(model, leaves, example, hooks, whole=whole)
     except Unregistered as error:
         raise ValueError(
             f"{name} calls a {error} that is not one of its submodules, so its weights cannot be found. Create it in "
