@@ -83,7 +83,7 @@ def as_sets(labels: Tensor) -> set[frozenset[int]]:
 @contextmanager
 def untouched(*models: nn.Module) -> Iterator[None]:
     """Whatever happens inside, the models keep their weights, buffers and gradients bit for bit, their training and
-    requires_grad flags, and their hooks."""
+    requires_grad flags, their hooks, and every attribute of every module: the very same objects."""
     before = [_everything(model) for model in models]
     yield
     for model, old in zip(models, before, strict=True):
@@ -94,10 +94,16 @@ def untouched(*models: nn.Module) -> Iterator[None]:
         assert new[1:] == old[1:]
 
 
-def _everything(model: nn.Module) -> tuple[dict[str, Tensor], Any, Any, Any, Any]:
-    state = copy.deepcopy(model.state_dict())
-    training = [module.training for module in model.modules()]
+def _everything(model: nn.Module) -> tuple[dict[str, Tensor], Any, Any]:
+    state = {name: value for name, value in model.state_dict().items() if isinstance(value, Tensor)}
     flags = [(parameter.requires_grad, parameter.grad is None) for parameter in model.parameters()]
-    hooks = [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()]
-    identities = [id(parameter) for parameter in model.parameters()]
-    return state, training, flags, hooks, identities
+    return copy.deepcopy(state), flags, [_identified(vars(module)) for module in model.modules()]
+
+
+def _identified(value: Any) -> Any:
+    """Which objects a module holds: in its tables of tensors, submodules and hooks, and in its lists, and plain values."""
+    if isinstance(value, dict):
+        return [(key, _identified(entry)) for key, entry in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [_identified(entry) for entry in value]
+    return value if isinstance(value, (bool, int, float, str)) else id(value)

@@ -147,7 +147,8 @@ def test_repair_leaves_tied_layers_alone():
         merged.down.weight.mul_(0.5)
     before = merged.emb.weight.detach().clone()
     task = Task.of([model, merged], x)
-    facts = repair(task.parents[1], task.parents[:1], task.inputs)
-    assert facts["layers"] == 2 and torch.equal(merged.emb.weight, before)
+    (first, repaired), inputs = task.parents, task.inputs
+    facts = repair(repaired, [first], inputs)
+    assert facts["layers"] == 2 and torch.equal(repaired.get_parameter("emb.weight"), before)
     with torch.no_grad():
-        assert_close(merged(x), model(x), 1e-6)
+        assert_close(repaired(x), model(x), 1e-6)

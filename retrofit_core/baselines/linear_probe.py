@@ -14,6 +14,7 @@ from ..fusion.fit.ridge import why_no_ridge
 from ..fusion.moments import Rows, solve
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Cost, Takes, Task
+from ..networks.hooks import hooks_of, refuse_changing_hooks
 from ..networks.levels import rows
 from ..networks.outputs import check_class_scores
 from ..networks.training_flags import evaluating
@@ -80,12 +81,13 @@ class LinearProbe(Descent, Algorithm):
         shape = check_outputs(task.parents, task.inputs)
         if self.goals == "probabilities":
             check_class_scores(shape, "LP with goals='probabilities'", "Use goals='logits'.", ("goals", "logits"))
-        samples = len(task.inputs)
+        samples, example = len(task.inputs), task.inputs[:2]
+        _refuse_hooks(task.parents[0], example, "")
+        head = head_of(task.parents[0], example)
+        _refuse_hooks(task.parents[0], example, head)
         cost = Cost(samples, trained="head", epochs=self.epochs_range, descent=self, samples=samples)
         # The closed form takes almost no time.
-        return ProbePlan(
-            task, Cost(samples) if self.fit == "ridge" else cost, head_of(task.parents[0], task.inputs[:2])
-        )
+        return ProbePlan(task, Cost(samples) if self.fit == "ridge" else cost, head)
 
     @torch.no_grad()
     def run(self, plan: ProbePlan) -> FusionResult:
@@ -139,6 +141,12 @@ def head_of(model: nn.Module, example: Tensor) -> str:
         f"the outputs of {class_name(model)} do not come from one of its nn.Linear layers, so there is no head to "
         "train alone. Use KF-Gradient."
     )
+
+
+def _refuse_hooks(model: nn.Module, example: Tensor, path: str) -> None:
+    """Refuse hooks of one module that change values: other hooks are part of the features."""
+    example = example.to(devices.of(model), next(model.parameters()).dtype)
+    refuse_changing_hooks(model, [hook for hook in hooks_of(model, example) if hook.place[0] == path])
 
 
 def features(model: nn.Module, head: nn.Linear, inputs: Tensor, monitor: Monitor) -> Tensor:

@@ -5,13 +5,12 @@ logits over samples of all classes estimate this preference (the logit adjustmen
 answers in place of class frequencies). Ours, not the paper's.
 """
 
-import copy
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from ..networks.training_flags import evaluating
+from ..networks.copies import copies
 from ..system.device import exact, of
 
 BATCH = 400
@@ -19,14 +18,15 @@ BATCH = 400
 
 @exact()
 def centred(model: nn.Module, inputs: Tensor) -> nn.Module:
-    """A copy of a classifier, on its device, whose logits have mean zero over the samples, class by class.
+    """A copy of a classifier, on its device and in evaluation mode, whose logits have mean zero over the samples, class by class.
 
     Args:
         inputs: (B, ...) samples, best of all classes.
     Raises:
         ValueError: no bias adds to its logits.
     """
-    return shifted(model, inputs[:1], mean_logits(model, inputs))
+    (copied,) = copies({"the network": model}).values()
+    return shifted(model, inputs[:1], mean_logits(copied, inputs))
 
 
 @torch.no_grad()
@@ -34,17 +34,17 @@ def mean_logits(model: nn.Module, inputs: Tensor, add_up: Callable[[Tensor], Ten
     """(classes,) mean of each logit over samples, float64.
 
     Args:
+        model: in evaluation mode.
         add_up: adds the sums of other processes, which have other samples.
     """
-    with evaluating(model):
-        logits = torch.stack([_logits(model, batch).double().sum(0) for batch in inputs.split(BATCH)]).sum(0)
+    logits = torch.stack([_logits(model, batch).double().sum(0) for batch in inputs.split(BATCH)]).sum(0)
     total = add_up(torch.cat([logits, logits.new_tensor([len(inputs)])]))
     return total[:-1] / total[-1]
 
 
 @torch.no_grad()
 def shifted(model: nn.Module, example: Tensor, means: Tensor, name: str = "the network") -> nn.Module:
-    """A copy of a classifier from whose logits (classes,) numbers are subtracted.
+    """A copy, in evaluation mode, of a classifier from whose logits (classes,) numbers are subtracted.
 
     Args:
         example: (1, ...) input.
@@ -52,17 +52,16 @@ def shifted(model: nn.Module, example: Tensor, means: Tensor, name: str = "the n
     Raises:
         ValueError: no bias adds to its logits.
     """
-    copied = copy.deepcopy(model)
-    with evaluating(copied):
-        logits = _logits(copied, example)
-        for bias in reversed(list(copied.parameters())):
-            if bias.shape != means.shape:
-                continue
-            bias.sub_(1)
-            if torch.allclose(_logits(copied, example), logits - 1, atol=1e-3):
-                bias.copy_(bias + 1 - means.to(bias))
-                return copied
-            bias.add_(1)
+    (copied,) = copies({name: model}).values()
+    logits = _logits(copied, example)
+    for bias in reversed(list(copied.parameters())):
+        if bias.shape != means.shape:
+            continue
+        bias.sub_(1)
+        if torch.allclose(_logits(copied, example), logits - 1, atol=1e-3):
+            bias.copy_(bias + 1 - means.to(bias))
+            return copied
+        bias.add_(1)
     raise ValueError(f"no bias of {name} adds to its logits, so they cannot be centred. Leave centre out.")
 
 

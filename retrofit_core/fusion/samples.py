@@ -24,7 +24,8 @@ def as_inputs(data: object, samples: int | None = None) -> tuple[Inputs, Tensor 
     `data` is a tensor, (inputs, labels), a dict, a DataLoader, a Dataset or a list of batches. NumPy arrays may replace
     tensors, and lists labels. Inputs are a tensor, a dict of tensors (keyword arguments of the network's forward) or a tuple of
     tensors (its positional arguments). Labels are the entry `labels` of a dict that comes without separate ones, or the first
-    1-dimensional tensor in (first, second, ..., labels) and batches of this form.
+    1-dimensional tensor in (first, second, ..., labels) and batches of this form. The results have no graph, and can be part
+    of one: gradients never reach the user's tensors.
 
     Args:
         samples: maximum number of samples; no further batches are read.
@@ -51,7 +52,14 @@ def as_inputs(data: object, samples: int | None = None) -> tuple[Inputs, Tensor 
         raise ValueError("the labels are a single number. Pass one whole number for each sample.")
     if labels is not None and {len(labels)} != counts:
         raise ValueError(f"the fusion data hold {max(counts)} inputs but {len(labels)} labels.")
-    return each_of(inputs, lambda tensor: tensor[:samples]), None if labels is None else as_labels(labels)[:samples]
+    inputs = each_of(inputs, lambda tensor: ordinary(tensor[:samples]))
+    return inputs, None if labels is None else ordinary(as_labels(labels)[:samples])
+
+
+def ordinary(tensor: Tensor) -> Tensor:
+    """The tensor without its graph; a copy if it was made in inference mode, so that gradients may depend on it."""
+    with torch.inference_mode(False):
+        return tensor.clone() if tensor.is_inference() else tensor.detach()
 
 
 def as_tensors(data: object, samples: int | None = None) -> tuple[Tensor, Tensor | None]:

@@ -1,6 +1,5 @@
 """Tasks, and the base class of methods."""
 
-import copy
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.classnames import check_same_classes, names_in
+from ..networks.copies import copies
 from ..networks.outputs import as_classifier
 from ..networks.packing import Packing, labels_apart, packed, packing_for, taking, taking_batches
 from ..networks.symmetry import Group
-from ..networks.training_flags import evaluating
 from ..networks.wrappers import class_name, refuse_archived, unwrapped
 from ..system import device as devices
 from ..system.labels import as_shares
@@ -91,9 +90,13 @@ class Cost:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Parents, fusion data and further inputs, with the checks that all methods share."""
+    """Parents, fusion data and further inputs, with the checks that all methods share.
+
+    All networks and tensors are its own: nothing that a method does to them reaches those that were given.
+    """
 
     parents: Sequence[nn.Module]
+    """In evaluation mode, as are target and base"""
     inputs: Tensor
     """(B, ...) fusion data; (0,) if the method needs none and none are given"""
     labels: Tensor | None = None
@@ -149,8 +152,9 @@ class Task:
             networks[name] = unwrapped(model)
             refuse_archived(networks[name], name)
         check_same_classes({name: names_in(model) for name, model in networks.items() if name != "the base"})
+        networks |= copies({name: model for name, model in networks.items() if isinstance(model, nn.Module)})
         called = {
-            name: _trainable(model)
+            name: model
             for name, model in networks.items()
             if name != "the base" and isinstance(model, nn.Module)  # the plan refuses others
         }
@@ -183,8 +187,8 @@ class Task:
             )
         return cls(
             list(ready.values())[: len(parents)],
-            _normal(inputs),
-            None if labels is None else _normal(labels),
+            inputs,
+            labels,
             target=ready.get("the target", target),
             base=networks.get("the base"),
             importance=importance,
@@ -219,8 +223,7 @@ class Task:
         Raises:
             ValueError: the numbers of sets and parents differ.
         """
-        pairs = parents_data(self.importance.data, (self.inputs, self.labels), len(self.parents), self.packing)
-        return [(_normal(x), None if y is None else _normal(y)) for x, y in pairs]
+        return parents_data(self.importance.data, (self.inputs, self.labels), len(self.parents), self.packing)
 
     def samples(self) -> tuple[Tensor, Tensor | None]:
         """All samples at hand, each once: the fusion samples, then the parents' own; labels (B,) if all have them."""
@@ -235,18 +238,6 @@ class Task:
         first = list(range(len(inputs)) if stand_ins else rows.values())
         labels = [y.cpu() for _, y in pairs if y is not None]
         return inputs[first], torch.cat(labels)[first] if len(labels) == len(pairs) else None
-
-
-def _trainable(model: nn.Module) -> nn.Module:
-    """The model, or a copy that allows gradients if it was made in inference mode."""
-    with torch.inference_mode(False):
-        return copy.deepcopy(model) if any(tensor.is_inference() for tensor in model.parameters()) else model
-
-
-def _normal(tensor: Tensor) -> Tensor:
-    """The tensor, or a copy that allows gradients if it was made in inference mode."""
-    with torch.inference_mode(False):
-        return tensor.clone() if tensor.is_inference() else tensor
 
 
 @dataclass(frozen=True)
@@ -328,13 +319,13 @@ def planned(algorithm: Algorithm, task: Task) -> Any:
 
 
 def carry_out(algorithm: Algorithm, task: Task) -> FusionResult:
-    """Plan and run, with the parents in evaluation mode, and restore them. The result lies where parent 0 lies.
+    """Plan and run. The result lies where parent 0 lies.
 
     Raises:
         ValueError: from `plan`, before any work.
         Cancelled: the monitor requested it.
     """
-    with devices.exact(), torch.inference_mode(False), evaluating(*task.parents):
+    with devices.exact(), torch.inference_mode(False):
         plan = planned(algorithm, task)
         start = time.process_time()
         result = algorithm.run(plan).on(devices.of(task.parents[0]))

@@ -17,19 +17,22 @@ ORIGINAL = "_torchdynamo_orig_callable"
 class Wrapper(nn.Module):
     """A network with another forward.
 
-    Tensors, submodules, hooks, flags, attributes and checkpoints are the network's, under its own names.
+    Tensors, submodules, flags, attributes and checkpoints are the network's, under its own names. The network's hooks see what
+    the network itself reads and returns.
     """
 
     network: nn.Module
     takes_its_own: ClassVar[bool] = False
     """Whether its forward takes other arguments than the network's"""
+    own: ClassVar[frozenset[str]] = frozenset(name for name in vars(nn.Module()) if "forward" in name)
+    """Tables of hooks that are not the network's"""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self._hold(network)
 
     def _hold(self, network: nn.Module) -> None:
-        tables = vars(nn.Module()).keys() - {"training"}
+        tables = vars(nn.Module()).keys() - {"training"} - self.own
         shared = {name: table for name, table in vars(network).items() if name in tables}
         vars(self).pop("training", None)
         vars(self).update(shared, network=network)
@@ -37,12 +40,13 @@ class Wrapper(nn.Module):
     def around(self, network: nn.Module) -> Self:
         """The same wrapper around another network."""
         same = copy.copy(self)
+        vars(same).update({name: copy.copy(vars(self)[name]) for name in self.own})
         same._hold(network)
         return same
 
     def forward(self, *args: object, **kwargs: object) -> Any:
-        """Run the network's forward; its hooks have already been called."""
-        return self.network.forward(*args, **kwargs)
+        """Run the network."""
+        return self.network(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         if "network" not in vars(self) or name.startswith("__"):
@@ -81,8 +85,10 @@ class Wrapper(nn.Module):
 class Uncompiled(Wrapper):
     """A network whose class has a compiled forward, running the original code."""
 
+    own = frozenset()
+
     def forward(self, *args: object, **kwargs: object) -> Any:
-        """Run the original forward of the class."""
+        """Run the original forward of the class; the network's hooks have already been called."""
         return getattr(type(self.network).forward, ORIGINAL)(self.network, *args, **kwargs)
 
 

@@ -27,6 +27,7 @@ from ..fusion.importance import IMPORTANCE
 from ..fusion.results import FusionResult
 from ..fusion.samples import as_inputs
 from ..methods import METHODS, Method
+from ..networks.copies import copies
 from ..networks.norm_statistics import has_statistics
 from ..networks.outputs import as_classifier, check_class_scores
 from ..networks.packing import Packing, packed, packing_for, taking
@@ -218,7 +219,7 @@ def compare(
     """
     monitor = monitor or Monitor()
     check_models(models)
-    models = [unwrapped(model) for model in models]
+    models = list(copies({f"parent {index}": unwrapped(model) for index, model in enumerate(models)}).values())
     batches, labels = as_inputs(data)
     packing = packing_for(models, batches)
     example = packed(batches, packing)
@@ -232,7 +233,7 @@ def compare(
     titles = list(names) if names is not None else [f"parent {index}" for index in range(len(parents))]
     if len(titles) != len(parents):
         raise ValueError(f"{len(titles)} names for {len(parents)} networks: give one for each, or none.")
-    own = isinstance(methods, Mapping)  # functions get the original arguments
+    own = isinstance(methods, Mapping)  # functions get data in the form that was given
     given = (list(models), data) if own and packing is not None else (parents, data)
     if not own and packing is not None:
         given = parents, example if labels is None else (example, labels)

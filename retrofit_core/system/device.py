@@ -119,12 +119,15 @@ def float64_is_as_fast(device: torch.device) -> bool:
 @contextmanager
 def exact() -> Iterator[None]:
     """Within it, products have the precision of their numbers whatever surrounds it: float32 products, convolutions and
-    recurrent layers are IEEE float32 on every device, and autocast is off.
+    recurrent layers are IEEE float32 on every device, autocast is off, and tensors are not those of inference mode, which
+    allow no gradients.
 
     Unless told otherwise, PyTorch lets cuDNN round convolutions and recurrent layers to TF32, which has 10 bits. All is
     restored behind it, also after an exception. Precision is a setting of the process: other threads have it as well.
     """
     with ExitStack() as stack:
+        if torch.is_inference_mode_enabled():
+            stack.enter_context(torch.inference_mode(False))
         for kind in _AUTOCAST:
             if torch.is_autocast_enabled(kind):
                 stack.enter_context(torch.autocast(kind, enabled=False))

@@ -11,12 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...networks.copies import copies
 from ...networks.levels import Level, is_branched, partition
+from ...networks.wrappers import unwrapped
 from ...system.device import exact
 from ...system.labels import class_labels
 from ...system.monitor import Monitor
 from ...system.refusals import Refusal
 from ...system.registry import made, name_of
+from ..samples import ordinary
 from .base import EPSILON, Importance, Scores
 from .conductance import Conductance
 from .custom import Custom
@@ -108,7 +111,8 @@ def importance_scores(
         ValueError: unknown name, missing labels, or scores that are negative, not finite or of the wrong shape.
     """
     value = as_importance(importance, **options)
-    levels = partition(model, x[:2]) if isinstance(model, nn.Module) else list(model)
+    x, y = ordinary(x), None if y is None else ordinary(y)
+    levels = _levels_of_copy(model, x) if isinstance(model, nn.Module) else list(model)
     check_covered(value, levels)
     y = check_labels(y, value)
     with torch.enable_grad():
@@ -125,6 +129,11 @@ def importance_scores(
         )
     widths = [(level.name, level.width) for level in levels]
     return checked_scores(scores, value, widths, x.device)
+
+
+def _levels_of_copy(model: nn.Module, x: Tensor) -> list[Level]:
+    (copied,) = copies({"the network": unwrapped(model)}).values()
+    return partition(copied, x[:2])
 
 
 def check_covered(importance: Importance, levels: Sequence[Level]) -> None:

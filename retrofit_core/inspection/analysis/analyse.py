@@ -25,7 +25,6 @@ from ...fusion.task import Task
 from ...fusion.walk import Step, Walk
 from ...networks.levels import Activated, Heads
 from ...networks.outputs import check_class_scores
-from ...networks.training_flags import keeps_training_flags
 from ...networks.wrappers import unwrapped
 from ...system import device as devices
 from ...system.monitor import Event, Monitor
@@ -48,7 +47,6 @@ CONSTANT = 1e-12
 
 
 @devices.exact()
-@keeps_training_flags
 @torch.no_grad()
 def analyse(
     models: Sequence[nn.Module],
@@ -108,13 +106,13 @@ def analyse(
     if why_no_accuracy is not None:
         missing["accuracy"] = why_no_accuracy
     else:
-        assert test is not None
+        assert test is not None and task.target is not None
         monitor.emit("phase", name="analysis: accuracy by level")
         rows = _test_rows(test, config["seed"])
         with clock.phase("accuracy"):
             accuracy = accuracy_by_level(
                 task.parents,
-                result.model,
+                task.target,
                 plan.levels,
                 reports,
                 test,

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ...data import Images
 from ...data.sampling import balanced
+from ...networks.copies import copies
 from ...networks.outputs import as_classifier
 from ...networks.wrappers import unwrapped
 from ...system import device as devices
@@ -104,6 +105,7 @@ class Landscape(LandscapeSettings):
             raise ValueError(f"a plane needs three different networks. Found {', '.join(through) or 'none'}.")
         ordered = {name: unwrapped(networks[name]) for name in (*spanning, *networks)}
         check_alike(ordered)
+        ordered = copies(ordered)
         check_suits(ordered[spanning[0]], images)
         ordered = {name: as_classifier(network, images.inputs([0])) for name, network in ordered.items()}
         held = len(images) if rows is None else len(rows)

@@ -30,7 +30,7 @@ class Layout:
         """Views of the tensors in (D,), or of the stacked tensors in (P, D), by name."""
         parts = flat.split([prod(shape) for _, shape in self.shapes], -1)
         return {
-            name: part.view(*flat.shape[:-1], *shape) for part, (name, shape) in zip(parts, self.shapes, strict=True)
+            name: part.view((*flat.shape[:-1], *shape)) for part, (name, shape) in zip(parts, self.shapes, strict=True)
         }
 
 

@@ -12,7 +12,9 @@ from torch.fx.node import Target
 from torch.fx.proxy import Attribute, TraceError
 from torch.nn import functional as F
 
-from ..wrappers import entry_point
+from ..copies import sharing_parameters
+from ..hooks import Hook, remove_looking_hooks
+from ..wrappers import Wrapper, entry_point
 from .kinds import words
 
 #: Tensor attributes that are the same for all batches.
@@ -145,6 +147,14 @@ class Tracer(fx.Tracer):
         self.stuck: str | None = None
         """The innermost module whose code could not be followed"""
 
+    @property
+    def wrapped(self) -> Iterator[nn.Module]:
+        """The networks inside our wrappers, whose names are the wrappers'."""
+        inside = self.root
+        while isinstance(inside, Wrapper):
+            inside = inside.network
+            yield inside
+
     def create_proxy(
         self,
         kind: str,
@@ -262,12 +272,17 @@ class Tracer(fx.Tracer):
         if isinstance(m, TRANSFORMERS):  # their code checks whether masks are tensors, and causal
             args, kwargs = fx.node.map_aggregate((args, kwargs), self._value_of_constant)  # type: ignore[misc]
         if all(m is not module for module in self.root.modules()):
+            if m in self.wrapped:
+                return forward(*args, **kwargs)
             if any(True for _ in (*m.parameters(), *m.buffers())):
                 raise Unregistered(type(m).__name__)
             return forward(*args, **kwargs)  # created for this call: trace into it
         try:
             start = len(self.graph.nodes)
             result = super().call_module(m, forward, args, kwargs)
+            if self.is_leaf_module(m, self.path_of_module(m)):
+                for number, hook in m._forward_hooks.items():  # its code may read what they keep
+                    hook(m, args, *([kwargs] if number in m._forward_hooks_with_kwargs else []), result)
             if not (
                 isinstance(m, nn.modules.conv._ConvNd) and self._computes_its_weight(list(self.graph.nodes)[start:])
             ):
@@ -330,22 +345,29 @@ def inputs_of(model: nn.Module) -> list[str]:
     return several or [p.name for p in inputs[:1]]
 
 
-def traced(model: nn.Module, leaves: list[str], example: Tensor, *, whole: bool) -> tuple[fx.Graph, bool]:
-    """The graph of a model, and whether its code reads sizes.
+def traced(
+    model: nn.Module, leaves: list[str], example: Tensor, hooks: list[Hook], *, whole: bool
+) -> tuple[fx.Graph, nn.Module, bool]:
+    """The graph of a model, a copy of the model that holds the constants of the graph, and whether its code reads sizes.
+
+    Works on copies that share the model's parameters: code that assigns attributes or buffers assigns what stands for tensors
+    in the graph.
 
     Args:
         example: (B, ...) input.
+        hooks: of the model; those that only look are not called, because there is nothing to see.
         whole: whether to add submodules that cannot be followed to `leaves`.
     Raises:
         Exception: whatever the model's own code raises.
     """
     while True:
-        tracer = Tracer(leaves, example)
-        model.train().eval()  # clears tensors that a network caches in eval mode, such as attention biases
+        tracer, followed = Tracer(leaves, example), sharing_parameters(model)
+        remove_looking_hooks(followed, hooks)
+        followed.train().eval()  # clears tensors that a network caches in eval mode, such as attention biases
         try:
             with torch.no_grad(), _noting_factories(tracer):
-                graph = tracer.trace(model)
-            return graph, tracer.sizes
+                graph = tracer.trace(followed)
+            return graph, followed, tracer.sizes
         except Exception as error:
             if isinstance(error, Unregistered) or not (whole and tracer.stuck and tracer.stuck not in leaves):
                 raise

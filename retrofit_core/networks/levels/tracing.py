@@ -14,6 +14,7 @@ from torch import Tensor, fx, nn
 from ...system.device import exact
 from ...system.registry import first_line
 from .. import batchnorm
+from ..hooks import hooks_of, refuse_changing_hooks
 from ..wrappers import class_name
 from .bilinear import call_products
 from .inplace import Versions, copy_before, remove_inplace
@@ -87,14 +88,14 @@ def trace(model: nn.Module, leaves: Sequence[str], example: Tensor, *, whole: bo
         example: (B, ...) input; control flow sees its shapes.
         whole: whether to treat modules that cannot be followed as `leaves`.
     Raises:
-        ValueError: `leaves` names no submodule, the model cannot be traced, does not run on the example, or takes more than
-            one input.
+        ValueError: `leaves` names no submodule, a forward hook changes values, the model cannot be traced, does not run on the
+            example, or takes more than one input.
     """
     unknown = set(leaves) - {name for name, _ in model.named_modules()}
     if unknown:
         raise ValueError(f"leaves={sorted(unknown)} are not submodules of {class_name(model)}.")
-    graph, sizes = _traced(model, list(leaves), example, whole)
-    modules = _targets(model, graph)
+    graph, followed, sizes = _traced(model, list(leaves), example, whole)
+    modules = _targets(model, followed, graph)
     _name_no_tensors(graph, modules)
     in_place = remove_inplace(graph, modules)
     _remove_dropout(graph, class_name(model))
@@ -145,14 +146,16 @@ def folded(trace: Trace, *, layers: bool = False) -> tuple[Trace, dict[str, tupl
 
 
 def _erase_unused(graph: fx.Graph) -> None:
-    """Erase unused nodes: sizes, and parameters and buffers that nothing reads."""
+    """Erase operations that nothing reads: sizes, unused tensors, what the code only keeps or writes into buffers.
+
+    Calls of modules stay, because their weights belong to the network.
+    """
     for node in reversed(list(graph.nodes)):
-        asked = node.op == "get_attr" or not node.meta["holds_tensors"]
-        if not node.users and node.op not in ("placeholder", "output") and asked:
+        if not node.users and node.op not in ("placeholder", "output", "call_module"):
             graph.erase_node(node)
 
 
-def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -> tuple[fx.Graph, bool]:
+def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -> tuple[fx.Graph, nn.Module, bool]:
     name = class_name(model)
     inputs = inputs_of(model)
     if len(inputs) != 1:
@@ -160,8 +163,10 @@ def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -
             f"{name} takes {len(inputs)} inputs; levels need exactly one. Wrap it in a module whose forward takes "
             "one tensor."
         )
+    hooks = hooks_of(model, example)
+    refuse_changing_hooks(model, hooks)
     try:
-        return traced(model, leaves, example, whole=whole)
+        return traced(model, leaves, example, hooks, whole=whole)
     except Unregistered as error:
         raise ValueError(
             f"{name} calls a {error} that is not one of its submodules, so its weights cannot be found. Create it in "
@@ -177,13 +182,18 @@ def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -
         ) from error
 
 
-def _targets(model: nn.Module, graph: fx.Graph) -> dict[str, Any]:
+def _targets(model: nn.Module, followed: nn.Module, graph: fx.Graph) -> dict[str, Any]:
+    """The modules and tensors of the model that a graph names; constants, which the model has not, are those of `followed`."""
     targets: dict[Any, Any] = {}
     for node in graph.nodes:
         if node.op == "call_module":
             targets[node.target] = model.get_submodule(node.target)
         elif node.op == "get_attr":
-            targets[node.target] = operator.attrgetter(node.target)(model)
+            read = operator.attrgetter(node.target)
+            try:
+                targets[node.target] = read(model)
+            except AttributeError:
+                targets[node.target] = read(followed)
     return targets
 
 

@@ -1,0 +1,79 @@
+"""Copies of networks that cannot reach the networks: whatever is run, traced or written there, the networks stay as they are."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from ..system.registry import first_line
+from .wrappers import class_name
+
+#: Attributes of every module, which hold its tensors, submodules and hooks.
+TABLES = frozenset(vars(nn.Module()))
+
+
+class _DetachingKept(TorchFunctionMode):
+    """Within it, a deep copy of a tensor with a graph has none; PyTorch refuses to copy it.
+
+    Networks keep such tensors: features of the last batch, and weights that a hook computes.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is Tensor.__deepcopy__ and not args[0].is_leaf:
+            tensor, memo = args
+            memo[id(tensor)] = tensor.detach().clone()
+            return memo[id(tensor)]
+        return func(*args, **(kwargs or {}))
+
+
+def copies(networks: Mapping[str, nn.Module]) -> dict[str, nn.Module]:
+    """Deep copies in evaluation mode, which share with each other what the networks share; they can be trained.
+
+    Args:
+        networks: by names for the message.
+    Raises:
+        ValueError: names an attribute that cannot be copied.
+    """
+    memo: dict[int, Any] = {}
+    copied = {}
+    for name, network in networks.items():
+        try:
+            copied[name] = _copied(network, memo)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # whatever an attribute's code raises
+            where, reason = _culprit(network, error)
+            raise ValueError(
+                f"{name} ({class_name(network)}) cannot be copied, and methods work on copies, so that networks stay as they "
+                f"are: {where}{reason}. Set what cannot be copied to None, or give its class a __deepcopy__."
+            ) from error
+        for module in copied[name].modules():
+            module.training = False
+    return copied
+
+
+def sharing_parameters(network: nn.Module) -> nn.Module:
+    """A copy with the network's own parameters; buffers and other attributes are copies."""
+    return _copied(network, {id(parameter): parameter for parameter in network.parameters()})
+
+
+def _copied(network: nn.Module, memo: dict[int, Any]) -> nn.Module:
+    with torch.inference_mode(False), _DetachingKept():
+        return copy.deepcopy(network, memo)
+
+
+def _culprit(network: nn.Module, error: Exception) -> tuple[str, str]:
+    """Where the attribute is that cannot be copied, and why it cannot."""
+    for path, module in network.named_modules():
+        for attribute, value in vars(module).items():
+            if attribute in TABLES or isinstance(value, nn.Module):
+                continue
+            try:
+                copy.deepcopy(value)
+            except Exception as reason:
+                where = f"{path}.{attribute}" if path else attribute
+                return f"its attribute {where!r} of {type(value).__name__}: ", first_line(reason)
+    return "", first_line(error)

@@ -1,0 +1,158 @@
+"""Forward hooks of parents: those that change values work or are refused by name before any work, and others do no harm."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from retrofit_core import METHODS, partition
+from retrofit_core.networks.hooks import hooks_of
+from retrofit_core.networks.symmetry import neuron_groups
+from retrofit_core.system.monitor import Monitor
+from tests.marks import each_case
+from tests.networks import labels, normal
+from tests.properties import assert_same_function, assert_same_tensors, untouched
+from tests.test_contract import EVERY, WITHOUT_LEVELS, options_for
+
+X, Y = normal(40, 6).float(), labels(40, 4)
+
+
+class Net(nn.Module):
+    """A network with a block."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.block, self.head = nn.Linear(6, 12), nn.Sequential(nn.ReLU(), nn.Linear(12, 12)), nn.Linear(12, 4)
+
+    def forward(self, x):
+        return self.head(self.block(self.up(x)).relu())
+
+
+class Named(Net):
+    """The same with outputs by name."""
+
+    def forward(self, x):
+        return {"logits": super().forward(x), "features": self.up(x)}
+
+
+def twice(module, args):
+    return (2 * args[0],)
+
+
+def twice_by_keyword(module, args, kwargs):
+    return (2 * args[0],), kwargs
+
+
+def negated(module, args, output):
+    return -output
+
+
+def in_place(module, args, output):
+    output.mul_(2)
+
+
+def pair(make=Net):
+    torch.manual_seed(0)
+    return [make().eval() for _ in range(2)]
+
+
+CHANGING = {
+    "reads": lambda layer: layer.register_forward_pre_hook(twice),
+    "reads, by keyword": lambda layer: layer.register_forward_pre_hook(twice_by_keyword, with_kwargs=True),
+    "returns": lambda layer: layer.register_forward_hook(negated),
+    "returns, in place": lambda layer: layer.register_forward_hook(in_place),
+}
+
+
+@each_case("path", ["up", "block", "block.1", "head", ""])
+@pytest.mark.parametrize("name", EVERY)
+def test_hooks_that_change_values_work_or_are_refused_before_any_work(name, path):
+    """They are part of what a method runs that follows no neurons; LP needs a head whose outputs are the network's."""
+    for what, register in CHANGING.items():
+        parents, events = pair(), []
+        for parent in parents:
+            register(parent.get_submodule(path))
+        where = f"layer {path!r}" if path else "the network itself"
+        options = options_for(name, parents, 4)
+        with untouched(*parents):
+            if name in WITHOUT_LEVELS and not (name == "LP" and path in ("head", "")):
+                EVERY[name](parents, (X, Y), **options)
+                continue
+            message = rf"forward hook '\w+' of {where} changes what it {what.partition(',')[0]}"
+            with pytest.raises(ValueError, match=message):
+                EVERY[name](parents, (X, Y), **options, monitor=Monitor(events.append))
+            assert all(event["kind"] == "phase" for event in events)
+
+
+@pytest.mark.parametrize("name", ["Average", "Fisher", "RegMean", "SLERP", "Ensemble-Logits"])
+def test_methods_that_run_hooks_give_twins_back(name):
+    """RegMean solves each layer on what it reads behind the hook."""
+    parent = pair()[0]
+    parent.up.register_forward_pre_hook(twice)
+    parent.block.register_forward_hook(negated)
+    parents = [parent, copy.deepcopy(parent)]
+    fused = METHODS[name](parents, (X, Y), **options_for(name, parents, 4)).model
+    assert_same_function(fused, parent, X, 1e-4)
+
+
+@pytest.mark.parametrize("make", [Net, Named])
+@pytest.mark.parametrize("name", EVERY)
+def test_hooks_that_only_look_change_nothing_and_see_tensors(name, make):
+    seen = []
+
+    def look(module, args, output):
+        output = output["logits"] if isinstance(output, dict) else output
+        seen.append(output)
+        assert output.norm().item() >= 0 and output.detach().numpy().shape
+
+    parents, expected = pair(make), pair(make)
+    for parent in parents:
+        for path in ("up", "block", "head", ""):
+            parent.get_submodule(path).register_forward_hook(look)
+    options = options_for(name, parents, 4)
+    with untouched(*parents):
+        fused = EVERY[name](parents, (X, Y), **options).model
+    plain = EVERY[name](expected, (X, Y), **options_for(name, expected, 4)).model
+    assert_same_tensors(fused, plain, 1e-5)
+    assert seen and all(type(output) is torch.Tensor for output in seen)
+
+
+def test_a_hook_that_keeps_what_the_network_reads_is_followed():
+    class Reading(Net):
+        def __init__(self):
+            super().__init__()
+            self.up.register_forward_hook(self.keep)
+
+        def keep(self, module, args, output):
+            self.kept = output
+
+        def forward(self, x):
+            self.up(x)
+            return self.head(self.block(self.kept).relu())
+
+    parents, plain = pair(Reading), pair()
+    fused, expected = (METHODS["KF-Linear"](each, (X, Y)).model for each in (parents, plain))
+    assert_same_function(fused, expected, X, 1e-5)
+
+
+def test_what_a_hook_does_is_found_by_running_it():
+    model = pair()[0]
+    assert hooks_of(model, X) == []
+    model.up.register_forward_hook(lambda module, args, output: output)
+    model.up.register_forward_hook(lambda module, args, output: output.clone())
+    model.head.register_forward_pre_hook(lambda module, args: setattr(module, "count", 1))
+    assert [(hook.changes, hook.writes) for hook in hooks_of(model, X)] == [
+        (False, False),
+        (True, False),
+        (False, True),
+    ]
+    assert not hasattr(model.head, "count")
+
+
+def test_levels_and_neurons_refuse_them_too():
+    model = pair()[0]
+    model.up.register_forward_pre_hook(twice)
+    for find in (partition, neuron_groups):
+        with pytest.raises(ValueError, match="Net: the forward hook 'twice' of layer 'up' changes what it reads"):
+            find(model, X[:2])

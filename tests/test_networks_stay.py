@@ -1,0 +1,186 @@
+"""Networks stay as they are, whatever their forward writes, whatever is done with them, and whether it ends well or not."""
+
+import io
+import threading
+from contextlib import suppress
+
+import pytest
+import torch
+from torch import nn
+
+from retrofit_core import METHODS, centred, compare, importance_scores
+from retrofit_core.inspection.analysis import analyse
+from retrofit_core.inspection.landscape import Landscape
+from retrofit_core.system.monitor import Cancelled, Monitor
+from tests.marks import each_case
+from tests.networks import labels, normal
+from tests.properties import assert_same_function, untouched
+from tests.test_contract import EVERY, options_for
+from tests.test_landscape import images_of
+
+X, Y = normal(40, 6).float(), labels(40, 4)
+
+
+class Plain(nn.Module):
+    """A network whose forward writes nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.head = nn.Linear(6, 12), nn.Linear(12, 4)
+
+    def forward(self, x):
+        return self.head(self.up(x).relu())
+
+
+class Keeping(Plain):
+    """Keeps features, as for Grad-CAM, in an attribute, in a new list and in one that grows."""
+
+    def __init__(self):
+        super().__init__()
+        self.features, self.listed, self.history = torch.zeros(0), [], []
+
+    def forward(self, x):
+        self.features = self.up(x).relu()
+        self.listed = [self.features]
+        self.history.append(self.features)
+        return self.head(self.features)
+
+
+class Counting(Plain):
+    """Counts its calls in a buffer and in a number."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+        self.number = 0
+
+    def forward(self, x):
+        self.calls += 1
+        self.number += 1
+        return super().forward(x)
+
+
+class Moving(Plain):
+    """Follows the mean of its neurons in evaluation mode as well, as observers of a quantisation do."""
+
+    mean: torch.Tensor
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(12))
+        self.register_buffer("longest", torch.zeros(()))
+
+    def forward(self, x):
+        h = self.up(x)
+        self.mean.mul_(0.9).add_(h.detach().mean(0), alpha=0.1)
+        self.longest = torch.maximum(self.longest, h.detach().norm(dim=1).max())
+        return self.head(h.relu())
+
+
+class Writing(Plain):
+    """Keeps its weight within a ball, in place."""
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.up.weight.renorm_(2, 0, 0.1)
+        return super().forward(x)
+
+
+def pair(make, count=2):
+    torch.manual_seed(0)
+    return [make().eval() for _ in range(count)]
+
+
+def saved(model):
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@each_case("make", [Keeping, Counting, Moving, Writing])
+@pytest.mark.parametrize("name", EVERY)
+def test_methods_leave_networks_as_they_were_and_give_ordinary_ones(name, make):
+    parents = pair(make)
+    with untouched(*parents):
+        fused = EVERY[name](parents, (X, Y), **options_for(name, parents, 4)).model
+    for model in (*parents, fused):
+        again = saved(model)
+        assert all(type(value) in (torch.Tensor, nn.Parameter) for value in again.state_dict().values())
+        assert torch.isfinite(again(X)).all()
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_what_a_forward_keeps_changes_no_fusion(name):
+    parents = pair(Plain)
+    keeping = pair(Keeping)
+    fused, expected = (
+        EVERY[name](models, (X, Y), **options_for(name, models, 4)).model for models in (keeping, parents)
+    )
+    assert_same_function(fused, expected, X, 1e-6)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_networks_stay_as_they_are_when_the_work_is_stopped_or_their_code_fails(name):
+    parents, seen = pair(Counting), []
+    with untouched(*parents), suppress(Cancelled):
+        EVERY[name](
+            parents, (X, Y), **options_for(name, parents, 4), monitor=Monitor(seen.append, lambda: len(seen) >= 1)
+        )
+
+    class Failing(Counting):
+        def forward(self, x):
+            if self.calls > 3:
+                raise ArithmeticError("too many calls")
+            return super().forward(x)
+
+    parents = pair(Failing)
+    with untouched(*parents), suppress(Exception):
+        EVERY[name](parents, (X, Y), **options_for(name, parents, 4))
+
+
+@each_case("make", [Keeping, Counting, Moving])
+def test_everything_else_leaves_networks_as_they_were(make):
+    parents = pair(make)
+    result = METHODS["KF-Linear"](parents, (X, Y))
+    with untouched(*parents, result.model):
+        analyse(parents, result, (X, Y))
+        compare(parents, (X, Y), (X, Y), ["average", "hf-linear"])
+        importance_scores(parents[0], X, Y)
+        METHODS["KF-Linear"].plan(parents, (X, Y))
+        centred(parents[0], X)
+    flattening = {
+        name: nn.Sequential(nn.Flatten(), each).eval() for name, each in zip("abc", pair(make, 3), strict=True)
+    }
+    landscape = Landscape(resolution=3, images=20, directions=2, path_points=3)
+    with untouched(*flattening.values()):
+        list(landscape.run(landscape.plan(flattening, "abc", images_of((1, 2, 3), classes=4), device="cpu")))
+
+
+def test_a_network_that_keeps_tensors_with_a_graph_is_fused():
+    """After a pass with gradients; PyTorch refuses to copy such tensors."""
+    parents = pair(Keeping)
+    for parent in parents:
+        parent(X).sum().backward()
+    assert parents[0].features.grad_fn is not None
+    with untouched(*parents):
+        METHODS["KF-Linear"](parents, (X, Y))
+
+
+def test_an_attribute_that_cannot_be_copied_is_named_before_any_work():
+    parents = pair(Plain)
+    vars(parents[1].up)["guard"] = threading.Lock()
+    with (
+        untouched(*parents),
+        pytest.raises(ValueError, match=r"parent 1 \(Plain\) cannot be copied.*'up.guard' of lock"),
+    ):
+        METHODS["Average"](parents, (X, Y))
+
+
+def test_parents_that_share_layers_share_them_in_the_work():
+    """A frozen backbone in memory once: no copy of it for each parent."""
+    parents = pair(Plain)
+    parents[1].up = parents[0].up
+    _, task = METHODS["Average"].prepare(parents, (X, Y))
+    first, second = task.parents
+    assert first.up is second.up and first.up is not parents[0].up
