@@ -99,7 +99,10 @@ def test_methods_of_ones_own_and_reasons(models, data):
         ),
         ({"methods": {"A": METHODS["KF-Linear"]}, "active": True}, "functions do not receive compare.s active"),
         ({"test": torch.zeros(3, 1, 8, 8)}, "have no labels"),
-        ({"test": (torch.zeros(3, 1, 8, 8), torch.tensor([0, 1, 12]))}, "have the label 12"),
+        (
+            {"test": (torch.zeros(3, 1, 8, 8), torch.tensor([0, 1, 12]))},
+            "labels run from 0 to 12, and parent 0 has 10 classes",
+        ),
     ],
 )
 def test_refusals_come_before_any_work(models, data, changes, message):

@@ -29,7 +29,7 @@ from ..networks.wrappers import unwrapped
 from ..system import device as devices
 from ..system.device import on_device
 from ..system.files import write
-from ..system.labels import class_labels
+from ..system.labels import check_classes, class_labels
 from ..system.monitor import Cancelled, Monitor
 from ..system.registry import known_name
 from ..system.settings import settings_of
@@ -370,14 +370,10 @@ class Measure:
         Args:
             outputs: (n, classes) of the network, if known.
         Raises:
-            ValueError: a label beyond the network's classes.
+            ValueError: a label that is no class of the network.
         """
         outputs = self._outputs(model) if outputs is None else outputs
-        if int(self.labels.max()) >= outputs.shape[1]:
-            raise ValueError(
-                f"{name} tells {outputs.shape[1]} classes apart, and the test data have the label "
-                f"{int(self.labels.max())}."
-            )
+        check_classes(self.labels, outputs.shape[1], "the test data", name)
         self.classes = self.classes or [str(label) for label in range(outputs.shape[1])]
         self.correct[name] = outputs.argmax(1) == self.labels
         values = measured(outputs, self.labels, outputs.shape[1])
