@@ -438,7 +438,7 @@ def test_a_plan_computes_nothing_and_says_what_the_work_would_cost(name):
 
 def test_labels_that_no_class_has_are_refused_before_any_work():
     models, x = [mlp(), mlp(seed=2)], normal(20, 6)
-    with pytest.raises(ValueError, match="labels run from 7 to 7; the parents have 4 classes"):
+    with pytest.raises(ValueError, match="labels run from 7 to 7, and the parents have 4 classes"):
         METHODS["OTFusion"].plan(models, (x, torch.full((20,), 7)), importance="conductance", importance_data="fusion")
     with pytest.raises(ValueError, match="importance 'conductance' needs labels"):
         METHODS["Git-Re-Basin"].plan(models, x, importance="conductance", importance_data="fusion")

@@ -230,7 +230,7 @@ REFUSALS = {
         [mlp(), mlp()],
         (X, labels(40, 6)),
         {"importance": "conductance", "importance_data": "fusion"},
-        "labels run from 0 to 5; the parents have 4 classes",
+        "labels run from 0 to 5, and the parents have 4 classes",
     ),
     "unequal labels": ([mlp(), mlp()], (X, labels(39, 4)), KF, "40 inputs but 39 labels"),
 }

@@ -20,7 +20,8 @@ from ..fusion.importance.parents import parents_scores
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Cost, Shown, Takes, Task, planned
 from ..networks.outputs import check_class_scores
-from ..system.labels import class_labels
+from ..networks.statedicts import tensors_in
+from ..system.labels import check_classes, class_labels
 from ..system.monitor import Event, Monitor
 from ..system.settings import Range, setting
 from .averaging import outcome
@@ -162,7 +163,8 @@ class Auto(Algorithm):
             check_outputs(task.parents, task.inputs), "Auto", "Use KF-Linear.", ("method", "KF-Linear")
         )
         for inputs, labels in [(task.inputs, task.labels), *task.parents_data()]:
-            _check_labels(labels if len(inputs) else None, classes)
+            if labels is not None and len(inputs):
+                check_classes(class_labels(labels, "Auto"), classes, "Auto", instead=", or none")
         inputs, labels = task.samples()
         held = self._held(inputs, labels, task.seed)
         kept, decide = ((inputs[rows], None if labels is None else labels[rows]) for rows in (~held, held))
@@ -279,24 +281,12 @@ def worth(parents: Tensor, samples: int) -> Tensor:
     return own + missing * (others - own)
 
 
-def _check_labels(labels: Tensor | None, classes: int) -> None:
-    """Check that labels are classes of the parents."""
-    if labels is None:
-        return
-    labels = class_labels(labels, "Auto")
-    if not 0 <= int(labels.min()) <= int(labels.max()) < classes:
-        raise ValueError(
-            f"the labels run from {int(labels.min())} to {int(labels.max())}, and the parents have {classes} "
-            f"classes. Pass labels from 0 to {classes - 1}, or none."
-        )
-
-
 def _is_like_target(task: Task, parent: int) -> bool:
     """Whether a parent has the target's shapes, so that it may be returned itself."""
     if task.target is None:
         return True
     shapes = [
-        {name: tensor.shape for name, tensor in network.state_dict().items()}
+        {name: tensor.shape for name, tensor in tensors_in(network).items()}
         for network in (task.parents[parent], task.target)
     ]
     return shapes[0] == shapes[1]

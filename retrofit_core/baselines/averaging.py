@@ -18,6 +18,7 @@ from ..networks.levels.tracing import trace
 from ..networks.levels.weights import refuse_computed_weights
 from ..networks.norm_statistics import has_statistics, reset_statistics
 from ..networks.outputs import check_class_scores
+from ..networks.statedicts import tensors_in
 from ..system import device as devices
 from ..system.settings import setting
 from ..training.evaluation import ensemble
@@ -35,9 +36,9 @@ def average(models: Sequence[nn.Module], weights: Sequence[float] | None = None)
     """
     check_can_be_averaged(models)
     fused = copy.deepcopy(models[0])
-    states = [model.state_dict() for model in models]
+    states = [tensors_in(model) for model in models]
     shares = _shares(weights, len(models))
-    for name, value in fused.state_dict().items():
+    for name, value in tensors_in(fused).items():
         if value.dtype.is_floating_point:
             together = torch.stack([state[name].to(value.device) for state in states])
             value.copy_(together.mean(0) if shares is None else torch.tensordot(shares.to(together), together, 1))
@@ -54,7 +55,7 @@ def check_can_be_averaged(models: Sequence[nn.Module]) -> None:
         raise ValueError("there is nothing to average. Pass a list of at least one model.")
     for index, model in enumerate(models):
         refuse_computed_weights(model, f"parent {index}")
-    states = [model.state_dict() for model in models]
+    states = [tensors_in(model) for model in models]
     for name in dict.fromkeys(name for state in states for name in state):  # also those that parent 0 lacks
         shapes = [tuple(state[name].shape) if name in state else None for state in states]
         if len(set(shapes)) > 1:

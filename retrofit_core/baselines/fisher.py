@@ -4,20 +4,21 @@
 Legend: F_k (p,) the diagonal of parent k's Fisher information, E_x E_{y ~ p(y|x)} (d log p(y|x) / d theta)^2.
 """
 
-import copy
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..fusion.results import FusionResult
 from ..fusion.task import Cost, Takes, Task
 from ..networks.outputs import check_class_scores
-from ..system.device import of, rows_per_batch
+from ..system.device import of, on_device, rows_per_batch
 from ..system.monitor import Monitor
 from ..system.settings import Range, setting
 from .averaging import CombiningPlan, WeightAverager, average
@@ -66,7 +67,7 @@ class FisherAveraging(WeightAverager):
         fishers = []
         for index, (parent, inputs) in enumerate(zip(task.parents, data, strict=True)):
             monitor.emit("phase", name=f"Fisher information of parent {index}")
-            network = copy.deepcopy(parent).to(task.device).eval()
+            network = on_device(parent, task.device)
             fishers.append(fisher_diagonal(network, inputs, generator=drawing, monitor=monitor))
         parameters = [dict(parent.named_parameters()) for parent in task.parents]
         with torch.no_grad():
@@ -101,9 +102,9 @@ def fisher_diagonal(
     device, dtype = of(model), next(iter(named.values())).dtype
     of_a_sample = sum(parameter.numel() * (parameter.element_size() + 16) for parameter in named.values())
     batch = rows_per_batch(of_a_sample, GRADIENTS if device.type != "cpu" else GRADIENTS_IN_CACHES)
-    together = batch > 1 and _runs_together(model, inputs[:2].to(device, dtype))
-    batch = batch if together else 1
-    with torch.enable_grad():
+    with torch.enable_grad(), _with_derivatives():
+        together = batch > 1 and _runs_together(model, inputs[:2].to(device, dtype))
+        batch = batch if together else 1
         for x in (monitor or Monitor()).each("step", list(inputs.split(batch)), name="Fisher information"):
             x = x.to(device, dtype)
             weights = _of_each(named, len(x)) if together else named
@@ -139,11 +140,30 @@ def _together(model: nn.Module, weights: Mapping[str, Tensor], x: Tensor) -> Ten
     return vmap(lambda own, sample: functional_call(model, own, (sample[None],))[0])(weights, x)
 
 
-@torch.no_grad()
 def _runs_together(model: nn.Module, x: Tensor) -> bool:
-    """Whether a batch gives the same outputs as single samples."""
+    """Whether a batch has gradients, and the same outputs as single samples."""
     try:
-        outputs = _together(model, _of_each(dict(model.named_parameters()), len(x)), x)
+        weights = _of_each(dict(model.named_parameters()), len(x))
+        outputs = _together(model, weights, x)
+        torch.autograd.grad(outputs.sum(), list(weights.values()), allow_unused=True)
+    except torch.OutOfMemoryError:
+        raise
     except Exception:  # whatever an operation raises that vmap does not support
         return False
-    return torch.allclose(outputs, torch.cat([model(sample) for sample in x.split(1)]), rtol=1e-3, atol=1e-4)
+    alone = torch.cat([model(sample) for sample in x.split(1)])
+    return torch.allclose(outputs, alone, rtol=1e-3, atol=1e-4)
+
+
+@contextmanager
+def _with_derivatives() -> Iterator[None]:
+    """Within it, attention is computed by operations that have derivatives under vmap, not by fused kernels.
+
+    PyTorch chooses some kernels by whether weights need gradients, which vmap hides.
+    """
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)

@@ -19,6 +19,7 @@ from ..fusion.results import FusionResult
 from ..fusion.task import Takes, Task
 from ..networks.code import check_same_code
 from ..networks.levels.weights import refuse_computed_weights
+from ..networks.statedicts import tensors_in
 from ..system.device import on_device
 from ..system.refusals import Refusal
 from ..system.settings import FRACTION, Range, setting
@@ -100,8 +101,9 @@ class TaskVectors(WeightAverager):
         self.check_mergeable(task, self.title, least=0)
         check_weights(task.base, "the common ancestor")
         refuse_computed_weights(task.base, "the common ancestor")
-        for name, tensor in task.parents[0].state_dict().items():
-            of_base = task.base.state_dict().get(name)
+        tensors = tensors_in(task.base)
+        for name, tensor in tensors_in(task.parents[0]).items():
+            of_base = tensors.get(name)
             if of_base is None or of_base.shape != tensor.shape:
                 words = "is missing there" if of_base is None else f"has the shape {tuple(of_base.shape)} there"
                 raise ValueError(

@@ -75,9 +75,9 @@ class PLeaS(Averager):
                 f"PLeaS: apart is {self.apart} and there is a target, whose widths determine it too. Use only one of "
                 "them."
             )
+        plan = plan_alignment(task, "PLeaS", leaves=self.leaves)
         for index, model in enumerate(task.parents):
             refuse_shared_layers(model, f"PLeaS, parent {index}", task.inputs[:1].to(task.dtype))
-        plan = plan_alignment(task, "PLeaS", leaves=self.leaves)
         check_widths(
             plan,
             lambda widths, width: len(set(widths)) == 1 and widths[0] <= width <= 2 * widths[0],

@@ -12,7 +12,7 @@ from ..fusion.results import FusionResult
 from ..fusion.task import Cost, Takes, Task
 from ..networks.outputs import check_class_scores
 from ..system.device import of, on_device
-from ..system.labels import class_labels
+from ..system.labels import check_classes, class_labels
 from ..system.monitor import Monitor
 from .averaging import CombiningPlan, WeightAverager, average, outcome
 
@@ -39,12 +39,7 @@ class GreedySoup(WeightAverager):
                 "a greedy soup is chosen by accuracy on held-out data, but these data have no labels. Pass (inputs, "
                 "labels), or use Average, which is the uniform soup."
             )
-        labels = class_labels(task.labels, "a greedy soup")
-        if not 0 <= int(labels.min()) <= int(labels.max()) < classes:
-            raise ValueError(
-                f"the labels run from {int(labels.min())} to {int(labels.max())}, and the parents have {classes} "
-                f"classes. Pass labels from 0 to {classes - 1}."
-            )
+        check_classes(class_labels(task.labels, "a greedy soup"), classes, "a greedy soup")
         return CombiningPlan(task, Cost(passes=2 * len(task.inputs)))  # each parent alone, and as many means
 
     @torch.no_grad()

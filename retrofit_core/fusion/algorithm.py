@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from ..networks.levels import Level
 from ..networks.norm_statistics import reset_statistics
 from ..networks.outputs import check_class_scores, say_what_is_left
+from ..networks.statedicts import tensors_in
 from ..system.device import on_device
 from ..system.registry import made, name_of
 from ..system.runtime import Runtime
@@ -322,7 +323,7 @@ class Retrofit(Algorithm):
         shared = {name: value for name, value in settings.items() if name not in ("samples", "device", "memory")}
         digest = sha256(json.dumps(shared, sort_keys=True, default=str).encode())
         for parent in task.parents:
-            for name, tensor in parent.state_dict().items():
+            for name, tensor in tensors_in(parent).items():
                 digest.update(
                     name.encode() + tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
                 )

@@ -127,16 +127,44 @@ def _check_data(inputs: Tensor, least: int, method: str) -> None:
 
 
 def check_weights(model: nn.Module, network: str) -> None:
+    """Check that the weights are finite real numbers; extra state that is no tensor is left alone.
+
+    Raises:
+        ValueError: quantised layers; NaN or infinity; no parameters, or complex ones, or those of half precision.
+    """
+    _refuse_quantised(model, network)
     weights = dict(model.named_parameters())
     for name, tensor in model.state_dict().items():
+        if not isinstance(tensor, Tensor) or not tensor.dtype.is_floating_point:
+            continue
         masked = name not in weights and not tensor.isnan().any()  # -inf in a buffer is an attention mask
-        if tensor.dtype.is_floating_point and not (tensor.isfinite() | (masked & (tensor == -torch.inf))).all():
+        if not (tensor.isfinite() | (masked & (tensor == -torch.inf))).all():
             raise ValueError(f"{network} has NaN or infinity in {name!r}. Load an earlier checkpoint of it.")
-    kinds = {parameter.dtype for parameter in model.parameters()}
-    if not kinds:
+    if not weights:
         raise ValueError(f"{network} has no parameters, so there is nothing to fuse.")
+    if (name := next((name for name, weight in weights.items() if weight.is_complex()), None)) is not None:
+        raise ValueError(
+            f"{network} has complex weights ({name!r}), and methods take real ones. Keep torch.view_as_real(weight) as the "
+            "parameter, and call torch.view_as_complex on it in forward."
+        )
+    kinds = {parameter.dtype for parameter in weights.values()}
     if not kinds <= {torch.float32, torch.float64}:
         raise ValueError(f"{network} has {', '.join(map(str, kinds))} parameters. Convert it with model.float().")
+
+
+def _refuse_quantised(model: nn.Module, network: str) -> None:
+    """Refuse quantised layers, and weights that are integers or a library's quantised tensors."""
+    layers = ((path, type(module)) for path, module in model.named_modules())
+    quantised = [(path, kind.__name__) for path, kind in layers if "quantized" in kind.__module__]
+    for name, weight in model.named_parameters():
+        if "torchao" in type(weight).__module__ or not (weight.is_floating_point() or weight.is_complex()):
+            quantised.append((name, f"{type(weight).__name__} of {weight.dtype}"))
+    if quantised:
+        where, what = quantised[0]
+        raise ValueError(
+            f"{network}: {where or 'it'!r} is a quantised {what}, whose numbers are integers with scales, which cannot be fitted "
+            "or averaged. Fuse the networks before quantising them, and quantise the result."
+        )
 
 
 def _check_precision(models: Sequence[nn.Module]) -> None:

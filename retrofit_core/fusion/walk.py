@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from ..networks.levels import Activated, Affine, Alive, Boundary, Level, Partwise, each, places_read, rows
+from ..networks.statedicts import tensors_in
 from ..system import device as devices
 from ..system.device import Stopwatch, check_sums, rows_per_batch, sum_dtype
 from ..system.runtime import Journal, Runtime
@@ -287,12 +288,12 @@ class Step:
         """Add the fitted level's report, with its stream and seconds, share its weights with contributors, and journal it."""
         stream, clock = self.walk.levels.stream(self.index), self.walk.stopwatch
         self.walk.contributors.agree(
-            [tensor for tensor in self.level.module.state_dict().values() if tensor.is_floating_point()]
+            [tensor for tensor in tensors_in(self.level.module).values() if tensor.is_floating_point()]
         )
         name = self.walk.fused[stream[0]].name if len(stream) > 1 else ""
         self.walk.reports.append(replace(report, stream=name, seconds=clock.read()))
         if self.walk.journal is not None:
-            weights = {name: tensor.detach() for name, tensor in self.level.module.state_dict().items()}
+            weights = {name: tensor.detach() for name, tensor in tensors_in(self.level.module).items()}
             self.walk.journal.add(self.index, self.walk.reports[-1], weights)
 
     def emit(self, phase: str) -> None:

@@ -208,6 +208,11 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], facts: Mappin
         raise ValueError(f"checkpoints are written as safetensors: let the name {path} end in .safetensors.")
     if path.is_dir():
         raise ValueError(f"{path} is a folder: give a file's name.")
+    if strange := next((name for name, tensor in tensors.items() if not isinstance(tensor, Tensor)), None):
+        raise ValueError(
+            f"{strange!r} is extra state of type {type(tensors[strange]).__name__}, and {path} holds tensors only. Save the "
+            "network with torch.save(network.state_dict(), FILE)."
+        )
     try:
         texts = {name: json.dumps(value, allow_nan=False) for name, value in facts.items()}
     except (TypeError, ValueError) as error:

@@ -37,6 +37,11 @@ COUNTERS = ("total_ops", "total_params")  # thop's profiler adds them to every m
 STEPS = "num_batches_tracked"  # BatchNorm needs it only for an average over all batches
 
 
+def tensors_in(module: nn.Module) -> dict[str, Tensor]:
+    """The state dict without extra state that is no tensor (`get_extra_state`)."""
+    return {name: value for name, value in module.state_dict().items() if isinstance(value, Tensor)}
+
+
 @dataclass(frozen=True)
 class NamedTensors:
     """A set of named tensors in a file, and its key there."""

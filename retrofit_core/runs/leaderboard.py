@@ -36,7 +36,7 @@ from ..networks.wrappers import unwrapped
 from ..system import device as devices
 from ..system.device import on_device
 from ..system.files import write
-from ..system.labels import check_range, class_labels
+from ..system.labels import check_classes, class_labels
 from ..system.monitor import Cancelled, Monitor
 from ..system.registry import known_name
 from ..system.settings import settings_of
@@ -271,7 +271,7 @@ def compare(
     ]
     measure = Measure(test, packing=packing, metric=metric, monitor=monitor)
     if metric is None:
-        check_range(measure.labels, shape[0], measure.title)
+        check_classes(measure.labels, shape[0], measure.title, "the networks")
 
     def leaderboard(rows: list[dict[str, Any]], known: list[str]) -> Leaderboard:
         labels = [str(name) for name in classes or known]
@@ -558,7 +558,7 @@ class Measure:
                     f"{self.metric_name} of {name} is {answered[0]}, which ranks nothing. Return a finite number."
                 )
             return answered, {"metric": float(answered[0])}
-        check_range(self.labels, outputs.shape[1], self.title)
+        check_classes(self.labels, outputs.shape[1], self.title, "the networks")
         self.classes = self.classes or [str(label) for label in range(outputs.shape[1])]
         values = measured(outputs, self.labels, outputs.shape[1])
         return (outputs.argmax(1) == self.labels).numpy(), {score: values[score] for score in SCORES}

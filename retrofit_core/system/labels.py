@@ -17,20 +17,25 @@ def class_labels(labels: Tensor, reader: str) -> Tensor:
     return as_labels(labels)
 
 
-def check_range(labels: Tensor, classes: int, whose: str) -> None:
-    """Refuse labels (n,) that are no classes, such as the marks -100 and 255 for samples without a class.
+def check_classes(labels: Tensor, classes: int, reader: str, network: str = "the parents", instead: str = "") -> None:
+    """Refuse labels that are no class of the networks.
 
     Args:
-        whose: of what, for the message.
+        labels: (n,) int64.
+        reader: who needs them, to start the message.
+        network: whose classes they should be.
+        instead: another way out, such as ", or none".
     Raises:
-        ValueError: says how the labels run.
+        ValueError: says what to pass.
     """
+    if not len(labels) or 0 <= int(labels.min()) <= int(labels.max()) < classes:
+        return
     low, high = int(labels.min()), int(labels.max())
-    if low < 0 or high >= classes:
-        raise ValueError(
-            f"the labels of {whose} run from {low} to {high}, and the networks have {classes} classes. Leave out samples "
-            f"without a class; the others have labels from 0 to {classes - 1}."
-        )
+    unlabelled = " Leave out samples without a label, which negative numbers usually mark." if low < 0 else ""
+    raise ValueError(
+        f"{reader}: the labels run from {low} to {high}, and {network} {'have' if network.endswith('s') else 'has'} {classes} "
+        f"classes. Pass labels from 0 to {classes - 1}{instead}.{unlabelled}"
+    )
 
 
 def as_shares(shares: object) -> Tensor:

@@ -4,6 +4,7 @@ Training of classifiers uses `stepping`, `one_epoch` and `Best` too, but has its
 augments images and follows a schedule.
 """
 
+import copy
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -30,13 +31,13 @@ class Best:
     quality: Any = None
     """Higher is better"""
     epoch: int = 0
-    state: dict[str, Tensor] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict)
 
     def offer(self, epoch: int, quality: object) -> None:
         """Keep the module's current state if it is the best so far."""
         if not self.state or quality > self.quality:
             self.quality, self.epoch = quality, epoch
-            self.state = {name: tensor.detach().clone() for name, tensor in self.module.state_dict().items()}
+            self.state = copy.deepcopy(self.module.state_dict())
 
     def restore(self) -> None:
         """Restore the module's best state."""

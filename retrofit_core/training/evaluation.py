@@ -13,7 +13,7 @@ from ..networks.composites import COMBINATIONS, Combination, Ensemble
 from ..networks.outputs import check_class_scores, logits_in
 from ..networks.training_flags import evaluating
 from ..system import device as devices
-from ..system.labels import as_labels, as_shares, check_range
+from ..system.labels import as_labels, as_shares, check_classes
 from ..system.monitor import Monitor
 from ..system.registry import find, first_line
 
@@ -112,7 +112,7 @@ def measured(logits: Tensor, labels: Tensor, classes: int) -> dict[str, Any]:
         ValueError: labels that are no classes.
     """
     labels = as_labels(labels)
-    check_range(labels, classes, "these samples")
+    check_classes(labels, classes, "the images", "the data set")
     correct = (logits.argmax(1) == labels).double()
     counts = torch.bincount(labels, minlength=classes)
     hits = torch.bincount(labels, weights=correct, minlength=classes)

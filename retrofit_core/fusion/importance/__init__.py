@@ -15,7 +15,7 @@ from ...networks.copies import copies
 from ...networks.levels import Level, is_branched, partition
 from ...networks.wrappers import unwrapped
 from ...system.device import exact
-from ...system.labels import class_labels
+from ...system.labels import check_classes, class_labels
 from ...system.monitor import Monitor
 from ...system.refusals import Refusal
 from ...system.registry import made, name_of
@@ -115,6 +115,8 @@ def importance_scores(
     levels = _levels_of_copy(model, x) if isinstance(model, nn.Module) else list(model)
     check_covered(value, levels)
     y = check_labels(y, value)
+    if y is not None and value.reads_logits:
+        check_classes(y, levels[-1].width, f"importance {importance_name(value)!r}", "the network")
     with torch.enable_grad():
         if is_branched(levels) and not value.widths_only:
             assert y is not None

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ...networks.levels import Level, compose
 from ...networks.outputs import check_class_scores
+from ...system.labels import check_classes
 from ...system.monitor import Monitor
 from . import Importance, Scores, check_labels, importance_name, importance_scores
 from .shared import shared
@@ -32,12 +33,8 @@ def check_parents_data(
     for _, y in data:
         labels = check_labels(y, importance)
         classes = outputs[0] if len(outputs) == 1 else None
-        if labels is None or classes is None or not len(labels):
-            continue
-        if not 0 <= int(labels.min()) <= int(labels.max()) < classes:
-            raise ValueError(
-                f"labels run from {int(labels.min())} to {int(labels.max())}; the parents have {classes} classes."
-            )
+        if labels is not None and classes is not None:
+            check_classes(labels, classes, name)
 
 
 def parents_scores(

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ...networks.levels import Level
+from ...networks.statedicts import tensors_in
 from .base import Importance, Scores
 
 #: Scores of one parent that are kept; those used last stay. They are small: a number a neuron.
@@ -62,7 +63,7 @@ def shared(
     networks, spared = current
     cut = [(level.name, level.axis, level.width) for level in levels]
     options = json.dumps(importance.to_json(), sort_keys=True)
-    weights = [tensor for level in levels for tensor in level.module.state_dict().values()]
+    weights = [tensor for level in levels for tensor in tensors_in(level.module).values()]
     key = (
         networks,
         type(importance),

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import batchnorm
+from ..statedicts import tensors_in
 from .forms import Affine, Boundary, Form, Opaque
 
 
@@ -230,7 +231,7 @@ class Level:
     def state(self) -> dict[str, Tensor]:
         """The level's own tensors under their names in the whole model."""
         parts = self.module if isinstance(self.module, nn.Sequential) else [self.module]
-        return {name: tensor for part in parts for name, tensor in part.state_dict().items()}
+        return {name: tensor for part in parts for name, tensor in tensors_in(part).items()}
 
     def put_back(self) -> None:
         """Write folded layers back into the model they came from."""
