@@ -10,6 +10,7 @@ from retrofit_core import METHODS, build, train
 from retrofit_core.baselines import auto
 from retrofit_core.baselines.auto import worth
 from retrofit_core.data import load
+from retrofit_core.fusion.fit import Ridge
 from retrofit_core.system.monitor import Monitor
 from tests.marks import each_case
 from tests.networks import labels, normal, seeded
@@ -217,8 +218,57 @@ def test_networks_without_a_closed_form_get_the_gradient_fit():
 
 def test_where_nothing_can_be_tried_one_sentence_says_why():
     parents = [build({"architecture": "mlp", "sizes": [64, 8, 10]}, seed=0), build({"architecture": "cnn"}, seed=1)]
-    with pytest.raises(ValueError, match="no fusion accepts these networks. KF-Gradient: "):
-        METHODS["Auto"](parents, normal(30, 1, 8, 8).float())
+    x = normal(30, 1, 8, 8).float()
+    with pytest.raises(
+        ValueError, match="no fusion accepts these networks. KF-Gradient: .* KD and Ensemble only run"
+    ) as refused:
+        METHODS["Auto"](parents, x)
+    ways_out = [method for _, method in refused.value.cures]
+    assert ways_out == ["KD", "Ensemble"]
+    for method in ways_out:
+        METHODS[method](parents, x, **({"epochs": 1} if method == "KD" else {}))
+
+
+@each_case("stage", ["plan", "run", "scores", "distilled"])
+def test_a_candidates_exception_is_noted_and_the_others_are_tried(stage, monkeypatch):
+    """A fault of ours or of a network's code, in each part of the work; the gradient fit stands in for all closed forms."""
+    parents = [build({"architecture": "mlp", "sizes": [64, 8, 10]}, seed=seed) for seed in (0, 1)]
+    x, y = normal(60, 1, 8, 8).float(), labels(60, 10)
+
+    def failing(original):
+        def fails(self, *args):
+            if stage in ("plan", "run") and not isinstance(self.fit, Ridge):
+                return original(self, *args)
+            raise IndexError("a fault\nof many lines")
+
+        return fails
+
+    owner = {"scores": auto.Trial, "distilled": auto.Distilled}.get(stage, auto.Retrofit)
+    name = "train" if stage == "distilled" else stage
+    monkeypatch.setattr(owner, name, failing(getattr(owner, name)))
+    result = METHODS["Auto"](parents, (x, y), importance_data=[(x, y)] * 2, device="cpu")
+    left_out, tried = result.config["left_out"], result.config["candidates"]
+    assert set(left_out.values()) == {"failed: IndexError: a fault"} and "Left out: " in result.config["choice"]
+    if stage in ("plan", "run"):
+        assert "KF-Gradient, uniform" in tried and all(
+            title.startswith("KF-Linear") for title in left_out if "HF" not in title
+        )
+    else:
+        assert any(title.startswith("KF-Linear, uniform") for title in tried)
+
+
+def test_where_every_fusion_fails_the_best_parent_is_returned(monkeypatch):
+    parents = [build({"architecture": "mlp", "sizes": [64, 8, 10]}, seed=seed) for seed in (0, 1)]
+
+    def fails(*_):
+        raise torch.OutOfMemoryError("too large")
+
+    monkeypatch.setattr(auto.Retrofit, "run", fails)
+    result = METHODS["Auto"](parents, (normal(60, 1, 8, 8).float(), labels(60, 10)), device="cpu")
+    assert (
+        set(result.config["candidates"]) == {"parent 0", "parent 1"}
+        and "KF-Gradient, uniform" in result.config["left_out"]
+    )
 
 
 def test_labels_are_classes_of_the_parents():

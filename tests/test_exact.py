@@ -1,12 +1,13 @@
 """What surrounds a fusion (TF32, autocast, inference mode, a default dtype) changes none of its numbers, and stays as it is."""
 
+import copy
 from contextlib import ExitStack, contextmanager
 
 import pytest
 import torch
 from torch import nn
 
-from retrofit_core import METHODS, build, centred, evaluate, importance_scores, partition, train
+from retrofit_core import METHODS, build, centred, compare, evaluate, importance_scores, partition, train
 from retrofit_core.inspection.analysis import analyse
 from retrofit_core.inspection.landscape import Landscape
 from retrofit_core.networks.levels import compose
@@ -285,12 +286,28 @@ def test_a_fusion_gives_the_same_network_whatever_surrounds_it(name):
 def test_scores_are_the_same_whatever_surrounds_them(surrounding):
     model = batchnorm_cnn().float()
     expected = importance_scores(model, X, Y, steps=2)
-    if surrounding == "inference mode":  # in which nothing has a gradient
-        return
     with SURROUNDINGS[surrounding]():
-        found = importance_scores(model, X, Y, steps=2)
+        found = importance_scores(model, X.clone(), Y.clone(), steps=2)  # in inference mode they allow no gradients
     torch.set_float32_matmul_precision("highest")
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(found.values, expected.values, strict=True))
+
+
+@each_case("surrounding", SURROUNDINGS)
+def test_analyses_centred_networks_and_rankings_are_the_same_whatever_surrounds_them(surrounding):
+    models = pair()
+    result = METHODS["KF-Linear"](models, (X, Y), device="cpu")
+
+    def found(networks, data):
+        targets = [level.targets for level in analyse(networks, result, data).levels]
+        board = compare(networks, data, data, ["average", "kf-linear", "kd+epochs=1"], device="cpu")
+        return [*targets, *centred(networks[0], data[0]).state_dict().values()], [row["accuracy"] for row in board.rows]
+
+    expected = found(models, (X, Y))
+    with SURROUNDINGS[surrounding]():
+        made_there = found(copy.deepcopy(models), (X.clone(), Y.clone()))
+    torch.set_float32_matmul_precision("highest")
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(made_there[0], expected[0], strict=True))
+    assert made_there[1] == expected[1]
 
 
 # --- levels ------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 import copy
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -22,7 +23,9 @@ from ..fusion.task import Algorithm, Cost, Shown, Takes, Task, planned
 from ..networks.outputs import check_class_scores
 from ..networks.statedicts import tensors_in
 from ..system.labels import check_classes, class_labels
-from ..system.monitor import Event, Monitor
+from ..system.monitor import Cancelled, Event, Monitor
+from ..system.refusals import Refusal
+from ..system.registry import first_line
 from ..system.settings import Range, setting
 from .averaging import outcome
 from .distillation import logits_of
@@ -179,17 +182,20 @@ class Auto(Algorithm):
         if not trials:
             self._ask(OTHERWISE, rest, trials, left_out)
         if not trials:
-            raise ValueError(f"no fusion accepts these networks. {OTHERWISE.method}: {left_out[OTHERWISE.title]}")
+            raise Refusal(
+                f"no fusion accepts these networks. {OTHERWISE.method}: {left_out[OTHERWISE.title].rstrip('.')}. KD "
+                "and Ensemble only run the parents: use one of these.",
+                ("method", "KD"),
+                ("method", "Ensemble"),
+            )
         distilled = Distilled() if self.distil and Distilled().samples(rest) > 1 else None
         return AutoPlan(task, decide, trials, left_out, distilled)
 
     def _ask(self, candidate: Candidate, task: Task, trials: list[Trial], left_out: dict[str, str]) -> None:
         """Plan a candidate, and add it to `trials` or `left_out`."""
-        try:
+        with _noting(left_out, candidate.title):
             algorithm = candidate.algorithm()
             trials.append(Trial(candidate, algorithm, planned(algorithm, candidate.task(task))))
-        except ValueError as error:
-            left_out[candidate.title] = str(error)
 
     def _held(self, inputs: Tensor, labels: Tensor | None, seed: int) -> Tensor:
         """(B,) mask of held-out samples, balanced over classes if known."""
@@ -217,26 +223,29 @@ class Auto(Algorithm):
 
         scores: list[Scores] | None = None
         tasks = dict[str, Task]()  # with centred parents, if a fusion centres them: they teach, too
-        for trial in plan.trials:
+        trials = list(plan.trials)
+        for trial in trials:
             title, scored = trial.candidate.title, trial.candidate.importance != "uniform"
             monitor.emit("phase", name=title)
-            if scored and scores is None:
-                scores = trial.scores()
-            try:
+            with _noting(left_out, title):
+                if scored and scores is None:
+                    scores = trial.scores()
                 prepared = trial.algorithm.centred(replace(trial.plan, scored=scores if scored else None))
                 tasks[title] = prepared.task
                 measured(title, trial.algorithm.run(prepared))
-            except ValueError as error:  # sums overflow
-                left_out[title] = str(error)
-        if not results:
-            raise ValueError(f"no fusion of these networks was possible. {_reasons(left_out)}")
-        if plan.distilled is not None and not parents[0].isnan().any():
+            if trial is trials[-1] and not results and trial.candidate is not OTHERWISE:
+                self._ask(OTHERWISE, plan.trials[0].plan.task, trials, left_out)
+        if results and plan.distilled is not None and not parents[0].isnan().any():
             best = max(fused, key=lambda title: fused[title])
-            student, config = copy.deepcopy(results[best].model), results[best].config
-            curve = plan.distilled.train(student, tasks[best])
-            measured(f"{best}, distilled", replace(results[best], model=student, config={**config, "curve": curve}))
+            title = f"{best}, distilled"
+            with _noting(left_out, title):
+                student, config = copy.deepcopy(results[best].model), results[best].config
+                curve = plan.distilled.train(student, tasks[best])
+                measured(title, replace(results[best], model=student, config={**config, "curve": curve}))
         alone = worth(parents, len(truth))
         found = {f"parent {k}": right for k, right in enumerate(alone.tolist()) if _is_like_target(task, k)} | fused
+        if not found:
+            raise ValueError(f"no fusion of these networks was possible. {_reasons(left_out)} Use KD or Ensemble.")
         chosen = max(found, key=lambda name: found[name])  # the first of equals
         facts = {
             "choice": _sentence(chosen, found, len(truth), labels is not None, left_out),
@@ -252,6 +261,22 @@ class Auto(Algorithm):
             parent = copy.deepcopy(task.parents[int(chosen.removeprefix("parent "))])
             model, levels, importance = parent.to(device).eval(), [], []
         return replace(outcome("Auto", self, model, task, start, **facts), levels=levels, importance=importance)
+
+
+@contextmanager
+def _noting(left_out: dict[str, str], title: str) -> Iterator[None]:
+    """Note an exception as the reason to leave a candidate out, and go on: it must not cost the others."""
+    try:
+        yield
+    except Cancelled:
+        raise
+    except Exception as error:
+        left_out[title] = _why(error)
+
+
+def _why(error: Exception) -> str:
+    """A refusal, or the kind and first line of what a candidate's code raised."""
+    return str(error) if isinstance(error, ValueError) else f"failed: {type(error).__name__}: {first_line(error)}"
 
 
 def by_class(logits: Tensor, truth: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ..system.refusals import Refusal
 from .outputs import logits_in
+from .statedicts import tensors_in
 from .training_flags import evaluating
 
 #: Settings that change nothing in evaluation mode, or that tensors show.
@@ -69,7 +70,7 @@ def check_same_code(networks: Sequence[nn.Module], inputs: Tensor, names: Sequen
     check_same_settings(networks, names)
     stand_in = copy.deepcopy(networks[0])
     for network, name in zip(networks[1:], names[1:], strict=True):
-        state, written = network.state_dict(), stand_in.state_dict()
+        state, written = tensors_in(network), tensors_in(stand_in)
         if {key: tensor.shape for key, tensor in state.items()} != {key: each.shape for key, each in written.items()}:
             continue
         for key, tensor in written.items():
