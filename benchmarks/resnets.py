@@ -1,10 +1,10 @@
 """HF-Linear beside KF-Linear on two equal ResNets: widths, BatchNorm and none, digits and CIFAR-10, three pairs each.
 
-    python benchmarks/resnets.py                measure what the record does not have yet (6 minutes of a core)
+    python benchmarks/resnets.py                measure what the record does not have yet (12 minutes of a core)
     python benchmarks/resnets.py --table        the record as a table
 
 Parents know five classes each. A pair is a seed of the split, of their weights and training, and of the samples: 400 of parent
-0's training rows, or 400 of both parents' rows. CIFAR-10 is shrunk to 16x16, and a pair sees 3,000 of its images.
+0's training rows, or 400 of both parents' rows. CIFAR-10 is shrunk to 16x16, and a pair sees 6,000 of its images.
 Uniform scores. Accuracies on all test images of digits, on 2,000 of CIFAR-10.
 """
 
@@ -30,7 +30,7 @@ FUSIONS, SAMPLES_OF = ("HF-Linear", "KF-Linear"), ("parent 0", "all")
 #: Data -> network without its width, training rows of a pair, epochs of each parent.
 DATA: dict[str, tuple[dict[str, Any], int, int]] = {
     "digits": ({"channels": 1, "size": 8}, 1438, 10),
-    "cifar10": ({"channels": 3, "size": 16}, 3000, 5),
+    "cifar10": ({"channels": 3, "size": 16}, 6000, 8),
 }
 
 
