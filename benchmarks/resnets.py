@@ -3,9 +3,9 @@
     python benchmarks/resnets.py                measure what the record does not have yet (12 minutes of a core)
     python benchmarks/resnets.py --table        the record as a table
 
-Parents know five classes each. A pair is a seed of the split, of their weights and training, and of the samples: 400 of parent
-0's training rows, or 400 of both parents' rows. CIFAR-10 is shrunk to 16x16, and a pair sees 6,000 of its images.
-Uniform scores. Accuracies on all test images of digits, on 2,000 of CIFAR-10.
+Networks have three stages of one block, or are ResNet-18s. Parents know five classes each. A pair is a seed of the split, of
+their weights and training, and of the samples: 400 of parent 0's training rows, or 400 of both parents' rows. Uniform scores.
+CIFAR-10 is shrunk to 16x16, and a pair sees 6,000 of its images. Accuracies on all test images of digits, on 2,000 of CIFAR-10.
 """
 
 import argparse
@@ -24,13 +24,14 @@ from retrofit_core.data.sampling import balanced
 from retrofit_core.data.splits import sharded
 from retrofit_core.networks.architectures.resnet import BasicBlock, ResNet
 
-RECORD, SAMPLES, TESTED, LAYERS = "resnets", 400, 2000, (1, 1, 1)
-WIDTHS, SEEDS, NORMS = (8, 16, 32), (0, 1, 2), ("BatchNorm", "none")
+RECORD, SAMPLES, TESTED = "resnets", 400, 2000
+WIDTHS, SEEDS, NORMS = (8, 16, 32), (0, 1, 2), {"BatchNorm": "BatchNorm", "none": "no normalisation"}
 FUSIONS, SAMPLES_OF = ("HF-Linear", "KF-Linear"), ("parent 0", "all")
-#: Data -> network without its width, training rows of a pair, epochs of each parent.
-DATA: dict[str, tuple[dict[str, Any], int, int]] = {
-    "digits": ({"channels": 1, "size": 8}, 1438, 10),
-    "cifar10": ({"channels": 3, "size": 16}, 6000, 8),
+#: Kind of pair -> data, network without its width, training rows of a pair, epochs of each parent.
+KINDS: dict[str, tuple[str, dict[str, Any], int, int]] = {
+    "digits": ("digits", {"layers": [1, 1, 1], "channels": 1, "size": 8}, 1438, 10),
+    "CIFAR-10": ("cifar10", {"layers": [1, 1, 1], "channels": 3, "size": 16}, 6000, 8),
+    "digits, ResNet-18": ("digits", {"layers": [2, 2, 2, 2], "channels": 1, "size": 8}, 1438, 10),
 }
 
 
@@ -47,19 +48,20 @@ def main() -> None:
 
 def measured(known: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """A row for each pair that is not known yet."""
-    done = {(row["seed"], row["data"], row["norm"], row["width"]) for row in known}
-    for case in itertools.product(SEEDS, DATA, NORMS, WIDTHS):
+    keys = ("seed", "kind", "norm", "width")
+    done = {tuple(row[key] for key in keys) for row in known}
+    for case in itertools.product(SEEDS, KINDS, NORMS, WIDTHS):
         if case not in done:
-            yield {**dict(zip(("seed", "data", "norm", "width"), case, strict=True)), **of_pair(*case)}
+            yield {**dict(zip(keys, case, strict=True)), **of_pair(*case)}
 
 
-def of_pair(seed: int, data: str, norm: str, width: int) -> dict[str, Any]:
+def of_pair(seed: int, kind: str, norm: str, width: int) -> dict[str, Any]:
     """Train two parents, fuse them in every way, measure."""
-    network, count, epochs = DATA[data]
+    data, network, count, epochs = KINDS[kind]
     images, test = (images_of(data, split, network["size"]) for split in ("train", "test"))
     rows = balanced(images.labels, min(count, len(images)), generator=torch.Generator().manual_seed(seed))
     parts = [rows[part] for part in sharded(images.labels[rows], 2, seed=seed)]
-    parents = [resnet(norm, seed=100 * seed + k, layers=LAYERS, width=width, **network) for k in range(2)]
+    parents = [resnet(norm, seed=100 * seed + k, width=width, **network) for k in range(2)]
     for k, (parent, part) in enumerate(zip(parents, parts, strict=True)):
         train(parent, images, part, epochs=epochs, clip=1.0, seed=100 * seed + k)
     samples = {"parent 0": drawn(images, parts[0], SAMPLES, seed), "all": drawn(images, rows, SAMPLES, seed)}
@@ -119,10 +121,10 @@ def table(record: dict[str, Any]) -> str:
 
 
 def parts(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The rows of each kind of pair: data and normalisation, then width, then all."""
+    """The rows of each kind of pair with and without BatchNorm, then of each width, then all."""
     kinds = {
-        f"{data}, {norm}": [row for row in rows if (row["data"], row["norm"]) == (data, norm)]
-        for data, norm in itertools.product(DATA, NORMS)
+        f"{kind}, {NORMS[norm]}": [row for row in rows if (row["kind"], row["norm"]) == (kind, norm)]
+        for kind, norm in itertools.product(KINDS, NORMS)
     }
     widths = {f"width {width}": [row for row in rows if row["width"] == width] for width in WIDTHS}
     return {**kinds, **widths, "all": rows}
