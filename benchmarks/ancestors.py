@@ -1,7 +1,7 @@
 """Merges of parents that were trained on from a common ancestor, over their options, beside Average and the linear fusions.
 
     python benchmarks/ancestors.py              measure what the record does not have yet (20 minutes of a core)
-    python benchmarks/ancestors.py --table      every method at its default, with intervals over draws
+    python benchmarks/ancestors.py --table      every method, with intervals over ancestors
     python benchmarks/ancestors.py --options    every option that was tried, best first, on the draws that chose and on the others
 
 Half of the training rows train the ancestor, briefly (weak) or for long (strong); the parents share the others. A draw is a seed
@@ -155,24 +155,25 @@ def trials(number: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
     if number == 2:
         yield "SLERP", "SLERP", {}
         yield "HF-Linear", "HF-Linear", {}
-    for method in ("Task-Arithmetic", "TIES", "DARE"):
-        yield method, method, {}
-    for share in (0.5, 1.25, 1.5, 2.0):
-        yield f"Task-Arithmetic scale={share:g}/n", "Task-Arithmetic", {"scale": share / number}
+    for scale in (0.4, *(share / number for share in (0.5, 1.25, 1.5, 2.0))):
+        words = f"{scale:g}" if scale == 0.4 else f"{scale * number:g}/n"
+        yield f"Task-Arithmetic scale={words}", "Task-Arithmetic", {"scale": scale}
     for scale, density in itertools.product((0.5, 0.75, 1.0, 1.5), (0.2, 0.5, 1.0)):
-        if (scale, density) != (1.0, 0.2):
-            yield f"TIES scale={scale:g} density={density:g}", "TIES", {"scale": scale, "density": density}
+        yield f"TIES scale={scale:g} density={density:g}", "TIES", {"scale": scale, "density": density}
+    yield "DARE scale=0.4 drop=0.9", "DARE", {"scale": 0.4, "drop": 0.9}
     for drop in (0.1, 0.5, 0.9):
         yield f"DARE scale=1/n drop={drop:g}", "DARE", {"scale": 1 / number, "drop": drop}
     for scale, drop in itertools.product((0.5, 1.0), (0.1, 0.5)):
         yield f"DARE elect scale={scale:g} drop={drop:g}", "DARE", {"elect": True, "scale": scale, "drop": drop}
 
 
-#: Lines of the table: every method at its default, and the best fusions from samples of one parent.
+#: Lines of the table: task arithmetic at 1/n is Average; for the sums, the published options and those with the best mean.
 LINES = (
-    "Task-Arithmetic",
-    "TIES",
-    "DARE",
+    "Task-Arithmetic scale=0.4",
+    "TIES scale=1 density=0.2",
+    "TIES scale=0.75 density=1",
+    "DARE scale=0.4 drop=0.9",
+    "DARE scale=1/n drop=0.1",
     "SLERP",
     "Fisher",
     "Greedy-Soup",
