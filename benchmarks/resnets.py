@@ -121,13 +121,14 @@ def table(record: dict[str, Any]) -> str:
 
 
 def parts(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The rows of each kind of pair with and without BatchNorm, then of each width, then all."""
+    """The rows of each kind of pair with and without BatchNorm, then of all shallow ones, of each width, and all."""
     kinds = {
         f"{kind}, {NORMS[norm]}": [row for row in rows if (row["kind"], row["norm"]) == (kind, norm)]
         for kind, norm in itertools.product(KINDS, NORMS)
     }
     widths = {f"width {width}": [row for row in rows if row["width"] == width] for width in WIDTHS}
-    return {**kinds, **widths, "all": rows}
+    shallow = {"three blocks": [row for row in rows if "ResNet-18" not in row["kind"]]}
+    return {**kinds, **shallow, **widths, "all": rows}
 
 
 if __name__ == "__main__":
