@@ -74,7 +74,7 @@ def test_the_advice_for_a_common_ancestor_is_that_of_its_draws(label):
     ]
     assert [len(part) for part in parts] == [12, 12]
     if label == "RegMean":
-        assert f"RegMean ({mean(parts[0]):+.1f} points)" in README
+        assert f"RegMean ({mean(parts[0]):+.1f})" in README
     assert f"| {label} | {with_interval(parts[0])} | {mean(parts[1]):+.1f} |" in PAGE
 
 
