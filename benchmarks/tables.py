@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import ancestors
+import resnets
 from machine import read
 
 ORDER = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
@@ -32,6 +34,11 @@ def main() -> None:
         print(speed(record), "\n")
     if record := read("methods"):
         print(methods(record), "\n")
+    if record := read("resnets"):
+        print(f"**HF-Linear beside KF-Linear on two equal ResNets**{_on(record)}\n\n{resnets.table(record)}\n")
+    if record := read("ancestors"):
+        print(f"**Parents with a common ancestor**{_on(record)}\n\n{ancestors.table(record)}\n")
+        print(f"**Options of the merges**{_on(record)}\n\n{ancestors.options_table(record)}\n")
     if record := read("training"):
         print(training(record), "\n")
     if record := read("memory"):
@@ -62,6 +69,12 @@ def accuracy(records: list[dict[str, Any]]) -> str:
         rows = [cells.get((method, score, ridge)) for score in SCORES]
         lines.append(f"| {label} | " + " | ".join(map(cell, rows)) + " |")
     return "\n".join(lines)
+
+
+def _on(record: dict[str, Any]) -> str:
+    """Samples and machine, for a table's title."""
+    machine = record["machine"]
+    return f", {record['samples']} samples ({machine['processor']}, {machine['threads']} thread, commit {machine['commit'][:8]})"
 
 
 def cell(row: dict[str, Any] | None) -> str:

@@ -130,12 +130,14 @@ _LINES = (
         "Adds up what each network learned beyond a common ancestor.",
         "Ilharco et al. 2023",
         "TaskArithmetic",
+        version=2,  # its defaults changed
     ),
     Line(
         "TIES",
         "Adds up what each network learned beyond a common ancestor, with small changes trimmed and signs elected.",
         "Yadav et al. 2023",
         "Ties",
+        version=2,  # its defaults changed
     ),
     Line(
         "DARE",
@@ -143,6 +145,7 @@ _LINES = (
         "rescaled.",
         "Yu et al. 2024",
         "Dare",
+        version=2,  # its defaults changed
     ),
     Line(
         "Ensemble",

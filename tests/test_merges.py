@@ -148,7 +148,7 @@ def test_ties_of_equal_signs_and_all_entries_is_the_mean():
     for number, model in enumerate(models, start=1):
         for parameter in model.parameters():
             parameter.data += number * 0.1 * (1 + parameter.detach().abs())
-    fused = METHODS["TIES"](models, X, base=base, density=1.0).model
+    fused = METHODS["TIES"](models, X, base=base, density=1.0, scale=1.0).model
     assert torch.allclose(flat(fused), (flat(models[0]) + flat(models[1])) / 2, rtol=1e-12)
     third = METHODS["TIES"](models, X, base=base, density=1.0, scale=0.5).model
     assert torch.allclose(flat(third) - flat(base), (flat(fused) - flat(base)) / 2, rtol=1e-10)
@@ -174,6 +174,21 @@ def test_dare_without_dropping_is_task_arithmetic_or_ties_untrimmed():
         more = {"density": 1.0} if elect else {}
         fused = METHODS["DARE"](models, X, base=base, drop=0.0, elect=elect, scale=0.7).model
         assert torch.equal(flat(fused), flat(same(models, X, base=base, scale=0.7, **more).model))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_scale_of_one_over_n_is_the_mean(n):
+    """The default of task arithmetic, and of DARE where nothing is dropped; the word is a scale like any number."""
+    models, base = parents(n), network(0)
+    mean = sum(flat(model) for model in models) / n
+    for name, options in (("Task-Arithmetic", {}), ("DARE", {"drop": 0.0})):
+        fused = METHODS[name](models, X, base=base, **options)
+        assert torch.allclose(flat(fused.model), mean, rtol=1e-12, atol=1e-14)
+        assert fused.config["scale"] == "1/n"
+        number = METHODS[name](models, X, base=base, scale=1 / n, **options).model
+        assert torch.equal(flat(number), flat(fused.model))
+    with pytest.raises(ValueError, match="scale"):
+        METHODS["DARE"](models, X, base=base, scale="1/m")
 
 
 def test_the_seed_decides_what_dare_drops():

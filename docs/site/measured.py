@@ -11,6 +11,8 @@ BENCHMARKS = ROOT / "benchmarks"
 RECORDS: dict[str, tuple[str, str]] = {
     "accuracy-": ("accuracy.py", "accuracy"),
     "methods": ("methods.py", "every-method-on-one-pair"),
+    "resnets": ("resnets.py", "two-equal-resnets"),
+    "ancestors": ("ancestors.py", "parents-with-a-common-ancestor"),
     "leaderboard-": ("", ""),
     "speed": ("speed.py", "time"),
     "side-by-side": ("speed.py", ""),
