@@ -226,10 +226,10 @@ class Ensembling(Algorithm):
                 f"class_shares have no effect with combine={self.combine!r}. Use Ensemble-Shares, or leave them out."
             )
         shape = _check_parents(task, "averaging", least=0)
-        if shape and self.combine != "logits":
+        if len(task.inputs) and self.combine != "logits":
             check_class_scores(shape, f"an ensemble with combine={self.combine!r}", MEAN_OF_VALUES)
         ensemble(task.parents, self.combine, task.class_shares)  # refuses invalid shares
-        if shape and task.class_shares is not None and task.class_shares.shape[1] != shape[0]:
+        if len(task.inputs) and task.class_shares is not None and task.class_shares.shape[1] != shape[0]:
             raise ValueError(
                 f"class_shares are given for {task.class_shares.shape[1]} classes, and the parents have "
                 f"{shape[0]}. Pass one column for each of these."

@@ -414,7 +414,6 @@ def by_row(columns: Sequence[ReproducedColumn]) -> tuple[ReproducedColumn, ...]:
     scale of most rows.
 
     A claim compares rows at one scale. `smoke` is not informative about accuracy: it is used only if there is nothing else.
-    What is measured on another data set than the paper's is a column of its own, after that of the same name on the paper's.
 
     Args:
         columns: of one table, each at one scale.
@@ -422,20 +421,12 @@ def by_row(columns: Sequence[ReproducedColumn]) -> tuple[ReproducedColumn, ...]:
     by_name: dict[str, list[ReproducedColumn]] = {}
     for column in sorted(columns, key=lambda each: BEST_FIRST.index(each.setting.scale.name)):
         by_name.setdefault(column.name, []).append(column)
-    names = dict.fromkeys(column.name for column in columns)
-    return tuple(_joined(scales) for name in names for scales in _by_data(by_name[name]))
+    return tuple(_joined(by_name[name]) for name in dict.fromkeys(column.name for column in columns))
 
 
-def _by_data(same: Sequence[ReproducedColumn]) -> list[tuple[ReproducedColumn, ...]]:
-    """One column's informative scales by data set, the paper's first."""
-    by_data: dict[str, list[ReproducedColumn]] = {}
-    for each in [each for each in same if each.says] or same:
-        by_data.setdefault(each.block.substitute, []).append(each)
-    return [tuple(by_data[data]) for data in sorted(by_data, key=bool)]
-
-
-def _joined(scales: tuple[ReproducedColumn, ...]) -> ReproducedColumn:
+def _joined(same: Sequence[ReproducedColumn]) -> ReproducedColumn:
     """Merge one column's scales, the fullest first."""
+    scales = tuple(each for each in same if each.says) or tuple(same)
     if len(scales) == 1:
         return scales[0]
     rows = dict.fromkeys(line.row for each in scales for line in each.block.lines)

@@ -1,6 +1,5 @@
 """A table of the paper in a notebook: which numbers it shows, where they come from, and measuring what is missing."""
 
-import dataclasses
 import re
 import sys
 from pathlib import Path
@@ -11,8 +10,6 @@ import pytest
 from retrofit_core.experiments import table
 from retrofit_core.experiments.bundles import Bundle, GivenParents, merged, write_bundle
 from retrofit_core.experiments.results import Result, all_results
-from retrofit_core.experiments.scales import scale_of
-from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import ParentSource
 from tests.experiments.made_up import bundle_of, cells_of, knowing, renamed
 
@@ -88,19 +85,6 @@ def test_claims_and_gaps_compare_rows_of_one_scale(tmp_path, runs):
     assert (column.claim("KF-Linear", "best parent").ours, column.claim("KF-Linear", "best parent").badge) == (20, "")
     assert column.gap("KF-Linear, uniform", "Parent 0").points == 70 - 60
     assert "+15.00 (evening)" in repr(column.show())
-
-
-def test_another_data_set_is_a_column_of_its_own(tmp_path, runs):
-    """Even at a fuller scale it does not take the place of the paper's."""
-    on_digits = TABLES["vgg11-noniid"].cells(dataclasses.replace(scale_of("evening"), always="digits"), 1)
-    row = "KF-Linear, uniform"
-    other = bundle_of(on_digits, lambda cell: {"known": knowing(99)} if cell.row == row else None)
-    read = table("vgg11-noniid", columns=("2-way",), runs=runs, results=beside(tmp_path, two_way("small"), other))
-    assert [(column.badge, column.number(row)) for column in read.columns] == [
-        ("small", 70),
-        ("evening, digits for cifar10", 99),
-    ]
-    assert read.column("2-way").badge == "small"
 
 
 def test_parents_stand_together(tmp_path, runs):

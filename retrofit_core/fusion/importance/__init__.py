@@ -115,7 +115,7 @@ def importance_scores(
     levels = _levels_of_copy(model, x) if isinstance(model, nn.Module) else list(model)
     check_covered(value, levels)
     y = check_labels(y, value)
-    if y is not None and value.reads_logits:
+    if y is not None and value.needs_labels and value.reads_logits:
         check_classes(y, levels[-1].width, f"importance {importance_name(value)!r}", "the network")
     with torch.enable_grad():
         if is_branched(levels) and not value.widths_only:
