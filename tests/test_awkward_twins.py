@@ -128,3 +128,33 @@ def test_a_fault_would_be_seen():
     turned.c.weight.data = turned.c.weight.data.flip(0)
     with pytest.raises(AssertionError, match="differ by"):
         kept("Average", "two heads", [model, turned])
+
+
+def test_where_few_samples_do_not_reach_the_parents_weights_keep_a_shuffled_copy():
+    """Squeeze-and-excitation has one row for each sample, fewer than its columns: without a ridge the fit is exact on the
+    samples only; a ridge towards the parents, of any strength, is exact everywhere."""
+
+    class Network(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stem = nn.Sequential(nn.Conv2d(3, 24, 3, padding=1, bias=False), nn.BatchNorm2d(24), nn.ReLU())
+            self.depthwise = nn.Sequential(nn.Conv2d(24, 24, 3, padding=1, groups=24), nn.BatchNorm2d(24), nn.ReLU())
+            pool, few, many = nn.AdaptiveAvgPool2d(1), nn.Conv2d(24, 6, 1), nn.Conv2d(6, 24, 1)
+            self.squeeze, self.head = nn.Sequential(pool, few, nn.ReLU(), many, nn.Sigmoid()), nn.Linear(24, 3)
+
+        def forward(self, x):
+            x = self.depthwise(self.stem(x))
+            return self.head((x * self.squeeze(x)).mean((2, 3)))
+
+    net = initialised(Network(), seed=3)
+    x, new = torch.randn(2, 8, 3, 6, 6, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    other = shuffled(net, x)
+
+    def lost(images, **options):
+        fused = METHODS["HF-Linear"]([net, other], x, device="cpu", **options).model
+        with torch.no_grad():
+            return ((fused(images) - net(images)).norm() / (net(images) - net(images).mean(0)).norm()).item()
+
+    assert lost(x, ridge=0.0) < 1e-9 and lost(new, ridge=0.0) > 1e-3
+    for options in ({}, {"ridge": "10x"}):
+        assert lost(x, toward="parents", **options) < 1e-9 and lost(new, toward="parents", **options) < 1e-9
