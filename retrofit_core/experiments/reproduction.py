@@ -414,6 +414,7 @@ def by_row(columns: Sequence[ReproducedColumn]) -> tuple[ReproducedColumn, ...]:
     scale of most rows.
 
     A claim compares rows at one scale. `smoke` is not informative about accuracy: it is used only if there is nothing else.
+    What is measured on another data set than the paper's is a column of its own.
 
     Args:
         columns: of one table, each at one scale.
@@ -421,12 +422,25 @@ def by_row(columns: Sequence[ReproducedColumn]) -> tuple[ReproducedColumn, ...]:
     by_name: dict[str, list[ReproducedColumn]] = {}
     for column in sorted(columns, key=lambda each: BEST_FIRST.index(each.setting.scale.name)):
         by_name.setdefault(column.name, []).append(column)
-    return tuple(_joined(by_name[name]) for name in dict.fromkeys(column.name for column in columns))
+    names = dict.fromkeys(column.name for column in columns)
+    return tuple(_joined(scales) for name in names for scales in _by_data(by_name[name]))
 
 
-def _joined(same: Sequence[ReproducedColumn]) -> ReproducedColumn:
+def _by_data(same: Sequence[ReproducedColumn]) -> list[tuple[ReproducedColumn, ...]]:
+    """One column's informative scales by data set, that with most rows first; of the others, those with more than one row."""
+    by_data: dict[str, list[ReproducedColumn]] = {}
+    for each in [each for each in same if each.says] or same:
+        by_data.setdefault(each.block.substitute, []).append(each)
+    first, *others = sorted(map(tuple, by_data.values()), key=lambda scales: -_rows(scales))
+    return [first, *(scales for scales in others if _rows(scales) > 1)]
+
+
+def _rows(scales: Sequence[ReproducedColumn]) -> int:
+    return max(len(each.lines) for each in scales)
+
+
+def _joined(scales: tuple[ReproducedColumn, ...]) -> ReproducedColumn:
     """Merge one column's scales, the fullest first."""
-    scales = tuple(each for each in same if each.says) or tuple(same)
     if len(scales) == 1:
         return scales[0]
     rows = dict.fromkeys(line.row for each in scales for line in each.block.lines)
