@@ -409,6 +409,10 @@ def reproduced(
     return report, tuple(columns)
 
 
+#: Rows with which a second data set is a column: fewer say little, and are shown once there are more.
+FEW = 3
+
+
 def by_row(columns: Sequence[ReproducedColumn]) -> tuple[ReproducedColumn, ...]:
     """Merge scales: each column once, with each row and claim at its fullest measured scale, and a badge if that is not the
     scale of most rows.
@@ -427,16 +431,18 @@ def by_row(columns: Sequence[ReproducedColumn]) -> tuple[ReproducedColumn, ...]:
 
 
 def _by_data(same: Sequence[ReproducedColumn]) -> list[tuple[ReproducedColumn, ...]]:
-    """One column's informative scales by data set, that with most rows first; of the others, those with more than one row."""
+    """One column's informative scales by data set, that with most rows first; of the others, those with FEW rows or more."""
     by_data: dict[str, list[ReproducedColumn]] = {}
     for each in [each for each in same if each.says] or same:
         by_data.setdefault(each.block.substitute, []).append(each)
-    first, *others = sorted(map(tuple, by_data.values()), key=lambda scales: -_rows(scales))
-    return [first, *(scales for scales in others if _rows(scales) > 1)]
+    first, *others = sorted(
+        map(tuple, by_data.values()), key=lambda scales: (-_rows(scales), not scales[0].block.substitute)
+    )
+    return [first, *(scales for scales in others if _rows(scales) >= FEW)]
 
 
 def _rows(scales: Sequence[ReproducedColumn]) -> int:
-    return max(len(each.lines) for each in scales)
+    return sum(len(each.lines) for each in scales)
 
 
 def _joined(scales: tuple[ReproducedColumn, ...]) -> ReproducedColumn:
