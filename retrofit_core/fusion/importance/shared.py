@@ -1,6 +1,5 @@
 """Scores that several fusions of a process share: those of the same networks on the same data are computed once."""
 
-import hashlib
 import json
 import time
 from collections import OrderedDict
@@ -9,11 +8,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
 from ...networks.levels import Level
 from ...networks.statedicts import tensors_in
+from ...training.state import digest
 from .base import Importance, Scores
 
 #: Scores of one parent that are kept; those used last stay. They are small: a number a neuron.
@@ -63,14 +62,19 @@ def shared(
     networks, spared = current
     cut = [(level.name, level.axis, level.width) for level in levels]
     options = json.dumps(importance.to_json(), sort_keys=True)
-    weights = [tensor for level in levels for tensor in tensors_in(level.module).values()]
+    tensors = {
+        f"{index} {name}": tensor
+        for index, level in enumerate(levels)
+        for name, tensor in tensors_in(level.module).items()
+    }
+    tensors |= {"inputs": x} if y is None else {"inputs": x, "labels": y}
     key = (
         networks,
         type(importance),
         options,
         tuple(cut),
         str(x.device),
-        _digest([x, *([] if y is None else [y]), *weights]),
+        digest(tensors),
     )
     if key in _kept:
         scores, took = _kept[key]
@@ -85,11 +89,3 @@ def shared(
     while len(_kept) > MOST:
         _kept.popitem(last=False)
     return replace(scores, values=[value.clone() for value in scores.values], report=dict(scores.report))
-
-
-def _digest(tensors: Sequence[Tensor]) -> str:
-    whole = hashlib.sha256()
-    for tensor in tensors:
-        whole.update(f"{tuple(tensor.shape)} {tensor.dtype} ".encode())
-        whole.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-    return whole.hexdigest()
