@@ -131,7 +131,7 @@ class Setting:
             return self.check(object())
         numbers = {int, float} if self.range else set()
         kinds = [KIND_NAMES[kind] for kind in self.kinds if kind not in numbers]
-        return ", ".join([*self.words, *([str(self.range)] if self.range else []), *kinds])
+        return ", ".join([*([str(self.range)] if self.range else []), *self.words, *kinds])
 
 
 def setting(
