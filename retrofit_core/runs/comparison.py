@@ -138,10 +138,6 @@ def compare_runs(
     )
 
 
-#: Former name, for scripts from earlier versions.
-compare = compare_runs
-
-
 def _compared(configs: Sequence[RunConfig]) -> dict[str, Any]:
     """The common settings of all runs, to trace a leaderboard to its command."""
     parents = [Path(model).name for model in configs[0].models]
@@ -186,8 +182,8 @@ def _finished(also: Iterable[str | Path]) -> list[tuple[Path, Identity]]:
     found = []
     for folder in map(Path, also):
         with contextlib.suppress(ValueError):
-            if read_run(folder).state == "done" and (stored := read_identity(folder)):
-                found.append((folder, stored))
+            if read_run(folder).state == "done":
+                found.append((folder, read_identity(folder)))
     return found
 
 
