@@ -162,7 +162,7 @@ def _paths(network: Network) -> list[Path]:
     chosen = [names[int(network.which.split()[1])]] if network.which.startswith("parent ") else names
     paths = [_there(entry.base / name) for name in chosen]
     for name, path in zip(chosen, paths, strict=True):
-        recorded = (entry.inputs or {}).get(name)
+        recorded = entry.inputs.get(name)
         if recorded and files.digest(path) != recorded:
             raise ValueError(f"the checkpoint {path.name} has changed since the run.")
     return paths
