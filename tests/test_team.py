@@ -41,7 +41,7 @@ def folder(tmp_path_factory):
     (folder / "dying.py").write_text(DYING)
     training = TrainConfig("digits", (f"{folder}/dying.py:make",), epochs=1, device="cpu")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(user_code, "_asking", False)  # as in the workbench, which another test may have started
+        patch.setattr(user_code, "_closed", False)  # as in the workbench, which another test may have started
         train_parents(training, folder / "parents", resume=True, test=False)
         yield folder
 

@@ -8,9 +8,8 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.figures import escaped, lettered
+from retrofit_app.figures import lettered
 from retrofit_app.runs.leaderboards import BoardRun, Leaderboard
-from retrofit_app.runs.own_code import closed
 from retrofit_app.runs.words import duration
 
 
@@ -31,8 +30,6 @@ def plan(leaderboard: Leaderboard, entries: Sequence[runs.Entry]) -> BoardPlan:
     from retrofit_core.runs.estimate.predict import START
 
     wanted = [run for run in leaderboard.runs if run.entry is None and run.name not in _refused(leaderboard)]
-    if names := closed(leaderboard.base.arch, leaderboard.base.target) if wanted else []:
-        return _unknown(leaderboard, names, len(wanted))
     estimates = _estimates(leaderboard, wanted, list(entries))
     refusals = {
         run.name: lettered(estimate.refusal)
@@ -64,17 +61,6 @@ def plan(leaderboard: Leaderboard, entries: Sequence[runs.Entry]) -> BoardPlan:
             f" That takes about **{duration(least)} to {duration(most)}** on this machine at its current load{unknown}."
         )
     return BoardPlan(words, len(missing), refusals)
-
-
-def _unknown(leaderboard: Leaderboard, names: list[str], wanted: int) -> BoardPlan:
-    """The plan for networks from a user's own code that this server has not imported."""
-    there = sum(run.entry is not None for run in leaderboard.runs)
-    words = (
-        f"**{len(leaderboard.runs)} run{'s' if len(leaderboard.runs) > 1 else ''}**: {there} {_are(there)} already done. "
-        f"Start imports {escaped(', '.join(names))}, which **runs that code**, in a separate process. Which methods apply "
-        "to these networks, and how long they take, is unknown before."
-    )
-    return BoardPlan(words, wanted, {name: lettered(why) for name, why in _refused(leaderboard).items()})
 
 
 def _refused(leaderboard: Leaderboard) -> dict[str, str]:
