@@ -1,7 +1,9 @@
 """Families of networks whose closed form was opened one after the other: each finds its reordered twin again."""
 
+import copy
 import math
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -438,3 +440,27 @@ def test_a_twin_is_found_again(name, method):
     assert_same_function(twin, model, x, 1e-9)
     result = METHODS[method]([model, twin], x, target=target, ridge=0.0, device="cpu")
     assert_same_function(result.model, model, x, 1e-6)
+
+
+def with_linear_layers(model):
+    """A copy in which transposed layers are torch's."""
+    model = copy.deepcopy(model)
+    for name, child in model.named_children():
+        if isinstance(child, Turned):
+            layer = nn.Linear(*child.weight.shape, bias=child.bias is not None).to(child.weight)
+            layer.load_state_dict({**child.state_dict(), "weight": child.weight.T})
+            setattr(model, name, layer)
+    return model
+
+
+@each_case("bias", [True, False])
+@pytest.mark.parametrize("method", ["RegMean", "PLeaS", "ZipIt", "Git-Re-Basin", "OTFusion", "Transformer-OTFusion"])
+def test_a_transposed_weight_is_a_linear_layer(method, bias):
+    """Its neurons are compared, and its weights solved, as those of the same network with torch's layers."""
+    parents = [seeded(seed, cached, bias).double().eval() for seed in range(2)]
+    tokens = torch.randint(0, 7, (60, TOKENS), generator=torch.Generator().manual_seed(0))
+    results = [
+        METHODS[method](models, tokens, device="cpu") for models in (parents, list(map(with_linear_layers, parents)))
+    ]
+    assert_same_function(results[0].model, results[1].model, tokens, 1e-9)
+    assert results[0].config.get("layers") == results[1].config.get("layers")

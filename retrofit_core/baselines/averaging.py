@@ -134,9 +134,8 @@ class WeightAverager(Algorithm):
         """
         shape = _check_parents(task, method, least)
         check_can_be_averaged(task.parents)
-        if len(task.inputs):
-            check_same_code(task.parents, task.inputs, parent_names(len(task.parents)))
-        elif self.reset_norms:
+        check_same_code(task.parents, task.inputs, parent_names(len(task.parents)))
+        if self.reset_norms and not len(task.inputs):
             raise ValueError(
                 "reset_norms estimates statistics on fusion data, and none are given. Pass data, or leave it out."
             )

@@ -74,15 +74,13 @@ class RegMean(WeightAverager):
         data = [inputs.to(task.inputs.dtype) for inputs, _ in task.parents_data()]
         sums = [_layer_sums(parent, x, monitor) for parent, x in zip(parents, data, strict=True)]
         solved = []
-        layers = affine_layers(fused)
+        layers, theirs = affine_layers(fused), list(map(affine_layers, parents))
         for number, (name, layer) in enumerate(layers.items()):
             monitor.check()
             monitor.emit("level", index=number, total=len(layers), name=name)
             ran = [layer_sums.pop(name).finish() for layer_sums in sums if name in layer_sums]
             if len(ran) == len(parents):  # layers that a parent never runs stay averaged
-                weights = [
-                    parent.get_submodule(name).get_parameter("weight").flatten(1).T.double() for parent in parents
-                ]
+                weights = [layers_of_parent[name].weight.flatten(1).T.double() for layers_of_parent in theirs]
                 W = solution(
                     [moments.xx for moments in ran if moments.xx is not None],
                     weights,
@@ -107,7 +105,7 @@ def _layer_sums(model: nn.Module, inputs: Tensor, monitor: Monitor) -> dict[str,
             sums[name] = LayerSums(layers[name], 1, bias=False, dtype=dtype)
         sums[name].add(h)
 
-    with watching(layers, note):
+    with watching({name: model.get_submodule(name) for name in layers}, note):
         for x in monitor.each("step", inputs.split(BATCH), name="forward"):
             model(x.to(devices.of(model), dtype))
     return sums

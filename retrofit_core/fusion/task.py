@@ -53,8 +53,6 @@ class Takes:
     """Whether it needs the parents' common ancestor"""
     class_shares: bool = False
     sample_counts: bool = False
-    contributors: bool = False
-    """Whether others may add their sums, see `contributors`"""
     memory: bool = False
     levels: bool = False
     """Whether it fuses level by level, with errors, journal and analysis"""
@@ -310,7 +308,6 @@ def planned(algorithm: Algorithm, task: Task) -> Any:
         "importance_data": (task.importance.data is not None, takes.importance or takes.parents_data),
         "class_shares": (task.class_shares is not None, takes.class_shares),
         "sample_counts": (task.sample_counts is not None, takes.sample_counts),
-        "contributors": (task.runtime.contributors is not None, takes.contributors),
     }
     for name, (is_set, is_taken) in asked.items():
         if is_set and not is_taken:
