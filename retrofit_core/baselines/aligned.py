@@ -92,9 +92,7 @@ class AlignmentPlan(Shown):
         """One pass through the parents; does not count transport or matching."""
         return Cost(
             passes=len(self.task.inputs),
-            scored=self.task.importance.needs_data,
             groups=tuple(tuple(self.widths(index)) for index in range(len(self.targets))),
-            complete=False,
         )
 
     def scored(self) -> "Aligning":
