@@ -632,15 +632,15 @@ MUTATIONS = [
     Mutation(
         "active: means stay in",
         "retrofit_core/fusion/walk.py",
-        "return zz - torch.outer(sz, sz) / count",
-        "return zz",
+        "return total.zz - torch.outer(total.sz, total.sz) / total.rows",
+        "return total.zz",
         "tests/fit/test_active.py",
     ),
     Mutation(
         "active: neurons are not compared about their means",
         "retrofit_core/fusion/walk.py",
-        "return zz - torch.outer(sz, sz) / count",
-        "return zz",
+        "return total.zz - torch.outer(total.sz, total.sz) / total.rows",
+        "return total.zz",
         "tests/fit/test_active.py::test_neurons_are_compared_behind_function_and_pooling_about_their_means",
     ),
     Mutation(
