@@ -174,7 +174,7 @@ def _inputs(
         list(models),
         images,
         blanks,
-        [(blanks[0][:2], blanks[1][:2])] * len(models),
+        [tuple(each[:1].expand(config.importance_samples, *each.shape[1:]) for each in blanks)] * len(models),
         _target(config.target, images),
         class_shares(config, images, rows),
         [len(part) for part in rows] if rows else None,
