@@ -236,10 +236,10 @@ class Ensembling(Algorithm):
         return CombiningPlan(task)
 
     def run(self, plan: CombiningPlan) -> FusionResult:
-        """Copies of the parents, side by side."""
+        """The parents, side by side."""
         start, task = time.perf_counter(), plan.task
-        task.runtime.monitor.check()  # once: copying takes no time
-        members = [copy.deepcopy(model).to(task.device).eval() for model in task.parents]
-        fused = ensemble(members, self.combine, task.class_shares).to(task.device).eval()
+        task.runtime.monitor.check()  # once: this takes no time
+        # Parents of a task are copies; all go where the result shall lie.
+        fused = ensemble(task.parents, self.combine, task.class_shares).to(devices.of(task.parents[0])).eval()
         shares = None if task.class_shares is None else task.class_shares.tolist()
         return outcome("ensemble", self, fused, task, start, class_shares=shares)

@@ -36,8 +36,8 @@ class DistilledPlan(FusionPlan):
             passes=fusion.passes + samples,
             trained="network",
             epochs=descent.epochs_range,
-            descent=descent,
             samples=samples,
+            batch=descent.batch_size,
         )
 
 

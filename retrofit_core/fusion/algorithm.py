@@ -122,12 +122,12 @@ class FusionPlan(Shown):
         return [self.task.headline, *spaces]
 
     def cost(self) -> Cost:
-        """Cost of passes and scores; grouping and fit give their own costs."""
+        """Cost of passes; the estimate adds scores, groupings and fits."""
         widths = tuple(self.levels.widths(index) for index in range(len(self.levels.fused)))
         passes = len(self.task.inputs)
         if self.centred:
             passes += passes + sum(len(inputs) for inputs, _ in self.task.parents_data())  # if all differ
-        return Cost(passes=passes, scored=True, groups=widths)
+        return Cost(passes=passes, groups=widths)
 
 
 Plan = TypeVar("Plan", bound=FusionPlan)

@@ -68,20 +68,16 @@ class Cost:
 
     passes: float = 0
     """Forward passes of samples through every parent"""
-    scored: bool = False
-    """Whether importance is computed"""
     groups: tuple[tuple[int, ...], ...] = ()
     """The parents' widths in each aligned neuron group"""
     trained: str | None = None
     """"network" or "head": what an optimiser trains"""
     epochs: tuple[int, int] = (0, 0)
     """Minimum and maximum"""
-    descent: Any = None
-    """The optimiser's batches and held-out share (`Descent`)"""
     samples: int = 0
     """Training samples"""
-    complete: bool = True
-    """False if the method does more work than counted here"""
+    batch: int = 1
+    """Samples per step"""
     bytes: int = 0
     """Memory besides networks and data"""
 

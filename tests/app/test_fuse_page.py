@@ -308,7 +308,7 @@ def test_presets_can_be_started_and_show_who_gets_what(preset):
     strip = next(html.proto.body for html in page.get("html") if "retrofit-split" in html.proto.body)
     rows = strip.count("class='name'")
     assert rows == {"four": 4, "compress": 1}.get(preset, 2)
-    estimated = any("takes about" in element.value and "on disk" in element.value for element in page.markdown)
+    estimated = any("takes **about" in element.value and "of memory" in element.value for element in page.markdown)
     assert estimated or button(page, "start").label == "Open that run"  # the shipped pair has been fused
 
 

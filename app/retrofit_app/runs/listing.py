@@ -101,14 +101,5 @@ def reader_of(path: Path) -> Entry | None:
     return None
 
 
-def past(entries: list[Entry]) -> list[dict[str, Any]]:
-    """What `estimate` learns from: this machine's finished runs, newest first, with the seconds of each stage."""
-    return [
-        {"config": entry.config, "training": entry.training, "stages": entry.status["stages"]}
-        for entry in entries
-        if entry.state == "done" and not entry.shipped and entry.status.get("stages")
-    ]
-
-
 def _age(entry: Entry) -> float:
     return float(entry.status.get("started") or (entry.folder / "config.json").stat().st_mtime)
