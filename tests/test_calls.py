@@ -98,7 +98,7 @@ def test_methods_without_levels_show_no_table_of_levels(tmp_path, capsys):
     parents = digits_parents(tmp_path, widths=[4, 5, 6])
     words = ["fuse", *parents["models"], "--splits", parents["splits"], "--samples", "40", "--device", "cpu"]
     words += ["--out", str(tmp_path / "fused.safetensors"), "--overwrite"]
-    assert main([*words, "--method", "lp", "--option", "epochs=1"]) == 0
+    assert main([*words, "--method", "lp", "--epochs", "1"]) == 0
     shown = capsys.readouterr().out
     assert "grouping" not in shown and "uniform" not in shown and "Fused 2 parents" in shown
     assert main(words) == 0
