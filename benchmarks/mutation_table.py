@@ -49,7 +49,7 @@ MUTATIONS = [
         "tests/test_moments.py::test_auto_is_relative_to_the_weight_columns_dead_ones_counted",
     ),
     Mutation(
-        "moments: other parties' rounding is forgotten",
+        "moments: the rounding of added sums is forgotten",
         "retrofit_core/fusion/moments/sums.py",
         "rounding = max(self.rounding, other.rounding)",
         "rounding = self.rounding",
@@ -663,27 +663,6 @@ MUTATIONS = [
         "(index + 1, self._at(batch, len(self.networks) - 1, index + 1))",
         "(index + 1, self._at(batch, 0, index + 1))",
         "tests/test_walk.py::test_moments_are_those_of_the_materialised_rows",
-    ),
-    Mutation(
-        "walk: the sums of other contributors are forgotten",
-        "retrofit_core/fusion/walk.py",
-        "self.walk.contributors.total(self.index, collect.finish())",
-        "collect.finish()",
-        "tests/test_walk.py::test_processes_walk_together",
-    ),
-    Mutation(
-        "descent: gradients of other processes are forgotten",
-        "retrofit_core/training/descent.py",
-        "self.add_up(torch.cat([used, *gradients]))",
-        "torch.cat([used, *gradients])",
-        "tests/test_descent.py::test_shares_in_step_take_the_steps_of_all_samples_in_one_place",
-    ),
-    Mutation(
-        "walk: the form follows this walk's own rows",
-        "retrofit_core/fusion/walk.py",
-        "self.walk.all_samples * self.level.positions",
-        "self.walk.samples * self.level.positions",
-        "tests/test_walk.py::test_the_form_follows_the_rows_of_all_contributors",
     ),
     Mutation(
         "fusion: the seed is ignored",

@@ -201,7 +201,10 @@ def test_levels_of_long_names_fit_into_eighty_columns(tmp_path):
         (["finetune", "missing.safetensors", "--out", "x.safetensors"], "no checkpoint at missing"),
         (["finetune", "missing.safetensors", "--out", "x.pt"], "Use a name that ends in .safetensors"),
         (
-            [*"fuse /dev/null --fusion-from iid --method kf-linear --ridge strong --out".split(" "), "x.safetensors"],
+            [
+                *["fuse", "/dev/null", "--fusion-from", "iid", "--method", "kf-linear"],
+                *["--ridge", "strong", "--out", "x.safetensors"],
+            ],
             "ridge is 'strong'",
         ),
     ],
@@ -290,7 +293,6 @@ def test_overwrite_replaces_a_file(parents):
         (["--preset", "paper"], "Auto has no setting 'preset'"),
         (["--option", "restarts=3"], "Auto has no setting 'restarts'"),
         (["--analyse", "--record", "r"], "Auto does not work level by level"),
-        (["--party", "0/2", "--shared", "x"], "Auto needs all samples in one process"),
     ],
 )
 def test_what_the_default_method_does_not_take_asks_for_a_method(words, sentence, tmp_path, capsys, monkeypatch):

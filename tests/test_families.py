@@ -1,7 +1,9 @@
 """Families of networks whose closed form was opened one after the other: each finds its reordered twin again."""
 
+import copy
 import math
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -325,23 +327,6 @@ def upsampling(skip, **options):
     )
 
 
-def bilinear(skip=False, same=False, **options):
-    """Products of all pairs of neurons of two layers, or of one layer with itself."""
-
-    def code(net, x):
-        h = net.first(x).relu()
-        y = net.mixed(h, h if same else net.second(x).relu()).relu()
-        return net.head((h + y if skip else y).mean(1))
-
-    return Code(
-        code,
-        first=nn.Linear(4, 6),
-        mixed=nn.Bilinear(6, 6 if same else 7, 6 if skip else WIDTH, **options),
-        head=nn.Linear(6 if skip else WIDTH, CLASSES),
-        **({} if same else {"second": nn.Linear(4, 7)}),
-    )
-
-
 def segmentation(way):
     """Classes for each pixel, from maps at one or two scales that are enlarged before or behind their classifiers."""
 
@@ -404,9 +389,6 @@ FAMILIES = {
     "PReLU, a slope for each neuron": (lambda: prelu(1), IMAGES),
     "BatchNorm before the head": (normed_head, IMAGES),
     "ConvTranspose": (lambda: upsampling(skip=False), IMAGES),
-    "Bilinear": (bilinear, SEQUENCES),
-    "Bilinear inside of a block, without a bias": (lambda: bilinear(skip=True, bias=False), SEQUENCES),
-    "Bilinear of one input twice": (lambda: bilinear(same=True), SEQUENCES),
     "classes for each pixel, enlarged": (lambda: segmentation("one"), IMAGES),
     "classes for each pixel from two scales, one enlarged before its classifier": (
         lambda: segmentation("before"),
@@ -438,3 +420,27 @@ def test_a_twin_is_found_again(name, method):
     assert_same_function(twin, model, x, 1e-9)
     result = METHODS[method]([model, twin], x, target=target, ridge=0.0, device="cpu")
     assert_same_function(result.model, model, x, 1e-6)
+
+
+def with_linear_layers(model):
+    """A copy in which transposed layers are torch's."""
+    model = copy.deepcopy(model)
+    for name, child in model.named_children():
+        if isinstance(child, Turned):
+            layer = nn.Linear(*child.weight.shape, bias=child.bias is not None).to(child.weight)
+            layer.load_state_dict({**child.state_dict(), "weight": child.weight.T})
+            setattr(model, name, layer)
+    return model
+
+
+@each_case("bias", [True, False])
+@pytest.mark.parametrize("method", ["RegMean", "PLeaS", "ZipIt", "Git-Re-Basin", "OTFusion", "Transformer-OTFusion"])
+def test_a_transposed_weight_is_a_linear_layer(method, bias):
+    """Its neurons are compared, and its weights solved, as those of the same network with torch's layers."""
+    parents = [seeded(seed, cached, bias).double().eval() for seed in range(2)]
+    tokens = torch.randint(0, 7, (60, TOKENS), generator=torch.Generator().manual_seed(0))
+    results = [
+        METHODS[method](models, tokens, device="cpu") for models in (parents, list(map(with_linear_layers, parents)))
+    ]
+    assert_same_function(results[0].model, results[1].model, tokens, 1e-9)
+    assert results[0].config.get("layers") == results[1].config.get("layers")

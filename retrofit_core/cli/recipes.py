@@ -17,7 +17,7 @@ from ..system.settings import Setting
 from ..system.texts import read_options
 
 #: Options that say how to run a command, not what to merge.
-LEFT_OUT = ("recipe", "write_recipe", "resume", "overwrite", "json", "party", "shared")
+LEFT_OUT = ("recipe", "write_recipe", "resume", "overwrite", "json")
 
 
 def _take(context: typer.Context, file: Path | None) -> Path | None:

@@ -53,8 +53,6 @@ class Takes:
     """Whether it needs the parents' common ancestor"""
     class_shares: bool = False
     sample_counts: bool = False
-    contributors: bool = False
-    """Whether others may add their sums, see `contributors`"""
     memory: bool = False
     levels: bool = False
     """Whether it fuses level by level, with errors, journal and analysis"""
@@ -75,20 +73,16 @@ class Cost:
 
     passes: float = 0
     """Forward passes of samples through every parent"""
-    scored: bool = False
-    """Whether importance is computed"""
     groups: tuple[tuple[int, ...], ...] = ()
     """The parents' widths in each aligned neuron group"""
     trained: str | None = None
     """"network" or "head": what an optimiser trains"""
     epochs: tuple[int, int] = (0, 0)
     """Minimum and maximum"""
-    descent: Any = None
-    """The optimiser's batches and held-out share (`Descent`)"""
     samples: int = 0
     """Training samples"""
-    complete: bool = True
-    """False if the method does more work than counted here"""
+    batch: int = 1
+    """Samples per step"""
     bytes: int = 0
     """Memory besides networks and data"""
 
@@ -310,7 +304,6 @@ def planned(algorithm: Algorithm, task: Task) -> Any:
     asked = {
         "importance": not isinstance(task.importance, Uniform),
         "importance_data": task.importance.data is not None,
-        "contributors": task.runtime.contributors is not None,
         **{name: getattr(task, name) is not None for name in settings_of(Task)},
     }
     for name, is_set in asked.items():

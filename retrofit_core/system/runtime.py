@@ -38,7 +38,6 @@ class Runtime(Value):
     )
     monitor: Monitor = setting(None, "a Monitor: receives events, and can cancel between steps")
     journal: Journal | None = setting(None, "saves finished levels, so that an interrupted fusion can resume")
-    contributors: Any = setting(None, "others that hold samples for this fusion: Processes() or Parties(...)")
 
     def __post_init__(self) -> None:
         """As in `Value`; without a monitor, one that does nothing."""
