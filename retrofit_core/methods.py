@@ -14,7 +14,7 @@ from .baselines.auto import Auto
 from .baselines.distilled import Distilled
 from .catalogue import CATALOGUE, CONTROL, OURS, PAPER, Line
 from .fusion.algorithm import Retrofit
-from .fusion.importance import IMPORTANCE, Importance, as_importance
+from .fusion.importance import IMPORTANCE, Importance, Uniform, as_importance
 from .fusion.results import FusionResult
 from .fusion.task import Algorithm, Takes, Task, carry_out, planned
 from .system.presets import preset_settings
@@ -23,6 +23,7 @@ from .system.runtime import Runtime
 from .system.settings import SAMPLES_SETTING, SEED_SETTING, Setting, Value, settings_of
 
 #: Keywords beside the settings of values, the task and the runtime.
+UNIFORM = "uniform"
 PRESET = Setting("preset", "default", (), ("default", "paper"), "paper: the paper's hyperparameters")
 BESIDE = (
     Setting("importance_data", None, (), (), "one (inputs, labels) per parent, or 'fusion' for the fusion data"),
@@ -74,11 +75,8 @@ class Method(Line[type[Algorithm]]):
             ValueError: a name is unknown.
         """
         classes: list[type[Value]] = [self.value]
-        chosen = {**self.fixed, **given}
-        for name, table in self._tables.items():
-            part = chosen.get(name, "uniform" if name == "importance" else None)
-            if isinstance(part, str):
-                part = find(table, part, name)
+        for name in self._tables:
+            part = self._chosen(name, given)
             if inspect.isclass(part) and issubclass(part, Value):
                 classes.append(part)
             elif name == "importance" and callable(part) and not isinstance(part, Value):
@@ -110,7 +108,7 @@ class Method(Line[type[Algorithm]]):
 
     def keywords(self, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Every keyword with its default; without a chosen importance, as if it were uniform."""
-        entries = self.entries({"importance": "uniform", **(given or {})})
+        entries = self.entries({"importance": UNIFORM, **(given or {})})
         return {name: entry.default for name, entry in entries.items()}
 
     def told(self, options: Mapping[str, Any], importance: str | None = None) -> dict[str, Any]:
@@ -224,10 +222,13 @@ class Method(Line[type[Algorithm]]):
 
     def _choice(self, name: str) -> Setting:
         """A part or the importance as a setting: the names in its table."""
-        default = self.fixed.get(name, "uniform" if name == "importance" else None)
-        return Setting(
-            name, default, (), tuple(self._tables[name]), "in Python also a value, or a function of your own"
-        )
+        default, words = self.fixed.get(name, UNIFORM), tuple(self._tables[name])
+        return Setting(name, default, (), words, "in Python also a value, or a function of your own")
+
+    def _chosen(self, name: str, given: Mapping[str, Any]) -> Any:
+        """The chosen part or importance: a class, a function or a value."""
+        part = given.get(name, self.fixed.get(name, UNIFORM))
+        return find(self._tables[name], part, name) if isinstance(part, str) else part
 
     def owned(self, setting: str) -> str:
         """Words for the scores that have a setting, if only some have it."""
@@ -286,20 +287,19 @@ class Method(Line[type[Algorithm]]):
         return settings
 
     def _importance(self, given: Mapping[str, Any]) -> Importance:
-        importance, data = given.get("importance", "uniform"), given.get("importance_data")
+        importance, data = (
+            self._chosen("importance", given) if self.takes.importance else Uniform,
+            given.get("importance_data"),
+        )
         if isinstance(importance, Importance):
             return importance if data is None else importance.on(data)
-        if isinstance(importance, str):
-            importance = find(IMPORTANCE, importance, "importance")
         options = _options(importance if inspect.isclass(importance) else Importance, given)
         return as_importance(importance, data=data, **options)
 
     def _value(self, given: Mapping[str, Any]) -> Any:
         parts = {}
         for part, table in self.parts.items():
-            chosen = given.get(part, self.fixed[part])
-            if isinstance(chosen, str):
-                chosen = find(table, chosen, part)
+            chosen = self._chosen(part, given)
             parts[part] = made(table, chosen, part, **_options(chosen, given))
         fields = [entry.name for entry in dataclasses.fields(self.value) if entry.name not in self.parts]
         from_keywords = {name: given[name] for name in fields if name in given}
