@@ -8,12 +8,12 @@ from ..data.augment import POLICIES
 from ..data.splits import SPLITS
 from ..experiments.scales import SCALES
 from ..experiments.tables import TABLES
-from ..fusion.grouping import GROUPINGS
+from ..fusion.grouping import GROUPINGS, Grouper
 from ..fusion.importance import IMPORTANCE, Importance
 from ..inspection.landscape import ALIGNMENTS
 from ..networks.architectures import PRESETS
 from ..networks.levels import BOUNDARIES
-from ..system.settings import settings_of
+from ..system.settings import Value, settings_of
 from ..training import RECIPES
 
 
@@ -35,11 +35,14 @@ def words() -> Mapping[str, str]:
         **{name: ", ".join(table) for name, table in tables.items()},
         "alignments": " or ".join(ALIGNMENTS),
         "scales": "; ".join(f"{scale.name}: {scale.sentence}" for scale in SCALES.values()),
-        "scores_with_options": _scores_with_options(),
+        "groupings_with_options": _with_options(GROUPINGS, Grouper),
+        "scores_with_options": _with_options(IMPORTANCE, Importance),
     }
 
 
-def _scores_with_options() -> str:
-    """The names of the scores, each with its own options."""
-    own = {name: [*settings_of(cls).keys() - settings_of(Importance).keys()] for name, cls in IMPORTANCE.items()}
-    return ", ".join(f"{name} ({', '.join(sorted(fields))})" if fields else name for name, fields in own.items())
+def _with_options(table: Mapping[str, type[Value]], shared: type[Value]) -> str:
+    """Names of a table, each with its own options."""
+    options = {
+        name: [field for field in settings_of(cls) if field not in settings_of(shared)] for name, cls in table.items()
+    }
+    return ", ".join(f"{name} ({', '.join(fields)})" if fields else name for name, fields in options.items())

@@ -28,7 +28,8 @@ class RunConfig:
     method: str = setting(
         "Auto",
         "{methods}. Auto tries a few fusions and returns the best of them and of the parents. Each has options of its "
-        "own, such as --grouping or --ridge: `retrofit methods NAME` lists them.",
+        "own (`retrofit methods NAME`), such as --ridge, and --grouping: {groupings_with_options}. In brackets: their own "
+        "options.",
     )
     importance: str = setting(
         "uniform",
