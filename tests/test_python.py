@@ -12,7 +12,6 @@ from torch.utils.data import DataLoader, Dataset
 from retrofit_core import METHODS, fuse
 from retrofit_core.fusion.results import FusionResult
 from retrofit_core.fusion.samples import as_inputs
-from retrofit_core.methods import KEYWORDS, LAST
 from tests.marks import each_case
 
 X = torch.rand(40, 6, generator=torch.Generator().manual_seed(0))
@@ -44,17 +43,6 @@ def test_the_signature_tells_types_and_defaults():
     assert similarity.annotation == Literal["distance", "unsquared", "correlation"] and similarity.default == "distance"
     assert signature.parameters["repair"].annotation is bool
     assert inspect.signature(METHODS["KF-Linear"]).parameters["restarts"].annotation is int
-
-
-@each_case("name", METHODS)
-def test_keywords_have_one_order(name):
-    """What is chosen, then options, then what every method takes."""
-    listed = list(inspect.signature(METHODS[name]).parameters)[2:]
-    known = [keyword for keyword in listed if keyword in KEYWORDS]
-    assert known == [keyword for keyword in KEYWORDS if keyword in listed]
-    options = [index for index, keyword in enumerate(listed) if keyword not in KEYWORDS]
-    first = sum(keyword not in LAST for keyword in known)
-    assert options == list(range(first, first + len(options)))
 
 
 def test_a_result_prints_as_a_short_table():

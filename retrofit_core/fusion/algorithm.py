@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ..networks.levels import Level
+from ..networks.levels import BOUNDARIES, Level, read_boundaries
 from ..networks.norm_statistics import reset_statistics
 from ..networks.outputs import check_class_scores, say_what_is_left
 from ..system.device import on_device
@@ -78,7 +78,7 @@ def fuse(
         head=head,
         scored=scored,
         centre=centre,
-        boundaries=boundaries,
+        boundaries=boundaries if isinstance(boundaries, (str, int)) else tuple(boundaries),
         leaves=tuple(leaves),
     )
     task = Task.of(
@@ -168,7 +168,13 @@ class Retrofit(Algorithm):
         "that knows few classes does not overrule the others",
         title="Centre the parents' logits",
     )
-    boundaries: str | int | Sequence[str] = field(default="auto")
+    boundaries: str | int | tuple[str, ...] = setting(
+        "auto",
+        "auto (after every layer, or after blocks for Gradient methods), "
+        f"{', '.join(BOUNDARIES)}, a number of levels, or names of modules",
+        read=read_boundaries,
+        title="Where levels end",
+    )
     leaves: tuple[str, ...] = setting(
         (),
         "names of submodules to fuse as a whole, for code that torch.fx cannot trace",
@@ -189,13 +195,12 @@ class Retrofit(Algorithm):
             least=self.fit.least_samples,
             method=self._fit_name,
         )
-        automatic = isinstance(self.boundaries, str) and self.boundaries == "auto"
         levels = cut_into_levels(
             task.parents,
             task.inputs,
             target=task.target,
             device=task.device,
-            boundaries=self.fit.levels if automatic else self.boundaries,
+            boundaries=self.fit.levels if self.boundaries == "auto" else self.boundaries,
             leaves=self.leaves,
         )
         check_groupings(levels, self.grouping)
@@ -292,7 +297,6 @@ class Retrofit(Algorithm):
             **names,
             **self.to_json(),
             **{name: value for part in settings for name, value in part.items()},
-            "boundaries": self.boundaries,
             "target": _spec(task.target),
             "class_shares": task.class_shares.tolist() if task.class_shares is not None else None,
             "seed": task.seed,

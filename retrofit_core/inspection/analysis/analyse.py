@@ -171,7 +171,7 @@ def retrofit_of(config: dict[str, Any]) -> Retrofit:
     Raises:
         ValueError: a custom grouping function, which a config cannot store.
     """
-    settings = {name: config[name] for name in (*settings_of(Retrofit), "boundaries") if name in config}
+    settings = {name: config[name] for name in settings_of(Retrofit) if name in config}
     parts = {}
     for part, table in Retrofit.parts.items():
         fields = settings_of(find(table, config[part], part))
