@@ -1,6 +1,6 @@
 """Which test catches what no other test catches? Random small changes of the code, and for each all tests that fail.
 
-    python benchmarks/kill_matrix.py [--count 130] [--minutes 40] [TESTS ...]     (files or folders; all tests of the core otherwise)
+    python benchmarks/kill_matrix.py [--count 130] [--minutes 40] [TESTS ...]
 
 `mutations.py` asks whether a change that a person wrote is caught, and stops at the first test. Here chance chooses the changes
 (a comparison, an operation, a constant, a condition, a dropped call, a returned None; never a message), and every test that

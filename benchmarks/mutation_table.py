@@ -49,7 +49,7 @@ MUTATIONS = [
         "tests/test_moments.py::test_auto_is_relative_to_the_weight_columns_dead_ones_counted",
     ),
     Mutation(
-        "moments: other parties' rounding is forgotten",
+        "moments: the rounding of added sums is forgotten",
         "retrofit_core/fusion/moments/sums.py",
         "rounding = max(self.rounding, other.rounding)",
         "rounding = self.rounding",
@@ -571,7 +571,7 @@ MUTATIONS = [
         "retrofit_core/networks/levels/forms.py",
         "*[torch.zeros_like(V[-1])] * len(biases)",
         "*[V[-1]] * len(biases)",
-        "tests/test_blocks.py::test_a_shuffled_copy_is_found_again",
+        "tests/test_blocks.py::test_a_fusion_that_stops_within_a_block_goes_on_with_the_parents",
     ),
     Mutation(
         "blocks: the scores of a stream are those of one level",
@@ -632,15 +632,15 @@ MUTATIONS = [
     Mutation(
         "active: means stay in",
         "retrofit_core/fusion/walk.py",
-        "return zz - torch.outer(sz, sz) / count",
-        "return zz",
+        "return total.zz - torch.outer(total.sz, total.sz) / total.rows",
+        "return total.zz",
         "tests/fit/test_active.py",
     ),
     Mutation(
         "active: neurons are not compared about their means",
         "retrofit_core/fusion/walk.py",
-        "return zz - torch.outer(sz, sz) / count",
-        "return zz",
+        "return total.zz - torch.outer(total.sz, total.sz) / total.rows",
+        "return total.zz",
         "tests/fit/test_active.py::test_neurons_are_compared_behind_function_and_pooling_about_their_means",
     ),
     Mutation(
@@ -663,27 +663,6 @@ MUTATIONS = [
         "(index + 1, self._at(batch, len(self.networks) - 1, index + 1))",
         "(index + 1, self._at(batch, 0, index + 1))",
         "tests/test_walk.py::test_moments_are_those_of_the_materialised_rows",
-    ),
-    Mutation(
-        "walk: the sums of other contributors are forgotten",
-        "retrofit_core/fusion/walk.py",
-        "self.walk.contributors.total(self.index, collect.finish())",
-        "collect.finish()",
-        "tests/test_walk.py::test_processes_walk_together",
-    ),
-    Mutation(
-        "descent: gradients of other processes are forgotten",
-        "retrofit_core/training/descent.py",
-        "self.add_up(torch.cat([used, *gradients]))",
-        "torch.cat([used, *gradients])",
-        "tests/test_descent.py::test_shares_in_step_take_the_steps_of_all_samples_in_one_place",
-    ),
-    Mutation(
-        "walk: the form follows this walk's own rows",
-        "retrofit_core/fusion/walk.py",
-        "self.walk.all_samples * self.level.positions",
-        "self.walk.samples * self.level.positions",
-        "tests/test_walk.py::test_the_form_follows_the_rows_of_all_contributors",
     ),
     Mutation(
         "fusion: the seed is ignored",
@@ -1187,7 +1166,7 @@ MUTATIONS = [
         "retrofit_core/networks/attention.py",
         " & _close(maps.sum(-1), torch.ones_like(maps[..., 0]), tolerance)",
         "",
-        "tests/test_attention.py::test_attentions_of_other_kinds_are_found_again_neuron_by_neuron",
+        "tests/test_attention.py::test_attentions_of_other_kinds_are_fused_neuron_by_neuron",
     ),
     Mutation(
         "repair: the stream is forgotten",

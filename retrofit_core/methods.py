@@ -38,13 +38,12 @@ KEYWORDS = {
     "memory": "",
     "device": "auto (CUDA if available), cpu, or cuda:1",
     "monitor": "a Monitor: receives events, and can cancel between steps",
-    "contributors": "others that hold samples for this fusion: Processes() or Parties(...)",
     "journal": "saves finished levels, so that an interrupted fusion can resume",
 }
 #: Keywords after the options.
-LAST = ("samples", "seed", "memory", "device", "monitor", "contributors", "journal")
+LAST = ("samples", "seed", "memory", "device", "monitor", "journal")
 #: Keywords of every method that are not settings.
-RUNTIME = ("device", "monitor", "contributors", "journal")
+RUNTIME = ("device", "monitor", "journal")
 #: Keywords of every method that belong to its task.
 OF_TASK = ("target", "base", "class_shares", "sample_counts", "samples", "logits", "seed")
 
@@ -128,7 +127,6 @@ class Method(Line[type[Algorithm]]):
             "base": (None, takes.base),
             "class_shares": (None, takes.class_shares),
             "sample_counts": (None, takes.sample_counts),
-            "contributors": (None, takes.contributors),
             "preset": ("default", bool(self.parts)),
             "memory": (settings_of(Runtime)["memory"].default, takes.memory),
             **{part: (self.fixed.get(part), True) for part in self.parts},

@@ -355,23 +355,6 @@ def upsampling(skip, **options):
     )
 
 
-def bilinear(skip=False, same=False, **options):
-    """Products of all pairs of neurons of two layers, or of one layer with itself."""
-
-    def code(net, x):
-        h = net.first(x).relu()
-        y = net.mixed(h, h if same else net.second(x).relu()).relu()
-        return net.head((h + y if skip else y).mean(1))
-
-    return Code(
-        code,
-        first=nn.Linear(4, 6),
-        mixed=nn.Bilinear(6, 6 if same else 7, 6 if skip else WIDTH, **options),
-        head=nn.Linear(6 if skip else WIDTH, CLASSES),
-        **({} if same else {"second": nn.Linear(4, 7)}),
-    )
-
-
 def segmentation(way):
     """Classes for each pixel, from maps at one or two scales that are enlarged before or behind their classifiers."""
 
@@ -1006,9 +989,6 @@ FAMILIES = {
     "PReLU, a slope for each neuron": (lambda: prelu(1), IMAGES),
     "BatchNorm before the head": (normed_head, IMAGES),
     "ConvTranspose": (lambda: upsampling(skip=False), IMAGES),
-    "Bilinear": (bilinear, SEQUENCES),
-    "Bilinear inside of a block, without a bias": (lambda: bilinear(skip=True, bias=False), SEQUENCES),
-    "Bilinear of one input twice": (lambda: bilinear(same=True), SEQUENCES),
     "classes for each pixel, enlarged": (lambda: segmentation("one"), IMAGES),
     "classes for each pixel from two scales, one enlarged before its classifier": (
         lambda: segmentation("before"),

@@ -287,7 +287,6 @@ def test_overwrite_replaces_a_file(parents):
         (["--preset", "paper"], "Auto has no option 'preset'"),
         (["--option", "restarts=3"], "Auto has no option 'restarts'"),
         (["--analyse", "--record", "r"], "Auto does not work level by level"),
-        (["--party", "0/2", "--shared", "x"], "Auto needs all samples in one process"),
     ],
 )
 def test_what_the_default_method_does_not_take_asks_for_a_method(words, sentence, tmp_path, capsys, monkeypatch):

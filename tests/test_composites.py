@@ -139,10 +139,6 @@ def test_networks_that_nobody_can_rebuild_are_refused_and_read_with_the_module(t
         assert torch.equal(FusionResult.load(tmp_path / name, blank).model(x), result.model(x))
         file, build_it = tmp_path / name / "fused.safetensors", lambda model=result.model: copy.deepcopy(model)
         assert_close(load_model(file, build_it)[0](x.float()), result.model(x), 1e-5)
-    network = ensemble([build(SPECS["mlp"], seed=seed) for seed in (0, 1)], lambda logits, shares: logits[0])
-    save_model(network, tmp_path / "own.safetensors")
-    with pytest.raises(ValueError, match="the architecture is not recognised"):
-        load_model(tmp_path / "own.safetensors")
 
 
 ENSEMBLE = {"architecture": "ensemble", "members": [SPECS["mlp"]], "combine": "softmax"}

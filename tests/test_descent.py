@@ -1,15 +1,13 @@
 """The loop behind fits to fixed data: which samples, which epoch, when it ends, what it leaves behind."""
 
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from torch import nn
 
 from retrofit_core.system.monitor import Cancelled, Monitor
-from retrofit_core.training.descent import Best, Descent, Share, batches, descend, one_epoch, stepping
+from retrofit_core.training.descent import Best, Descent, batches, descend, one_epoch, stepping
 
 
 class Scalar(nn.Module):
@@ -144,42 +142,6 @@ def test_the_best_state_is_a_copy_and_equal_quality_is_not_better():
     nn.init.ones_(module.weight)
     best.offer(2, (50.0, -0.5))
     assert best.epoch == 2 and (best.state["weight"] == 1).all()
-
-
-@pytest.mark.parametrize("batch_size", [1, 3, 8])
-def test_shares_in_step_take_the_steps_of_all_samples_in_one_place(batch_size):
-    """Two threads as processes; in batches of one sample, one of them has none, and only one has sample 9."""
-    alone, settings = Branching(), {**SETTINGS, "batch_size": batch_size, "learning_rate": 0.8, "weight_decay": 0.1}
-    settings |= {"patience": 2, "epochs": 12}
-    expected = fitted(alone, **settings)
-    meeting, held = threading.Barrier(2, timeout=60), [torch.empty(0)] * 2
-    owners = [[1, 4, 5], [0, 2, 3, 6, 7, 8, 9]]
-
-    def work(rank):
-        module, values, index = Branching(), torch.tensor(owners[rank]), torch.full((10,), -1)
-        index[values] = torch.arange(len(values))
-
-        def add_up(tensor):
-            held[rank] = tensor.clone()
-            meeting.wait()
-            total = held[0] + held[1]
-            meeting.wait()
-            return total
-
-        loss, generator = lambda samples: module.loss(values[samples]), torch.Generator().manual_seed(0)
-        measure = lambda samples: loss(samples).item()  # noqa: E731
-        curve = descend(module, 10, loss, measure, Descent(**settings), generator=generator, share=Share(index, add_up))
-        return curve, dict(module.named_parameters())
-
-    with ThreadPoolExecutor(2) as threads:
-        (curve, first), (other, second) = threads.map(work, (0, 1))
-    assert curve == other
-    for entry, one in zip(curve, expected, strict=True):
-        assert entry["validation"] == pytest.approx(one["validation"], rel=1e-12)
-        assert entry["loss"] == pytest.approx(one["loss"], rel=1e-6)  # summed in float32
-    for name, weight in alone.named_parameters():
-        assert torch.equal(first[name], second[name]), name
-        torch.testing.assert_close(first[name], weight, rtol=1e-12, atol=0)
 
 
 def test_updates_see_gradients_and_the_loss_is_a_mean_over_samples():

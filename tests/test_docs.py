@@ -3,8 +3,6 @@
 README has its own tests (test_readme.py), and so have the classes of architecture.md (test_architecture_page.py).
 """
 
-import json
-import os
 import re
 import shlex
 import shutil
@@ -12,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import mean, stdev
 
 import pytest
 import torch
@@ -153,34 +150,6 @@ def test_the_measurements_are_the_records():
     )
     tables = re.split(r" *\n+(?=\*\*)", done.stdout.strip())
     assert len(tables) == 15 and all(table in PAGES["measurements.md"] for table in tables)
-
-
-def test_the_noise_of_parties_is_the_record():
-    record = json.loads((ROOT / "benchmarks" / "results" / "noise.json").read_text())
-    page, accuracies = PAGES["several_processes.md"], record["accuracy, %"]
-    for level, cosine in record["cosine"].items():
-        cells = [
-            f"{mean(rows[level]):.1f} ± {stdev(rows[level]):.1f}" for rows in (accuracies["mlp"], accuracies["cnn"])
-        ]
-        assert f"| {level} | {' | '.join(cells)} | {cosine:.4f} |\n" in page
-    assert f"images: {record['unrelated']:.2f})" in page
-
-
-def test_the_job_for_slurm_joins_its_workers_to_one_scheduler(tmp_path):
-    """Run with commands that only say how they were called."""
-    script = next(text for kind, text in BLOCK.findall(PAGES["several_processes.md"]) if "#SBATCH" in text)
-    assert len(script.splitlines()) == 10
-    for name in ("dask", "srun", "retrofit", "hostname"):
-        waits = "until [ -e dask.said ] && [ -e srun.said ]; do sleep 0.1; done\n" if name == "retrofit" else ""
-        said = "node" if name == "hostname" else f"{name} $*"
-        (tmp_path / name).write_text(f"#!/bin/sh\n{waits}echo {said}\ntouch {name}.said\n")
-        (tmp_path / name).chmod(0o755)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    done = subprocess.run(["bash", "-c", script], env={"PATH": path}, cwd=tmp_path, capture_output=True, text=True)
-    said = sorted(line.split() for line in done.stdout.splitlines())
-    assert [line[0] for line in said] == ["dask", "retrofit", "srun"]
-    assert said[0][1:] == ["scheduler", "--port", "8786"]
-    assert "tcp://node:8786" in said[1] and "dask worker tcp://node:8786" in " ".join(said[2])
 
 
 def test_words_in_place_of_others_stand_on_their_pages():

@@ -164,7 +164,6 @@ def test_softmax_ensemble_gives_log_of_the_mean_probabilities():
 def test_logits_ensemble_and_own_function():
     models = [Constant(*FIRST), Constant(*SECOND)]
     assert torch.allclose(ensemble(models, "logits")(X)[0], torch.tensor([1.0, 0.5, 1.0]))
-    assert torch.allclose(ensemble(models, lambda logits, _: logits.amax(0))(X)[0], torch.tensor([2.0, 1.0, 3.0]))
 
 
 def test_share_ensemble_masks_classes_by_who_knows_them():

@@ -136,6 +136,27 @@ def test_settings_of_training_and_names_are_no_other_code(method):
         fused("Average", named, (4,))
 
 
+def halved(module, args, output):
+    return output / 2
+
+
+@pytest.mark.parametrize("method", ["Average", "Git-Re-Basin", "TIES"])
+@pytest.mark.parametrize("hooked", [0, 1])
+def test_other_hooks_are_named(method, hooked):
+    """Without data, too, where nobody can see what they do."""
+    parents = [made(Heads, seed) for seed in range(2)]
+    parents[hooked].a.register_forward_hook(halved)
+    with pytest.raises(ValueError, match=r"hooks of layer 'a' are .*'halved'"):
+        fused(method, parents, (4,))
+    if method != "Git-Re-Basin":
+        base = {"base": parents[0]} if method == "TIES" else {}
+        with pytest.raises(ValueError, match=r"parent 1: .* hooks of layer 'a' are .*'halved'.* pass some samples"):
+            METHODS[method](parents, **base)
+        parents[1 - hooked].a.register_forward_hook(halved)
+        if method == "Average":
+            METHODS[method](parents)
+
+
 def test_the_mean_in_python_compares_settings_too():
     with pytest.raises(ValueError, match="eps=0.001 in parent 1"):
         average([made(convolutions, 0), made(convolutions, 1, eps=1e-3)])

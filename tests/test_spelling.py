@@ -15,9 +15,9 @@ from retrofit_core.baselines.linear_probe import head_of
 from retrofit_core.fusion.importance import Conductance
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import partition
-from tests.families import SPELLED, joined, raw, written
+from tests.families import SPELLED, TOKENS, Turned, cached, joined, raw, written
 from tests.marks import each_case, spread
-from tests.networks import initialised, labels, normal, shuffled
+from tests.networks import initialised, labels, normal, seeded, shuffled
 from tests.properties import assert_close, assert_reproduces, assert_same_function, untouched
 
 METHODS_OF_EACH_KIND = ("RegMean", "Average", "LP", "Ensemble-Logits", "KF-Linear", "PLeaS", "OTFusion")
@@ -152,3 +152,27 @@ def test_an_ensemble_gives_each_member_the_input_as_it_was():
         fused, expected = (METHODS[method]([net, net], x.clone(), device="cpu").model for net in (model, plain))
         with torch.no_grad():
             assert_close(fused(x.clone()), expected(x.clone()), 1e-8)
+
+
+def with_linear_layers(model):
+    """A copy in which transposed layers are torch's."""
+    model = copy.deepcopy(model)
+    for name, child in model.named_children():
+        if isinstance(child, Turned):
+            layer = nn.Linear(*child.weight.shape, bias=child.bias is not None).to(child.weight)
+            layer.load_state_dict({**child.state_dict(), "weight": child.weight.T})
+            setattr(model, name, layer)
+    return model
+
+
+@each_case("bias", [True, False])
+@pytest.mark.parametrize("method", ["RegMean", "PLeaS", "ZipIt", "Git-Re-Basin", "OTFusion", "Transformer-OTFusion"])
+def test_a_transposed_weight_is_a_linear_layer(method, bias):
+    """Its neurons are compared, and its weights solved, as those of the same network with torch's layers."""
+    parents = [seeded(seed, cached, bias).double().eval() for seed in range(2)]
+    tokens = torch.randint(0, 7, (60, TOKENS), generator=torch.Generator().manual_seed(0))
+    results = [
+        METHODS[method](models, tokens, device="cpu") for models in (parents, list(map(with_linear_layers, parents)))
+    ]
+    assert_same_function(results[0].model, results[1].model, tokens, 1e-9)
+    assert results[0].config.get("layers") == results[1].config.get("layers")

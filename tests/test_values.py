@@ -11,7 +11,6 @@ from torch import nn
 
 from retrofit_core import METHODS, fuse
 from retrofit_core.baselines import OTFusion, ZipIt
-from retrofit_core.fusion.contributors import Alone
 from retrofit_core.fusion.fit import FITS, Gradient, Ridge
 from retrofit_core.fusion.grouping import GROUPINGS, Grouper, Grouping, KMeans, LocalSearch
 from retrofit_core.fusion.importance import (
@@ -29,7 +28,7 @@ from retrofit_core.system.runtime import Runtime
 from retrofit_core.system.settings import Range, Value, setting, settings_of
 from tests.marks import each_case
 from tests.networks import labels, mlp, normal
-from tests.properties import assert_close, assert_same_function
+from tests.properties import assert_close
 from tests.rehearsal import rehearsal
 
 X, Y = normal(40, 6), labels(40, 4)
@@ -144,7 +143,7 @@ def test_a_class_has_the_options_that_its_name_has(part):
     (option, wrong), method = next((key, -value) for key, value in options.items()), METHODS["KF-Linear"]
     for chosen in ({part: name, **options}, {part: cls, **options}, {part: cls(**options)}):
         algorithm, task = method.prepare(pair(), (X, Y), **chosen, **data)
-        config = algorithm.config(task, len(X))
+        config = algorithm.config(task)
         assert (config[part], config[option]) == (name, options[option]), chosen
     for chosen in (name, cls):
         with pytest.raises(ValueError, match=f"{option} is {wrong}. Use"):
@@ -396,49 +395,6 @@ def test_inference_mode_around_a_call_changes_nothing(name):
         data = X.clone(), Y.clone()
         inside = METHODS[name](pair(), data, **options, **scored)
     assert torch.equal(weights(plain.model), weights(inside.model))
-
-
-class Doubled(Alone):
-    """As if somebody else had the same samples again."""
-
-    def samples(self, samples, work=bytes):
-        return 2 * samples
-
-    def total(self, index, sums):
-        return sums.moments() + sums.moments() if not hasattr(sums, "__add__") else sums + sums
-
-
-class OnlySums(Doubled):
-    """As a party, which shares sums once per level."""
-
-    share_rows = False
-
-
-def test_contributors_reach_the_sums_and_gradient_fits_refuse_parties():
-    alone = fuse(pair(), X, fit=Ridge(0.0))
-    doubled = fuse(pair(), X, fit=Ridge(0.0), runtime=Runtime(contributors=Doubled()))
-    assert [level.rows for level in doubled.levels] == [2 * level.rows for level in alone.levels]
-    assert_same_function(doubled.model, alone.model, X, 1e-8)
-    with pytest.raises(ValueError, match="fit='gradient' needs every party's gradients at each step"):
-        fuse(pair(), X, fit="gradient", runtime=Runtime(contributors=OnlySums()))
-
-
-@each_case("importance", ["uniform", lambda levels, x, y: [torch.ones(level.width) for level in levels]])
-def test_contributors_add_up_scores_where_the_samples_lie(importance):
-    """A backend of GPUs, such as NCCL, adds up nothing that lies on the CPU."""
-    options = {"importance": importance, "importance_data": [(X, Y)] * 2, "ridge": 0, "contributors": Doubled()}
-    expected = METHODS["KF-Linear"](pair(), X, device="cpu", **options)
-    with rehearsal():
-        fused = METHODS["KF-Linear"](pair(), X, device="cuda", **options)
-        assert_close(weights(fused.model).cpu(), weights(expected.model), 1e-8)
-
-
-def test_all_contributors_together_need_enough_samples():
-    """Twice nine are enough for a gradient fit, which needs ten; twice four are not."""
-    for fit in (Gradient(epochs=1), Ridge()):
-        assert fuse(pair(), X[:9], fit=fit, runtime=Runtime(contributors=Doubled())).config["samples"] == 18
-    with pytest.raises(ValueError, match="the fusion set holds 8 samples; fit='gradient' needs at least 10"):
-        fuse(pair(), X[:4], fit="gradient", runtime=Runtime(contributors=Doubled()))
 
 
 def test_a_signature_lists_every_keyword():

@@ -1,7 +1,5 @@
 """The walk: rows of parents and fused prefix, whatever is cached, chunked or batched; what counts as fusion data."""
 
-import subprocess
-import sys
 import weakref
 from dataclasses import replace
 from typing import Any
@@ -15,10 +13,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from retrofit_core import METHODS
 from retrofit_core.fusion import walk as walks
-from retrofit_core.fusion.contributors import Alone, Processes
 from retrofit_core.fusion.eligibility import _check_data
 from retrofit_core.fusion.joint_spaces import Levels
-from retrofit_core.fusion.moments import Moments, Rows, layersums
+from retrofit_core.fusion.moments import Rows, layersums
 from retrofit_core.fusion.samples import as_tensors
 from retrofit_core.fusion.walk import Walk
 from retrofit_core.networks.levels import compose, each, partition, rows
@@ -187,47 +184,6 @@ def test_without_inputs_only_outputs_are_summed(device):
 
 def totals_of(walk):
     return [step.moments(inputs=True) for step in walk]
-
-
-def test_the_form_follows_the_rows_of_all_contributors(device):
-    """Four samples here would be kept as rows; with a thousand elsewhere sums are the cheaper form."""
-
-    class Many(Alone):
-        def __init__(self, others):
-            self.others = others
-
-        def samples(self, samples, work=bytes):
-            return samples + self.others
-
-    x, (first, second, fused) = networks(device)
-    for others, form in ((0, Rows), (1000, Moments)):
-        walk = Walk(Levels([first, second], fused), x[:4], Runtime(device=device, contributors=Many(others)))
-        assert isinstance(totals_of(walk)[2], form)
-
-
-@pytest.mark.long
-def test_processes_walk_together(tmp_path):
-    """Two processes with some of the samples each, over gloo, in both forms."""
-    command = "import sys; from tests.test_walk import walk_together; walk_together(int(sys.argv[1]), sys.argv[2])"
-    workers = [subprocess.Popen([sys.executable, "-c", command, str(rank), str(tmp_path)]) for rank in range(2)]
-    assert [worker.wait(timeout=120) for worker in workers] == [0, 0]
-
-
-def walk_together(rank: int, folder: str) -> None:
-    import torch.distributed as dist
-
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
-    x, (first, second, fused) = networks("cpu")
-    for count in (SAMPLES, 6):
-        mine = x[:2] if rank == 0 else x[2:count]
-        walk = Walk(Levels([first, second], fused), mine, Runtime(device="cpu", contributors=Processes()))
-        alone = Walk(Levels([first, second], fused), x[:count], Runtime(device="cpu"))
-        for sums, whole in zip(totals_of(walk), totals_of(alone), strict=True):
-            assert type(sums) is type(whole) and sums.rows == whole.rows
-            left, right = (s.moments() if isinstance(s, Rows) else s for s in (sums, whole))
-            assert_close(left.xx, right.xx, 1e-11)
-            assert_close(left.xz, right.xz, 1e-11)
-    dist.destroy_process_group()
 
 
 def test_walking_on_uses_the_weights_that_the_level_has_by_then(device):

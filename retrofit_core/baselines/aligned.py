@@ -21,7 +21,6 @@ from ..networks.levels.tracing import folded, trace
 from ..networks.norm_statistics import has_statistics, reset_statistics
 from ..networks.outputs import say_what_is_left
 from ..networks.symmetry import Group, Sums, TensorPart, check_rest, group_sums, matching, neuron_groups, tensors
-from ..networks.training_flags import evaluating
 from ..system.device import Stopwatch, of, on_device
 from ..system.monitor import Monitor
 from ..system.refusals import Refusal
@@ -93,9 +92,7 @@ class AlignmentPlan(Shown):
         """One pass through the parents; does not count transport or matching."""
         return Cost(
             passes=len(self.task.inputs),
-            scored=self.task.importance.needs_data,
             groups=tuple(tuple(self.widths(index)) for index in range(len(self.targets))),
-            complete=False,
         )
 
     def scored(self) -> "Aligning":
@@ -257,22 +254,21 @@ def plan_alignment(task: Task, method: str, *, leaves: Sequence[str], fold_norms
     target = {} if task.target is None else {"the target": task.target}
     networks = {**target, **dict(zip(parent_names(len(task.parents)), task.parents, strict=True))}
     check_same_code(list(networks.values()), task.inputs, list(networks))
-    with evaluating(*task.parents):
-        fused = copy.deepcopy(task.target if task.target is not None else task.parents[0]).to(device).eval()
-        parents = [on_device(parent, device) for parent in task.parents]
-        example = task.inputs[:2].to(device, task.dtype)
-        parents = [without_norms(parent, example, leaves) for parent in parents] if fold_norms else parents
-        monitor.check()
-        monitor.emit("phase", name="groups")
-        groups = [_groups(parent, example[:1], leaves, f"parent {k}") for k, parent in enumerate(parents)]
-        targets = _groups(fused, example[:1], leaves, "the target")
-        for k, (parent, of_network) in enumerate(zip(parents, groups, strict=True)):
-            matching(of_network, targets, f"parent {k}")
-            _check_tied(of_network, targets, f"parent {k}")
-            check_rest(tensors(parent), tensors(fused), of_network, targets, f"parent {k}")
-        for parent, of_network in zip(parents, groups, strict=True):
-            check_scores(parent, of_network, example, task.importance, leaves)
-        check_parents_data(task.importance, task.parents_data(), output_shape(task.parents[0], task.inputs, "parent 0"))
+    fused = copy.deepcopy(task.target if task.target is not None else task.parents[0]).to(device)
+    parents = [on_device(parent, device) for parent in task.parents]
+    example = task.inputs[:2].to(device, task.dtype)
+    parents = [without_norms(parent, example, leaves) for parent in parents] if fold_norms else parents
+    monitor.check()
+    monitor.emit("phase", name="groups")
+    groups = [_groups(parent, example[:1], leaves, f"parent {k}") for k, parent in enumerate(parents)]
+    targets = _groups(fused, example[:1], leaves, "the target")
+    for k, (parent, of_network) in enumerate(zip(parents, groups, strict=True)):
+        matching(of_network, targets, f"parent {k}")
+        _check_tied(of_network, targets, f"parent {k}")
+        check_rest(tensors(parent), tensors(fused), of_network, targets, f"parent {k}")
+    for parent, of_network in zip(parents, groups, strict=True):
+        check_scores(parent, of_network, example, task.importance, leaves)
+    check_parents_data(task.importance, task.parents_data(), output_shape(task.parents[0], task.inputs, "parent 0"))
     say_what_is_left(task.parents[0] if task.target is None else task.target, task.inputs)
     return AlignmentPlan(task, parents, fused, groups, targets, leaves, fold_norms)
 
@@ -293,7 +289,7 @@ def _check_tied(groups: Sequence[Group], targets: Sequence[Group], name: str) ->
 @torch.no_grad()
 def without_norms(model: nn.Module, example: Tensor, leaves: Sequence[str] = ()) -> nn.Module:
     """A copy with the same function, in which each BatchNorm after a layer is folded into it and then the identity."""
-    twin = copy.deepcopy(model).eval()
+    twin = copy.deepcopy(model)
     for folds in folded(trace(twin, leaves, example))[1].values():
         for fold in folds:
             fold.put_back()

@@ -122,14 +122,14 @@ class AutoPlan(Shown):
         return [self.task.headline, *tried, *trained, f"decides on {len(self.deciding[0])} samples", *left_out]
 
     def cost(self) -> Cost:
-        """Cost of the training and of passes over all samples, with the first fusion's groups; the estimate adds the fusions'."""
+        """Cost of the training and of passes over all samples, with the first fusion's groups."""
         passes = sum(trial.plan.cost().passes for trial in self.trials) + len(self.deciding[0])
         groups = self.trials[0].plan.cost().groups
         if self.distilled is None:
             return Cost(passes, groups=groups)
         first = self.trials[0].plan
         training = DistilledPlan(first.task, first.levels, settings=self.distilled).cost()
-        return replace(training, passes=passes + training.samples, scored=False)
+        return replace(training, passes=passes + training.samples)
 
 
 @dataclass(frozen=True)

@@ -134,9 +134,8 @@ class WeightAverager(Algorithm):
         """
         shape = _check_parents(task, method, least)
         check_can_be_averaged(task.parents)
-        if len(task.inputs):
-            check_same_code(task.parents, task.inputs, parent_names(len(task.parents)))
-        elif self.reset_norms:
+        check_same_code(task.parents, task.inputs, parent_names(len(task.parents)))
+        if self.reset_norms and not len(task.inputs):
             raise ValueError(
                 "reset_norms estimates statistics on fusion data, and none are given. Pass data, or leave it out."
             )
@@ -237,10 +236,10 @@ class Ensembling(Algorithm):
         return CombiningPlan(task)
 
     def run(self, plan: CombiningPlan) -> FusionResult:
-        """Copies of the parents, side by side."""
+        """The parents, side by side."""
         start, task = time.perf_counter(), plan.task
-        task.runtime.monitor.check()  # once: copying takes no time
-        members = [copy.deepcopy(model).to(task.device).eval() for model in task.parents]
-        fused = ensemble(members, self.combine, task.class_shares).to(task.device).eval()
+        task.runtime.monitor.check()  # once: this takes no time
+        # Parents of a task are copies; all go where the result shall lie.
+        fused = ensemble(task.parents, self.combine, task.class_shares).to(devices.of(task.parents[0])).eval()
         shares = None if task.class_shares is None else task.class_shares.tolist()
         return outcome("ensemble", self, fused, task, start, class_shares=shares)

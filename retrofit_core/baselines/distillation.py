@@ -98,7 +98,7 @@ class Distillation(Descent, Algorithm):
             )
         say_what_is_left(written[0], task.inputs)
         samples = len(task.inputs)
-        cost = Cost(samples, trained="network", epochs=self.epochs_range, descent=self, samples=samples)
+        cost = Cost(samples, trained="network", epochs=self.epochs_range, samples=samples, batch=self.batch_size)
         return CombiningPlan(task, cost)
 
     def run(self, plan: CombiningPlan) -> FusionResult:

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ from ..data.augment import crop, usual_padding
 from ..fusion.algorithm import FusionPlan, Retrofit
 from ..fusion.eligibility import check_outputs
 from ..fusion.results import FusionResult
-from ..fusion.task import Cost, Takes, Task
+from ..fusion.task import Cost, Task
 from ..networks.outputs import check_class_scores
 from ..system.settings import COUNT, Range, setting
 from ..training.descent import Descent
@@ -36,8 +36,8 @@ class DistilledPlan(FusionPlan):
             passes=fusion.passes + samples,
             trained="network",
             epochs=descent.epochs_range,
-            descent=descent,
             samples=samples,
+            batch=descent.batch_size,
         )
 
 
@@ -50,8 +50,6 @@ class Distilled(Retrofit):
     held-out samples is restored; the fusion itself counts as one. Each copy of the fusion samples moves images by a few
     pixels. Level reports describe the fusion before this training.
     """
-
-    takes: ClassVar[Takes] = replace(Retrofit.takes, contributors=False)
 
     distil_epochs: int = setting(
         3, "passes over the fusion samples and their copies", COUNT, title="Epochs of distillation"

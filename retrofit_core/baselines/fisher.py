@@ -53,9 +53,10 @@ class FisherAveraging(WeightAverager):
     def plan(self, task: Task) -> CombiningPlan:
         """Check shapes and data; see `Algorithm`."""
         shape = self.check_mergeable(task, "Fisher averaging")
-        check_class_scores(shape, "Fisher averaging", "Use Average.", ("method", "Average"))
-        # Backward passes, one per sample or per sample and class, are not counted.
-        return CombiningPlan(task, Cost(passes=max(len(inputs) for inputs, _ in task.parents_data()), complete=False))
+        classes = check_class_scores(shape, "Fisher averaging", "Use Average.", ("method", "Average"))
+        # A sample's backward pass for one class, and the squares of all gradients, take about as long as ten forward passes.
+        passes = 10 * (classes if self.expectation == "exact" else 1)
+        return CombiningPlan(task, Cost(passes=passes * max(len(inputs) for inputs, _ in task.parents_data())))
 
     def run(self, plan: CombiningPlan) -> FusionResult:
         """Compute every parent's Fisher information, then the means."""

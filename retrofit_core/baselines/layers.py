@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
+import torch
 from torch import Tensor, nn
 
 from ..networks.batchnorm import Affine
 from ..networks.levels import forms
 from ..networks.levels.kinds import CONVOLUTIONS
+from ..networks.levels.multiplied import linear_of
 from ..networks.levels.tracing import trace
 from ..networks.levels.weights import shared_weights
 from ..networks.training_flags import evaluating
@@ -19,12 +21,37 @@ BATCH = 100
 
 
 def affine_layers(model: nn.Module) -> dict[str, Affine]:
-    """Linear layers and ungrouped convolutions by name."""
-    return {
-        name: module
-        for name, module in model.named_modules()
-        if isinstance(module, nn.Linear) or (isinstance(module, CONVOLUTIONS) and module.groups == 1)
-    }
+    """Linear layers and ungrouped convolutions by name.
+
+    A module that multiplies by its weight (inputs, outputs), as GPT-2's Conv1D, is a linear layer with that memory.
+    """
+    layers: dict[str, Affine] = {}
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear) or (isinstance(module, CONVOLUTIONS) and module.groups == 1):
+            layers[name] = module
+        elif multiplies(module):
+            weight, *bias = module.parameters()
+            layers[name] = linear_of(weight.T, *bias)
+    return layers
+
+
+@torch.no_grad()
+def multiplies(module: nn.Module) -> bool:
+    """Whether a module of others computes x @ weight + bias, with weight (inputs, outputs); it is run on random rows."""
+    shapes = [(name, parameter.ndim) for name, parameter in module.named_parameters()]
+    if type(module).__module__.startswith("torch.") or shapes not in ([("weight", 2), ("bias", 1)], [("weight", 2)]):
+        return False
+    weight, *bias = module.parameters()
+    rows = torch.randn(2, len(weight), generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(weight)
+    try:
+        with evaluating(module):
+            made = module(rows)
+        expected = rows @ weight + sum(bias)
+        return isinstance(made, Tensor) and made.shape == expected.shape and torch.allclose(made, expected, 1e-3, 1e-5)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:  # whatever its code raises: it multiplies something else
+        return False
 
 
 def form_of(layer: Affine) -> forms.Affine:

@@ -85,7 +85,7 @@ class LinearProbe(Descent, Algorithm):
         _refuse_hooks(task.parents[0], example, "")
         head = head_of(task.parents[0], example)
         _refuse_hooks(task.parents[0], example, head)
-        cost = Cost(samples, trained="head", epochs=self.epochs_range, descent=self, samples=samples)
+        cost = Cost(samples, trained="head", epochs=self.epochs_range, samples=samples, batch=self.batch_size)
         # The closed form takes almost no time.
         return ProbePlan(task, Cost(samples) if self.fit == "ridge" else cost, head)
 

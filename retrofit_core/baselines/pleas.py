@@ -199,10 +199,14 @@ def fit_layers(plan: Aligning, labels: Mapping[str, Tensor], ridge: float | str)
     layers = affine_layers(plan.fused)
     device = of(plan.fused)
     dtype = product_dtype(ridge, next(plan.fused.parameters()).dtype, device)
-    axes = {
-        name: [[axis_of(plan, labels, k, f"{name}.weight", axis) for k in range(len(plan.parents))] for axis in (1, 0)]
-        for name in layers
-    }
+    axes = {}
+    for name, layer in layers.items():
+        is_turned = layer is not plan.fused.get_submodule(name)  # the module's weight is (inputs, outputs)
+        of_inputs_and_outputs = (0, 1) if is_turned else (1, 0)
+        axes[name] = [
+            [axis_of(plan, labels, k, f"{name}.weight", axis) for k in range(len(plan.parents))]
+            for axis in of_inputs_and_outputs
+        ]
     sums: dict[str, LayerSums] = {}
     for x in plan.monitor.each("step", plan.inputs.split(BATCH), name="moments"):
         seen = [_watched(parent, layers, x.to(device)) for parent in plan.parents]

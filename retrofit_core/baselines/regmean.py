@@ -62,7 +62,8 @@ class RegMean(WeightAverager):
         task.parents_data()  # refuses a wrong number of data sets
         sizes = [layer.weight[0].numel() for layer in affine_layers(task.parents[0]).values()]
         sums = len(task.parents) * sum(8 * size**2 for size in sizes)  # in float64
-        return CombiningPlan(task, Cost(passes=len(task.inputs), complete=False, bytes=2 * sums))
+        # Products of a layer's inputs, and the solution, take about as long as ten forward passes.
+        return CombiningPlan(task, Cost(passes=10 * len(task.inputs), bytes=2 * sums))
 
     @torch.no_grad()
     def run(self, plan: CombiningPlan) -> FusionResult:
@@ -74,15 +75,13 @@ class RegMean(WeightAverager):
         data = [inputs.to(task.inputs.dtype) for inputs, _ in task.parents_data()]
         sums = [_layer_sums(parent, x, monitor) for parent, x in zip(parents, data, strict=True)]
         solved = []
-        layers = affine_layers(fused)
+        layers, theirs = affine_layers(fused), list(map(affine_layers, parents))
         for number, (name, layer) in enumerate(layers.items()):
             monitor.check()
             monitor.emit("level", index=number, total=len(layers), name=name)
             ran = [layer_sums.pop(name).finish() for layer_sums in sums if name in layer_sums]
             if len(ran) == len(parents):  # layers that a parent never runs stay averaged
-                weights = [
-                    parent.get_submodule(name).get_parameter("weight").flatten(1).T.double() for parent in parents
-                ]
+                weights = [layers_of_parent[name].weight.flatten(1).T.double() for layers_of_parent in theirs]
                 W = solution(
                     [moments.xx for moments in ran if moments.xx is not None],
                     weights,
@@ -107,7 +106,7 @@ def _layer_sums(model: nn.Module, inputs: Tensor, monitor: Monitor) -> dict[str,
             sums[name] = LayerSums(layers[name], 1, bias=False, dtype=dtype)
         sums[name].add(h)
 
-    with watching(layers, note):
+    with watching({name: model.get_submodule(name) for name in layers}, note):
         for x in monitor.each("step", inputs.split(BATCH), name="forward"):
             model(x.to(devices.of(model), dtype))
     return sums

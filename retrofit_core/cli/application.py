@@ -8,7 +8,6 @@ import errno
 import inspect
 import json
 import os
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,7 +23,6 @@ from typer.core import TyperCommand
 from ..system.files import write
 from ..system.monitor import Cancelled
 from ..system.notices import Notice
-from ..system.ranks import rank
 from .fields import parameters_of, value_of
 from .terminal import err, out, say
 
@@ -121,8 +119,6 @@ def command(name: str, *options: inspect.Parameter) -> Callable[[T], T]:
                     beside = {"context": context} if "context" in hints else {}
                     function(asked=value_of(context, value), **beside)
             except ValueError as error:
-                # If process 0 fails too, torchrun ends this one meanwhile, so that one sentence is printed.
-                time.sleep(10 * bool(rank()))
                 say("Error:", error, to=err)
                 raise typer.Exit(2) from None
             except OSError as error:

@@ -11,7 +11,6 @@ from rich.table import Table
 
 from ..catalogue import CATALOGUE
 from ..runs.config import OptionFlags, RunConfig
-from ..system.ranks import rank
 from ..system.registry import known_name
 from ..system.settings import same_as, setting
 from ..system.texts import flag
@@ -103,12 +102,6 @@ class FuseRequest:
         (), "An option of the method, as NAME=VALUE. Repeatable. `retrofit methods NAME` lists the options."
     )
     resume: Path | None = setting(None, "Resume the run in this record folder, with its settings.")
-    party: str | None = setting(
-        None, "K/N: fuse as party K of N, each with its own data; two parties are 0/2 and 1/2. Needs --shared."
-    )
-    shared: Path | None = setting(
-        None, "Folder through which the parties exchange sums. It must be empty at the start."
-    )
     logits: str | None = same_as(Shared, "logits")
     write_recipe: Path | None = setting(
         None, "Write the options of this command to a merge file, with which --recipe repeats it."
@@ -143,15 +136,11 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     from ..runs import checkpoint_metadata, execute, read_config, with_options
     from ..runs.comparison import title
     from ..runs.images import read_images
-    from ..runs.team import parties_of
 
     config = read_config(asked.resume) if asked.resume is not None else with_options(config_of(context), {})
     check_replaced("--out", [asked.out], overwrite=asked.overwrite, read=read_by(vars(config)))
-    with advised(_going_on(folder, asked)), progress(asked.json or rank() > 0) as monitor:
-        parties = parties_of(config, asked.party, asked.shared, monitor)
-        result, metrics = execute(config, folder, monitor, parties=parties)
-    if rank() > 0:  # process 0 writes and prints
-        return None
+    with advised(_going_on(folder, asked)), progress(asked.json) as monitor:
+        result, metrics = execute(config, folder, monitor)
     if asked.out is not None:
         save_model(result.model, asked.out, **checkpoint_metadata(config, read_images(config, "train")))
     if asked.write_recipe is not None:

@@ -15,7 +15,7 @@ from ..system.files import write
 from ..system.registry import known_name
 
 #: Options that say how to run a command, not what to merge.
-LEFT_OUT = ("recipe", "write_recipe", "resume", "overwrite", "json", "party", "shared")
+LEFT_OUT = ("recipe", "write_recipe", "resume", "overwrite", "json")
 
 
 def _take(context: typer.Context, file: Path | None) -> Path | None:

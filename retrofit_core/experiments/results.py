@@ -15,8 +15,6 @@ from ..runs.store import UNIT
 from ..system.files import key_of, write
 
 SCHEMA = 1
-#: Folder of results of earlier versions, in the runs folder.
-EARLY = "experiments/results"
 DAMAGED = ".damaged"
 
 
@@ -106,8 +104,7 @@ def rounded(content: Any, digits: int) -> Any:
 
 def path_of(root: str | Path, key: str) -> Path:
     """Path of a unit's result in a runs folder."""
-    early = Path(root, EARLY, f"{key}.json")
-    return early if early.exists() else Path(root, UNIT.folder, key, UNIT.last)
+    return Path(root, UNIT.folder, key, UNIT.last)
 
 
 def write_result(root: str | Path, result: Result) -> None:
@@ -137,9 +134,8 @@ def read_result(root: str | Path, key: str) -> Result | None:
 
 def all_results(root: str | Path) -> dict[str, Result]:
     """All valid results of a runs folder, by key."""
-    units = [path.parent.name for path in Path(root, UNIT.folder).glob(f"*/{UNIT.last}")]
-    keys = {*units, *(path.stem for path in Path(root, EARLY).glob("*.json"))}
-    return {key: result for key in sorted(keys) if (result := read_result(root, key))}
+    keys = sorted(path.parent.name for path in Path(root, UNIT.folder).glob(f"*/{UNIT.last}"))
+    return {key: result for key in keys if (result := read_result(root, key))}
 
 
 def _set_aside(path: Path) -> None:

@@ -18,8 +18,8 @@ from ..system.files import digest, key_of
 from ..system.texts import option_words
 from ..training.parents import TrainConfig
 
-#: File name in a unit's folder; and the folder of networks of earlier versions, in the runs folder.
-NETWORK, EARLY_NETWORKS = "network.safetensors", "experiments/networks"
+#: File name in a unit's folder.
+NETWORK = "network.safetensors"
 #: Fields of a RunConfig that a unit's source of parents determines.
 FROM_SOURCE = ("models", "splits", "data", "evaluate", "analyse", "device")
 
@@ -95,8 +95,7 @@ class Unit:
 
     def network(self, root: str | Path) -> Path:
         """File of the network that it makes; parents are instead where their training or the user put them."""
-        early = Path(root, EARLY_NETWORKS, f"{self.key()}.safetensors")
-        return early if early.exists() else self.folder(root) / NETWORK
+        return self.folder(root) / NETWORK
 
 
 @dataclass(frozen=True)

@@ -297,8 +297,7 @@ def _levels_of(unit: Fusion, config: runs.RunConfig, root: Path) -> Path:
     """The folder of a fusion's finished levels, without those of other parents, data or versions."""
     folder = unit.folder(root) / LEVELS
     with suppress(ValueError):  # there is none, or it is damaged
-        stored = runs.read_identity(folder)
-        if stored is not None and not runs.difference(stored, runs.identity(config)):
+        if not runs.difference(runs.read_identity(folder), runs.identity(config)):
             return folder
     shutil.rmtree(folder, ignore_errors=True)
     return folder

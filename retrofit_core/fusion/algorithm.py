@@ -1,11 +1,8 @@
 """fuse(): Algorithm 1 of the paper, level by level, from moments."""
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from hashlib import sha256
 from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
@@ -14,15 +11,13 @@ from torch import Tensor, nn
 from ..networks.levels import Level
 from ..networks.norm_statistics import reset_statistics
 from ..networks.outputs import check_class_scores, say_what_is_left
-from ..networks.statedicts import tensors_in
 from ..system.device import on_device
 from ..system.registry import made, name_of
 from ..system.runtime import Runtime
 from ..system.settings import Value, setting
 from .budget import check_memory
 from .centring import mean_logits, shifted
-from .contributors import Alone
-from .eligibility import check_count, check_inputs, output_shape
+from .eligibility import check_inputs, output_shape
 from .fit import FITS, Fit, Ridge
 from .grouping import GROUPINGS, Grouper, Grouping, KMeans
 from .importance import Importance, as_importance, check_covered, importance_name
@@ -127,12 +122,12 @@ class FusionPlan(Shown):
         return [self.task.headline, *spaces]
 
     def cost(self) -> Cost:
-        """Cost of passes and scores; grouping and fit give their own costs."""
+        """Cost of passes; the estimate adds scores, groupings and fits."""
         widths = tuple(self.levels.widths(index) for index in range(len(self.levels.fused)))
         passes = len(self.task.inputs)
         if self.centred:
             passes += passes + sum(len(inputs) for inputs, _ in self.task.parents_data())  # if all differ
-        return Cost(passes=passes, scored=True, groups=widths)
+        return Cost(passes=passes, groups=widths)
 
 
 Plan = TypeVar("Plan", bound=FusionPlan)
@@ -143,7 +138,7 @@ class Retrofit(Algorithm):
     """For each level, group the parents' neurons, average each group, and fit the fused level to these means."""
 
     takes: ClassVar[Takes] = Takes(
-        target=True, importance=True, class_shares=True, contributors=True, memory=True, levels=True, other_depths=True
+        target=True, importance=True, class_shares=True, memory=True, levels=True, other_depths=True
     )
     parts: ClassVar[Mapping[str, Mapping[str, type[Any]]]] = {"grouping": GROUPINGS, "fit": FITS}
 
@@ -184,7 +179,7 @@ class Retrofit(Algorithm):
             task.parents,
             task.inputs,
             target=task.target,
-            least=1 if task.runtime.contributors else self.fit.least_samples,
+            least=self.fit.least_samples,
             method=self._fit_name,
         )
         automatic = isinstance(self.boundaries, str) and self.boundaries == "auto"
@@ -210,12 +205,6 @@ class Retrofit(Algorithm):
         if task.importance.needs_labels:
             outputs = output_shape(task.parents[0], task.inputs, "parent 0")
             check_parents_data(task.importance, task.parents_data(), outputs)
-        others = task.runtime.contributors
-        if others is not None and not others.share_rows and self.fit.epochs_range[1]:
-            raise ValueError(
-                f"{self._fit_name} needs every party's gradients at each step, but parties share only sums. "
-                "Use fit='ridge' (HF-Linear, KF-Linear)."
-            )
         check_memory(levels.networks, len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
         say_what_is_left(task.parents[0] if task.target is None else task.target, task.inputs)
         return FusionPlan(task, levels, centred=self.centre)
@@ -240,8 +229,7 @@ class Retrofit(Algorithm):
         """Algorithm 1."""
         start, plan = time.perf_counter(), self.centred(plan)
         task, levels, runtime = plan.task, plan.levels, plan.task.runtime
-        walk = Walk(levels, task.inputs, runtime, seed=task.seed, work=partial(self.common, task))
-        check_count(walk.all_samples, self.fit.least_samples, self._fit_name)
+        walk = Walk(levels, task.inputs, runtime, seed=task.seed)
         scored = self._scored(plan, walk)
         scores = levels.joined([parent.values for parent in scored])
         search = Search(levels, self.grouping, [[self._weighing(s) for s in parent] for parent in scores])
@@ -253,21 +241,18 @@ class Retrofit(Algorithm):
             step.finish(self._level(step, search, s))
         for level in levels.fused:
             level.put_back()
-        reset_statistics(
-            levels.model, walk.inputs, keep_function=True, batch=walk.batch, add_up=walk.contributors.add_up
-        )
+        reset_statistics(levels.model, walk.inputs, keep_function=True, batch=walk.batch)
         importance = [parent.report for parent in scored]
-        config = self.config(task, walk.all_samples) | ({"mean_logits": plan.mean_logits} if self.centre else {})
+        config = self.config(task) | ({"mean_logits": plan.mean_logits} if self.centre else {})
         return FusionResult(levels.model, walk.reports, config, time.perf_counter() - start, importance)
 
     def centred(self, plan: Plan) -> Plan:
         """The plan, with copies of the parents whose logits are centred if that is asked for and not done yet."""
         if not self.centre or plan.mean_logits is not None:
             return plan
-        task, others = plan.task, plan.task.runtime.contributors or Alone()
+        task = plan.task
         inputs, _ = task.samples()
-        others.samples(len(inputs), partial(self.common, task))  # all centre, or none
-        means = [mean_logits(on_device(parent, task.device), inputs, others.add_up) for parent in task.parents]
+        means = [mean_logits(on_device(parent, task.device), inputs) for parent in task.parents]
         parents = [shifted(parent, inputs[:1], mean) for parent, mean in zip(task.parents, means, strict=True)]
         again = replace(self, centre=False).plan(replace(task, parents=parents))
         return replace(plan, task=again.task, levels=again.levels, mean_logits=[mean.tolist() for mean in means])
@@ -286,16 +271,15 @@ class Retrofit(Algorithm):
     def _scored(self, plan: FusionPlan, walk: Walk) -> Sequence[Scores]:
         if plan.scored is not None:
             return plan.scored
-        task, others = plan.task, walk.contributors
-        add_up = others.add_up if task.runtime.contributors is not None else None
+        task = plan.task
         data, monitor = task.parents_data(), task.runtime.monitor
-        return parents_scores(plan.levels.parents, task.importance, data, walk.device, monitor, add_up=add_up)
+        return parents_scores(plan.levels.parents, task.importance, data, walk.device, monitor)
 
     def _weighing(self, s: Tensor) -> Tensor:
         """(width,) a parent's scores at a level as weights of its neurons."""
         return s.mean().expand_as(s).clone() if self.scored == "head" else s.clone()
 
-    def config(self, task: Task, samples: int) -> dict[str, Any]:
+    def config(self, task: Task) -> dict[str, Any]:
         """Everything that determines the fused network besides parents and data, as flat as a method's settings."""
         parts: dict[str, Any] = {"grouping": self.grouping, "fit": self.fit, "importance": task.importance}
         names = {
@@ -312,22 +296,10 @@ class Retrofit(Algorithm):
             "target": _spec(task.target),
             "class_shares": task.class_shares.tolist() if task.class_shares is not None else None,
             "seed": task.seed,
-            "samples": samples,
+            "samples": len(task.inputs),
             "device": str(task.device),
             "memory": task.runtime.memory,
         }
-
-    def common(self, task: Task) -> bytes:
-        """Digest of what all contributors must share: the parents, and the settings that determine their fusion."""
-        settings = self.config(task, 0)
-        shared = {name: value for name, value in settings.items() if name not in ("samples", "device", "memory")}
-        digest = sha256(json.dumps(shared, sort_keys=True, default=str).encode())
-        for parent in task.parents:
-            for name, tensor in tensors_in(parent).items():
-                digest.update(
-                    name.encode() + tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-                )
-        return digest.digest()
 
     def weights_of(self, levels: Sequence[Level], parents: Sequence[Tensor], task: Task) -> Tensor:
         """(m,) weights of a level's neurons, from each parent's level and scores; classes get those of the head."""

@@ -5,8 +5,6 @@ logits over samples of all classes estimate this preference (the logit adjustmen
 answers in place of class frequencies). Ours, not the paper's.
 """
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 
@@ -30,16 +28,13 @@ def centred(model: nn.Module, inputs: Tensor) -> nn.Module:
 
 
 @torch.no_grad()
-def mean_logits(model: nn.Module, inputs: Tensor, add_up: Callable[[Tensor], Tensor] = lambda tensor: tensor) -> Tensor:
+def mean_logits(model: nn.Module, inputs: Tensor) -> Tensor:
     """(classes,) mean of each logit over samples, float64.
 
     Args:
         model: in evaluation mode.
-        add_up: adds the sums of other processes, which have other samples.
     """
-    logits = torch.stack([_logits(model, batch).double().sum(0) for batch in inputs.split(BATCH)]).sum(0)
-    total = add_up(torch.cat([logits, logits.new_tensor([len(inputs)])]))
-    return total[:-1] / total[-1]
+    return torch.stack([_logits(model, batch).double().sum(0) for batch in inputs.split(BATCH)]).sum(0) / len(inputs)
 
 
 @torch.no_grad()

@@ -99,18 +99,13 @@ def output_shape(model: nn.Module, inputs: Tensor, network: str) -> tuple[int, .
     return tuple(logits_in(output, network).shape[1:])
 
 
-def check_count(samples: int, least: int, method: str) -> None:
-    """Check that a fusion set, of all contributors, has enough samples."""
-    if samples < least:
+def _check_data(inputs: Tensor, least: int, method: str) -> None:
+    if len(inputs) < least:
         raise Refusal(
-            f"the fusion set holds {samples} sample{'s' * (samples != 1)}; {method} needs at least {least}, and the "
-            "paper uses 400.",
+            f"the fusion set holds {len(inputs)} sample{'s' * (len(inputs) != 1)}; {method} needs at least {least}, and "
+            "the paper uses 400.",
             ("samples", least),
         )
-
-
-def _check_data(inputs: Tensor, least: int, method: str) -> None:
-    check_count(len(inputs), least, method)
     if not inputs.dtype.is_floating_point:
         raise ValueError(
             f"the fusion data are {inputs.dtype}, not floating-point. Normalise them as the parents' training did."

@@ -53,8 +53,6 @@ class Takes:
     """Whether it needs the parents' common ancestor"""
     class_shares: bool = False
     sample_counts: bool = False
-    contributors: bool = False
-    """Whether others may add their sums, see `contributors`"""
     memory: bool = False
     levels: bool = False
     """Whether it fuses level by level, with errors, journal and analysis"""
@@ -70,20 +68,16 @@ class Cost:
 
     passes: float = 0
     """Forward passes of samples through every parent"""
-    scored: bool = False
-    """Whether importance is computed"""
     groups: tuple[tuple[int, ...], ...] = ()
     """The parents' widths in each aligned neuron group"""
     trained: str | None = None
     """"network" or "head": what an optimiser trains"""
     epochs: tuple[int, int] = (0, 0)
     """Minimum and maximum"""
-    descent: Any = None
-    """The optimiser's batches and held-out share (`Descent`)"""
     samples: int = 0
     """Training samples"""
-    complete: bool = True
-    """False if the method does more work than counted here"""
+    batch: int = 1
+    """Samples per step"""
     bytes: int = 0
     """Memory besides networks and data"""
 
@@ -310,7 +304,6 @@ def planned(algorithm: Algorithm, task: Task) -> Any:
         "importance_data": (task.importance.data is not None, takes.importance or takes.parents_data),
         "class_shares": (task.class_shares is not None, takes.class_shares),
         "sample_counts": (task.sample_counts is not None, takes.sample_counts),
-        "contributors": (task.runtime.contributors is not None, takes.contributors),
     }
     for name, (is_set, is_taken) in asked.items():
         if is_set and not is_taken:

@@ -11,7 +11,7 @@ level's sums fit into the budget, and otherwise recomputed from the last kept on
 Legend: N rows = samples x positions, m neurons of all parents, d fused neurons, p inputs of a neuron.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -25,7 +25,6 @@ from ..system import device as devices
 from ..system.device import Stopwatch, check_sums, rows_per_batch, sum_dtype
 from ..system.runtime import Journal, Runtime
 from .budget import boundary_bytes, dual_bytes, working_bytes
-from .contributors import Alone, Contributors
 from .joint_spaces import Levels
 from .mapping import Groups, groups_read, mapped_weights
 from .moments import Moments, MomentSums, Rows, dual_is_cheaper
@@ -45,10 +44,9 @@ class Walk:
 
     Args:
         inputs: (B, ...) fusion data of any precision; moved to the device batch by batch.
-        runtime: device; memory in bytes for a level's sums and kept boundary tensors; monitor; journal; contributors.
+        runtime: device; memory in bytes for a level's sums and kept boundary tensors; monitor; journal.
         seed: seed of each level's random numbers.
         reports: reports of finished levels, bottom-up; `Step.finish` adds one.
-        work: see `Contributors.samples`.
     """
 
     def __init__(
@@ -59,21 +57,18 @@ class Walk:
         *,
         seed: int = 0,
         reports: Sequence[LevelReport] = (),
-        work: Callable[[], bytes] = bytes,
     ) -> None:
         runtime = runtime or Runtime()
         self.levels, self.networks = levels, levels.networks
         self.parents, self.fused = levels.parents, levels.fused
         self.device, self.memory, self.monitor = devices.pick(runtime.device), runtime.memory, runtime.monitor
         self.stopwatch = Stopwatch(self.device)
-        self.contributors: Contributors = runtime.contributors or Alone()
         self.seed, self.reports = seed, list(reports)
         self.journal: Journal | None = runtime.journal
         self.finished = list(self.journal.finished) if self.journal is not None else []  # of an interrupted run
         self.samples = len(inputs)
         self.dtype = next(tensor.dtype for level in levels.fused for tensor in level.module.parameters())
         self.inputs = inputs
-        self.all_samples = self.contributors.samples(self.samples, work)
         largest = max(level.numbers for network in self.networks for level in network)
         self.batch = min(BATCH, rows_per_batch(self.dtype.itemsize * largest))  # samples per forward pass
         # kept[b][k] = (number of levels passed, boundary) for batch b and network k, the fused one last
@@ -285,11 +280,8 @@ class Step:
         return True
 
     def finish(self, report: LevelReport) -> None:
-        """Add the fitted level's report, with its stream and seconds, share its weights with contributors, and journal it."""
+        """Add the fitted level's report, with its stream and seconds, and journal it."""
         stream, clock = self.walk.levels.stream(self.index), self.walk.stopwatch
-        self.walk.contributors.agree(
-            [tensor for tensor in tensors_in(self.level.module).values() if tensor.is_floating_point()]
-        )
         name = self.walk.fused[stream[0]].name if len(stream) > 1 else ""
         self.walk.reports.append(replace(report, stream=name, seconds=clock.read()))
         if self.walk.journal is not None:
@@ -327,11 +319,11 @@ class Step:
 
     @torch.no_grad()
     def moments(self, *, inputs: bool, dtype: torch.dtype | None = None) -> Moments | Rows:
-        """Sums over all rows of all contributors: the parents' outputs z and, with `inputs`, the fused network's inputs x.
+        """Sums over all rows: the parents' outputs z and, with `inputs`, the fused network's inputs x.
 
         With `inputs`, if the level adds to a stream, the fused network's stream follows z, and then the outputs of the parents'
-        layers if a function is applied to them. Returns rows instead of sums if the dual form is cheaper, and the rows of all
-        contributors may be shared and fit into the budget.
+        layers if a function is applied to them. Returns rows instead of sums if the dual form is cheaper and they fit into the
+        budget.
 
         Args:
             dtype: precision of the products, see `product_dtype`; default: that of sums on the device.
@@ -349,7 +341,7 @@ class Step:
                     (x, *beside), stream = form.read(h)
                     collect.add(x, self._side_by_side(outputs, dtype, stream), beside)
         with self.walk.stopwatch.phase("moments"):
-            sums = self.walk.contributors.total(self.index, collect.finish())
+            sums = collect.finish()
         check_sums(self.name, sums.zz)
         return sums
 
@@ -359,9 +351,8 @@ class Step:
             assert self.parts is not None
             return PartwiseSums(self.level, form, self.parts, dtype=dtype)
         m, bias, (layer, *beside) = form.columns(sum(self.widths), self.level.width), form.bias, form.layers
-        n, p = self.walk.all_samples * self.level.positions, form.inputs_per_neuron + bias
-        dual = dual_is_cheaper(n, p, m) and dual_bytes(n, p, m) <= self.walk.memory
-        if dual and self.walk.contributors.share_rows:
+        n, p = self.walk.samples * self.level.positions, form.inputs_per_neuron + bias
+        if dual_is_cheaper(n, p, m) and dual_bytes(n, p, m) <= self.walk.memory:
             return LayerRows(layer, bias=bias, dtype=dtype, beside=beside)
         return LayerSums(layer, m, bias=bias, dtype=dtype, beside=beside)
 
@@ -375,7 +366,7 @@ class Step:
         for index, outputs in self.walk.ahead(self.index, later) if later else ():
             with self.walk.stopwatch.phase("moments"):
                 sums[index].add(self._side_by_side(outputs, sum_dtype(self.walk.device), at=index))
-        return {index: self.walk.contributors.add_up(collected.finish().zz) for index, collected in sums.items()}
+        return {index: collected.finish().zz for index, collected in sums.items()}
 
     @torch.no_grad()
     def activity(self) -> Tensor:
@@ -395,10 +386,8 @@ class Step:
                     for reader, z, read_at in zip(readers, outputs, places, strict=True)
                 ]
                 sums.add(torch.cat(read, 1))
-        total, add_up = sums.finish(), self.walk.contributors.add_up
-        count = add_up(torch.tensor(float(total.rows), device=total.zz.device))
-        zz, sz = add_up(total.zz), add_up(total.sz)
-        return zz - torch.outer(sz, sz) / count
+        total = sums.finish()
+        return total.zz - torch.outer(total.sz, total.sz) / total.rows
 
     @torch.no_grad()
     def branch(self, A: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:

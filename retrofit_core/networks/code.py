@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..system.refusals import Refusal
+from .hooks import hook_names
 from .outputs import logits_in
 from .statedicts import tensors_in
 from .training_flags import evaluating
@@ -59,15 +60,23 @@ def check_same_code(networks: Sequence[nn.Module], inputs: Tensor, names: Sequen
     """Refuse networks with other settings, and those that compute something else than the first one's code with their weights.
 
     The latter compares networks with tensors of equal names and shapes, unless they do not run on the inputs, which others
-    report, or their outputs change from run to run.
+    report, or their outputs change from run to run. Without inputs, it refuses other forward hooks.
 
     Args:
-        inputs: (B, ...); the first two are run.
+        inputs: (B, ...), of which the first two are run, or none.
         names: of the networks, for messages.
     Raises:
-        ValueError: names the network, and an attribute that differs.
+        ValueError: names the network, and a hook or an attribute that differs.
     """
     check_same_settings(networks, names)
+    if not len(inputs):
+        for network, name in zip(networks[1:], names[1:], strict=True):
+            if found := _other_hooks(networks[0], network, names[0]):
+                raise ValueError(
+                    f"{name}: {found}. Whether that changes what it computes shows on data only: pass some "
+                    "samples, or remove the hooks."
+                )
+        return
     stand_in = copy.deepcopy(networks[0])
     for network, name in zip(networks[1:], names[1:], strict=True):
         state, written = tensors_in(network), tensors_in(stand_in)
@@ -77,9 +86,10 @@ def check_same_code(networks: Sequence[nn.Module], inputs: Tensor, names: Sequen
             tensor.copy_(state[key])
         once, again = (_outputs(network, inputs) for _ in range(2))
         if once is not None and not _differ(once, again) and _differ(once, _outputs(stand_in, inputs)):
+            hooks = _other_hooks(networks[0], network, names[0])
             raise _refusal(
                 f"the code of {names[0]} computes something else with the weights of {name} than {name} does"
-                + _attribute(networks[0], network),
+                + (f" ({hooks})" if hooks else _attribute(networks[0], network)),
                 names[0],
             )
 
@@ -121,6 +131,21 @@ def _difference(first: nn.Module, other: nn.Module) -> tuple[str, str] | None:
 
 def _shown(value: object) -> str:
     return getattr(value, "__name__", None) or repr(value)
+
+
+def _other_hooks(first: nn.Module, other: nn.Module, name: str) -> str:
+    """The first module whose forward hooks differ, in words; empty if there is none.
+
+    Args:
+        name: of the first network.
+    """
+    here, there = hook_names(first), hook_names(other)
+    for path in there | here:
+        theirs, ours = (" and ".join(map(repr, hooks.get(path, ()))) or "none" for hooks in (there, here))
+        if theirs != ours:
+            where = f"layer {path!r}" if path else "the network itself"
+            return f"the forward hooks of {where} are {theirs}, and in {name} {ours}"
+    return ""
 
 
 def _attribute(first: nn.Module, other: nn.Module) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..system.registry import find
 from . import architectures
 from .levels import Level, partition
 from .outputs import check_class_scores, logits_in
@@ -67,25 +66,25 @@ COMBINATIONS: dict[str, Combination] = {
 class Ensemble(nn.Module):
     """Several classifiers as one: images -> (n, classes), see `evaluation.ensemble`."""
 
-    def __init__(self, models: Sequence[nn.Module], combine: Combination, shares: Tensor | None) -> None:
+    shares: Tensor | None
+
+    def __init__(self, models: Sequence[nn.Module], combine: str, shares: Tensor | None) -> None:
         super().__init__()
         self.models = nn.ModuleList(models)
         self.combine = combine
-        self.has_shares = shares is not None
         self.register_buffer("shares", shares)
 
     @property
-    def spec(self) -> dict[str, Any] | None:
-        """None if the combining function is not in COMBINATIONS."""
-        name = next((name for name, function in COMBINATIONS.items() if function is self.combine), None)
-        classes = {"classes": self.get_buffer("shares").shape[1]} if self.has_shares else {}
-        spec = {"architecture": "ensemble", "members": [spec_of(model) for model in self.models], "combine": name}
-        return {**spec, **classes} if name else None
+    def spec(self) -> dict[str, Any]:
+        """Members and combination."""
+        members = [spec_of(model) for model in self.models]
+        classes = {} if self.shares is None else {"classes": self.shares.shape[1]}
+        return {"architecture": "ensemble", "members": members, "combine": self.combine, **classes}
 
     def forward(self, images: Tensor) -> Tensor:
         # clones: a network may write into its input
         logits = torch.stack([logits_in(model(images.clone())) for model in self.models])  # (models, n, classes)
-        return self.combine(logits, self.get_buffer("shares") if self.has_shares else None)
+        return COMBINATIONS[self.combine](logits, self.shares)
 
 
 class PartialZip(nn.Module):
@@ -130,7 +129,7 @@ class PartialZip(nn.Module):
             before, tail = _cut(parent, example, levels, leaves)
             entry = torch.zeros(before[-1].width, dtype=torch.int64) if entries is None else entries[k]
             readers.append(_Reader(nn.Sequential(*(level.module for level in tail)), entry, common[-1]))
-        self.heads = Ensemble(readers, find(COMBINATIONS, combine, "combination of an ensemble"), None)
+        self.heads = Ensemble(readers, combine, None)
 
     def forward(self, images: Tensor) -> Tensor:
         return self.heads(self.trunk(images))
@@ -192,7 +191,7 @@ def _ensemble(spec: Mapping[str, Any], depth: int) -> nn.Module:
         names = ", ".join(COMBINATIONS)
         raise ValueError(f"an ensemble combines by {names}, and the last needs classes. Found {combine!r:.80}.")
     members = [build(part, depth) for part in _parts(spec, "members")]
-    return Ensemble(members, COMBINATIONS[combine], torch.zeros(len(members), spec["classes"]) if counted else None)
+    return Ensemble(members, combine, torch.zeros(len(members), spec["classes"]) if counted else None)
 
 
 def _partial_zip(spec: Mapping[str, Any], depth: int) -> nn.Module:

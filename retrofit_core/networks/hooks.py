@@ -54,6 +54,15 @@ def hooks_of(model: nn.Module, example: Tensor) -> list[Hook]:
     return hooks
 
 
+def hook_names(model: nn.Module) -> dict[str, list[str]]:
+    """The names of each module's forward hooks, for the modules that have some."""
+    names = {
+        path: [_name(hook) for table in (BEFORE, AFTER) for hook in vars(m)[table].values()]
+        for path, m in _modules(model)
+    }
+    return {path: found for path, found in names.items() if found}
+
+
 def refuse_changing_hooks(model: nn.Module, hooks: list[Hook]) -> None:
     """Refuse hooks that change values: what a network computes cannot be followed through them.
 

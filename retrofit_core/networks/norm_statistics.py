@@ -39,7 +39,6 @@ def reset_statistics(
     batch: int = BATCH,
     monitor: Monitor | None = None,
     leaves: Sequence[str] = (),
-    add_up: Callable[[Tensor], Tensor] | None = None,
 ) -> dict[str, Any]:
     """Set each BatchNorm to the exact mean and (population) variance of its inputs over all samples and positions.
 
@@ -52,7 +51,6 @@ def reset_statistics(
         only: names of the BatchNorms; default: all.
         batch: batch size; affects rounding only.
         leaves: modules that tracing does not enter.
-        add_up: adds the sums of other processes, which hold other samples; with keep_function.
     Returns:
         Facts: kind "reset", number of "layers" that were set, and of their "dead" neurons, which do not vary.
     """
@@ -93,13 +91,8 @@ def reset_statistics(
     finally:
         for hook in hooks:
             hook.remove()
-    counts = [float(count) for count, *_ in sums.values()]
-    if add_up is not None and sums:
-        counts = add_up(torch.tensor(counts, dtype=torch.float64, device=devices.of(model))).tolist()  # one sync
-    for (norm, (_, total, squares)), count in zip(sums.items(), counts, strict=True):
-        if add_up is not None:
-            total, squares = add_up(total), add_up(squares)
-        set_anew(norm, (int(count), total, squares))
+    for norm, of_norm in sums.items():
+        set_anew(norm, of_norm)
     return facts()
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..fusion.results import FusionResult
 from ..methods import METHODS
 from ..networks import user_code
 from ..networks.checkpoints import read_tensors
+from ..system.files import digest
 from ..system.monitor import Monitor
 from . import Identity, RunConfig, execute, of_network, read_identity, read_inputs, read_run, record_folder
 from .config import title_of
@@ -54,10 +56,16 @@ def configurations(base: RunConfig, methods: str, importance: str, *, norms: boo
 
 
 def has_norms(path: str | Path) -> bool:
-    """Whether a checkpoint holds BatchNorm statistics; False if it cannot be read, which its run reports."""
+    """Whether a checkpoint holds BatchNorm statistics; False if it cannot be read, which its run reports. An unchanged file is
+    read once per process."""
     with contextlib.suppress(OSError, ValueError):
-        return any(name.endswith("running_mean") for name in read_tensors(Path(path)))
+        return _holds_norms(Path(path), digest(path))
     return False
+
+
+@cache
+def _holds_norms(path: Path, content: str) -> bool:
+    return any(name.endswith("running_mean") for name in read_tensors(path))
 
 
 def quick_first(configs: Iterable[RunConfig]) -> list[RunConfig]:
@@ -138,10 +146,6 @@ def compare_runs(
     )
 
 
-#: Former name, for scripts from earlier versions.
-compare = compare_runs
-
-
 def _compared(configs: Sequence[RunConfig]) -> dict[str, Any]:
     """The common settings of all runs, to trace a leaderboard to its command."""
     parents = [Path(model).name for model in configs[0].models]
@@ -186,8 +190,8 @@ def _finished(also: Iterable[str | Path]) -> list[tuple[Path, Identity]]:
     found = []
     for folder in map(Path, also):
         with contextlib.suppress(ValueError):
-            if read_run(folder).state == "done" and (stored := read_identity(folder)):
-                found.append((folder, stored))
+            if read_run(folder).state == "done":
+                found.append((folder, read_identity(folder)))
     return found
 
 

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from ..baselines import average
 from ..data import Images, check_images
-from ..fusion.contributors import Parties
 from ..fusion.results import FusionResult
 from ..inspection import analysis as analysing
+from ..methods import METHODS
 from ..networks import user_code
 from ..system.device import MEMORY, on_device
 from ..system.monitor import Cancelled, Monitor
-from ..system.ranks import rank
+from ..system.registry import find
 from ..system.runtime import Runtime
 from ..training.evaluation import evaluate, evaluate_parents, measured, scores
 from .config import RunConfig
@@ -27,7 +27,6 @@ from .options import check_choices
 from .record import read_run, seal_analysis
 from .recorder import recording
 from .store import noted
-from .team import team
 
 
 @dataclasses.dataclass
@@ -45,7 +44,6 @@ def execute(
     folder: str | Path | None = None,
     monitor: Monitor | None = None,
     measurements: Measurements | None = None,
-    parties: Parties | None = None,
 ) -> tuple[FusionResult, dict[str, Any]]:
     """Run a config; with a folder, write its record and resume an interrupted run of the same config.
 
@@ -53,7 +51,6 @@ def execute(
 
     Args:
         measurements: shared by several runs of the same parents and data, to measure common networks once.
-        parties: others who fuse the same parents on their own samples.
     Returns:
         The result, and the metrics of `measure` (empty without `config.evaluate`).
     Raises:
@@ -64,26 +61,22 @@ def execute(
         raise ValueError(
             "an analysis is saved in the run's record: name the record's folder (--record), or omit the analysis."
         )
-    if not (is_first := rank() == 0):  # process 0 measures and writes
-        config = dataclasses.replace(config, evaluate=False, analyse=False)
     if folder is None or not (Path(folder) / "config.json").exists():
         check_choices(config)  # before creating a record
-    with (
-        team(config, parties) as group,
-        recording(Path(folder), config, monitor) if folder is not None and is_first else nullcontext() as recorder,
-    ):
+    with recording(Path(folder), config, monitor) if folder is not None else nullcontext() as recorder:
         watcher = recorder.monitor if recorder else (monitor or Monitor())
         check_choices(config)
         user_code.allow(config.arch)
-        if group.size == 1:
-            train_missing(config, watcher)
+        train_missing(config, watcher)
         inputs = read_inputs(config)
         test = test_images(config, required=config.evaluate) if config.evaluate or config.analyse else None
         if test is not None and config.evaluate:
             check_images(test, monitor=watcher)  # refuse damaged images before the fusion
         if recorder:
             recorder.inputs_are_read()
-        result = group.fuse(config, inputs, watcher, recorder, Path(folder) if folder is not None else None)
+        method = find(METHODS, config.method, "method")
+        keywords = inputs.keywords(config) | {"monitor": watcher, "journal": recorder}
+        result = method(inputs.models, inputs.fusion, **keywords)
         result = recorder.whole(result) if recorder else result
         metrics = {}
         if test is not None and config.evaluate:

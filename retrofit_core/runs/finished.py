@@ -59,7 +59,7 @@ def read_finished(folder: str | Path, base: str | Path = ".", what: str = "lands
 
 
 def check_unchanged(run: Run, base: Path, refusal: str) -> None:
-    """Refuse a record whose files have changed; records of the first schema have no digests to compare.
+    """Refuse a record whose files have changed.
 
     Args:
         base: folder that file names in its config are relative to.
@@ -68,8 +68,6 @@ def check_unchanged(run: Run, base: Path, refusal: str) -> None:
         ValueError: a file has changed.
     """
     stored = read_identity(run.folder)
-    if stored is None:
-        return
     current = dataclasses.replace(identity(run.config, base), method_version=stored.method_version)
     if why := difference(stored, current):
         raise ValueError(f"{run.folder.name} {refusal}: {why}. Restore the run's files, or run it again.")

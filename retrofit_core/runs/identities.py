@@ -36,7 +36,7 @@ class Identity:
 
     def key(self) -> str:
         """Ten characters, equal for two runs exactly if they are the same work."""
-        # All settings in the layout of the first records, so that keys stay.
+        # In the layout of version 0.2.0, so that keys stay.
         every = {**self.config.to_json(), **FLAGS, "options": None, **self.config.changed()}
         settings = {name: value for name, value in every.items() if name not in NAMES}
         content = [(self._name(role), self.inputs.get(name) or name) for role, name in self.files()]
@@ -197,12 +197,10 @@ def to_json(run_identity: Identity) -> dict[str, Any]:
     }
 
 
-def from_json(content: Mapping[str, Any]) -> Identity | None:
-    """The inverse of `to_json`; None for a record of the first schema, which has no digests of its files.
+def from_json(content: Mapping[str, Any]) -> Identity:
+    """The inverse of `to_json`.
 
     Raises:
         ValueError: unknown or missing fields.
     """
-    if "inputs" not in content:
-        return None
     return Identity(RunConfig.from_json(content["config"]), dict(content["inputs"]), int(content["method_version"]))

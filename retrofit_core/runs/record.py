@@ -13,11 +13,8 @@ from ..system.files import digest, write
 from . import identities
 from .config import RunConfig
 from .identities import Identity
-from .store import NEW, STATES, STATUS, state_of
+from .store import NEW, SCHEMA, STATES, STATUS, check_schema, state_of
 
-SCHEMA = 2
-#: Readable schemas; only records of SCHEMA can be resumed.
-READABLE = (1, SCHEMA)
 SEALED = ("config.json", "levels.parquet", "arrays.npz", "fused.safetensors", "result.json", "metrics.json")
 
 
@@ -39,11 +36,6 @@ def create(folder: Path, config: RunConfig, base: str | Path = ".") -> Identity:
         write_identity(folder, current)
         return current
     stored = read_identity(folder)
-    if stored is None:
-        raise ValueError(
-            f"{folder} was written by an earlier version, which did not record the contents of its checkpoints and "
-            "data, so they may have changed. Choose a new folder."
-        )
     if why := identities.other_settings(stored.config, config):
         raise ValueError(f"{folder} holds another run: {why}. Choose a new folder, or resume it with its own settings.")
     if why := identities.difference(stored, current):
@@ -71,8 +63,8 @@ def read_config(folder: str | Path) -> RunConfig:
     return RunConfig.from_json(_read_config_file(folder)["config"])
 
 
-def read_identity(folder: str | Path) -> Identity | None:
-    """The identity of a recorded run; None for a record of the first schema.
+def read_identity(folder: str | Path) -> Identity:
+    """The identity of a recorded run.
 
     Raises:
         ValueError: as in `read_config`.
@@ -88,9 +80,7 @@ def _read_config_file(folder: str | Path) -> dict[str, Any]:
         content = json.loads((Path(folder) / "config.json").read_text())
     except (OSError, ValueError) as error:
         raise ValueError(f"{folder} is not a run record: config.json is missing or broken.") from error
-    schema = content.get("schema") if isinstance(content, dict) else None
-    if schema not in READABLE:
-        raise ValueError(f"{folder}: the record has schema {schema}, this version reads {SCHEMA}.")
+    check_schema(folder, content)
     if "config" not in content:
         raise ValueError(f"{folder} is not a run record: config.json is broken.")
     return content
@@ -106,8 +96,8 @@ def record_folder(parent: str | Path, config: RunConfig, base: str | Path = ".")
     if not (usual / "config.json").exists():
         return usual
     current, stored = identities.identity(config, base), read_identity(usual)
-    same = stored is not None and not identities.difference(stored, current)
-    return usual if same or (stored is not None and not _has_levels(usual)) else Path(parent) / current.key()
+    same = not identities.difference(stored, current)
+    return usual if same or not _has_levels(usual) else Path(parent) / current.key()
 
 
 def checksums(folder: Path, names: Iterable[str]) -> dict[str, str]:
@@ -180,10 +170,11 @@ def read_status(folder: str | Path) -> dict[str, Any]:
         return dict(NEW)
     try:
         status = json.loads(path.read_text())
-        if status["schema"] not in READABLE or status["state"] not in STATES:
-            raise KeyError("schema")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{folder}: status.json is broken or of another schema.") from error
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{folder}: status.json is broken.") from error
+    check_schema(folder, status)
+    if status.get("state") not in STATES:
+        raise ValueError(f"{folder}: status.json is broken.")
     return status
 
 

@@ -21,8 +21,8 @@ from ..system.position import Position
 from ..training.parents import read_training
 from . import identities, store
 from .config import RunConfig
-from .record import SCHEMA, SEALED, checksums, create, read_status, write_identity
-from .store import CANCEL, INTERVAL, STATUS
+from .record import SEALED, checksums, create, read_status, write_identity
+from .store import CANCEL, INTERVAL, SCHEMA, STATUS
 
 #: Stage of the position -> part of the run whose seconds are in its status; all others belong to the fusion.
 STAGES = {"training": "training", "evaluate": "measuring", "analysis": "analysis"}

@@ -28,6 +28,8 @@ import psutil
 from ..system import files
 from ..system.monitor import Cancelled, Event, Monitor
 
+#: Layout of a run's config.json and status.json.
+SCHEMA = 2
 STATES = ("created", "running", "done", "failed", "cancelled")
 #: A process works on it, or is about to.
 ACTIVE = ("created", "running")
@@ -425,6 +427,21 @@ class FollowUp(ABC):
         return {**self.to_json(), "of": content_of(record)}
 
 
+def check_schema(folder: str | Path, content: object) -> None:
+    """Refuse a run's config.json or status.json in another layout.
+
+    Raises:
+        ValueError: what to do with it.
+    """
+    schema, config = (content.get("schema"), content.get("config")) if isinstance(content, dict) else (None, None)
+    # Before 0.2.0, a method's options stood among the settings of the run.
+    if schema != SCHEMA or (isinstance(config, dict) and "preset" in config):
+        raise ValueError(
+            f"{folder}: another version wrote this record, and this one reads those of version 0.2.0 and later. Run it "
+            "again into a new folder, or read it with the version that wrote it."
+        )
+
+
 def content_of(record: str | Path) -> str:
     """Digest of everything that work on a finished run depends on: parents, data, fused network.
 
@@ -434,7 +451,7 @@ def content_of(record: str | Path) -> str:
     folder = Path(record)
     content, status = read_json(folder / "config.json"), read_json(folder / STATUS)
     try:
-        facts = [content["config"], content.get("inputs"), status["checksums"]["fused.safetensors"]]
+        facts = [content["config"], content["inputs"], status["checksums"]["fused.safetensors"]]
     except (KeyError, TypeError) as error:
         raise ValueError(f"{folder.name} is not the record of a finished run. Finish it first.") from error
     return files.key_of(facts, 64)

@@ -39,5 +39,3 @@ class Runtime(Value):
     """Gets events, and may cancel between steps"""
     journal: Journal | None = field(default=None)
     """Keeps finished levels, and returns those of an interrupted run"""
-    contributors: Any = field(default=None)
-    """Others with rows of every level: `contributors.Processes()`, `contributors.Parties(...)`; None: nobody"""

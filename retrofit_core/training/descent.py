@@ -1,4 +1,4 @@
-"""Gradient descent: an epoch of steps, the best epoch so far, and the loop for all fits to fixed data, alone or in step.
+"""Gradient descent: an epoch of steps, the best epoch so far, and the loop for all fits to fixed data.
 
 Training of classifiers uses `stepping`, `one_epoch` and `Best` too, but has its own loop (`training.loop`), which can resume,
 augments images and follows a schedule.
@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +18,6 @@ from ..system import device as devices
 from ..system.graphs import replayed
 from ..system.monitor import Monitor
 from ..system.settings import AT_LEAST_ONE, COUNT, Range, Value, setting
-
-Mean = TypeVar("Mean", float, Tensor)
 
 
 @dataclass
@@ -142,43 +139,6 @@ def renew(module: nn.Module) -> None:
             parameter.normal_(parameter.mean().item(), parameter.std(unbiased=False).item())
 
 
-@dataclass(frozen=True, eq=False)
-class Share:
-    """One process's samples among those of all processes that fit a module in step.
-
-    All draw the same batches from all samples. Each takes its own samples of a batch, and gradients and means are added up, so
-    that every step is that of one process with all samples.
-    """
-
-    index: Tensor
-    """(samples of all processes,) index of each sample in this process; -1 for others'"""
-    add_up: Callable[[Tensor], Tensor]
-    """The sum of a tensor over all processes"""
-
-    def part(self, mean: Callable[[Tensor], Mean], samples: Tensor) -> Mean:
-        """This process's part of a mean over samples of all processes."""
-        own = self.index[samples]
-        own = own[own >= 0]
-        # A process without samples in this batch takes any, times 0: it has the same gradients as the others.
-        return mean(own if len(own) else own.new_zeros(1)) * (len(own) / len(samples))
-
-    def total(self, part: float) -> float:
-        """The sum of a number over all processes."""
-        return self.add_up(torch.tensor(part, dtype=torch.float64, device=self.index.device)).item()
-
-    def add_gradients(self, module: nn.Module) -> None:
-        """Replace a module's gradients by their sums over all processes, in one exchange.
-
-        A parameter that no process used keeps no gradient, so that the optimiser leaves it alone as it does in one process.
-        """
-        parameters = list(module.parameters())
-        used = parameters[0].new_tensor([parameter.grad is not None for parameter in parameters])
-        gradients = [p.new_zeros(p.numel()) if p.grad is None else p.grad.flatten() for p in parameters]
-        counts, *sums = self.add_up(torch.cat([used, *gradients])).split([len(used), *map(len, gradients)])
-        for parameter, count, total in zip(parameters, counts.tolist(), sums, strict=True):
-            parameter.grad = total.view_as(parameter).to(parameter) if count else None
-
-
 def descend(
     module: nn.Module,
     samples: int,
@@ -190,7 +150,6 @@ def descend(
     budget: float | None = None,
     training_mode: bool = False,
     smallest_batch: int = 1,
-    share: Share | None = None,
     monitor: Monitor | None = None,
 ) -> list[dict[str, Any]]:
     """Fit a module in place by AdamW and restore its best epoch on held-out samples; the start counts as epoch 0.
@@ -198,7 +157,7 @@ def descend(
     Fits all parameters, including frozen ones, and always restores their `requires_grad`.
 
     Args:
-        samples: number of samples, of all processes; at least 2.
+        samples: number of samples, at least 2.
         loss: sample numbers (n,) int64 on the module's device -> mean loss.
         measure: the same as a float, without gradients, for any number of samples.
         settings: at least one sample is held out, and at least one is fitted.
@@ -207,7 +166,6 @@ def descend(
         training_mode: take steps in training mode and measure in evaluation mode, which the module is left in;
             otherwise its mode does not change.
         smallest_batch: merge a smaller last batch into the one before it.
-        share: this process's samples among all, by which `loss` and `measure` know them; None: there are no other processes.
         monitor: gets an event "epoch" after each epoch, and may cancel before each step.
     Returns:
         One dict per epoch: epoch, loss (over the epoch's steps), validation. Epoch 0 is the start.
@@ -218,13 +176,12 @@ def descend(
     order = torch.randperm(samples, generator=generator).to(device)
     count = min(samples - 1, max(1, round(settings.validation * samples)))
     held_out, fitted = order[:count], order[count:]
-    part = partial(share.part, loss) if share else loss
 
     def measured(numbers: Tensor) -> float:
         if training_mode:
             module.eval()
         with torch.no_grad():
-            return share.total(share.part(measure, numbers)) if share else measure(numbers)
+            return measure(numbers)
 
     def shuffled() -> Iterator[tuple[Tensor]]:
         order = fitted[torch.randperm(len(fitted), generator=generator).to(device)]
@@ -241,8 +198,7 @@ def descend(
             fused=on_gpu,
             capturable=on_gpu,
         )
-        gradients = partial(share.add_gradients, module) if share else lambda: None
-        step = stepping(part, optimiser, before_update=gradients, replay=share is None)
+        step = stepping(loss, optimiser)
         best = Best(module)
         start = measured(held_out)
         best.offer(0, -start)
@@ -253,7 +209,7 @@ def descend(
             if training_mode:
                 module.train()
             error = one_epoch(shuffled(), step)
-            numbers = {"loss": share.total(error) if share else error, "validation": measured(held_out)}
+            numbers = {"loss": error, "validation": measured(held_out)}
             curve.append({"epoch": epoch, **numbers})
             monitor.emit("epoch", index=epoch, total=settings.epochs, **numbers)
             best.offer(epoch, -numbers["validation"])

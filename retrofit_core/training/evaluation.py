@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ..data import Images, channel_advice
-from ..networks.composites import COMBINATIONS, Combination, Ensemble
+from ..networks.composites import COMBINATIONS, Ensemble
 from ..networks.outputs import check_class_scores, logits_in
 from ..networks.training_flags import evaluating
 from ..system import device as devices
 from ..system.labels import as_labels, as_shares, check_classes
 from ..system.monitor import Monitor
-from ..system.registry import find, first_line
+from ..system.registry import first_line, known_name
 
 #: Advice if outputs are not class scores.
 NO_ACCURACY = "Measure such networks by a loss of your own."
@@ -212,14 +212,13 @@ def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, de
     return outputs.float().cpu()
 
 
-def ensemble(models: Sequence[nn.Module], combine: str | Combination = "softmax", shares: object = None) -> nn.Module:
+def ensemble(models: Sequence[nn.Module], combine: str = "softmax", shares: object = None) -> nn.Module:
     """Combine classifiers into one.
 
     Args:
         combine: "softmax" (the paper's "average the predictions"; outputs the log of the mean probabilities, so
-            that softmax and cross entropy are correct), "logits", "shares" (probabilities of class c weighted by
-            the models' shares of its training samples), or a function (logits (models, n, classes), shares) ->
-            (n, classes).
+            that softmax and cross entropy are correct), "logits", or "shares" (probabilities of class c weighted
+            by the models' shares of its training samples).
         shares: (models, classes) class counts or shares, normalised per class; models count equally for a class
             without samples. Only for "shares".
     Raises:
@@ -227,10 +226,10 @@ def ensemble(models: Sequence[nn.Module], combine: str | Combination = "softmax"
     """
     if not models:
         raise ValueError("an ensemble needs at least one model.")
-    function = find(COMBINATIONS, combine, "combination of an ensemble")
-    if (combine == "shares") != (shares is not None) and not callable(combine):
+    combine = known_name(COMBINATIONS, combine, "combination of an ensemble")
+    if (combine == "shares") != (shares is not None):
         raise ValueError('class counts of every model are needed for combine="shares", and only there.')
-    return Ensemble(models, function, None if shares is None else _shares(shares, len(models)))
+    return Ensemble(models, combine, None if shares is None else _shares(shares, len(models)))
 
 
 def _shares(counts: object, n_models: int) -> Tensor:

@@ -110,8 +110,6 @@ def _finished(file: Path, model: nn.Module, facts: dict[str, Any]) -> tuple[nn.M
     recipe = recipe if isinstance(recipe, dict) else {}
     expected = {"architecture": getattr(model, "spec", None), **facts, **facts["recipe"]}
     del expected["recipe"]
-    if isinstance(stored["rows"], dict) and "images" not in stored["rows"]:  # from an earlier version
-        expected["rows"] = {name: value for name, value in expected["rows"].items() if name != "images"}
     advice = f"Remove {file} to train it again."
     compare({"architecture": metadata["architecture"], **stored, **recipe}, expected, f"{file} was trained", advice)
     return finished, metadata.get("best_epoch")

@@ -13,7 +13,9 @@ from retrofit_app import runs
 from retrofit_app.models import predictions
 from retrofit_app.pages.compare import paired, taking
 from retrofit_app.runs import compared, leaderboards
+from retrofit_core import save_model
 from retrofit_core.methods import METHODS
+from retrofit_core.networks.architectures import build
 
 from .pages import clean, page_at, words
 
@@ -169,7 +171,7 @@ def board_of(**address) -> leaderboards.Leaderboard:
 def test_the_plan_counts_what_is_there_and_what_cannot_be(runs_folder):
     page = open_page(view="board", of="kf-linear", methods="KF-Linear,Average,LP", scores="conductance")
     assert clean(page), [element.value for element in [*page.error, *page.warning]]
-    assert "**3 runs**: 1 is already done, 2 to do. That takes about" in words(page)
+    assert "**3 runs**: 1 is already done, 2 to do. That takes **about" in words(page)
     table = tables(page)[0]
     assert "|1. KF-Linear|" in table and "Average|24.2" in table  # the run knows it
     assert "LP|" not in table and "Not run yet: LP." in words(page)
@@ -259,6 +261,24 @@ def test_the_words_of_the_worker_make_these_runs(runs_folder, monkeypatch):
         main(["compare", *job.words])
     assert quick_first(seen["configs"]) == [run.config for run in made.runs]
     assert list(seen["also"]) == [runs.BUNDLED / "kf-linear"] and seen["records"] == runs_folder
+
+
+def test_networks_with_batchnorm_have_the_second_rows_of_compare(runs_folder):
+    """Methods that average running statistics run again with new ones, as on the command line."""
+    folder = runs_folder / "norms"
+    shutil.copytree(runs.BUNDLED / "kf-linear", folder)
+    spec = {"architecture": "vgg", "plan": [4, "M"], "batch_norm": True, "channels": 1, "size": 8}
+    for seed in (0, 1):
+        save_model(build(spec, seed=seed), runs_folder / f"{seed}.safetensors")
+    content = json.loads((folder / "config.json").read_text())
+    content["config"] |= {"models": ["0.safetensors", "1.safetensors"], "splits": None, "fusion_from": "iid"}
+    (folder / "config.json").write_text(json.dumps(content))
+    made = board_of(of="norms", methods="Average,ZipIt,Ensemble", scores="uniform")
+    assert [run.name for run in made.runs] == ["Average", "Average, reset_norms", "ZipIt", "Ensemble"]
+    page = open_page(run="norms", view="board", of="norms", methods="Average,ZipIt,Ensemble", scores="uniform")
+    (table,) = tables(page)
+    assert "Not run yet: Average, reset\\_norms and ZipIt." in words(page)  # the run measured the plain average only
+    assert not page.exception and ". Average|" in table
 
 
 def test_a_leaderboard_grows_row_by_row_and_ends_whole(runs_folder, monkeypatch):

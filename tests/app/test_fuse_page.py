@@ -308,7 +308,7 @@ def test_presets_can_be_started_and_show_who_gets_what(preset):
     strip = next(html.proto.body for html in page.get("html") if "retrofit-split" in html.proto.body)
     rows = strip.count("class='name'")
     assert rows == {"four": 4, "compress": 1}.get(preset, 2)
-    estimated = any("takes about" in element.value and "on disk" in element.value for element in page.markdown)
+    estimated = any("takes **about" in element.value and "of memory" in element.value for element in page.markdown)
     assert estimated or button(page, "start").label == "Open that run"  # the shipped pair has been fused
 
 
@@ -454,7 +454,7 @@ def test_the_end_of_a_run_is_told_wherever_its_user_looks(runs_folder, shipped, 
     page.run()
     assert "fusion is in progress." in words(page)
     shutil.copy(shipped.folder / "metrics.json", folder)
-    (folder / "status.json").write_text(json.dumps({"schema": 1, "state": "done", "checksums": {}, "updated": 1.0}))
+    (folder / "status.json").write_text(json.dumps({"schema": 2, "state": "done", "checksums": {}, "updated": 1.0}))
     page.run()
     assert f"fusion is done: {figures.percent(shipped.metrics['networks']['fused']['accuracy'])}" in words(page)
     button(page, "show-noticed").click().run()
@@ -770,7 +770,7 @@ def stopped(runs_folder, seed=8, **status):
     config = bundle.config("KF-Linear", seed=seed)
     folder = runs_folder / config.key()
     create(folder, config)
-    (folder / "status.json").write_text(json.dumps({"schema": 1, "updated": time.time(), "pid": 2**22 - 1, **status}))
+    (folder / "status.json").write_text(json.dumps({"schema": 2, "updated": time.time(), "pid": 2**22 - 1, **status}))
     return config.key()
 
 
@@ -819,7 +819,7 @@ def test_a_damaged_record_is_named_in_its_place(runs_folder):
     config = bundle.config("KF-Linear", seed=9)
     folder = runs_folder / config.key()
     create(folder, config)
-    (folder / "status.json").write_text(json.dumps({"schema": 1, "state": "done", "checksums": {}, "updated": 1.0}))
+    (folder / "status.json").write_text(json.dumps({"schema": 2, "state": "done", "checksums": {}, "updated": 1.0}))
     (folder / "metrics.json").write_text("{}")
     page = page_at(run=config.key())
     message = next(error.value for error in page.error if "levels are not shown" in error.value)

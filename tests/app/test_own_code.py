@@ -75,7 +75,7 @@ def test_after_the_button_the_form_checks_and_estimates(address):
     page = button(page, "fuse-grant").click().run()
     page = button(page, "fuse-import").click().run()
     assert ran() == 1 and not page.error and not page.warning
-    assert "takes about" in words(page)
+    assert "takes **about" in words(page)
 
 
 def test_own_code_that_only_the_file_names_is_said_to_be_that(address):

@@ -314,7 +314,7 @@ def test_a_unit_that_another_runner_is_at_is_waited_for(root, monkeypatch):
 
 
 def test_a_unit_is_kept_work_like_any_other(measured, root):
-    """Cancelled by a file, deleted, brought back; and read where earlier versions kept it."""
+    """Cancelled by a file, deleted and brought back."""
     folder = fusion(seed=5).folder(root)
     folder.mkdir()
     (folder / CANCEL).touch()
@@ -326,12 +326,6 @@ def test_a_unit_is_kept_work_like_any_other(measured, root):
     assert kept.state == "new" and fusion(seed=5).key() not in all_results(root)
     restore(kept, root)
     assert kept.state == "done" and all_results(root) == before
-    early = {"result.json": f"results/{kept.name}.json", "network.safetensors": f"networks/{kept.name}.safetensors"}
-    for name, place in early.items():
-        (folder.parent / place).parent.mkdir()
-        (folder / name).rename(folder.parent / place)
-    shutil.rmtree(folder)
-    assert all_results(root) == before and load_model(fusion(seed=5).network(root))[0]
 
 
 # --- time -------------------------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def _from_runs(picks: Any, name: str, entries: Sequence[Entry]) -> str:
         "size": picks.size or None,
     }
     for entry in entries:
-        config, inputs = entry.config, entry.inputs or {}
+        config, inputs = entry.config, entry.inputs
         digests = [inputs.get(model) for model in config["models"]]
         if entry.shipped or content not in digests or any(config.get(key) != facts[key] for key in facts):
             continue

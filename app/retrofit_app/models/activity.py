@@ -143,7 +143,7 @@ def _levels(folder: str, updated: float, *, _entry: runs.Entry, _images: Any) ->
 
 
 def _parent(entry: runs.Entry, name: str, images: Any) -> Any:
-    path, recorded = entry.base / name, (entry.inputs or {}).get(name)
+    path, recorded = entry.base / name, entry.inputs.get(name)
     if recorded and path.exists() and files.digest(path) != recorded:
         raise ValueError(f"{path.name} is not the network that this run fused: it has changed since.")
     return checkpoints.of_run(entry, path, images)

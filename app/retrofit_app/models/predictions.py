@@ -16,9 +16,8 @@ from . import checkpoints, sources
 
 #: Most test images to ask about.
 IMAGES = 10_000
-#: Most operations (of training steps, as estimates count them) for which networks are asked without a click: a second or
-#: two, whatever the machine's load.
-QUICK = 2e11
+#: Networks that need at most so many seconds are asked without a click.
+QUICK = 1.0
 #: Most networks whose answers are kept.
 MOST = 400
 #: Points by which a network may miss its recorded accuracy: other machines round differently, and two images flip.
@@ -84,13 +83,7 @@ def is_quick(networks: Sequence[Network]) -> bool:
     Raises:
         ValueError: as `seconds`.
     """
-    from retrofit_core.runs.estimate.pace import operations
-
-    total = 0.0
-    for network in (network for network in networks if known(network) is None):
-        images = min(len(test_images(network.entry)), IMAGES)
-        total += images * sum(operations(json.dumps(_spec(path))) for path in _paths(network))
-    return total <= QUICK
+    return seconds(networks) <= QUICK
 
 
 def is_at_hand(entry: Entry) -> bool:
@@ -169,7 +162,7 @@ def _paths(network: Network) -> list[Path]:
     chosen = [names[int(network.which.split()[1])]] if network.which.startswith("parent ") else names
     paths = [_there(entry.base / name) for name in chosen]
     for name, path in zip(chosen, paths, strict=True):
-        recorded = (entry.inputs or {}).get(name)
+        recorded = entry.inputs.get(name)
         if recorded and files.digest(path) != recorded:
             raise ValueError(f"the checkpoint {path.name} has changed since the run.")
     return paths

@@ -216,7 +216,7 @@ def shared_importance(entries: Iterable[Entry]) -> str:
 
 def kind(entry: Entry) -> tuple[Any, ...]:
     """Equal for runs whose accuracies can be compared: the content of parents and test images."""
-    config, inputs = entry.config, entry.inputs or {}
+    config, inputs = entry.config, entry.inputs
     data = config.get("data", "")
     pixels = [config.get(name) for name in ("mean", "std", "size")]
     return (*sorted(entry.networks), inputs.get(f"{data} test") or data, str(pixels))

@@ -164,7 +164,7 @@ def leaderboard(entry: Entry, methods: Sequence[str], scores: Sequence[str], ent
         ValueError: no method or no score, or another version wrote the run's record.
     """
     from retrofit_core.runs import RunConfig
-    from retrofit_core.runs.comparison import configurations, quick_first, title
+    from retrofit_core.runs.comparison import configurations, has_norms, quick_first, title
 
     if not methods or not scores:
         raise ValueError("a leaderboard needs at least one method and one importance score. Choose them above.")
@@ -172,7 +172,8 @@ def leaderboard(entry: Entry, methods: Sequence[str], scores: Sequence[str], ent
     shared = {name: value for name, value in (whole.options or {}).items() if name in SHARED_OPTIONS}
     plain = {"method": RunConfig.method, "importance": RunConfig.importance, "options": shared or None}
     base = replace(whole, evaluate=True, analyse=True, **plain)
-    configs = configurations(base, ",".join(methods), ",".join(scores))
+    norms = has_norms(entry.base / base.models[0])
+    configs = configurations(base, ",".join(methods), ",".join(scores), norms=norms)
     folder = runs_folder()
     planned = []
     for config in quick_first(configs):

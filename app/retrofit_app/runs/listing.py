@@ -26,7 +26,7 @@ def entries(folder: Path | None = None) -> tuple[list[Entry], list[str]]:
             problems.append(str(error))
             continue
         good.append(entry)
-        if entry.status["state"] == "done" and entry.inputs is not None:  # these two files hold all of it
+        if entry.status["state"] == "done":  # these two files hold all of it
             finished[path] = stamp, entry
     _finished.clear()
     _finished[str(folder)] = finished
@@ -77,11 +77,11 @@ def same_network(config: Any, entries: list[Entry], base: Path | None = None) ->
 
 
 def _identities(entries: list[Entry]) -> Iterator[tuple[Entry, Any]]:
-    """Finished and running runs, except those that another version wrote."""
+    """Finished and running runs with settings that this version knows."""
     from retrofit_core.runs import Identity, RunConfig
 
     for entry in entries:
-        if entry.inputs is not None and entry.state in ("done", *ACTIVE):
+        if entry.state in ("done", *ACTIVE):
             try:
                 config = RunConfig.from_json(entry.config)
             except ValueError:
@@ -99,15 +99,6 @@ def reader_of(path: Path) -> Entry | None:
         ]:
             return entry
     return None
-
-
-def past(entries: list[Entry]) -> list[dict[str, Any]]:
-    """What `estimate` learns from: this machine's finished runs, newest first, with the seconds of each stage."""
-    return [
-        {"config": entry.config, "training": entry.training, "stages": entry.status["stages"]}
-        for entry in entries
-        if entry.state == "done" and not entry.shipped and entry.status.get("stages")
-    ]
 
 
 def _age(entry: Entry) -> float:

@@ -221,7 +221,7 @@ def run_of(result: Any, entries: Sequence[Entry]) -> Entry | None:
     given = {role: digest for role, digest in result.inputs.items() if role.startswith("parent ")}
     parents = [given[role] for role in sorted(given, key=lambda role: int(role.split()[1]))]
     for entry in entries:
-        if entry.state != "done" or entry.inputs is None or entry.networks != parents:
+        if entry.state != "done" or entry.networks != parents:
             continue
         if str(entry.method_version) != result.inputs.get("method version"):
             continue

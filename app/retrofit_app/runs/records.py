@@ -8,8 +8,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from retrofit_core.runs.config import present
-from retrofit_core.runs.store import ACTIVE, ANALYSIS, NEW, Work, read_json, state_of
+from retrofit_core.runs.store import ACTIVE, ANALYSIS, NEW, Work, check_schema, read_json, state_of
 from retrofit_core.system import files
 
 BUNDLED = Path(__file__).parents[1] / "bundled"
@@ -27,11 +26,11 @@ class Entry:
     status: dict[str, Any]
     metrics: dict[str, Any]
     shipped: bool
-    training: dict[str, Any] | None = None
+    training: dict[str, Any] | None
     """Its parents' TrainConfig as JSON, if the workbench or the command line trained them"""
-    inputs: dict[str, str | None] | None = None
-    """Digest of each file, see `runs.Identity`; None if an earlier version wrote the record"""
-    method_version: int = 1
+    inputs: dict[str, str | None]
+    """Digest of each file, see `runs.Identity`"""
+    method_version: int
 
     @property
     def name(self) -> str:
@@ -64,8 +63,8 @@ class Entry:
 
     @property
     def networks(self) -> list[str]:
-        """The networks it fuses: digests of their content, or names if the record has none."""
-        return [(self.inputs or {}).get(name) or name for name in self.config["models"]]
+        """The networks it fuses: digests of their content, or names if it may train them itself."""
+        return [self.inputs.get(name) or name for name in self.config["models"]]
 
     @property
     def accuracy(self) -> float | None:
@@ -91,13 +90,14 @@ def read_entry(folder: Path, shipped: bool = False) -> Entry:
     """
     try:
         content = _read(folder, "config.json")
-        config = present(content["config"])
+        check_schema(folder.name, content)
+        config = content["config"]
         try:
             status = _read(folder, "status.json")
         except FileNotFoundError:
             status = dict(NEW)
         metrics = _read(folder, "metrics.json") if status["state"] == "done" else {}
-        inputs, version = content.get("inputs"), content.get("method_version", 1)
+        inputs, version = content["inputs"], content["method_version"]
         training = (
             content["training"] if "training" in content else _training(config, home(config, folder.parent, inputs))
         )

@@ -109,7 +109,7 @@ class Tables(LeastSquares):
         error = torch.zeros_like(targets.totals)
         for fitted, z in step.fitted():
             error += (fitted.double() - z.double() @ targets.A).square().sum(0)
-        missed = (targets.totals @ step.walk.contributors.add_up(error)).item()
+        missed = (targets.totals @ error).item()
         return Fitted("lookup", missed, float("nan") if level.form.adds else 0.0, 0.0)
 
 

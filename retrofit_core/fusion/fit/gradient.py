@@ -12,7 +12,7 @@ from ...networks.levels import Level, Tied, is_branched, rows
 from ...system.graphs import replayed
 from ...system.monitor import Monitor
 from ...system.settings import FRACTION, setting
-from ...training.descent import Descent, Share, descend, renew
+from ...training.descent import Descent, descend, renew
 from ..grouping import Grouping
 from ..joint_spaces import Levels
 from ..moments import Moments, Rows, Solution, cross_of
@@ -74,7 +74,6 @@ class Gradient(Descent, Fit):
         *,
         generator: torch.Generator,
         weights: Tensor | None = None,
-        share: Share | None = None,
         monitor: Monitor | None = None,
     ) -> list[dict[str, Any]]:
         """Fit a level from its current weights, in evaluation mode (no dropout).
@@ -87,7 +86,6 @@ class Gradient(Descent, Fit):
             inputs: (B, ...) boundary tensors of the fused network.
             targets: (B, positions, d).
             weights: (d,) weights of the neurons' errors; only ratios matter.
-            share: these samples among those of other processes that fit the level in step.
         Returns:
             One dict per epoch: epoch, loss (training), validation; epoch 0 is the start.
         """
@@ -107,25 +105,21 @@ class Gradient(Descent, Fit):
             parts = samples.split(max(self.batch_size, 64))
             return sum(mean(part).item() * len(part) for part in parts) / len(samples)
 
-        samples = len(share.index) if share else len(inputs)
-        return descend(module, samples, loss, measure, self, generator=generator, share=share, monitor=monitor)
+        return descend(module, len(inputs), loss, measure, self, generator=generator, monitor=monitor)
 
     def fit(self, step: Step, sums: Moments | Rows, solution: Solution, groups: Grouping, s: Tensor) -> Fitted:
         """Train the level's weights, starting at the parents'."""
         level, walk, targets = step.level, step.walk, groups.targets(s)
-        others, weights = walk.contributors, targets.totals if self.weighted_loss else None
+        weights = targets.totals if self.weighted_loss else None
         _start_at_parents(step, targets.A)
         x, T = step.inputs_and_targets(targets.A)
         with walk.stopwatch.phase("fit"):
-            share = others.share(walk.samples, walk.device)
-            curve = self.descend(
-                level, x, T, generator=step.generator, weights=weights, share=share, monitor=walk.monitor
-            )
+            curve = self.descend(level, x, T, generator=step.generator, weights=weights, monitor=walk.monitor)
         with walk.stopwatch.phase("report"):
             error = torch.zeros_like(targets.totals)
             for h, t in zip(x.split(walk.batch), T.split(walk.batch), strict=True):
                 error += (rows(level.module(h), level.axis) - t.flatten(0, 1)).double().square().sum(0)
-        missed = (targets.totals @ others.add_up(error)).item()
+        missed = (targets.totals @ error).item()
         cross = _cross_of_rows(step, s, groups.labels, targets)
         return Fitted("gradient", missed, cross_error=cross, curve=curve)
 
@@ -139,7 +133,7 @@ def _cross_of_rows(step: Step, s: Tensor, labels: Tensor, targets: Targets) -> f
     for f, z in step.fitted():
         z = z.double()
         products += z.T @ (f.double() - z @ targets.A)
-    return cross_of(step.walk.contributors.add_up(products), extra)
+    return cross_of(products, extra)
 
 
 @torch.no_grad()

@@ -62,7 +62,7 @@ def head_sums(walk: Walk, index: int, parents: Sequence[Heads]) -> HeadSums:
             totals = totals or [MomentSums(sum(part.shape[1] for part in parts), device=walk.device) for parts in rows]
             for total, parts in zip(totals, rows, strict=True):
                 total.add(torch.cat(parts, 1))
-    return HeadSums(*(walk.contributors.add_up(total.finish().zz) for total in totals))
+    return HeadSums(*(total.finish().zz for total in totals))
 
 
 def head_groupings(

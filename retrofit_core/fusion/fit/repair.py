@@ -37,7 +37,7 @@ def repaired(step: Step, sums: Moments | Rows, V: Tensor, A: Tensor, strength: f
     batches = list(step.branch(A)) if _fits(step, V) else None  # None: recomputed in each pass
     slopes: list[Tensor] = []
     gradient, missed, lacking = _pass(step, V, A, batches, slopes)
-    bound = step.walk.contributors.largest(torch.stack(slopes).max().item()) ** 2
+    bound = torch.stack(slopes).max().item() ** 2
     error = missed.sum().item()
     factor = _factor(xx, D, bound, strength)
     for _ in range(PASSES):
@@ -92,5 +92,4 @@ def _pass(
         lacking += (h - T).double().square().sum(0)
         if largest is not None:
             largest.append(slopes.abs().max())
-    gradient, missed, lacking = map(step.walk.contributors.add_up, (gradient, missed, lacking))
     return gradient, missed, lacking

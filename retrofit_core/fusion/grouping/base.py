@@ -54,10 +54,6 @@ class Grouper(Value):
             ValueError: the reason and a solution, without the level's name.
         """
 
-    def seconds(self, m: int, width: int) -> float:
-        """Approximate time for m neurons in `width` groups on one core; 0 if negligible."""
-        return 0.0
-
     def __call__(
         self, gram: Tensor, scores: Tensor, widths: Widths, width: int, *, generator: torch.Generator | None = None
     ) -> Grouping:

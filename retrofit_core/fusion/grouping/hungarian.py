@@ -31,10 +31,6 @@ class Hungarian(Grouper):
                 ("grouping", "kmeans"),
             )
 
-    def seconds(self, m: int, width: int) -> float:
-        """Cubic in the width."""
-        return 1e-3 + 1e-9 * width**3
-
     def __call__(
         self, gram: Tensor, scores: Tensor, widths: Widths, width: int, *, generator: torch.Generator | None = None
     ) -> Grouping:

@@ -17,8 +17,6 @@ from ..targets import adds_in_order, group_counts, group_sums, shares
 from .base import Grouper, Grouping, Widths, check_enough, squared_distances
 
 ITERATIONS = 300
-#: For the estimate: usual number of Lloyd iterations, and element operations per second.
-USUAL_ITERATIONS, ELEMENTS_A_SECOND = 15, 1e9
 
 
 @dataclass(frozen=True)
@@ -46,11 +44,6 @@ class KMeans(Grouper):
         check_enough(widths, width)
         if not self.restarts and not (self.first_parent and widths[0] >= width):
             raise ValueError("kmeans needs restarts >= 1 where parent 0 has fewer neurons than the fused level.")
-
-    def seconds(self, m: int, width: int) -> float:
-        """Seeding and the usual number of iterations."""
-        seeding = self.restarts * width * (2 + math.log(width)) * m
-        return width * 1e-4 + (3 * seeding + (self.restarts + 1) * USUAL_ITERATIONS * m * m) / ELEMENTS_A_SECOND
 
     def __call__(
         self, gram: Tensor, scores: Tensor, widths: Widths, width: int, *, generator: torch.Generator | None = None

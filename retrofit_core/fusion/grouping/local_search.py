@@ -10,7 +10,7 @@ from ...system.settings import COUNT, setting
 from ..targets import adds_in_order
 from .assignment import PRECISION, first_least
 from .base import Grouping, Widths, squared_distances
-from .kmeans import ELEMENTS_A_SECOND, KMeans, distances_to_centroids, lloyd
+from .kmeans import KMeans, distances_to_centroids, lloyd
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,6 @@ class LocalSearch(KMeans):
     """
 
     max_swaps: int = setting(200, "maximum number of swaps", COUNT, title="Maximum swaps")
-
-    def seconds(self, m: int, width: int) -> float:
-        """k-means and a few dozen swaps over all pairs."""
-        return super().seconds(m, width) + min(self.max_swaps, width) * 3 * m * m / ELEMENTS_A_SECOND
 
     def __call__(
         self, gram: Tensor, scores: Tensor, widths: Widths, width: int, *, generator: torch.Generator | None = None

@@ -5,7 +5,6 @@ function `(levels, x, y) -> list of one (width,) tensor per level`, alone or as 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -94,7 +93,6 @@ def importance_scores(
     importance: str | Importance | Callable[..., Any] = "conductance",
     *,
     monitor: Monitor | None = None,
-    add_up: Callable[[Tensor], Tensor] | None = None,
     **options: object,
 ) -> Scores:
     """Scores of one parent's neurons at every level, + 1e-8, normalised to sum 1 per level; on the device of the inputs.
@@ -104,7 +102,6 @@ def importance_scores(
         x: (B, ...) inputs on the model's device.
         y: (B,) labels; attributions explain the logit of the true class.
         importance: a value, a name in IMPORTANCE, or a function `(levels, x, y)`.
-        add_up: adds the sums of other processes, which have other samples; scores are then means over all samples.
         options: fields of a named score; `normalise_scores=False` keeps raw scores (parents with larger logits then
             weigh more).
     Raises:
@@ -124,11 +121,6 @@ def importance_scores(
         else:
             scores = value.scores(levels, x, y, monitor=monitor or Monitor())
     scores = scores if isinstance(scores, Scores) else Scores([torch.as_tensor(score) for score in scores])
-    if add_up is not None:
-        count = add_up(torch.tensor(float(len(x)), dtype=torch.float64, device=x.device))
-        scores = replace(
-            scores, values=[add_up(value.to(x.device, torch.float64) * len(x)) / count for value in scores.values]
-        )
     widths = [(level.name, level.width) for level in levels]
     return checked_scores(scores, value, widths, x.device)
 

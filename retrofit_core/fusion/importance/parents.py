@@ -1,6 +1,6 @@
 """Scores of all parents, each on its own data."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import torch
@@ -43,15 +43,12 @@ def parents_scores(
     data: Sequence[tuple[Tensor, Tensor | None]],
     device: torch.device,
     monitor: Monitor,
-    *,
-    add_up: Callable[[Tensor], Tensor] | None = None,
 ) -> list[Scores]:
     """Scores of each parent's neurons at each level.
 
     Args:
         parents: the levels of each parent, on the device.
         data: (inputs, labels) for each parent.
-        add_up: adds the sums of other processes, which have other samples.
     Raises:
         ValueError: as in `check_parents_data` and `importance_scores`.
     """
@@ -63,8 +60,8 @@ def parents_scores(
         dtype = next(levels[0].module.parameters()).dtype
         labels = y.to(device) if y is not None else None
         x = (x[:1] if importance.widths_only else x).to(device, dtype)  # there may be many samples
-        compute = partial(importance_scores, levels, x, labels, importance, monitor=monitor, add_up=add_up)
-        scores.append(shared(compute, levels, x, labels, importance) if add_up is None else compute())
+        compute = partial(importance_scores, levels, x, labels, importance, monitor=monitor)
+        scores.append(shared(compute, levels, x, labels, importance))
     return scores
 
 

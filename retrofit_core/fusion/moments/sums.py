@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -13,7 +12,7 @@ from .products import add_gram, add_product, column_sums, mirrored, upper_gram
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Immutable sums over N rows. They are additive, so workers and parties can split rows in any way.
+    """Immutable sums over N rows. They add up, so rows can be split in any way.
 
     `MomentSums` accumulates them from batches of rows. `solve` raises ValueError if they are not finite.
     """
@@ -40,13 +39,12 @@ class Moments:
         diagonal = self.xx.diagonal()[:-1] if self.bias else self.xx.diagonal()
         return diagonal.mean().item() if len(diagonal) else 0.0
 
-    def __add__(self, other: "Moments | Rows") -> "Moments":
+    def __add__(self, other: "Moments") -> "Moments":
         """Moments of both sets of rows.
 
         Raises:
             ValueError: they belong to different levels.
         """
-        other = other.moments() if isinstance(other, Rows) else other
         if (self.xx is None) != (other.xx is None) or self.zz.shape != other.zz.shape or self.bias != other.bias:
             raise ValueError("moments of different levels cannot be added: their shapes or biases differ.")
         if self.xx is not None and other.xx is not None and self.xx.shape != other.xx.shape:
@@ -73,51 +71,6 @@ class Moments:
         assert self.xz is not None
         B = beyond(self.zz, labels)
         return replace(self, zz=B.T @ self.zz @ B, sz=self.sz @ B, xz=self.xz @ B)
-
-    def all_reduce(self) -> "Moments":
-        """The sums over all processes of torch.distributed, on every rank."""
-        import torch.distributed as dist
-
-        def summed(tensor: Tensor | None) -> Tensor | None:
-            if tensor is None:
-                return None
-            total = tensor.clone(memory_format=torch.contiguous_format)
-            dist.all_reduce(total)
-            return total
-
-        zz, sz = summed(self.zz), summed(self.sz)
-        assert zz is not None and sz is not None
-        rows = torch.tensor(self.rows, device=self.zz.device)
-        dist.all_reduce(rows)
-        rounding = torch.tensor(self.rounding, dtype=torch.float64, device=self.zz.device)
-        dist.all_reduce(rounding, op=dist.ReduceOp.MAX)
-        facts = {"rows": int(rows), "rounding": rounding.item()}
-        return replace(self, zz=zz, sz=sz, xx=summed(self.xx), xz=summed(self.xz), **facts)
-
-    def save(self, path: str | Path) -> None:
-        """Write the sums to a safetensors file, which a party sends instead of its images."""
-        from safetensors.torch import save_file
-
-        tensors = {"zz": self.zz, "sz": self.sz, "xx": self.xx, "xz": self.xz}
-        present = {name: tensor.contiguous().cpu() for name, tensor in tensors.items() if tensor is not None}
-        facts = {"rows": str(self.rows), "bias": str(int(self.bias)), "rounding": str(self.rounding)}
-        save_file(present, str(path), facts)
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Moments":
-        """Read a file written by `save`.
-
-        Raises:
-            ValueError: the file is missing, broken, or holds something else.
-        """
-        from safetensors import safe_open
-
-        try:
-            with safe_open(str(path), "pt") as file:
-                facts, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return cls(**tensors, rows=int(facts["rows"]), bias=facts["bias"] == "1", rounding=float(facts["rounding"]))
-        except Exception as error:  # safetensors has its own exceptions
-            raise ValueError(f"{path} holds no sums ({error}). Pass a file that `Moments.save` wrote.") from error
 
 
 class MomentSums:
@@ -208,36 +161,9 @@ class Rows:
         weights = self.x[:, :-1] if self.bias else self.x
         return (torch.linalg.vector_norm(weights).square() / max(weights.shape[1], 1)).item()
 
-    def __add__(self, other: "Rows") -> "Rows":
-        """Both sets of rows, concatenated.
-
-        Raises:
-            ValueError: they belong to different levels.
-        """
-        widths = [(rows.x.shape[1], rows.z.shape[1], rows.bias) for rows in (self, other)]
-        if widths[0] != widths[1]:
-            raise ValueError("rows of different levels cannot be added: their shapes or biases differ.")
-        return Rows(torch.cat([self.x, other.x]), torch.cat([self.z, other.z]), self.bias)
-
     def minus(self, labels: Tensor) -> "Rows":
         """See `Moments.minus`."""
         return self if len(labels) == self.z.shape[1] else replace(self, z=self.z @ beyond(self.z, labels))
-
-    def all_gather(self) -> "Rows":
-        """The rows of all processes of torch.distributed, on every rank."""
-        import torch.distributed as dist
-
-        counts = [0] * dist.get_world_size()
-        dist.all_gather_object(counts, self.rows)
-
-        def gathered(tensor: Tensor) -> Tensor:
-            parts = [tensor.new_empty(count, tensor.shape[1]) for count in counts]
-            parts[dist.get_rank()] = tensor.contiguous()
-            for rank, part in enumerate(parts):
-                dist.broadcast(part, rank)
-            return torch.cat(parts)
-
-        return Rows(gathered(self.x), gathered(self.z), self.bias)
 
     def moments(self) -> Moments:
         """The sums in primal form."""

@@ -90,11 +90,16 @@ def _erase_backwards(graph: fx.Graph, node: fx.Node) -> None:
 @torch.no_grad()
 def turned(weight: Tensor, bias: Tensor | None = None) -> nn.Linear:
     """The linear layer that equals `x @ weight + bias`, for a weight (inputs, outputs)."""
+    return linear_of(weight.T.contiguous(), None if bias is None else bias.clone())
+
+
+def linear_of(weight: Tensor, bias: Tensor | None = None) -> nn.Linear:
+    """A linear layer in the memory of a weight (outputs, inputs) and a bias."""
     with torch.device("meta"):
-        new = nn.Linear(*weight.shape, bias=bias is not None)
-    new.weight = nn.Parameter(weight.T.contiguous())
+        new = nn.Linear(*weight.T.shape, bias=bias is not None)
+    new.weight = nn.Parameter(weight)
     if bias is not None:
-        new.bias = nn.Parameter(bias.clone())
+        new.bias = nn.Parameter(bias)
     return new.eval()
 
 

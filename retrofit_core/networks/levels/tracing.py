@@ -16,7 +16,6 @@ from ...system.registry import first_line
 from .. import batchnorm
 from ..hooks import hooks_of, refuse_changing_hooks
 from ..wrappers import class_name
-from .bilinear import call_products
 from .inplace import Versions, copy_before, remove_inplace
 from .kinds import AFFINE, argument, operation
 from .multiplied import call_linear
@@ -119,8 +118,8 @@ def folded(trace: Trace, *, layers: bool = False) -> tuple[Trace, dict[str, tupl
 
     Args:
         layers: prepare for levels after every layer: split attention modules, fold layer scales, rewrite transposed
-            convolutions, bilinear layers and products with a matrix, and turn the remaining BatchNorms of maps into
-            depthwise convolutions.
+            convolutions and products with a matrix, and turn the remaining BatchNorms of maps into depthwise
+            convolutions.
     """
     trace = trace.copy()
     graph, modules = trace.graph, trace.modules
@@ -132,7 +131,6 @@ def folded(trace: Trace, *, layers: bool = False) -> tuple[Trace, dict[str, tupl
     if layers:
         folds = [
             call_convolutions(graph, modules),
-            call_products(graph, modules),
             call_linear(graph, modules, trace.model),
         ]
     folds.append(_fold_batchnorms(graph, modules))

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
-from ..levels.kinds import TRANSPARENT, is_activation, is_sum
+from ..levels.kinds import TRANSPARENT, is_activation, is_sum, operation
 from ..levels.tracing import Trace, trace
 from ..levels.weights import refuse_computed_weights
 from ..training_flags import evaluating
@@ -295,8 +295,9 @@ def _points(rules: Rules, members: Members) -> dict[int, list[Point]]:
     """For a residual stream, its start and its sums; otherwise wherever its neurons are made; for every group number."""
     watchable: dict[int, list[tuple[Seen, Tensor]]] = defaultdict(list)
     for seen in rules.seen:
+        with_bias = replace(seen, node=_biased(seen.node))
         for number, index in members.places(rules.ids.of(seen.ids)).items():
-            watchable[number].append((seen, index))
+            watchable[number].append((with_bias, index))
     points = defaultdict(list)
     for number, places in watchable.items():
         if any(is_sum(seen.node) for seen, _ in places):
@@ -304,17 +305,29 @@ def _points(rules: Rules, members: Members) -> dict[int, list[Point]]:
             stem = first if not all(map(is_sum, first.node.users)) else None
             places = [(seen, index) for seen, index in places if seen is stem or is_sum(seen.node)]
         for seen, index in places:
-            points[number].append(Point(seen.node.name, _behind(seen.node, rules).name, seen.axis, index, seen.part))
+            points[number].append(
+                Point(seen.node.name, _behind(seen.node, seen.axis, rules).name, seen.axis, index, seen.part)
+            )
     return points
 
 
-def _behind(node: fx.Node, rules: Rules) -> fx.Node:
-    """The activation function that reads a node, directly or after dropout; else the node itself."""
+def _biased(node: fx.Node) -> fx.Node:
+    """The sum of a product and a parameter, `x @ weight + bias`, which is what a linear layer gives; else the node itself."""
+    users = list(node.users)
+    if operation(node) not in ("matmul", "mm") or len(users) != 1 or operation(users[0]) != "add":
+        return node
+    return node if is_sum(users[0]) else users[0]
+
+
+def _behind(node: fx.Node, axis: int, rules: Rules) -> fx.Node:
+    """The activation function that reads a node, directly, after dropout or in other rows; else the node itself."""
     for user in node.users:
         if is_activation(user, rules.modules):
             return user
-        if user.op == "call_module" and isinstance(rules.modules[user.target], TRANSPARENT):
-            further = _behind(user, rules)
+        is_dropout = user.op == "call_module" and isinstance(rules.modules[user.target], TRANSPARENT)
+        in_rows = axis == -1 and operation(user) in ("view", "reshape")
+        if is_dropout or (in_rows and node.meta["value"][-1] == user.meta["value"][-1]):
+            further = _behind(user, axis, rules)
             if further is not user:
                 return further
     return node

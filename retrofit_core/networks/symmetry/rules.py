@@ -132,7 +132,6 @@ class Rules:
         table: list[tuple[Any, Callable[[fx.Node], Any]]] = [
             (nn.Linear, self._linear),
             ((*CONVOLUTIONS, *TRANSPOSED), self._convolution),
-            (nn.Bilinear, self._bilinear),
             (nn.Embedding, self._embedding),
             (_NormBase, self._channel_norm),
             (nn.GroupNorm, self._group_norm),
@@ -235,15 +234,6 @@ class Rules:
         for other in node.all_input_nodes[1:]:
             if node.op == "call_function" and self._held(other) is None and other.op != "get_attr":  # a computed bias
                 self.ids.unify(neurons, self.values[other])
-        self._see(node, -1, neurons)
-        return neurons.expand(node.meta["value"])
-
-    def _bilinear(self, node: fx.Node) -> Tensor:
-        """New neurons from all products of neurons of the two inputs."""
-        layer = self.modules[node.target]
-        for axis, read in enumerate(_nodes(node), start=1):
-            self._assign(layer.weight, axis, self.ids.constant_along(self.values[read], -1), "in")
-        neurons = self._new_neurons(layer.weight, layer.bias)
         self._see(node, -1, neurons)
         return neurons.expand(node.meta["value"])
 

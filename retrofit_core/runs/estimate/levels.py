@@ -19,8 +19,7 @@ from ...training.parents import TrainConfig
 from .. import RunConfig
 from ..inputs import Inputs
 from ..options import method_keywords
-from .planning import planned
-from .work import inputs_of
+from .planning import inputs_of, planned
 
 
 @dataclass(frozen=True)

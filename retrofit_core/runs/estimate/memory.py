@@ -1,4 +1,4 @@
-"""Bytes of a run: peak memory, and disk space at the end."""
+"""Peak memory of a run."""
 
 import itertools
 import math
@@ -11,9 +11,7 @@ from ...data import Images
 from ...fusion.algorithm import FusionPlan
 from ...fusion.budget import boundary_bytes, columns, working_bytes
 from ...fusion.fit import Fit
-from ...fusion.importance import IMPORTANCE
 from ...fusion.joint_spaces import Levels
-from ...inspection.analysis import ROWS, SEEDS
 from ...networks.levels import Level
 from ...system import device as devices
 from .planning import MethodPlan
@@ -24,8 +22,6 @@ PROCESS = 750 * 2**20
 CHUNKS = 4
 #: Images per training step, for memory: of a parent, and (at most) of a student.
 BATCH, STUDENT_BATCH = 128, 64
-#: Bytes on disk per level, without its arrays, and per run, without its levels.
-LEVEL_FACTS, RUN_FACTS = 7_000, 8_000
 
 
 def peak_memory(planned: MethodPlan, images: int, data: Images, missing: Sequence[int]) -> int:
@@ -93,26 +89,6 @@ def _method_bytes(planned: MethodPlan, images: int, data: Images) -> int:
     if cost.trained == "network":
         most += _step_bytes(network, data.shape, min(images, STUDENT_BATCH))
     return most
-
-
-def disk_bytes(planned: MethodPlan, missing: Sequence[int], analyse: bool) -> int:
-    """Trained parents, the result, and the record's data per level or neuron group."""
-    if not isinstance(planned.plan, FusionPlan):
-        trained = sum(_bytes(planned.task.parents[index]) for index in missing)
-        kept = sum(_kept(sum(widths)) for widths in planned.cost.groups)
-        return RUN_FACTS + trained + sum(map(_bytes, planned.networks)) + kept
-    levels, total = planned.plan.levels, RUN_FACTS
-    for index, level in enumerate(levels.fused):
-        m = sum(levels.widths(index))
-        total += _kept(m)
-        if analyse:  # groupings of every score, examples of targets and outputs
-            total += 4 * SEEDS * len(IMPORTANCE) * m + 2 * 2 * ROWS * level.width
-    return total + _weights(levels.fused) + sum(_weights(levels.parents[index]) for index in missing)
-
-
-def _kept(m: int) -> int:
-    """The Gram matrix, groups and scores of m neurons."""
-    return LEVEL_FACTS + 4 * m * m + 24 * m
 
 
 def _step_bytes(model: nn.Module, shape: Sequence[int], batch: int) -> int:

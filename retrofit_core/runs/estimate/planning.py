@@ -1,25 +1,36 @@
-"""A run's method plan, or its refusal, for networks with blank weights, without computing anything."""
+"""A run's inputs with blank weights, and its method's plan or refusal, without computing anything."""
 
 import dataclasses
 import json
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
 from ...baselines.auto import AutoPlan
+from ...data import Images, has_split, load
+from ...data.sampling import balanced
+from ...data.splits import read_splits
 from ...fusion.algorithm import FusionPlan
 from ...fusion.task import Cost, Task
 from ...methods import METHODS, RETROFITTING
-from ...networks.architectures import Architecture, build
+from ...networks import user_code
+from ...networks.architectures import Architecture, build, fitted, parse
+from ...networks.checkpoints import classes_of, load_model
 from ...system.refusals import Cure, Refusal, cures_of
 from ...system.registry import find
-from .. import RunConfig
+from ...training.parents import PlannedParent, TrainConfig
+from ...training.parents import plan as plan_training
+from .. import RunConfig, check_choices, check_fitting, class_shares, fusion_rows
 from ..config import FIELDS
-from ..inputs import Inputs
+from ..inputs import Inputs, beside_parents
+from ..locations import located
 from ..options import with_options
 
 
@@ -118,3 +129,84 @@ def planned(config: RunConfig, inputs: Inputs) -> MethodPlan:
     algorithm, task = method.prepare(inputs.models, inputs.fusion, **keywords)
     plan = algorithm.plan(task)
     return MethodPlan(algorithm, task, plan, plan.cost())
+
+
+@lru_cache(maxsize=2)
+def data_of(name: str, mean: Any, std: Any, size: int | None) -> tuple[Images, int]:
+    """Training images (only labels and shape are read), and the number of test images."""
+    train = load(name, "train", mean, std, size)
+    return train, len(load(name, "test", mean, std, size)) if has_split(name, "test") else 0
+
+
+def inputs_of(
+    config: RunConfig, training: TrainConfig | None, folder: Path
+) -> tuple[RunConfig, Inputs, PlannedParent | None]:
+    """A config with its files located, the content that `read_inputs` would load (blank for untrained networks and images), and
+    the training.
+
+    Raises:
+        ValueError: a choice has no safe default, or the files do not belong together.
+    """
+    check_choices(config)
+    config = located(config, folder)
+    images, _ = data_of(config.data, config.mean, config.std, config.size)
+    if training is not None:
+        planned = plan_training(training, images)
+        return (
+            config,
+            _inputs(config, [blank(json.dumps(spec)) for spec in planned.specs], images, planned.rows),
+            planned,
+        )
+    models = [_network(path, config, images) for path in config.models]
+    check_fitting(models, images)
+    rows = read_splits(config.splits, config.models, len(images.labels)) if config.splits else None
+    return config, _inputs(config, models, images, rows), None
+
+
+def _inputs(
+    config: RunConfig, models: Sequence[nn.Module], images: Images, rows: Sequence[torch.Tensor] | None
+) -> Inputs:
+    """The inputs of `read_inputs`, with blank images."""
+    balanced(images.labels, config.samples, rows=fusion_rows(config, rows))
+    samples = config.samples * (1 + config.augment)
+    blanks = torch.zeros(1, *images.shape).expand(samples, -1, -1, -1), torch.zeros(samples, dtype=torch.long)
+    return Inputs(
+        list(models),
+        images,
+        blanks,
+        [(blanks[0][:2], blanks[1][:2])] * len(models),
+        _target(config.target, images),
+        class_shares(config, images, rows),
+        [len(part) for part in rows] if rows else None,
+        _network(config.base, beside_parents(config), images) if config.base else None,
+    )
+
+
+def _network(path: str, config: RunConfig, like: Images) -> nn.Module:
+    """The network of a checkpoint, cached for all methods of a leaderboard."""
+    stamp = Path(path).stat() if Path(path).exists() else None
+    stamped = (stamp.st_mtime_ns, stamp.st_size) if stamp else None
+    order, code = classes_of(config.models, like), user_code.code_digest(config.arch)
+    return _read(path, config.arch, like, config.weights, order, code, stamped)
+
+
+@lru_cache(maxsize=4)  # whole networks
+def _read(
+    path: str,
+    arch: str | None,
+    like: Images,
+    weights: str,
+    order: tuple[str, ...],
+    code: str | None,
+    stamp: tuple[int, int] | None,
+) -> nn.Module:
+    return load_model(path, arch, like=like, weights=weights, classes=order)[0]
+
+
+def _target(name: str | None, images: Images) -> nn.Module | None:
+    if name is None:
+        return None
+    if os.path.isfile(name):
+        return load_model(name)[0]
+    user_code.allow(name)
+    return blank(json.dumps(fitted(parse(name), images.shape, len(images.classes))))

@@ -1,167 +1,176 @@
-"""Seconds of a run's stages, from operation counts and the machine's pace."""
+"""Seconds of a run: its operations, at the rate of a matrix product that is measured once on this machine.
 
+The form says with them whether one waits for seconds, minutes or hours. Other load on the machine is not counted.
+"""
+
+import json
 import math
 import time
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import torch
+from torch import nn
 
-from ...data.augment import augmented
+from ...fusion.algorithm import FusionPlan
 from ...fusion.budget import columns
-from ...fusion.fit import Fit, Ridge
-from ...fusion.grouping import Grouper
-from ...fusion.importance import IMPORTANCE, Importance
+from ...fusion.importance import IMPORTANCE
 from ...fusion.joint_spaces import Levels
-from ...fusion.moments import dual_is_cheaper, lags
-from ...fusion.task import Cost
 from ...inspection.analysis import SEEDS, TEST_IMAGES
-from ...networks.levels import Heads
-from ...training.batches import steps_in
+from ...networks.architectures import build, input_shape_of
+from ...system import device as devices
 from ...training.parents import PlannedParent
-from .pace import Pace, products_rate, step_seconds
-from .planning import MethodPlan
+from ..finetunings import FinetunePlan
+from ..leaderboard import operations as multiply_adds
+from .planning import MethodPlan, blank
 
-#: Overhead in steps of the smallest level: of each level in closed form, and additionally of the first level.
-LEVEL, FIRST = 5, 200
-
-
-def training_seconds(
-    planned: PlannedParent, missing: Sequence[int], paces: Sequence[Pace], device: torch.device
-) -> tuple[float, float]:
-    """Steps of all epochs, augmentation, and a forward pass over the held-out rows per epoch."""
-    total = 0.0
-    for index in missing:
-        settings, pace, rows = planned.settings[index], paces[index], len(planned.rows[index])
-        held_out = settings["holdout"] * rows
-        steps = steps_in(int(rows - held_out), settings["batch"])
-        # Half of the smallest step for the loop's overhead: drawing rows, events, status.
-        epoch = (
-            steps * (pace.fixed + step_seconds(device.type) / 2)
-            + (rows - held_out) * pace.per_image
-            + held_out * pace.forward
-        )
-        total += settings["epochs"] * (epoch + rows * _augmenting(settings, planned.images.shape))
-    return total, total
+#: From the start of a worker until it begins (Python and torch).
+START = 4.0
+#: Share of a matrix product's rate that whole networks reach.
+EFFICIENCY = 0.5
+#: Overhead of a layer in a training step, whatever its size, in seconds.
+CALL = 3e-4
+#: Grouping m neurons takes about as long as so many operations of a matrix product for each pair of them.
+GROUPING = 3e4
 
 
-def _augmenting(settings: dict[str, Any], shape: tuple[int, int, int]) -> float:
-    """Seconds of augmentation per image, measured on a few."""
-    augmentation = settings["crop"], settings["flip"], settings["policy"]
-    return _augmentation_pace(*augmentation, shape) if any(augmentation) else 0.0
+@lru_cache(maxsize=2)
+def operations_a_second(device: str) -> float:
+    """Floating-point operations per second of a matrix product; the fastest of a few, because other load only adds time."""
+    chosen = torch.device(device)
+    size = 512 if chosen.type == "cpu" else 4096
+    a, times = torch.ones(size, size, device=chosen), []
+    for _ in range(8):
+        devices.synchronise(chosen)
+        start, processor = time.perf_counter(), time.process_time()
+        torch.mm(a, a)
+        devices.synchronise(chosen)
+        times.append(time.perf_counter() - start)
+        if chosen.type == "cpu":  # without waiting for a core
+            times.append((time.process_time() - processor) / torch.get_num_threads())
+    return 2 * size**3 / min(times)
 
 
-@lru_cache(maxsize=8)
-def _augmentation_pace(crop: int, flip: bool, policy: str | None, shape: tuple[int, int, int]) -> float:
-    pixels, draw = torch.zeros(256, *shape, dtype=torch.uint8), torch.Generator().manual_seed(0)
-    start = time.perf_counter()
-    augmented(pixels, crop, flip, policy, draw)
-    return (time.perf_counter() - start) / len(pixels)
+@lru_cache(maxsize=32)
+def operations(spec: str) -> float:
+    """Operations of a forward pass per image, of a network given by its spec (JSON)."""
+    with torch.device("meta"):
+        model = build(json.loads(spec)).eval()
+    x = torch.zeros(1, *input_shape_of(model), device=devices.of(model))  # foreign networks are on the CPU
+    return 2.0 * multiply_adds(model, x)
 
 
-def method_seconds(
-    planned: MethodPlan, importance_samples: int, paces: Sequence[Pace], device: torch.device
-) -> tuple[float, float]:
-    """The countable time of a method: least, most.
+def forward_seconds(spec: str, device: str = "cpu") -> float:
+    """Seconds per image of a network given by its spec (JSON), in batches."""
+    return operations(spec) / operations_a_second(device) / EFFICIENCY
+
+
+def run_seconds(
+    planned: MethodPlan,
+    parents: Sequence[nn.Module],
+    device: str,
+    *,
+    training: PlannedParent | None = None,
+    missing: Sequence[int] = (),
+    importance_samples: int = 0,
+    tests: int = 0,
+    analyse: bool = False,
+) -> float:
+    """Seconds from the start of the worker to the finished record.
 
     Args:
+        missing: numbers of the parents that the training makes first.
         importance_samples: per parent.
-        paces: of the parents, then of the result.
+        tests: test images on which everything is measured.
     """
-    *parents, fused = paces
-    cost = planned.cost
-    always = cost.passes * sum(pace.forward for pace in parents)
-    scoring = [fusion.task.importance for fusion in planned.fusions] or (
-        [planned.task.importance] if cost.scored else []
-    )
+    specs = [json.dumps(network.spec) for network in parents]
+    result = [json.dumps(network.spec) for network in planned.networks]
+    each = sum(forward_seconds(spec, device) for spec in specs)
+    fused = sum(forward_seconds(spec, device) for spec in result)
+    total = START + tests * (each + fused + forward_seconds(specs[0], device))  # and the average
+    total += sum(_parent_seconds(training, index, device) for index in missing if training)
+    cost, count = planned.cost, len(planned.cost.groups)
+    asked = [fusion.task.importance for fusion in planned.fusions] or [planned.task.importance]
     # Fusions that are tried one after the other have their scores in common.
-    always += max((importance_seconds(s, importance_samples, len(cost.groups), parents) for s in scoring), default=0.0)
-    least, most = always, always
+    passes = cost.passes + importance_samples * max(score.passes(count) for score in asked) * 2
+    total += passes * each
     for fusion in planned.fusions:
-        of_levels = _level_seconds(fusion, fusion.plan.levels, fused, device)
-        least, most = least + of_levels[0], most + of_levels[1]
-    if cost.trained is None:
-        return least, most
-    fewest, longest = _descent_seconds(cost, fused, device)
-    budget = getattr(planned.algorithm, "budget", None)
-    if budget is not None:  # no epoch begins after it
-        longest = min(longest, budget + longest / max(1, cost.epochs[1]))
-    return least + min(fewest, longest), most + longest
+        total += _levels_seconds(fusion, result[0], device)
+    if not planned.fusions:
+        total += GROUPING * sum(sum(widths) ** 2 for widths in cost.groups) / operations_a_second(device)
+    if cost.trained:
+        taken = _training_seconds(
+            result[0], cost.samples, cost.batch, _usual(cost.epochs), device, cost.trained == "head"
+        )
+        total += min(taken, getattr(planned.algorithm, "budget", None) or math.inf)
+    if analyse and isinstance(planned.plan, FusionPlan):
+        scores = sum(score().passes(count) for score in IMPORTANCE.values()) * 2 * importance_samples
+        total += (scores + len(planned.task.inputs) + TEST_IMAGES * count / 2) * each + TEST_IMAGES * count / 2 * fused
+        work = _closed_form(planned.plan.levels, len(planned.task.inputs), len(IMPORTANCE) * SEEDS)
+        total += work / operations_a_second(device)
+    return total
 
 
-def _descent_seconds(cost: Cost, fused: Pace, device: torch.device) -> tuple[float, float]:
-    """Time of an optimiser's epochs over samples: least, most."""
-    step = step_seconds(device.type)
-    trained = fused if cost.trained == "network" else Pace(step, 0.0)
-    train, held_out = cost.samples * (1 - cost.descent.validation), cost.samples * cost.descent.validation
-    steps = math.ceil(train / cost.descent.batch_size) * max(trained.fixed, step)
-    epoch = steps + train * trained.per_image + held_out * trained.forward
-    fewest, most = cost.epochs
-    return fewest * epoch, most * epoch
+def finetuning_seconds(plan: FinetunePlan, device: str = "auto") -> float:
+    """Predicted seconds from the start of the worker, on this machine.
+
+    Raises:
+        ValueError: a network without a spec, whose operations are not known beforehand.
+    """
+    networks = (plan.run.fused, *plan.controls().values())
+    specs = [json.dumps(spec) for network in networks if isinstance(spec := getattr(network, "spec", None), dict)]
+    if len(specs) < len(networks):
+        raise ValueError("the pace of a network that is not from the library is known once it is trained.")
+    chosen, count = devices.pick(device).type, len(specs)
+    planned = PlannedParent(plan.images, [plan.rows] * count, list(map(json.loads, specs)), [plan.settings] * count)
+    # All networks before, on the held-out images, and the trained ones on about as many test images.
+    measured = (len(plan.run.parents) * 2 + 2 * count) * len(plan.held_out) * forward_seconds(specs[0], chosen)
+    return START + measured + sum(_parent_seconds(planned, index, chosen) for index in range(count))
 
 
-def _level_seconds(planned: MethodPlan, levels: Levels, fused: Pace, device: torch.device) -> tuple[float, float]:
-    """Time of all levels, and of the passes through the fused network."""
+def _parent_seconds(planned: PlannedParent, index: int, device: str) -> float:
+    """All epochs of a parent's training."""
+    settings, spec = planned.settings[index], json.dumps(planned.specs[index])
+    return _training_seconds(spec, len(planned.rows[index]), settings["batch"], settings["epochs"], device)
+
+
+def _training_seconds(spec: str, images: int, batch: int, epochs: float, device: str, head: bool = False) -> float:
+    """Epochs of a network, or of its last layer alone; a backward pass costs two forward passes."""
+    calls = 1 if head else sum(next(part.parameters(recurse=False), None) is not None for part in blank(spec).modules())
+    each = 0.0 if head else 3 * forward_seconds(spec, device)
+    return epochs * (images * each + math.ceil(images / batch) * calls * CALL)
+
+
+def _usual(epochs: tuple[int, int]) -> float:
+    """Epochs of a training that may stop early."""
+    return sum(epochs) / 2
+
+
+def _levels_seconds(planned: MethodPlan, spec: str, device: str) -> float:
+    """Grouping and fits of a fusion by levels."""
     fit, images = planned.algorithm.fit, len(planned.task.inputs)
-    step, count = step_seconds(device.type), len(levels.fused)
-    always = FIRST * step + images * fused.forward
-    always += sum(_grouping(levels, k, planned.algorithm.grouping) for k in range(count))
-    fewest, most = fit.epochs_range
-    if not most:
-        always += sum(_closed_form(levels, k, images, fit, device) for k in range(count))
-        return always, always
-    train, held_out = images * (1 - fit.validation), images * fit.validation
-    # A pass over the held-out images counts as one more step, and the loss at all positions as half a pass.
-    # The fixed cost of a step is the optimiser's work on large levels, and overhead on small ones.
-    steps = (math.ceil(train / fit.batch_size) + 1) * max(fused.fixed, step * count)
-    epoch = steps + 1.5 * train * fused.per_image + held_out * fused.forward
-    return always + fewest * epoch, always + most * epoch
+    work = _closed_form(planned.plan.levels, images, 1, grouped_only=bool(fit.epochs_range[1]))
+    total = images * forward_seconds(spec, device) + work / operations_a_second(device)
+    if fit.epochs_range[1]:  # each epoch of all levels passes through the whole network once
+        total += _training_seconds(spec, images, fit.batch_size, _usual(fit.epochs_range), device)
+    return total
 
 
-def analysis_seconds(
-    planned: MethodPlan, levels: Levels, importance_samples: int, paces: Sequence[Pace], device: torch.device
-) -> tuple[float, float]:
-    """Time of all scores, groupings by each from several seeds, the moments again, and the accuracy after each level (on
-    average half of the parents' tails and of the fused prefix)."""
-    fit, images, count = planned.algorithm.fit, len(planned.task.inputs), len(levels.fused)
-    total = sum(importance_seconds(score(), importance_samples, count, paces[:-1]) for score in IMPORTANCE.values())
-    total += (images + TEST_IMAGES * count / 2) * sum(pace.forward for pace in paces)
-    closed = Ridge() if fit.epochs_range[1] else fit
+def _closed_form(levels: Levels, images: int, groupings: int, grouped_only: bool = False) -> float:
+    """Operations of all levels: groupings, sums over rows, and systems of equations.
+
+    Sums are bound by memory and systems are solved in float64, so both run at half the rate of a product in float32.
+    """
+    total = 0.0
     for index, level in enumerate(levels.fused):
-        total += len(IMPORTANCE) * SEEDS * _grouping(levels, index, planned.algorithm.grouping)
-        total += _closed_form(levels, index, images, closed, device) if level.affine is not None else 0.0
-    return total, total
-
-
-def importance_seconds(importance: Importance, samples: int, levels: int, parents: Sequence[Pace]) -> float:
-    """Time of forward and backward passes without weight gradients: two thirds of a training step."""
-    return importance.passes(levels) * samples * sum(2 / 3 * pace.per_image for pace in parents)
-
-
-def _grouping(levels: Levels, index: int, grouping: Grouper) -> float:
-    """Seconds of a level's grouping; 0 at fixed levels, later levels of a stream, and for the few heads of attentions."""
-    level = levels.fused[index]
-    known = level.fixed or isinstance(level.blocks, Heads) or levels.stream(index)[0] < index
-    return 0.0 if known else grouping.seconds(sum(levels.widths(index)), level.width)
-
-
-def _closed_form(levels: Levels, index: int, images: int, fit: Fit, device: torch.device) -> float:
-    """Seconds for moments, in the precision of products, and solves in float64; symmetric products count half."""
-    level = levels.fused[index]
-    layer, *beside = level.form.layers
-    m, d, n = columns(levels.networks, index), level.width, images * level.positions
-    p = level.form.inputs_per_neuron + level.form.bias
-    overhead = LEVEL * step_seconds(device.type)
-    products = products_rate(device.type, fit.products(torch.float32, device))
-    solves = products_rate(device.type, torch.float64)
-    if dual_is_cheaper(n, p, m):
-        work = n * n * p + n**3 / 3 + 2 * n * n * m + 2 * n * m * m + n * m * m + 2 * n * d * (m + p)
-        return overhead + (work + n**3 / 3 + 2 * n * n * m) / solves  # the report factorises again
-    by_lags = lags.applies(layer) and not beside
-    matrices = level.form.parts or 1
-    inputs = len(lags.LAGS) * 2 * n * layer.weight.shape[1] ** 2 if by_lags else matrices * n * p * p
-    sums = inputs + 2 * n * p * m + n * m * m
-    factor = p**3 / 3 + p * p * m
-    # The report factorises again. Sums are partly memory-bound: half the rate.
-    return overhead + 2 * sums / products + (2 * factor + p * m * m + 2 * p * m * d + p * p * d) / solves
+        m = columns(levels.networks, index)
+        if not level.fixed and levels.stream(index)[0] == index:
+            total += groupings * GROUPING * sum(levels.widths(index)) ** 2
+        if grouped_only or level.affine is None:
+            continue
+        n, p = images * level.positions, level.form.inputs_per_neuron + level.form.bias
+        r = min(n, p)  # the smaller of the two forms
+        sums = (level.form.parts or 1) * n * p * r + 2 * n * p * m + n * m * m
+        solves = 2 * (r**3 / 3 + r * r * m) + p * m * m
+        total += 2 * (sums + solves)
+    return total

@@ -49,7 +49,7 @@ def board(choice: Choice, palette: Palette) -> None:
     if leaderboard.going:
         watch(str(leaderboard.folder), asked, palette is DARK)
         return
-    plan = cost.plan(leaderboard, choice.entries)
+    plan = cost.plan(leaderboard)
     _ended(leaderboard)
     _start(leaderboard, plan)
     results(leaderboard, entry, palette, plan.refusals)

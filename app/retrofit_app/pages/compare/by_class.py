@@ -12,6 +12,7 @@ from retrofit_app.figures.classes import apart, class_sources, forgotten, origin
 from retrofit_app.figures.confusion import confusion_matrix
 from retrofit_app.models import predictions
 from retrofit_app.runs.compared import FUSED, Group, Row
+from retrofit_app.runs.words import about
 
 from . import paired, parameters
 from .parameters import COMPARE
@@ -108,7 +109,7 @@ def _matrix(group: Group, row: Row, name: str, palette: Palette, origin: widgets
         answers = predictions.known(network)
         if answers is None:
             if paired.slow(network) and not st.button(
-                f"Run it on the images ({paired.duration(predictions.seconds([network]))})", key=f"ask-{name}"
+                f"Run it on the images ({about(predictions.seconds([network]))})", key=f"ask-{name}"
             ):
                 return
             with st.spinner("Running the network…"):

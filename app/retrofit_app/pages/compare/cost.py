@@ -7,11 +7,10 @@ from typing import Any
 
 import streamlit as st
 
-from retrofit_app import runs
 from retrofit_app.figures import escaped, lettered
 from retrofit_app.runs.leaderboards import BoardRun, Leaderboard
 from retrofit_app.runs.own_code import closed
-from retrofit_app.runs.words import duration
+from retrofit_app.runs.words import about
 
 
 @dataclass(frozen=True)
@@ -26,14 +25,14 @@ class BoardPlan:
     """Name of a row -> why its method does not apply"""
 
 
-def plan(leaderboard: Leaderboard, entries: Sequence[runs.Entry]) -> BoardPlan:
+def plan(leaderboard: Leaderboard) -> BoardPlan:
     """Count and estimate without doing anything."""
-    from retrofit_core.runs.estimate.predict import START
+    from retrofit_core.runs.estimate import START
 
     wanted = [run for run in leaderboard.runs if run.entry is None and run.name not in _refused(leaderboard)]
     if names := closed(leaderboard.base.arch, leaderboard.base.target) if wanted else []:
         return _unknown(leaderboard, names, len(wanted))
-    estimates = _estimates(leaderboard, wanted, list(entries))
+    estimates = _estimates(leaderboard, wanted)
     refusals = {
         run.name: lettered(estimate.refusal)
         for run, estimate in zip(wanted, estimates, strict=True)
@@ -42,27 +41,13 @@ def plan(leaderboard: Leaderboard, entries: Sequence[runs.Entry]) -> BoardPlan:
     refusals |= {name: lettered(why) for name, why in _refused(leaderboard).items()}
     missing = [estimate for estimate in estimates if not estimate.refusal]
     there = sum(run.entry is not None for run in leaderboard.runs)
-    # One process makes them all and loads Python and torch once.
-    starts = START[0], START[1] * (_crowding() if _on_cpu(leaderboard) else 1.0)
-    least, most = (
-        start + sum(max(estimate.seconds[end] - start, 0.0) for estimate in missing) for end, start in enumerate(starts)
-    )
     parts = [f"{there} {_are(there)} already done"] if there else []
     parts += [f"{len(refusals)} {_does(len(refusals))} not apply to these networks"] if refusals else []
     parts += [f"{len(missing)} to do"] if missing else []
     words = f"**{len(leaderboard.runs)} run{'s' if len(leaderboard.runs) > 1 else ''}**: {', '.join(parts)}."
-    if missing:
-        unknown = (
-            ""
-            if all(estimate.whole for estimate in missing)
-            else (
-                ", and alignments take additional time, which is not known before their first run here (seconds for small "
-                "networks)"
-            )
-        )
-        words += (
-            f" That takes about **{duration(least)} to {duration(most)}** on this machine at its current load{unknown}."
-        )
+    if missing:  # one process makes them all and loads Python and torch once
+        seconds = START + sum(estimate.seconds - START for estimate in missing)
+        words += f" That takes **{about(seconds)}** on this machine."
     return BoardPlan(words, len(missing), refusals)
 
 
@@ -86,38 +71,23 @@ def _refused(leaderboard: Leaderboard) -> dict[str, str]:
     }
 
 
-def _estimates(leaderboard: Leaderboard, wanted: Sequence[BoardRun], entries: list[runs.Entry]) -> list[Any]:
+def _estimates(leaderboard: Leaderboard, wanted: Sequence[BoardRun]) -> list[Any]:
     stamps = tuple(_stamp(leaderboard.home / name) for name in leaderboard.base.models)
-    finished = tuple(entry.name for entry in entries if entry.state == "done")
-    past = runs.past(entries)
     words = "Checking which methods apply and how long they take: {} of " + str(len(wanted))
-    estimates, crowding = [], _crowding()
+    estimates = []
     bar = st.progress(0.0, words.format(0)) if wanted else st.empty()
     for count, run in enumerate(wanted, 1):
-        estimates.append(_estimate((run.config.key(), stamps, finished), crowding, run.config, past, leaderboard.home))
+        estimates.append(_estimate((run.config.key(), stamps), run.config, leaderboard.home))
         bar.progress(count / len(wanted), words.format(count))
     bar.empty()
     return estimates
 
 
 @st.cache_data(max_size=2**22, show_spinner=False)
-def _estimate(key: tuple[Any, ...], crowding: float, _config: Any, _past: list[dict[str, Any]], _folder: Path) -> Any:
+def _estimate(key: tuple[Any, ...], _config: Any, _folder: Path) -> Any:
     from retrofit_core.runs.estimate import estimate
 
-    return estimate(_config, None, _past, _folder, crowding)
-
-
-def _crowding() -> float:
-    """This machine's crowding in half steps; a change renews estimates."""
-    from retrofit_core.runs.estimate import crowding
-
-    return round(2 * crowding()) / 2
-
-
-def _on_cpu(leaderboard: Leaderboard) -> bool:
-    from retrofit_core.system import device
-
-    return device.pick(leaderboard.base.device).type == "cpu"
+    return estimate(_config, None, _folder)
 
 
 def _stamp(path: Path) -> float:

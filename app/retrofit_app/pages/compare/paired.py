@@ -111,11 +111,6 @@ def slow(network: predictions.Network) -> bool:
     return not predictions.is_at_hand(network.entry) or not predictions.is_quick([network])
 
 
-def duration(seconds: float) -> str:
-    """An approximate time in words."""
-    return f"about {max(1, round(seconds))} s" if seconds < 90 else f"about {round(seconds / 60)} min"
-
-
 def _networks(group: Group, row: Row) -> list[predictions.Network]:
     if row.role != FUSED and not row.networks:
         file = group.entry.folder / "fused.safetensors"

@@ -109,7 +109,8 @@ def _row(leaderboard: Leaderboard, entry: runs.Entry, run: BoardRun, refusals: d
     if leaderboard.at_work is not None and leaderboard.at_work.name == run.name:
         step = leaderboards.step(run)
         return BoardRow(run.name, method, {}, note=f"at work{f': {step}' if step else ''} …")
-    if known := entry.metrics.get("networks", {}).get(leaderboards.KNOWN.get(method, "")):
+    known = entry.metrics.get("networks", {}).get(leaderboards.KNOWN.get(method, ""))
+    if known and not run.config.options:
         return BoardRow(run.name, method, known)
     return BoardRow(run.name, method, {}, note=f"failed before: {lettered(run.reason)}" if run.reason else NOT_RUN)
 

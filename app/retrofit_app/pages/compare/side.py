@@ -7,6 +7,7 @@ from retrofit_app import runs
 from retrofit_app.figures import Palette, escaped
 from retrofit_app.runs import compared
 from retrofit_app.runs.compared import Group
+from retrofit_app.runs.words import about
 from retrofit_app.shell import lectures
 from retrofit_app.shell.errors import guarded
 from retrofit_app.shell.picker import Choice
@@ -127,7 +128,7 @@ def _show(
 def _is_asked(seconds: float) -> bool:
     """Draw a button for the slow intervals; return whether it was pressed."""
     return st.button(
-        f"Compare them image by image ({paired.duration(seconds)})",
+        f"Compare them image by image ({about(seconds)})",
         key="compare-asked",
         icon=":material/rule:",
         help="Runs every network of the table on every test image, to get the intervals of the differences. The answers are kept "

@@ -12,7 +12,7 @@ from retrofit_app.figures import escaped, letter
 from retrofit_app.figures.planned import planned_table, planned_words
 from retrofit_app.models import accuracies, sources
 from retrofit_app.runs import methods
-from retrofit_app.runs.words import duration
+from retrofit_app.runs.words import about
 from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import controls, copies
@@ -173,7 +173,7 @@ def measure(names: tuple[str, ...], picks: Picks) -> None:
     """Draw a button that measures networks of unknown accuracy."""
     wait = sum(accuracies.seconds(picks, name) for name in names)
     st.button(
-        f"Measure their accuracy (about {duration(wait)})",
+        f"Measure their accuracy ({about(wait)})",
         key=FORM.key("measure"),
         icon=":material/speed:",
         help=f"Measures them on {accuracies.IMAGES:,} of the test images now. A run measures its networks, too.",

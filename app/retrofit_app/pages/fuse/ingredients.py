@@ -11,7 +11,7 @@ from retrofit_app.figures.waterfall import Step, waterfall
 from retrofit_app.figures.words import first_up, signed
 from retrofit_app.runs import ingredients
 from retrofit_app.runs.ingredients import AVERAGE, OWN, UNWEIGHTED, Ingredient
-from retrofit_app.runs.words import duration
+from retrofit_app.runs.words import about
 from retrofit_app.shell import navigation
 from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import works
@@ -167,7 +167,7 @@ def ask(entry: runs.Entry, work: Work) -> None:
     seconds = entry.status.get("seconds")
     weighs = ingredients.weighs(entry.config.get("importance"))
     fits = FITS + weighs
-    takes = f", about {duration(fits * seconds)} on the machine of this run" if seconds else ""
+    takes = f", {about(fits * seconds)} on the machine of this run" if seconds else ""
     st.markdown(
         "To see what the groups and the fit each bring, the same networks are averaged, grouped without a fit, and fitted to "
         f"random and same-index groups{', and without importance' if weighs else ''}. That takes {fits} more fusions{takes}."

@@ -11,7 +11,7 @@ from retrofit_app.figures import letter, listing, percent
 from retrofit_app.models import accuracies, checkpoints, sources, uploads
 from retrofit_app.runs import methods
 from retrofit_app.runs.own_code import closed
-from retrofit_app.runs.words import duration
+from retrofit_app.runs.words import about
 from retrofit_core.system.refusals import Cure, cures_of
 
 from . import configs, permission
@@ -22,7 +22,6 @@ NO_FILES = (
     "No networks yet: name or upload two or more checkpoints to fuse, or one to compress. If you have none, the preset “Sharded "
     "digits” trains two in under a minute."
 )
-BUSY = 2.0  # slowdown against an idle machine from which the estimate mentions it
 
 
 @dataclass(frozen=True)
@@ -77,8 +76,11 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
         so_far = replace(so_far, config=config)
         if names := closed(config.arch, config.target):
             return replace(so_far, words=permission.import_words(names))
-        estimate = _estimate(config, training, entries)
-        missing = training is not None and len(_files(picks, training)) < training.parts
+        folder = runs.home(config.to_json())
+        ready = _files(picks, training)
+        key = (config.key(), training and training.key(), _stamps(config, folder), ready)
+        estimate = _estimate(key, config, training, folder)
+        missing = training is not None and len(ready) < training.parts
         return replace(
             so_far,
             refusal=checkpoints.form_words(estimate.refusal or ""),
@@ -225,46 +227,18 @@ def _stamps(config: Any, folder: Path) -> tuple[float, ...]:
     return tuple(path.stat().st_mtime if path.exists() else 0.0 for path in map(folder.joinpath, config.models))
 
 
-def _estimate(config: Any, training: Any, entries: list[runs.Entry]) -> Any:
-    """The run's time, memory and disk, corrected by earlier runs."""
-    folder = runs.home(config.to_json())
-    finished = tuple(entry.name for entry in entries if entry.state == "done")
-    key = (config.key(), training and training.key(), _stamps(config, folder), finished)
-    return _estimated(key, _crowding(), config, training, runs.past(entries), folder)
-
-
-def _crowding() -> float:
-    """This machine's crowding in half steps; a change renews the estimate."""
-    from retrofit_core.runs.estimate import crowding
-
-    return round(2 * crowding()) / 2
-
-
 @st.cache_data(max_size=2**20, show_spinner="Checking whether this works…")
-def _estimated(
-    key: tuple, crowding: float, _config: Any, _training: Any, _past: list[dict[str, Any]], _folder: Path
-) -> Any:
+def _estimate(key: tuple, _config: Any, _training: Any, _folder: Path) -> Any:
+    """The run's time and memory."""
     from retrofit_core.runs.estimate import estimate
 
-    return estimate(_config, _training, _past, _folder, crowding)
+    return estimate(_config, _training, _folder)
 
 
 def _estimate_words(estimate: Any, config: Any, trains: bool) -> str:
-    least, most = estimate.seconds
     fuses = f"fusing {estimate.levels} levels" if methods.takes(config.method).levels else config.method
     what = f"Training and {fuses}" if trains else f"{fuses[0].upper()}{fuses[1:]}"
-    words = (
-        f"{what} takes about **{duration(least)} to {duration(most)}** and {size(estimate.memory)} of memory, and leaves "
-        f"about {size(estimate.disk)} on disk."
-    )
-    if _crowding() >= BUSY:
-        words += " This machine is busy with other work, so expect the longer time."
-    if not estimate.whole:
-        words += (
-            f" {config.method} itself takes additional time, which is not known before its first run on this machine. For small "
-            "networks it is seconds."
-        )
-    return words
+    return f"{what} takes **{about(estimate.seconds)}** and {size(estimate.memory)} of memory."
 
 
 def size(count: int) -> str:

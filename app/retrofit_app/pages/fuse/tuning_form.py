@@ -12,7 +12,7 @@ from retrofit_app.address.fields import amount, choice
 from retrofit_app.address.rule import switch
 from retrofit_app.address.session import Scope
 from retrofit_app.figures import escaped
-from retrofit_app.runs.words import duration
+from retrofit_app.runs.words import about
 from retrofit_app.widgets import controls, works
 from retrofit_app.widgets.works import Shelf
 from retrofit_core.runs.store import FINETUNING, Work
@@ -130,8 +130,8 @@ def cost(entry: runs.Entry, config: Any) -> str:
     plan, held_out = plans[0], len(plans[0].held_out)
     try:
         alone, together = (finetuning_seconds(each, entry.config.get("device") or "auto") for each in plans)
-        takes = f"about **{duration(alone)}** on this machine at its current load"
-        takes += f", and about **{duration(together - alone)}** more for the other networks" * config.controls
+        takes = f"**{about(alone)}** on this machine"
+        takes += f", and **{about(together - alone)}** more for the other networks" * config.controls
     except ValueError:
         takes = "how long it takes is known once it runs"
     return (

@@ -9,7 +9,7 @@ from retrofit_app import runs
 from retrofit_app.address.fields import Control
 from retrofit_app.figures import escaped, lettered
 from retrofit_app.runs import followups
-from retrofit_app.runs.words import duration
+from retrofit_app.runs.words import about
 from retrofit_app.widgets import controls, works
 from retrofit_core.runs.store import FINETUNING, Work
 
@@ -99,8 +99,8 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
     parts = ", ".join(f"{count} for {what}" for what, count in estimate.evaluations.items())
     alignment = " and the time of the alignment" if config.align else ""
     st.markdown(
-        f"**{estimate.total} evaluations** of {config.landscape.images} images each ({parts}): about "
-        f"**{duration(estimate.seconds)}** on this machine at its current load{alignment}."
+        f"**{estimate.total} evaluations** of {config.landscape.images} images each ({parts}): "
+        f"**{about(estimate.seconds)}** on this machine{alignment}."
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         works.start_or_show(LANDSCAPES, entry, config, busy, "This landscape is already measured.", "primary")
