@@ -840,6 +840,149 @@ def signals():
     )
 
 
+# --- neurons that are followed --------------------------------------------------------------------------------------------------
+
+
+def twice():
+    """One hidden layer that runs twice."""
+    code = lambda net, x: net.last(net.again(net.again(net.first(x).relu()).relu()).relu())  # noqa: E731
+    return Code(code, first=nn.Linear(3, 6), again=nn.Linear(6, 6), last=nn.Linear(6, 2))
+
+
+def side_by_side():
+    """Two branches side by side, a gate, a GroupNorm and a PReLU with a slope for each channel."""
+
+    def code(net, x):
+        x = net.slopes(net.norm(torch.cat([net.left(x), net.right(x)], 1)))
+        x = x * net.gate(x.mean((2, 3), keepdim=True)).sigmoid()
+        return net.last(x.mean((2, 3)))
+
+    return Code(
+        code,
+        left=nn.Conv2d(3, 4, 3, padding=1),
+        right=nn.Conv2d(3, 6, 1),
+        norm=nn.GroupNorm(2, 10),
+        slopes=nn.PReLU(10),
+        gate=nn.Conv2d(10, 10, 1),
+        last=nn.Linear(10, 3),
+    )
+
+
+def gated():
+    """A chain whose first layer makes both halves of a gate, with a buffer for each neuron of one half."""
+
+    def code(net, x):
+        left, right = net.wide(x).chunk(2, 1)
+        return net.last(net.inner(left * net.scale * right.sigmoid()).relu())
+
+    scale = torch.linspace(0.5, 1.5, 5)
+    return Code(code, wide=nn.Linear(6, 10), inner=nn.Linear(5, 7), last=nn.Linear(7, 4), scale=scale)
+
+
+def weighed():
+    """Two heads, weighed by a softmax over two numbers, which are not neurons."""
+
+    def code(net, x):
+        h, shares = net.first(x).relu(), net.shares.softmax(-1)
+        return shares[0] * net.early(h) + shares[1] * net.late(net.second(h).relu())
+
+    layers = {name: nn.Linear(6, n) for name, n in (("first", 6), ("second", 6), ("early", 3), ("late", 3))}
+    return Code(code, shares=nn.Parameter(torch.tensor([0.3, -0.5])), **layers)
+
+
+def mixer():
+    """Tokens are mixed by a layer that reads positions; the channels stay what they are."""
+
+    def code(net, x):
+        x = net.embed(x).flatten(2).mT
+        x = x + net.back(net.mix(x.mT).relu()).mT
+        x = x + net.narrow(net.wide(x).relu())
+        return net.last(x.mean(1))
+
+    return Code(
+        code,
+        embed=nn.Conv2d(3, 6, 4, 4),
+        mix=nn.Linear(4, 5),
+        back=nn.Linear(5, 4),
+        wide=nn.Linear(6, 7),
+        narrow=nn.Linear(7, 6),
+        last=nn.Linear(6, 3),
+    )
+
+
+def unfolded():
+    """Patches are taken of maps and added up to maps again; a bias that is put together of two."""
+
+    def code(net, x):
+        x = F.unfold(net.first(x), 3, padding=1).tanh()  # (B, 4 x 9, 64)
+        x = F.fold(x, (8, 8), 3, padding=1).flatten(2).mT
+        x = F.linear(x, net.inner.weight, torch.cat([net.left, net.right]))
+        return net.last(torch.max(x.relu().mean(1), x.max(1)[0] / 3))
+
+    return Code(
+        code,
+        first=nn.Conv2d(3, 4, 1),
+        inner=nn.Linear(4, 6, bias=False),
+        last=nn.Linear(6, 3),
+        left=nn.Parameter(torch.randn(2)),
+        right=nn.Parameter(torch.randn(4)),
+    )
+
+
+def scored():
+    """Attention written as sums of products, with scores of relative positions."""
+
+    def code(net, x):
+        x = net.embed(x).flatten(2).mT
+        q, k, v = net.q(x), net.k(x), net.v(x)
+        scores = torch.einsum("btc,bsc->bts", q, k) + torch.einsum("btc,tsc->bts", q, net.relative[:16])
+        x = torch.einsum("bts,bsc->btc", scores.softmax(-1), v)
+        bias = net.table[torch.arange(16)[:, None] + torch.arange(16)]  # of 40 distances 31 occur
+        x = F.scaled_dot_product_attention(q, k, x, attn_mask=bias[..., 0] - bias[..., 1])
+        return net.last(x.mean(1))
+
+    return Code(
+        code,
+        embed=nn.Conv2d(3, 6, 2, 2),
+        q=nn.Linear(6, 4),
+        k=nn.Linear(6, 4),
+        v=nn.Linear(6, 5),
+        relative=nn.Parameter(torch.randn(20, 16, 4)),
+        last=nn.Linear(5, 3),
+        table=nn.Parameter(torch.randn(40, 2)),
+    )
+
+
+def transposed(groups):
+    layers = [nn.Conv2d(3, 6, 1), nn.Tanh(), nn.ConvTranspose2d(6, 12, 2, 2, groups=groups), nn.Tanh()]
+    return nn.Sequential(*layers, nn.Conv2d(12, 3, 3), nn.Flatten(), nn.Linear(3 * 14 * 14, 2))
+
+
+def grouped():
+    """A convolution of three groups, each of which reads two channels and makes four, and a gate at each position."""
+
+    def code(net, x):
+        x = net.middle(net.pads(F.pad(net.first(x).relu(), (1, 0, 2, 1))))
+        x = x * net.gate(x).sigmoid()  # one number for all channels
+        x = x / (1e-3 + x.norm(dim=1, keepdim=True))
+        return net.last(F.pad(x.amax((2, 3)), (1, 1), value=0.5))
+
+    return Code(
+        code,
+        first=nn.Conv2d(3, 6, 1),
+        middle=nn.Conv2d(6, 12, 3, groups=3),
+        gate=nn.Conv2d(12, 1, 1),
+        pads=nn.ReflectionPad2d(1),
+        last=nn.Linear(14, 3),
+    )
+
+
+def over_tokens():
+    """A BatchNorm over the tokens, of which there are as many as neurons."""
+    code = lambda net, x: net.last(net.norm(net.first(x)).relu().flatten(1))  # noqa: E731
+    return Code(code, first=nn.Linear(3, 5), norm=nn.BatchNorm1d(5), last=nn.Linear(25, 2))
+
+
 # --- classes that more than one level makes ------------------------------------------------------------------------------------
 
 
@@ -1014,9 +1157,27 @@ FAMILIES = {
 }
 
 
+#: Name -> (how it is made, shape of an input, its groups of neurons and their widths).
+FOLLOWED = {
+    "two heads weighed by a softmax over a list": (
+        weighed,
+        FLAT,
+        {"first": 6, "second": 6, "early": 3, "shares[0]": 1, "shares[1]": 1},
+    ),
+    "tokens that are mixed": (mixer, IMAGES, {"embed": 6, "wide": 7, "last": 3}),
+    "patches and biases of several parts": (unfolded, IMAGES, {"first": 4, "inner[0]": 2, "inner[1]": 4, "last": 3}),
+    "sums of products in words": (scored, IMAGES, {"embed": 6, "q": 4, "v": 5, "last": 3}),
+    "groups of a convolution": (grouped, IMAGES, {"first": 3, "gate": 1, "last": 3}),
+    "a BatchNorm over tokens": (over_tokens, (5, 3), {"first": 5, "last": 2}),
+    "a transposed convolution": (partial(transposed, 1), IMAGES, {"0": 6, "2": 12, "4": 3, "6": 2}),
+    "a transposed convolution of 2 groups": (partial(transposed, 2), IMAGES, {"0": 2, "4": 3, "6": 2}),
+    "a transposed convolution of 6 groups": (partial(transposed, 6), IMAGES, {"0": 6, "4": 3, "6": 2}),
+}
+
+
 def network(name, seed=0):
     """A network of the table in float64 and evaluation mode, and inputs."""
-    make, shape = FAMILIES[name]
+    make, shape = (FAMILIES.get(name) or FOLLOWED[name])[:2]
     model = initialised(seeded(seed, make), seed).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():  # some begin as constants, at which neurons cannot be told apart

@@ -49,6 +49,12 @@ def test_levels_and_conductance_are_those_of_the_plain_network(name):
     x, y = normal(8, 6), labels(8, 4)
     levels, of_plain = partition(model, x[:2]), partition(plain, x[:2])
     assert_reproduces(plain, levels, x, exact=False)
+    assert model.relu.inplace and model.drop.inplace  # the network's own modules stay
+    h = x
+    for level in levels:
+        before, read = h.clone(), h
+        h = level.module(read)
+        assert torch.equal(read, before), "a level wrote into its input"
     if len(levels) == len(of_plain):
         scores = [Conductance(steps=3).scores(each, x, y).values for each in (levels, of_plain)]
         for one, two in zip(*scores, strict=True):
