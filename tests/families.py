@@ -543,6 +543,11 @@ def written(code):
     )
 
 
+def activated(kind):
+    layers = [nn.Linear(6, 8), kind(), nn.Linear(8, 5), nn.Sequential(nn.Tanh(), kind()), nn.Linear(5, 3)]
+    return nn.Sequential(*layers)
+
+
 # --- structure among the neurons of a plain chain ----------------------------------------------------------------------------
 
 
@@ -1148,6 +1153,7 @@ FAMILIES = {
     "layers of tokens": (lambda: nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4)), ROWS),
     **{name: (partial(written, code), FLAT) for name, (code, _) in SPELLED.items()},
     **{name: (partial(written, joined(join)), FLAT) for name, join in SUMS.items()},
+    **{kind.__name__: (partial(activated, kind), FLAT) for kind in (nn.SELU, nn.Softshrink, nn.Tanhshrink, nn.RReLU)},
     **{name: (partial(Code, code, **parts), FLAT) for name, (code, parts, _) in STRUCTURED.items()},
     **{name: (partial(Code, code, **parts), shape) for name, (code, parts, shape) in BUFFERS.items()},
     **{name: (make, FLAT) for name, make in CLASSES_TWICE.items()},
