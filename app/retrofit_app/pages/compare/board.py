@@ -119,9 +119,7 @@ def _pair_words(entry: runs.Entry) -> str:
 
 def _settings_words(entry: runs.Entry) -> None:
     """Name the run's options that a leaderboard leaves at their defaults."""
-    from retrofit_core.runs.config import SHARED_OPTIONS
-
-    if left := [name for name in entry.config.get("options") or {} if name not in SHARED_OPTIONS]:
+    if left := [name for name in entry.config.get("options") or {} if name not in leaderboards.SHARED_OPTIONS]:
         names = ", ".join(name.replace("_", " ") for name in left)
         st.caption(f"The leaderboard takes the defaults of these options of that run: {names}.")
 

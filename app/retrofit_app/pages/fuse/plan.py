@@ -73,8 +73,8 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
             return replace(so_far, lacking=NO_FILES)
         config = configs.fusion(picks, training, facts.inputs, len(facts.classes))
         so_far = replace(so_far, config=config)
-        folder = runs.home(config.to_json())
         ready = _files(picks, training)
+        folder = runs.home(config.to_json())
         key = (config.key(), training and training.key(), _stamps(config, folder), ready)
         estimate = _estimate(key, config, training, folder)
         missing = training is not None and len(ready) < training.parts
