@@ -1520,9 +1520,9 @@ MUTATIONS = [
     ),
     Mutation(
         "command line: options are not passed on",
-        "retrofit_core/cli/fields.py",
-        'read_options(context.params.get("option") or [])',
-        "read_options([])",
+        "retrofit_core/cli/fusing.py",
+        "config_of(context, options=context.obj)",
+        "config_of(context)",
         "tests/test_cli.py::test_options_of_a_method_reach_it",
     ),
     Mutation(

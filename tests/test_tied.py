@@ -6,12 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core.baselines.repair import repair
 from retrofit_core.fusion.task import Task
 from retrofit_core.methods import METHODS
 from tests.families import TIED
 from tests.marks import each_case, spread
-from tests.properties import assert_close
+from tests.properties import assert_close, repair
 from tests.test_twins import twins
 
 HEAD = "tied head"

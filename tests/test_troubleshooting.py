@@ -142,7 +142,7 @@ PROVOKED: dict[str, str | Callable] = {
     "A file does not say what it is": "levels tensors.pt",
     "A checkpoint names code of yours": "evaluate own.safetensors",
     "Your module is not found": "train --arch mynet:make --out trained",
-    "An option does not exist": f"fuse {A} {B} --fusion-from iid --method kf-linear --option restart=20 --out f.safetensors",
+    "An option does not exist": f"fuse {A} {B} --fusion-from iid --method kf-linear --restart 20 --out f.safetensors",
     "A folder holds another run": f"fuse {A} {B} --splits parents/splits.json --method zipit --record run",
     "A data set is not there": "train --data cifar10 --out trained",
     "A folder could be a split or a class": "train --data mixed --out trained",
@@ -181,7 +181,7 @@ def test_every_entry_is_provoked():
 def test_the_code_says_what_the_page_says(title, digits, folder, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.delenv("RETROFIT_DATA", raising=False)
-    monkeypatch.setattr(user_code, "_asking", False)  # as in the workbench, which another test may have started
+    monkeypatch.setattr(user_code, "_closed", False)  # as in the workbench, which another test may have started
     provoke = PROVOKED[title]
     if "another run" in title:
         assert said_by(f"fuse {A} {B} --splits parents/splits.json --method average --record run") == (0, "")

@@ -20,6 +20,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import typer
 from typer.core import TyperCommand
 
+from ..networks import user_code
 from ..system.files import write
 from ..system.monitor import Cancelled
 from ..system.notices import Notice
@@ -97,7 +98,7 @@ class Explained(TyperCommand):
         super().format_help(ctx, formatter)
 
 
-def command(name: str, *options: inspect.Parameter) -> Callable[[T], T]:
+def command(name: str, *options: inspect.Parameter, kind: type[Explained] = Explained) -> Callable[[T], T]:
     """Register a function of `asked`, a value whose fields are the command's own arguments and options.
 
     Errors are printed as one sentence on standard error; an interruption prints no traceback.
@@ -115,7 +116,8 @@ def command(name: str, *options: inspect.Parameter) -> Callable[[T], T]:
         @wraps(function)
         def guarded(context: typer.Context, **_: Any) -> None:
             try:
-                with _notices_printed():
+                # Only code that was typed is run: recipes, records and checkpoints name others'.
+                with _notices_printed(), user_code.closed(_typed(context)):
                     beside = {"context": context} if "context" in hints else {}
                     function(asked=value_of(context, value), **beside)
             except ValueError as error:
@@ -139,10 +141,19 @@ def command(name: str, *options: inspect.Parameter) -> Callable[[T], T]:
         first = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
         inherited = [option for option in options if option.name not in overridden]
         guarded.__signature__ = inspect.Signature([first, *inherited, *parameters])  # type: ignore[attr-defined]
-        app.command(name, cls=Explained)(guarded)
+        app.command(name, cls=kind)(guarded)
         return function
 
     return register
+
+
+def _typed(context: typer.Context) -> Iterator[str]:
+    """Architectures on the command line."""
+    for name in ("arch", "target"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            value = context.params[name]
+            yield from [value] if isinstance(value, str) else value or ()
 
 
 @contextmanager
