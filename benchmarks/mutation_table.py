@@ -1402,8 +1402,8 @@ MUTATIONS = [
     Mutation(
         "comparison: the worst network stands first",
         "retrofit_core/runs/leaderboard.py",
-        'key=lambda row: -row[score]',
-        'key=lambda row: row[score]',
+        "key=lambda row: -row[score]",
+        "key=lambda row: row[score]",
         "tests/test_comparison.py::test_a_parent_may_be_the_best_and_nobody_is_better_than_it",
     ),
     Mutation(
