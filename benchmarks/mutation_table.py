@@ -632,15 +632,15 @@ MUTATIONS = [
     Mutation(
         "active: means stay in",
         "retrofit_core/fusion/walk.py",
-        "return zz - torch.outer(sz, sz) / count",
-        "return zz",
+        "return total.zz - torch.outer(total.sz, total.sz) / total.rows",
+        "return total.zz",
         "tests/fit/test_active.py",
     ),
     Mutation(
         "active: neurons are not compared about their means",
         "retrofit_core/fusion/walk.py",
-        "return zz - torch.outer(sz, sz) / count",
-        "return zz",
+        "return total.zz - torch.outer(total.sz, total.sz) / total.rows",
+        "return total.zz",
         "tests/fit/test_active.py::test_neurons_are_compared_behind_function_and_pooling_about_their_means",
     ),
     Mutation(
@@ -1520,9 +1520,9 @@ MUTATIONS = [
     ),
     Mutation(
         "command line: options are not passed on",
-        "retrofit_core/cli/fields.py",
-        'read_options(context.params.get("option") or [])',
-        "read_options([])",
+        "retrofit_core/cli/fusing.py",
+        "config_of(context, options=context.obj)",
+        "config_of(context)",
         "tests/test_cli.py::test_options_of_a_method_reach_it",
     ),
     Mutation(

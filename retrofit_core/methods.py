@@ -1,5 +1,6 @@
 """The table of methods: the lines of `catalogue` with their classes, called with flat keywords."""
 
+import contextlib
 import dataclasses
 import inspect
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from .baselines.auto import Auto
 from .baselines.distilled import Distilled
 from .catalogue import CATALOGUE, CONTROL, OURS, PAPER, Line
 from .fusion.algorithm import Retrofit
-from .fusion.importance import IMPORTANCE, Importance, as_importance
+from .fusion.importance import IMPORTANCE, Importance, Uniform, as_importance
 from .fusion.results import FusionResult
 from .fusion.task import Algorithm, Takes, Task, carry_out, planned
 from .system.presets import preset_settings
@@ -21,31 +22,15 @@ from .system.registry import find, known_name, made, name_of
 from .system.runtime import Runtime
 from .system.settings import SAMPLES_SETTING, SEED_SETTING, Setting, Value, settings_of
 
-#: Keywords that are not method options, in display order.
-KEYWORDS = {
-    "preset": "default, or paper: the paper's hyperparameters",
-    "grouping": "",
-    "fit": "",
-    "importance": "",
-    "importance_data": "one (inputs, labels) per parent, or 'fusion' for the fusion data",
-    "target": "network with the fused architecture; None: parent 0's architecture",
-    "base": "the parents' common ancestor: the network from which all of them were trained on",
-    "class_shares": "(parents, classes) each parent's share of each class's training samples",
-    "sample_counts": "each parent's number of training samples",
-    "boundaries": "where levels end: auto, preactivations, activations, blocks, a number of levels, or names",
-    "samples": "",
-    "seed": "",
-    "memory": "",
-    "device": "auto (CUDA if available), cpu, or cuda:1",
-    "monitor": "a Monitor: receives events, and can cancel between steps",
-    "journal": "saves finished levels, so that an interrupted fusion can resume",
-}
-#: Keywords after the options.
-LAST = ("samples", "seed", "memory", "device", "monitor", "journal")
-#: Keywords of every method that are not settings.
-RUNTIME = ("device", "monitor", "journal")
-#: Keywords of every method that belong to its task.
-OF_TASK = ("target", "base", "class_shares", "sample_counts", "samples", "logits", "seed")
+#: Keywords beside the settings of values, the task and the runtime.
+UNIFORM = "uniform"
+PRESET = Setting("preset", "default", (), ("default", "paper"), "paper: the paper's hyperparameters")
+BESIDE = (
+    Setting("importance_data", None, (), (), "one (inputs, labels) per parent, or 'fusion' for the fusion data"),
+    SAMPLES_SETTING,
+    Setting("logits", None, (), (), "the output that holds the logits, if the networks return several"),
+    SEED_SETTING,
+)
 
 
 def _options(chosen: object, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,12 +75,8 @@ class Method(Line[type[Algorithm]]):
             ValueError: a name is unknown.
         """
         classes: list[type[Value]] = [self.value]
-        chosen = {**self.fixed, **given}
-        tables = {**self.parts, **({"importance": IMPORTANCE} if self.takes.importance else {})}
-        for name, table in tables.items():
-            part = chosen.get(name, "uniform" if name == "importance" else None)
-            if isinstance(part, str):
-                part = find(table, part, name)
+        for name in self._tables:
+            part = self._chosen(name, given)
             if inspect.isclass(part) and issubclass(part, Value):
                 classes.append(part)
             elif name == "importance" and callable(part) and not isinstance(part, Value):
@@ -110,32 +91,45 @@ class Method(Line[type[Algorithm]]):
         classes = self.part_classes(given or {})
         if self.takes.importance and "importance" not in (given or {}):
             classes += IMPORTANCE.values()
-        settings = {name: entry for cls in classes for name, entry in settings_of(cls).items()}
-        return {name: entry for name, entry in settings.items() if name not in self.fixed and entry.is_plain}
+        own = {name: entry for cls in classes for name, entry in settings_of(cls).items()}
+        own = {name: entry for name, entry in own.items() if name not in self.fixed and entry.is_plain}
+        choices = [PRESET, self._choice("grouping")] if self.parts else []
+        return {**{entry.name: entry for entry in choices}, **own}
+
+    def entries(self, given: Mapping[str, Any] | None = None) -> dict[str, Setting]:
+        """Every keyword: choices, then settings as in `settings`, then those of the task and the runtime."""
+        choices = [*self.parts, *(["importance"] if self.takes.importance else [])]
+        beside = {entry.name: entry for entry in BESIDE} | settings_of(Task) | settings_of(Runtime)
+        return {
+            **{name: self._choice(name) for name in choices},
+            **self.settings(given),
+            **{name: entry for name, entry in beside.items() if getattr(self.takes, name, True)},
+        }
 
     def keywords(self, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Every keyword with its default."""
-        takes = self.takes
-        settings = {
-            name: entry.default for name, entry in self.settings({"importance": "uniform", **(given or {})}).items()
-        }
-        plain = {entry.name: entry.default for entry in dataclasses.fields(self.value) if entry.name not in self.parts}
-        offered = {
-            "importance": ("uniform", takes.importance),
-            "importance_data": (None, takes.importance or takes.parents_data),
-            "target": (None, takes.target),
-            "base": (None, takes.base),
-            "class_shares": (None, takes.class_shares),
-            "sample_counts": (None, takes.sample_counts),
-            "preset": ("default", bool(self.parts)),
-            "memory": (settings_of(Runtime)["memory"].default, takes.memory),
-            **{part: (self.fixed.get(part), True) for part in self.parts},
-        }
-        others = {name: default for name, default in plain.items() if name not in self.fixed and name not in settings}
-        always = {"samples": SAMPLES_SETTING.default, "seed": SEED_SETTING.default}
-        runtime: dict[str, Any] = {"logits": None, "device": "auto", "monitor": None, "journal": None}
-        known = {**settings, **{name: default for name, (default, taken) in offered.items() if taken}, **others}
-        return {**_in_order(known), **always, **runtime}
+        """Every keyword with its default; without a chosen importance, as if it were uniform."""
+        entries = self.entries({"importance": UNIFORM, **(given or {})})
+        return {name: entry.default for name, entry in entries.items()}
+
+    def told(self, options: Mapping[str, Any], importance: str | None = None) -> dict[str, Any]:
+        """Settings as a record keeps them: in one form, and without those that are as by default.
+
+        With a preset, which has its own defaults, all are kept. Names and values that `algorithm` refuses stay as they are.
+        """
+        stored = dict(options)
+        with contextlib.suppress(ValueError):
+            for name, table in self._tables.items():
+                if name in stored:
+                    stored[name] = known_name(table, stored[name], name)
+            settings = self.settings({**stored, **({"importance": importance} if importance else {})})
+            known = {name: settings[name] for name, value in stored.items() if name in settings}
+            stored |= {
+                name: entry.normalised(stored[name]) for name, entry in known.items() if entry.takes(stored[name])
+            }
+            if stored.get("preset", PRESET.default) == PRESET.default:
+                usual = {name: entry.default for name, entry in known.items()}
+                stored = {name: value for name, value in stored.items() if name not in usual or value != usual[name]}
+        return stored
 
     def prepare(self, models: Sequence[nn.Module], data: object = None, **keywords: object) -> tuple[Algorithm, Task]:
         """Make the value and the task from flat keywords.
@@ -143,14 +137,14 @@ class Method(Line[type[Algorithm]]):
         Raises:
             ValueError: the method does not have a keyword or does not accept its contents, or needs data.
         """
-        self._check_keywords(keywords)
+        self.check_keywords(keywords)
         if data is None and self.takes.uses_data:
             raise ValueError(
                 f"{self.name} fuses on data. Pass a tensor, (inputs, labels), a DataLoader or a Dataset after the networks."
             )
         given = {**self._preset(keywords), **keywords}
-        runtime = Runtime(**{name: given[name] for name in (*RUNTIME, "memory") if given.get(name) is not None})
-        facts = {name: given[name] for name in OF_TASK if name in given}
+        runtime = Runtime(**{name: given[name] for name in settings_of(Runtime) if given.get(name) is not None})
+        facts = {name: given[name] for name in ("samples", "logits", "seed", *settings_of(Task)) if name in given}
         task = Task.of(models, data, importance=self._importance(given), runtime=runtime, **facts)
         return self._value(given), task
 
@@ -182,7 +176,7 @@ class Method(Line[type[Algorithm]]):
         Raises:
             ValueError: as in `prepare`.
         """
-        self._check_keywords(keywords)
+        self.check_keywords(keywords)
         self._importance(keywords)
         return self._value({**self._preset(keywords), **keywords})
 
@@ -195,12 +189,11 @@ class Method(Line[type[Algorithm]]):
             inspect.Parameter("models", first, annotation=Sequence[nn.Module]),
             inspect.Parameter("data", first, default=inspect.Parameter.empty if takes_data else None, annotation=Any),
         ]
-        settings, offered = self._explained(), self._offered()
         parameters += [
             inspect.Parameter(
-                name, only, default=default, annotation=settings[name].annotation if name in settings else Any
+                name, only, default=entry.default, annotation=Any if name in self._tables else entry.annotation
             )
-            for name, default in offered.items()
+            for name, entry in self.entries().items()
         ]
         return inspect.Signature(parameters, return_annotation=FusionResult)
 
@@ -209,16 +202,12 @@ class Method(Line[type[Algorithm]]):
 
     def help(self) -> str:
         """Text for printing: what it does, its publication, and each keyword with accepted values."""
-        settings, lines = self._explained(), []
-        for name, default in self._offered().items():
-            said = KEYWORDS.get(name, "")
-            if entry := settings.get(name):
-                said = f"{entry.description}. {entry.help[0].upper()}{entry.help[1:]}{self._owned(name)}"
-            elif table := self.parts.get(name):
-                said = f"{', '.join(table)}; a value, or a function of your own"
-            elif name == "importance":
-                said = f"{', '.join(IMPORTANCE)}; a value, or a function of your own"
-            lines.append(f"    {name} = {default!r}: {said}.")
+        lines = []
+        for name, entry in self.entries().items():
+            takes = f"{entry.description}. " if entry.is_plain else ""
+            lines.append(
+                f"    {name} = {entry.default!r}: {takes}{entry.help[0].upper()}{entry.help[1:]}{self.owned(name)}."
+            )
         about = inspect.getdoc(self.value) or ""
         fixed = ", ".join(f"{name}={value!r}" for name, value in self.fixed.items() if name not in self.parts)
         of = f"{self.value.__name__}{f' with {fixed}' if fixed else ''}: {about}"
@@ -226,33 +215,42 @@ class Method(Line[type[Algorithm]]):
         call = f'METHODS["{self.name}"](models, {data}keyword=...)'
         return "\n".join([self.description, "", call, "", of, "", "Keywords:", *lines])
 
-    def _explained(self) -> dict[str, Setting]:
-        """Settings of the method, of all scores, of the runtime and of the task."""
-        always = (SAMPLES_SETTING, SEED_SETTING, settings_of(Runtime)["memory"])
-        return {**self.settings(), **{entry.name: entry for entry in always}}
+    @property
+    def _tables(self) -> dict[str, Mapping[str, type[Any]]]:
+        """The tables of names of the parts and the importance."""
+        return {**self.parts, **({"importance": IMPORTANCE} if self.takes.importance else {})}
 
-    def _offered(self) -> dict[str, Any]:
-        """Every keyword with its default, including those of all scores."""
-        keywords = self.keywords()
-        scores = {name: entry.default for name, entry in self.settings().items() if name not in keywords}
-        return _in_order({**keywords, **scores})
+    def _choice(self, name: str) -> Setting:
+        """A part or the importance as a setting: the names in its table."""
+        default, words = self.fixed.get(name, UNIFORM), tuple(self._tables[name])
+        return Setting(name, default, (), words, "in Python also a value, or a function of your own")
 
-    def _owned(self, setting: str) -> str:
+    def _chosen(self, name: str, given: Mapping[str, Any]) -> Any:
+        """The chosen part or importance: a class, a function or a value."""
+        part = given.get(name, self.fixed.get(name, UNIFORM))
+        return find(self._tables[name], part, name) if isinstance(part, str) else part
+
+    def owned(self, setting: str) -> str:
+        """Words for the scores that have a setting, if only some have it."""
         owners = self.owners(setting)
         few = 0 < len(owners) < len(IMPORTANCE) and all(owner.startswith("importance") for owner in owners)
         return f" (of {', '.join(owners)})" if few else ""
 
     def owners(self, setting: str) -> list[str]:
         """The choices of parts and importance that have a setting, such as `fit='gradient'`."""
-        tables = {**self.parts, **({"importance": IMPORTANCE} if self.takes.importance else {})}
         return [
             f"{part}={name!r}"
-            for part, table in tables.items()
+            for part, table in self._tables.items()
             for name, cls in table.items()
             if setting in settings_of(cls)
         ]
 
-    def _check_keywords(self, keywords: Mapping[str, Any]) -> None:
+    def check_keywords(self, keywords: Mapping[str, Any]) -> None:
+        """Refuse keywords that the method does not have with the parts and importance chosen among them.
+
+        Raises:
+            ValueError: names those who have it.
+        """
         accepted = self.keywords(keywords)
         values = {name: value for name, value in keywords.items() if isinstance(value, Value)}
         for keyword in keywords:
@@ -264,6 +262,10 @@ class Method(Line[type[Algorithm]]):
                     raise ValueError(f"{name} is given as a value, so {keyword} belongs inside it: {said}.")
             if owners := self.owners(keyword):
                 raise ValueError(f"{keyword} is a setting of {' or '.join(owners)}, which is not chosen. Leave it out.")
+            if others := methods_with(keyword):
+                raise ValueError(
+                    f"{self.name} has no setting {keyword!r}. Leave it out; it is a setting of {', '.join(others)}."
+                )
             known_name(accepted, keyword, f"keyword of {self.name}:")
 
     def _preset(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -285,32 +287,24 @@ class Method(Line[type[Algorithm]]):
         return settings
 
     def _importance(self, given: Mapping[str, Any]) -> Importance:
-        importance, data = given.get("importance", "uniform"), given.get("importance_data")
+        importance, data = (
+            self._chosen("importance", given) if self.takes.importance else Uniform,
+            given.get("importance_data"),
+        )
         if isinstance(importance, Importance):
             return importance if data is None else importance.on(data)
-        if isinstance(importance, str):
-            importance = find(IMPORTANCE, importance, "importance")
         options = _options(importance if inspect.isclass(importance) else Importance, given)
         return as_importance(importance, data=data, **options)
 
     def _value(self, given: Mapping[str, Any]) -> Any:
         parts = {}
         for part, table in self.parts.items():
-            chosen = given.get(part, self.fixed[part])
-            if isinstance(chosen, str):
-                chosen = find(table, chosen, part)
+            chosen = self._chosen(part, given)
             parts[part] = made(table, chosen, part, **_options(chosen, given))
         fields = [entry.name for entry in dataclasses.fields(self.value) if entry.name not in self.parts]
         from_keywords = {name: given[name] for name in fields if name in given}
         fixed = {name: value for name, value in self.fixed.items() if name not in self.parts}
         return self.value(**fixed, **from_keywords, **parts)
-
-
-def _in_order(keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Order keywords: choices and task first, then options, then those of `LAST`."""
-    named = [name for name in KEYWORDS if name in keywords]
-    first, last = ([name for name in named if (name in LAST) == late] for late in (False, True))
-    return {name: keywords[name] for name in (*first, *(name for name in keywords if name not in KEYWORDS), *last)}
 
 
 class Methods(dict[str, Method]):
@@ -336,4 +330,13 @@ CONTROLS = tuple(name for name, method in METHODS.items() if method.source == CO
 
 def methods_with(keyword: str) -> list[str]:
     """Names of the methods that have a keyword with their own parts and any score."""
-    return [name for name, method in METHODS.items() if keyword in {**method.settings(), **method.keywords()}]
+    return [name for name, method in METHODS.items() if keyword in method.entries()]
+
+
+def all_settings() -> dict[str, Setting]:
+    """The settings of all methods with all parts and scores, by name; of two with one name, the first."""
+    found: dict[str, Setting] = {}
+    for method in METHODS.values():
+        for grouping in method.parts.get("grouping", [None]):
+            found = {**method.settings({"grouping": grouping} if grouping else {}), **found}
+    return found

@@ -10,7 +10,7 @@ import torch
 from retrofit_core import METHODS, fuse
 from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
-from retrofit_core.runs import RunConfig, with_options
+from retrofit_core.runs import RunConfig
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.grouping.points import gram, points, positive
 from tests.marks import ROOT, skip_without
@@ -71,7 +71,7 @@ def test_the_examples_fuse_and_every_option_of_theirs_decides_something(register
 
 def test_their_options_pass_through_a_config(registered):
     options = {"grouping": "agglomerative", "power": 3.0, "linkage": "complete"}
-    assert with_options(RunConfig(("a",), method="KF-Linear", importance="loudness"), options).options == options
+    assert RunConfig(("a",), method="KF-Linear", importance="loudness", options=options).options == options
 
 
 def test_the_score_takes_batches_and_can_be_stopped(registered):

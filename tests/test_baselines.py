@@ -398,7 +398,7 @@ def test_a_setting_that_a_method_does_not_know_is_refused():
     assert method_keywords(RunConfig(("a",), method="HF-Linear", options={"toward": "parents"})) == {
         "toward": "parents"
     }
-    with pytest.raises(ValueError, match="OTFusion has no setting 'toward' .*setting of HF-Linear, KF-Linear"):
+    with pytest.raises(ValueError, match="OTFusion has no setting 'toward'.*setting of HF-Linear, KF-Linear"):
         method_keywords(RunConfig(("a",), method="OTFusion", options={"toward": "parents"}))
 
 

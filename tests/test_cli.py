@@ -123,7 +123,7 @@ def test_every_method_runs_and_evaluates(parents):
 
 
 def test_options_of_a_method_reach_it(parents):
-    words = fuse_words(parents, "--out", "few-restarts.safetensors", "--option", "restarts=2", "--json")
+    words = fuse_words(parents, "--out", "few-restarts.safetensors", "--restarts", 2, "--json")
     fused = json.loads(retrofit(*words, cwd=parents).stdout)
     assert fused["config"]["options"] == {"restarts": 2}
 
@@ -200,7 +200,13 @@ def test_levels_of_long_names_fit_into_eighty_columns(tmp_path):
         (["train", "--recipe", "cifra"], "Did you mean 'cifar'"),
         (["finetune", "missing.safetensors", "--out", "x.safetensors"], "no checkpoint at missing"),
         (["finetune", "missing.safetensors", "--out", "x.pt"], "Use a name that ends in .safetensors"),
-        (["fuse", "/dev/null", "--ridge", "strong", "--out", "x.safetensors"], "is not a number"),
+        (
+            [
+                *["fuse", "/dev/null", "--fusion-from", "iid", "--method", "kf-linear"],
+                *["--ridge", "strong", "--out", "x.safetensors"],
+            ],
+            "ridge is 'strong'",
+        ),
     ],
 )
 def test_errors_are_one_sentence_with_exit_code_2(words, sentence, tmp_path, capsys, monkeypatch):
@@ -283,9 +289,9 @@ def test_overwrite_replaces_a_file(parents):
     [
         (["--importance", "conductance"], "Auto has no setting 'importance'"),
         (["--base", "/dev/null"], "Auto has no setting 'base'"),
-        (["--ridge", "2"], "Auto has no option 'ridge'"),
-        (["--preset", "paper"], "Auto has no option 'preset'"),
-        (["--option", "restarts=3"], "Auto has no option 'restarts'"),
+        (["--ridge", "2"], "Auto has no setting 'ridge'"),
+        (["--preset", "paper"], "Auto has no setting 'preset'"),
+        (["--option", "restarts=3"], "Auto has no setting 'restarts'"),
         (["--analyse", "--record", "r"], "Auto does not work level by level"),
     ],
 )
@@ -326,7 +332,7 @@ def test_unknown_choices_name_the_known_ones(capsys):
     assert main(["fuse", "/dev/null", "--method", "kf-lineer", "--out", "x.safetensors"]) == 2
     assert "Did you mean 'KF-Linear'?" in capsys.readouterr().err
     assert main(["fuse", "/dev/null", "--method", "kf-linear", "--toward", "infinity", "--out", "x.safetensors"]) == 2
-    assert "It takes: zero, parents." in capsys.readouterr().err
+    assert "Use zero, parents." in capsys.readouterr().err
 
 
 @each_case("name", ["", "train", "finetune", "fuse", "evaluate", "levels", "app", "learn"])
@@ -605,7 +611,9 @@ def test_a_merge_file_repeats_a_merge(parents):
     retrofit(*words, "--out", "written.safetensors", "--write-recipe", "merge.json", cwd=parents)
     file = parents / "merge.json"
     options = json.loads(file.read_text())
-    assert options.keys() == {"models", "splits", "method", "samples", "option", "ridge", "mean", "std", "out"}
+    assert options.keys() == {"models", "splits", "method", "samples", "restarts", "ridge", "mean", "std", "out"}
+    file.write_text(json.dumps({**options, "option": [f"restarts={options.pop('restarts')}"]}))  # as in version 0.2.0
+    options = json.loads(file.read_text())
     twice = retrofit(*words, "--out", "x.safetensors", "--write-recipe", file, cwd=parents, expect=2).stderr
     assert "merge.json exists" in twice
     assert "written.safetensors exists" in retrofit("fuse", "--recipe", file, cwd=parents, expect=2).stderr

@@ -16,7 +16,6 @@ from retrofit_core.runs.config import FIELDS
 from retrofit_core.runs.estimate import estimate, planned_levels, seconds
 from retrofit_core.runs.estimate.memory import fusion_memory
 from retrofit_core.runs.estimate.planning import blank
-from retrofit_core.runs.options import with_options
 from retrofit_core.training.parents import TrainConfig, train_parents
 from tests.marks import each_case
 
@@ -61,10 +60,10 @@ def steady(monkeypatch):
         (pair(training=TrainConfig(parts=11)), "10 classes are too few for 11 parts"),
         (pair(training=TrainConfig(arch=("vgg99",))), "vgg99"),
         (pair(importance="deeplifd"), "Did you mean 'deeplift'"),
-        (pair(options={"ridge": "strong"}), "ridge of KF-Linear is 'strong'"),
+        (pair(options={"ridge": "strong"}), "ridge is 'strong'"),
         (
             pair(method="KF-Gradient", options={"toward": "parents"}),
-            "has no setting 'toward' .* a setting of HF-Linear, KF-Linear",
+            "toward is a setting of fit='ridge', which is not chosen",
         ),
         (pair(memory=1000), "budget"),
         (pair(data="nowhere"), "there is no folder nowhere"),
@@ -89,11 +88,11 @@ THREE, UNEVEN = TrainConfig(arch=(SMALL,), parts=3), TrainConfig(arch=(SMALL, WI
         (pair("PLeaS", THREE), "exactly two parents"),
         (pair("Git-Re-Basin-Weights", UNEVEN), "parents of equal widths"),
         (pair("Average", UNEVEN), "weights cannot be averaged"),
-        (pair("KD", options={"temperature": 0.0}), "option temperature of KD is 0.0"),
+        (pair("KD", options={"temperature": 0.0}), "temperature is 0.0"),
         (pair("KD", options={"start": "target"}), "start="),
         (pair("ZipIt", options={"stop_at": "features.99"}), "not a level before the head"),
         (pair("OTFusion", options={"regularisation": "strong", "solver": "sinkhorn"}), "regularisation"),
-        (pair("OTFusion", options={"temperature": 2.0}), "has no setting 'temperature' .* a setting of KD"),
+        (pair("OTFusion", options={"temperature": 2.0}), "has no setting 'temperature'.* a setting of KD"),
         (
             pair("OTFusion", importance="deeplift", training=TrainConfig(arch=(RESNET,))),
             "defined only at the ends of levels",
@@ -133,7 +132,8 @@ def test_a_refusal_carries_the_cures_that_work(config, cures, tmp_path):
     answer = estimate(asked, training, folder=tmp_path)
     assert answer.refusal and list(answer.cures) == cures
     for name, value in cures:
-        cured = dataclasses.replace(asked, **{name: value}) if name in FIELDS else with_options(asked, {name: value})
+        changes = {name: value} if name in FIELDS else {"options": {**(asked.options or {}), name: value}}
+        cured = dataclasses.replace(asked, **changes)
         assert not estimate(cured, training, folder=tmp_path).refusal, (name, value)
 
 

@@ -65,7 +65,8 @@ def test_every_flag_reaches_the_config(command, monkeypatch, tmp_path):
         ["conductance"] if command == "fuse" else ["uniform", "deeplift"]
     )
     for config in configs:
-        assert {name: config.option(name) or getattr(config, name) for name in expected} == expected
+        told = {**vars(config), **config.options}
+        assert {name: told[name] for name in expected} == expected
 
 
 def test_what_is_not_given_has_the_default_of_the_config(monkeypatch, tmp_path):
@@ -105,7 +106,7 @@ def test_brackets_in_help_texts_are_printed(monkeypatch, capsys):
     monkeypatch.setitem(IMPORTANCE, "loud", Loud)
     monkeypatch.setattr(comparing.out, "_width", 300)
     assert main(["methods", "kf-linear"]) == 0
-    assert "in [dB], not [bold] (of loud)" in capsys.readouterr().out
+    assert "in [dB], not [bold] (of importance='loud')" in capsys.readouterr().out
     described = dataclasses.replace(CATALOGUE["KD"], sentence="A [student].")
     monkeypatch.setitem(CATALOGUE, "KD", described)
     assert main(["methods"]) == 0

@@ -1,33 +1,80 @@
-"""What a method alone can be told: read from its signature, checked before any work, the same in every form."""
+"""Settings of methods: fields of values, told through any door, checked before any work, stored in one form."""
 
 import dataclasses
 import inspect
 import itertools
 import json
+import shlex
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from retrofit_core.cli import main
+from retrofit_core.cli.method_options import _settings_in
+from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE, Importance
 from retrofit_core.fusion.task import Task
 from retrofit_core.methods import METHODS
-from retrofit_core.runs import RunConfig, method_keywords, with_options
-from retrofit_core.runs.options import checked, options_of
+from retrofit_core.runs import RunConfig, check_choices, method_keywords
 from retrofit_core.runs.snippets import python
 from retrofit_core.system.runtime import Runtime
 from retrofit_core.system.settings import Range, setting, settings_of
 from retrofit_core.system.texts import read_options, written_options
 from tests.marks import each_case
 
+#: Every method with all scores, and the settings of other groupings.
+CASES = [
+    *(
+        (name, {"importance": score})
+        for name, method in METHODS.items()
+        if method.takes.importance
+        for score in IMPORTANCE
+    ),
+    *((name, {}) for name, method in METHODS.items() if not method.takes.importance),
+    *(("KF-Linear", {"grouping": grouping, "importance": "uniform"}) for grouping in GROUPINGS),
+]
 
-def test_every_method_has_a_sentence_and_the_options_of_its_values():
-    for name, method in METHODS.items():
-        assert method.sentence.endswith(".") and method.description.endswith(").") == bool(method.source)
-        for key, option in options_of(name).items():
-            assert option.help and option.takes(option.default), (name, key)
-            assert inspect.signature(method).parameters[key].default == option.default
+
+def another(entry):
+    """A valid value that is not the default."""
+    values = (*entry.words, not entry.default, 2, 0.5, 0.25, "0.2x", ("a", "b"))
+    return next(value for value in values if entry.takes(value) and entry.normalised(value) != entry.default)
+
+
+@each_case("name, chosen", CASES)
+def test_every_setting_is_the_same_through_every_door(name, chosen):
+    """Python, a config, its record, its command line, that of version 0.2.0, a comparison's word and a script."""
+    method = METHODS[name]
+    score, grouping = chosen.get("importance", "uniform"), {k: v for k, v in chosen.items() if k == "grouping"}
+    for key, entry in method.settings(chosen).items():
+        assert entry.help and entry.takes(entry.default), key
+        assert inspect.signature(method).parameters.get(key, entry).default == entry.default or grouping
+        assert key in grouping or method.told({**grouping, key: entry.default}, score) == method.told(grouping, score)
+        if key in ("preset", "grouping"):
+            continue
+        options = {**grouping, key: entry.normalised(another(entry))}
+        config = RunConfig(("a",), method=name.lower(), importance=score, options=options)
+        usual = {k: v for k, v in grouping.items() if v != method.fixed["grouping"]}
+        assert config.options == {**usual, key: options[key]}
+        assert RunConfig.from_json(config.to_json()) == config
+        assert RunConfig.from_json(config.to_json()).key() == config.key() != RunConfig(("a",), method=name).key()
+        words, told = config.command(), [word for text in written_options(options) for word in ("--option", text)]
+        assert (
+            _settings_in(shlex.split(words), OWN)[0] == config.options == method.told(_settings_in(told, OWN)[0], score)
+        )
+        assert read_options(written_options(config.options)) == config.options
+        namespace: dict = {}
+        exec(python(config).split("result,")[0], namespace)
+        assert namespace["config"] == config
+        needed = {"fit": "ridge"} if (name, key) == ("LP", "ridge") else {}
+        value = method.algorithm(**chosen, **needed, **{key: options[key]})
+        held = [value, *(getattr(value, part) for part in method.parts)]
+        assert key in settings_of(IMPORTANCE[score]) or options[key] in [getattr(each, key, None) for each in held]
+
+
+#: Options of `retrofit fuse` that are no settings of a method.
+OWN = {f"--{name}" for name in ("method", "importance")}
 
 
 def clashes() -> set[tuple[str, str]]:
@@ -57,28 +104,15 @@ def test_a_name_that_is_taken_is_found(name, monkeypatch):
     assert ("KF-Linear", name) in clashes()
 
 
-@pytest.mark.parametrize("name", ["mean", "size", "samples"])
-def test_an_option_named_as_a_setting_of_the_run_is_refused_as_such(name):
-    with pytest.raises(ValueError, match=f"no option '{name}': that is a setting of the run itself. .*another name"):
-        with_options(RunConfig(("a",)), {name: 1.0})
+def test_fixed_fields_are_no_settings_and_those_of_a_part_belong_to_its_methods():
+    def settings(name, **given):
+        return METHODS[name].settings(given).keys()
 
-
-def test_fixed_fields_are_no_options_and_settings_of_a_part_belong_to_its_methods():
-    assert "mode" not in options_of("OTFusion-Weights") and "weighting" not in options_of("FedAvg")
-    assert "epochs" in options_of("KF-Gradient") and "epochs" not in options_of("kf-linear")
-    assert options_of("OTFusion")["solver"].words == ("exact", "sinkhorn")
-    assert {"restarts", "steps", "fallback", "leaves"} <= options_of("KF-Linear").keys()
-    assert "steps" not in options_of("KF-Linear", importance="uniform")
-    assert "max_swaps" in options_of("KF-Linear", grouping="local_search")
-
-
-def test_defaults_are_left_out_so_that_equal_work_has_one_key():
-    assert checked("OTFusion", {"solver": "exact", "repair": False}) is None
-    assert checked("OTFusion", {"solver": "sinkhorn", "repair": False}) == {"solver": "sinkhorn"}
-    assert RunConfig(("a",)).key() == RunConfig(("a",), options=None).key()
-    assert (
-        RunConfig(("a",), method="kf_linear", importance="Uniform").key() == RunConfig(("a",), method="KF-Linear").key()
-    )
+    assert "mode" not in settings("OTFusion-Weights") and "weighting" not in settings("FedAvg")
+    assert "epochs" in settings("KF-Gradient") and "epochs" not in settings("kf-linear")
+    assert {"restarts", "steps", "fallback", "leaves"} <= settings("KF-Linear")
+    assert "steps" not in settings("KF-Linear", importance="uniform")
+    assert "max_swaps" in settings("KF-Linear", grouping="local_search")
 
 
 def test_records_and_keys_without_a_method_mean_the_first_default():
@@ -94,22 +128,23 @@ def test_records_and_keys_without_a_method_mean_the_first_default():
 @each_case(
     "method, options, sentence",
     [
-        ("OTFusion", {"solver": "newton"}, "option solver of OTFusion is 'newton'. It takes: exact, sinkhorn"),
-        ("OTFusion", {"repair": 1}, "option repair of OTFusion is 1. It takes: true or false"),
-        ("OTFusion", {"temperature": 2.0}, "OTFusion has no option 'temperature'. Known: .*solver, .* an option of KD"),
-        ("KD", {"epochs": 2.5}, "option epochs of KD is 2.5. It takes: a whole number"),
-        ("KD", {"epochs": True}, "option epochs of KD is True"),
-        ("Average", {"repair": True}, "Average has no option 'repair'. Known: reset_norms"),
-        ("KD", {"temperature": 1e-300}, "option temperature of KD is 1e-300. It takes: a number from 0.001 to 10000"),
-        ("KF-Gradient", {"epochs": -1}, "option epochs of KF-Gradient is -1. It takes: a whole number from 0"),
-        ("LP", {"patience": -1}, "option patience of LP is -1. It takes: a whole number from 0, none"),
-        ("ZipIt", {"a": 2}, "option a of ZipIt is 2. It takes: a number from 0 to 1"),
-        ("KF-Linear", {"epochs": 3}, "KF-Linear has no option 'epochs'. Known: .*normalise_scores"),
+        ("OTFusion", {"solver": "newton"}, "solver is 'newton'. Use exact, sinkhorn"),
+        ("OTFusion", {"repair": 1}, "repair is 1. Use true or false"),
+        ("OTFusion", {"temperature": 2.0}, "OTFusion has no setting 'temperature'. .* a setting of KD"),
+        ("OTFusion", {"temprature": 2.0}, "unknown keyword of OTFusion: 'temprature'. Known: .*solver"),
+        ("KD", {"epochs": 2.5}, "epochs is 2.5. Use a whole number"),
+        ("KD", {"mean": 2.5}, "unknown keyword of KD: 'mean'"),
+        ("KF-Linear", {"epochs": 3}, "epochs is a setting of fit='gradient', which is not chosen"),
+        ("KF-Linear", {"max_swaps": 3}, "max_swaps is a setting of grouping='local_search', which is not chosen"),
+        ("KF-Linear", {"grouping": "k-means"}, "Did you mean 'kmeans'"),
+        ("KF-Linear", {"preset": "papers"}, "unknown preset 'papers'. Known: default, paper"),
+        ("Auto", {"ridge": 1.0}, "Auto has no setting 'ridge'. .*Name a method, as in --method kf-linear"),
     ],
 )
-def test_unknown_options_and_values_are_refused(method, options, sentence):
+def test_unknown_settings_and_values_are_refused(method, options, sentence):
+    config = RunConfig(("a",), fusion_from="iid", method=method, options=options)
     with pytest.raises(ValueError, match=sentence):
-        checked(method, options)
+        check_choices(config)
 
 
 values = st.one_of(
@@ -132,45 +167,36 @@ def test_words_that_are_no_options_are_refused(texts):
         read_options(texts)
 
 
-def test_command_script_and_config_carry_the_options(tmp_path):
-    config = RunConfig(("a", "b"), method="KD", options={"loss": "mse", "temperature": 3.0})
-    assert config.command() == "retrofit fuse a b --method KD --option loss=mse --option temperature=3.0"
-    assert RunConfig.from_json(config.to_json()) == config
-    namespace: dict = {}
-    exec(python(config).split("result,")[0], namespace)
-    assert namespace["config"] == config and namespace["config"].key() == config.key()
-
-
-def test_the_command_line_lists_methods_and_options(capsys):
+def test_the_command_line_lists_methods_and_settings(capsys):
     assert main(["methods", "--json"]) == 0
     assert json.loads(capsys.readouterr().out).keys() == METHODS.keys()
     assert main(["methods", "otfusion", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["solver"]["takes"] == "exact, sinkhorn"
-    assert main(["methods", "otfusio"]) == 2
-    assert "Did you mean 'OTFusion'" in capsys.readouterr().err
 
 
-def test_beside_a_preset_an_option_at_our_default_is_kept():
-    config = with_options(
-        RunConfig(("a",), method="KF-Linear", options={"preset": "paper"}), {"normalise_scores": True}
-    )
-    assert config.options == {"preset": "paper", "normalise_scores": True}
-    assert method_keywords(config) == config.options
+@each_case(
+    "words, sentence",
+    [
+        (["--restart", "3"], "Did you mean --restarts"),
+        (["--restarts"], "requires an argument"),
+        (["--resume", "r", "--restarts", "3"], "so --restarts would have no effect"),
+    ],
+)
+def test_words_that_no_command_has_are_refused(words, sentence, capsys):
+    assert main(["fuse", *words]) == 2
+    assert sentence in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+def test_beside_a_preset_a_setting_at_our_default_is_kept():
+    options = {"preset": "paper", "normalise_scores": True}
+    config = RunConfig(("a",), method="KF-Linear", options=options)
+    assert config.options == method_keywords(config) == options
     assert METHODS["KF-Linear"].algorithm(preset="paper").fit.ridge == 10.0
-    assert with_options(RunConfig(("a",), method="KF-Linear"), {"normalise_scores": True}).options is None
+    assert RunConfig(("a",), method="KF-Linear", options={"normalise_scores": True}).options is None
 
 
 def test_a_number_is_stored_in_one_form():
     """2 from a command line and 2.0 from a form are the same work."""
-    for options in ({"temperature": 2}, {"temperature": 2.0}):
-        assert checked("KD", options) is None
-    assert checked("KD", {"temperature": 3}) == checked("KD", {"temperature": 3.0})
-    assert type(checked("KD", {"temperature": 3})["temperature"]) is float
-    assert type(checked("KD", {"epochs": 3})["epochs"]) is int
-
-
-def test_an_option_of_another_grouping_says_whose_it_is():
-    with pytest.raises(ValueError, match="no option 'max_swaps'.* It belongs to grouping='local_search', which is not"):
-        checked("KF-Linear", {"max_swaps": 3})
-    with pytest.raises(ValueError, match="importance is given as a value, so steps belongs inside it: Conductance"):
-        METHODS["KF-Linear"]([], None, importance=IMPORTANCE["conductance"]("fusion"), steps=3)
+    method = METHODS["KD"]
+    assert method.told({"temperature": 2}) == method.told({"temperature": 2.0}) == {}
+    assert repr(method.told({"temperature": 3, "epochs": 3})) == "{'temperature': 3.0, 'epochs': 3}"

@@ -21,8 +21,10 @@ from retrofit_core.cli import app
 from retrofit_core.fusion.fit import FITS
 from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
+from retrofit_core.methods import all_settings
 from retrofit_core.networks.levels.cuts import BOUNDARIES
 from retrofit_core.system.settings import Value, settings_of
+from retrofit_core.system.texts import flag as flag_of
 from tests.marks import each_case
 
 ROOT = Path(__file__).parent.parent
@@ -90,6 +92,8 @@ COMMANDS = typer.main.get_command(app).commands
 OPTIONS = {
     name: {flag for p in command.params for flag in (*p.opts, *p.secondary_opts)} for name, command in COMMANDS.items()
 }
+for _name in ("fuse", "compare"):
+    OPTIONS[_name] |= {flag_of(setting) for setting in all_settings()}
 PARTS = {"fit": FITS, "grouping": GROUPINGS, "importance": IMPORTANCE, "boundaries": (*BOUNDARIES, "auto")}
 PUBLIC = [getattr(retrofit_core, name) for name in retrofit_core.__all__ if callable(getattr(retrofit_core, name))]
 #: Keywords of public functions and methods, and those of torch's layers that messages speak of.
@@ -122,9 +126,9 @@ def words_of(keyword, module):
     classes = {method.value for method in own} or values()
     settings = [settings_of(cls)[keyword] for cls in classes if keyword in settings_of(cls)]
     found = {word for entry in settings for word in entry.words}
-    found |= {None for entry in settings if str in entry.kinds or not entry.is_plain}
+    found |= {None for entry in settings if (str in entry.kinds or not entry.is_plain) and keyword not in PARTS}
     if not own or any(keyword in method.keywords() for method in own):
-        found |= set(PARTS.get(keyword, ())) if not settings else set()
+        found |= set(PARTS.get(keyword, ())) if not any(entry.words for entry in settings) else set()
     parameters = {name for method in own for name in method.keywords()} if own else PARAMETERS
     return found or ({None} if settings or keyword in parameters else set())
 

@@ -7,12 +7,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from retrofit_core.baselines.repair import repair
 from retrofit_core.fusion.task import Task
 from retrofit_core.methods import METHODS, RETROFITTING
 from tests.marks import each_case, spread
 from tests.networks import initialised, normal
-from tests.properties import assert_close, untouched
+from tests.properties import assert_close, repair, untouched
 from tests.test_twins import EVERY
 
 WORDS = torch.randint(30, (80, 6), generator=torch.Generator().manual_seed(3))

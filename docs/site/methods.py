@@ -217,7 +217,7 @@ def _values() -> str:
         "# Groupings, fits and importance scores",
         "The parts of a retrofit: frozen values whose fields are their options. In Python they are objects "
         '(`grouping=KMeans(restarts=20)`) or words (`grouping="kmeans", restarts=20`), on the command line words '
-        "(`--grouping kmeans --option restarts=20`). Your own: [score, grouping, data](../your_own.md).",
+        "(`--grouping kmeans --restarts 20`). Your own: [score, grouping, data](../your_own.md).",
     ]
     tables: dict[str, Mapping[str, Any]] = {"Groupings": GROUPINGS, "Fits": FITS, "Importance scores": IMPORTANCE}
     for title, table in tables.items():

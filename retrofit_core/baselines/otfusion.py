@@ -62,7 +62,7 @@ STRENGTH = "a positive number, a multiple of the mean cost such as '0.05x', or o
 
 def why_no_strength(value: object) -> str:
     """What a regularisation may be, if `value` is invalid; see `Setting.check`."""
-    if isinstance(value, bool) or not isinstance(value, (str, Real)):
+    if not isinstance(value, (str, Real)):
         return STRENGTH
     try:
         strength(value if isinstance(value, str) else float(value), torch.ones(1))

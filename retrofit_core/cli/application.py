@@ -98,7 +98,7 @@ class Explained(TyperCommand):
         super().format_help(ctx, formatter)
 
 
-def command(name: str, *options: inspect.Parameter) -> Callable[[T], T]:
+def command(name: str, *options: inspect.Parameter, kind: type[Explained] = Explained) -> Callable[[T], T]:
     """Register a function of `asked`, a value whose fields are the command's own arguments and options.
 
     Errors are printed as one sentence on standard error; an interruption prints no traceback.
@@ -141,7 +141,7 @@ def command(name: str, *options: inspect.Parameter) -> Callable[[T], T]:
         first = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
         inherited = [option for option in options if option.name not in overridden]
         guarded.__signature__ = inspect.Signature([first, *inherited, *parameters])  # type: ignore[attr-defined]
-        app.command(name, cls=Explained)(guarded)
+        app.command(name, cls=kind)(guarded)
         return function
 
     return register

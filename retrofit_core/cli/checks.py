@@ -43,6 +43,7 @@ def _given(context: typer.Context) -> dict[str, str]:
     arguments = {"models": "the checkpoints", "model": "the checkpoint"}
     sources = {name: context.get_parameter_source(name) for name in context.params}
     on_line = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    on_line += context.obj or {}  # settings of methods
     own = {name for name in ("arch",) if user_code.names_in(context.params.get(name))}  # says which code may be run
     return {name: arguments.get(name, flag(name)) for name in on_line if name not in own}
 

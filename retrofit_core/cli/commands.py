@@ -139,10 +139,9 @@ def levels_command(context: typer.Context, asked: LevelsRequest) -> None:
     from ..networks.checkpoints import load_model, read_metadata
     from ..networks.classnames import stored
     from ..networks.composites import COMPOSITES
-    from ..networks.levels import cut_trace, single_level, trace_classifier
+    from ..networks.levels import cut_trace, read_boundaries, single_level, trace_classifier
     from ..networks.outputs import as_classifier
     from ..networks.spaces import with_spaces
-    from ..runs.config import read_boundaries
 
     config = config_of(context)
     images = load(asked.data, "train") if asked.data else None

@@ -8,11 +8,12 @@ import typer
 from rich.measure import Measurement
 from rich.table import Table
 
-from ..runs.config import SHARED_OPTIONS, OptionFlags, RunConfig
+from ..runs.config import RunConfig
 from ..system.settings import AT_LEAST_ONE, same_as, setting
 from .application import command
 from .checks import check_checkpoints, check_folder, check_replaced
 from .fields import Shared, argument, config_of, options_of
+from .method_options import OfMethods
 from .progress import advised, progress
 from .terminal import new_table, out, print_json, say
 
@@ -59,12 +60,12 @@ class CompareRequest:
     json: bool = same_as(Shared, "json")
 
 
-@command("compare", *options_of(RunConfig, without=("method",)), *options_of(OptionFlags, *SHARED_OPTIONS))
+@command("compare", *options_of(RunConfig, without=("method",)), kind=OfMethods)
 def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     """Run many methods on the same parents and rank the results, with intervals and costs.
 
     A method that does not apply gets a row with the reason. Methods that average the statistics of BatchNorm get a second
-    row, with new ones.
+    row, with new ones. Options of methods, such as --ridge, go to all methods that have them (`retrofit methods NAME`).
 
     Example: `retrofit compare a.safetensors b.safetensors --data cifar10 --splits splits.json --methods all
     --importance uniform,conductance --out leaderboard`
@@ -82,7 +83,7 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
     from ..runs.comparison import compare_runs, configurations, has_norms
 
-    shared = config_of(context, importance=RunConfig.importance)  # the option: several
+    shared = config_of(context, options=context.obj, importance=RunConfig.importance)  # the flag: several
     norms = has_norms(asked.models[0])
     configs = configurations(shared, asked.methods, asked.importance, norms=norms)
     again, records = f"Run the same command again{' with --overwrite' * bool(asked.out)}", asked.records

@@ -11,9 +11,9 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
-from ..runs.config import OptionFlags, RunConfig
+from ..runs.config import RunConfig
 from ..system.settings import Setting, setting, settings_of
-from ..system.texts import changed, flag, read_options
+from ..system.texts import flag
 
 T = TypeVar("T")
 #: How to read checkpoints and images.
@@ -127,14 +127,13 @@ def value_of(context: typer.Context, kind: Callable[..., T], **chosen: Any) -> T
 
 
 def config_of(context: typer.Context, **chosen: Any) -> RunConfig:
-    """Make a config from the command's parameters; flags and --option become method options, unchecked.
+    """Make a config from the command's parameters, unchecked.
 
     Args:
         chosen: see `value_of`.
     """
     arch = with_logits(context.params.get("arch"), context.params.get("logits"))
-    options = {**changed(value_of(context, OptionFlags)), **read_options(context.params.get("option") or [])}
-    chosen = {"models": tuple(map(str, context.params.get("models") or ())), "options": options or None, **chosen}
+    chosen = {"models": tuple(map(str, context.params.get("models") or ())), **chosen}
     return value_of(context, RunConfig, arch=arch, **chosen)
 
 

@@ -10,13 +10,14 @@ import typer
 from rich.table import Table
 
 from ..catalogue import CATALOGUE
-from ..runs.config import OptionFlags, RunConfig
+from ..runs.config import RunConfig
 from ..system.registry import known_name
 from ..system.settings import same_as, setting
 from ..system.texts import flag
 from .application import command
 from .checks import check_alone_with_resume, check_checkpoints, check_folder, check_output, check_replaced, read_by
 from .fields import Shared, argument, config_of, options_of
+from .method_options import OfMethods
 from .progress import advised, progress
 from .recipes import RECIPE, write_recipe
 from .terminal import (
@@ -63,21 +64,19 @@ def methods_command(asked: MethodsRequest) -> None:
         if asked.json:
             return print_json({method: line.description for method, line in CATALOGUE.items()})
         table = new_table("method", "what it does")
-        table.caption = "`retrofit methods NAME` lists a method's options for --option"
+        table.caption = "`retrofit methods NAME` lists a method's options"
         for method, line in CATALOGUE.items():
             table.add_row(method, line.description)
         return out.print(table)
     name = known_name(CATALOGUE, asked.name, "method")
     from ..methods import METHODS, methods_with
-    from ..runs.options import options_of as method_options
-    from .words import of_importance
 
     if asked.grouping is not None and "grouping" not in METHODS[name].parts:
         raise ValueError(
             f"{METHODS[name].name} does not take a grouping. Omit --grouping, or choose one of "
             f"{', '.join(methods_with('grouping'))}."
         )
-    options = method_options(name, grouping=asked.grouping)
+    options = METHODS[name].settings({"grouping": asked.grouping} if asked.grouping else {})
     if asked.json:
         facts = {
             key: {"default": entry.default, "takes": entry.description, "help": entry.help}
@@ -87,7 +86,7 @@ def methods_command(asked: MethodsRequest) -> None:
     table = new_table("option", "default", "takes", "what it does", title=METHODS[name].name)
     for key, entry in options.items():
         default = "none" if entry.default in (None, ()) else json.dumps(entry.default)
-        table.add_row(key, default, entry.description, entry.help + of_importance(key))
+        table.add_row(key, default, entry.description, entry.help + METHODS[name].owned(key))
     return out.print(table)
 
 
@@ -98,9 +97,6 @@ class FuseRequest:
     models: tuple[Path, ...] = argument((), "Checkpoints of the parents. The first determines the architecture.")
     out: Path | None = setting(None, "File for the fused checkpoint (.safetensors).")
     record: Path | None = setting(None, "Also write a run record to this folder, for the workbench.")
-    option: tuple[str, ...] = setting(
-        (), "An option of the method, as NAME=VALUE. Repeatable. `retrofit methods NAME` lists the options."
-    )
     resume: Path | None = setting(None, "Resume the run in this record folder, with its settings.")
     logits: str | None = same_as(Shared, "logits")
     write_recipe: Path | None = setting(
@@ -110,7 +106,7 @@ class FuseRequest:
     json: bool = same_as(Shared, "json")
 
 
-@command("fuse", RECIPE, *options_of(RunConfig), *options_of(OptionFlags))
+@command("fuse", RECIPE, *options_of(RunConfig), kind=OfMethods)
 def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     """Fuse parents into one network.
 
@@ -133,11 +129,11 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     check_folder(asked.write_recipe and asked.write_recipe.absolute().parent, "--write-recipe")
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
     from ..networks.checkpoints import save_model
-    from ..runs import checkpoint_metadata, execute, read_config, with_options
+    from ..runs import checkpoint_metadata, execute, read_config
     from ..runs.comparison import title
     from ..runs.images import read_images
 
-    config = read_config(asked.resume) if asked.resume is not None else with_options(config_of(context), {})
+    config = read_config(asked.resume) if asked.resume is not None else config_of(context, options=context.obj)
     check_replaced("--out", [asked.out], overwrite=asked.overwrite, read=read_by(vars(config)))
     with advised(_going_on(folder, asked, config)), progress(asked.json) as monitor:
         result, metrics = execute(config, folder, monitor)

@@ -12,6 +12,8 @@ import typer
 
 from ..system.files import write
 from ..system.registry import known_name
+from ..system.settings import Setting
+from ..system.texts import read_options
 
 #: Options that say how to run a command, not what to merge.
 LEFT_OUT = ("recipe", "write_recipe", "resume", "overwrite", "json")
@@ -25,15 +27,24 @@ def _take(context: typer.Context, file: Path | None) -> Path | None:
         options = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(options, dict):
             raise ValueError("it holds no JSON object of options")
-        names = [entry.name for entry in context.command.params if entry.name and entry.name not in LEFT_OUT]
-        options = {known_name(dict.fromkeys(names), name, "option"): value for name, value in options.items()}
+        options |= read_options(options.pop("option", []))  # as version 0.2.0 wrote settings of methods
+        own = {entry.name: entry for entry in context.command.params if entry.name and entry.name not in LEFT_OUT}
+        names = own if options.keys() <= own.keys() else {**own, **_settings_of_methods()}
+        options = {known_name(names, name, "option"): value for name, value in options.items()}
     except OSError as error:
         raise typer.BadParameter(f"{file} cannot be read: {error.strerror}.") from error
     except ValueError as error:
         said = str(error)
         raise typer.BadParameter(f"{file}: {said}{'' if said.endswith(('.', '?')) else '.'}") from error
-    context.default_map = options
+    context.default_map = {name: value for name, value in options.items() if name in own}
+    context.obj = {name: value for name, value in options.items() if name not in own} | context.obj
     return file
+
+
+def _settings_of_methods() -> dict[str, Setting]:
+    from ..methods import all_settings  # imports torch, which takes seconds
+
+    return all_settings()
 
 
 RECIPE = inspect.Parameter(
@@ -57,6 +68,8 @@ def write_recipe(file: Path, context: typer.Context) -> None:
     sources = {name: context.get_parameter_source(name) for name in context.params}
     given = {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}
     options = {
-        name: value for name, value in context.params.items() if name in {*given, "method"} and name not in LEFT_OUT
+        name: value
+        for name, value in {**context.params, **context.obj}.items()
+        if name in {*given, "method", *context.obj} and name not in LEFT_OUT
     }
     write(file, json.dumps(options, indent=1, default=str) + "\n")

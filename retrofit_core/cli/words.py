@@ -8,8 +8,6 @@ from ..data.augment import POLICIES
 from ..data.splits import SPLITS
 from ..experiments.scales import SCALES
 from ..experiments.tables import TABLES
-from ..fusion.algorithm import Retrofit
-from ..fusion.fit import FITS
 from ..fusion.grouping import GROUPINGS, Grouper
 from ..fusion.importance import IMPORTANCE, Importance
 from ..inspection.landscape import ALIGNMENTS
@@ -17,12 +15,10 @@ from ..networks.architectures import PRESETS
 from ..networks.levels import BOUNDARIES
 from ..system.settings import Value, settings_of
 from ..training import RECIPES
-from .fields import sentence
 
 
 def words() -> Mapping[str, str]:
     """Text for each `{name}` in a help text."""
-    ridge = settings_of(FITS["ridge"])
     tables = {
         "boundaries": BOUNDARIES,
         "data_sets": DATASETS,
@@ -38,19 +34,10 @@ def words() -> Mapping[str, str]:
     return {
         **{name: ", ".join(table) for name, table in tables.items()},
         "alignments": " or ".join(ALIGNMENTS),
-        "groupings_with_options": _with_options(GROUPINGS, Grouper),
-        "head": sentence(settings_of(Retrofit)["head"].help),
-        "ridge": sentence(ridge["ridge"].help),
         "scales": "; ".join(f"{scale.name}: {scale.sentence}" for scale in SCALES.values()),
+        "groupings_with_options": _with_options(GROUPINGS, Grouper),
         "scores_with_options": _with_options(IMPORTANCE, Importance),
-        "toward": sentence(ridge["toward"].help),
     }
-
-
-def of_importance(option: str) -> str:
-    """The scores that have this option, if not all do."""
-    owners = [name for name, cls in IMPORTANCE.items() if option in settings_of(cls)]
-    return f" (of {', '.join(owners)})" if 0 < len(owners) < len(IMPORTANCE) else ""
 
 
 def _with_options(table: Mapping[str, type[Value]], shared: type[Value]) -> str:

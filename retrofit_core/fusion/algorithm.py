@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ..networks.levels import Level
+from ..networks.levels import BOUNDARIES, Level, read_boundaries
 from ..networks.norm_statistics import reset_statistics
 from ..networks.outputs import check_class_scores, say_what_is_left
 from ..system.device import on_device
@@ -78,7 +78,7 @@ def fuse(
         head=head,
         scored=scored,
         centre=centre,
-        boundaries=boundaries,
+        boundaries=boundaries if isinstance(boundaries, (str, int)) else tuple(boundaries),
         leaves=tuple(leaves),
     )
     task = Task.of(
@@ -112,6 +112,13 @@ class FusionPlan(Shown):
     def spaces(self) -> list[JointSpace]:
         """The spaces of neurons, with their ways of grouping."""
         return self.levels.spaces
+
+    def scores(self) -> Sequence[Scores]:
+        """Importance of the parents' neurons."""
+        task = self.task
+        return self.scored or parents_scores(
+            self.levels.parents, task.importance, task.parents_data(), task.device, task.runtime.monitor
+        )
 
     def lines(self) -> list[str]:
         """The task, and for each space its first level, its neurons and how it is grouped."""
@@ -161,7 +168,13 @@ class Retrofit(Algorithm):
         "that knows few classes does not overrule the others",
         title="Centre the parents' logits",
     )
-    boundaries: str | int | Sequence[str] = field(default="auto")
+    boundaries: str | int | tuple[str, ...] = setting(
+        "auto",
+        "auto (after every layer, or after blocks for Gradient methods), "
+        f"{', '.join(BOUNDARIES)}, a number of levels, or names of modules",
+        read=read_boundaries,
+        title="Where levels end",
+    )
     leaves: tuple[str, ...] = setting(
         (),
         "names of submodules to fuse as a whole, for code that torch.fx cannot trace",
@@ -182,13 +195,12 @@ class Retrofit(Algorithm):
             least=self.fit.least_samples,
             method=self._fit_name,
         )
-        automatic = isinstance(self.boundaries, str) and self.boundaries == "auto"
         levels = cut_into_levels(
             task.parents,
             task.inputs,
             target=task.target,
             device=task.device,
-            boundaries=self.fit.levels if automatic else self.boundaries,
+            boundaries=self.fit.levels if self.boundaries == "auto" else self.boundaries,
             leaves=self.leaves,
         )
         check_groupings(levels, self.grouping)
@@ -230,7 +242,7 @@ class Retrofit(Algorithm):
         start, plan = time.perf_counter(), self.centred(plan)
         task, levels, runtime = plan.task, plan.levels, plan.task.runtime
         walk = Walk(levels, task.inputs, runtime, seed=task.seed)
-        scored = self._scored(plan, walk)
+        scored = plan.scores()
         scores = levels.joined([parent.values for parent in scored])
         search = Search(levels, self.grouping, [[self._weighing(s) for s in parent] for parent in scores])
         for step in runtime.monitor.each("level", walk):  # line 1: bottom-up; the fitted level feeds the next one
@@ -268,13 +280,6 @@ class Retrofit(Algorithm):
         fitted = self.fit.fit(step, sums, solution, groups, s)  # lines 5-9: targets T = z A, weights of the level
         return level_report(step.level, step.widths, sums, s, groups, fitted)
 
-    def _scored(self, plan: FusionPlan, walk: Walk) -> Sequence[Scores]:
-        if plan.scored is not None:
-            return plan.scored
-        task = plan.task
-        data, monitor = task.parents_data(), task.runtime.monitor
-        return parents_scores(plan.levels.parents, task.importance, data, walk.device, monitor)
-
     def _weighing(self, s: Tensor) -> Tensor:
         """(width,) a parent's scores at a level as weights of its neurons."""
         return s.mean().expand_as(s).clone() if self.scored == "head" else s.clone()
@@ -292,7 +297,6 @@ class Retrofit(Algorithm):
             **names,
             **self.to_json(),
             **{name: value for part in settings for name, value in part.items()},
-            "boundaries": self.boundaries,
             "target": _spec(task.target),
             "class_shares": task.class_shares.tolist() if task.class_shares is not None else None,
             "seed": task.seed,

@@ -17,7 +17,7 @@ from ..networks.wrappers import class_name, refuse_archived, unwrapped
 from ..system import device as devices
 from ..system.labels import as_shares
 from ..system.runtime import Runtime
-from ..system.settings import SAMPLES_SETTING, Value, check_seed, check_setting
+from ..system.settings import SAMPLES_SETTING, Value, check_seed, check_setting, setting, settings_of
 from .eligibility import check_models
 from .importance import Importance, Uniform, importance_name
 from .results import FusionResult
@@ -61,6 +61,11 @@ class Takes:
     uses_data: bool = True
     """Whether the result depends on the fusion data"""
 
+    @property
+    def importance_data(self) -> bool:
+        """Whether it uses the parents' own data in any way."""
+        return self.importance or self.parents_data
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -95,15 +100,15 @@ class Task:
     """(B, ...) fusion data; (0,) if the method needs none and none are given"""
     labels: Tensor | None = None
     """(B,)"""
-    target: nn.Module | None = None
-    """Network of the fused architecture; None: that of parent 0"""
-    base: nn.Module | None = None
-    """The network from which all parents were fine-tuned"""
+    target: nn.Module | None = setting(None, "network with the fused architecture; None: parent 0's architecture")
+    base: nn.Module | None = setting(
+        None, "the parents' common ancestor: the network from which all of them were trained on"
+    )
     importance: Importance = field(default_factory=Uniform)
-    class_shares: Tensor | None = None
-    """(n, classes) each parent's share of each class's training samples"""
-    sample_counts: Sequence[int] | None = None
-    """Each parent's number of training samples"""
+    class_shares: Tensor | None = setting(
+        None, "(parents, classes) each parent's share of each class's training samples"
+    )
+    sample_counts: Sequence[int] | None = setting(None, "each parent's number of training samples")
     packing: Packing | None = None
     """How `inputs` packs several tensors or integers; None: one floating-point tensor"""
     seed: int = 0
@@ -296,17 +301,13 @@ def planned(algorithm: Algorithm, task: Task) -> Any:
     Raises:
         ValueError: names what the method would ignore; or from `plan`.
     """
-    takes = algorithm.takes
     asked = {
-        "target": (task.target is not None, takes.target),
-        "base": (task.base is not None, takes.base),
-        "importance": (not isinstance(task.importance, Uniform), takes.importance),
-        "importance_data": (task.importance.data is not None, takes.importance or takes.parents_data),
-        "class_shares": (task.class_shares is not None, takes.class_shares),
-        "sample_counts": (task.sample_counts is not None, takes.sample_counts),
+        "importance": not isinstance(task.importance, Uniform),
+        "importance_data": task.importance.data is not None,
+        **{name: getattr(task, name) is not None for name in settings_of(Task)},
     }
-    for name, (is_set, is_taken) in asked.items():
-        if is_set and not is_taken:
+    for name, is_set in asked.items():
+        if is_set and not getattr(algorithm.takes, name):
             raise ValueError(f"{type(algorithm).__name__} takes no {name}. Leave it out.")
     return algorithm.plan(task)
 

@@ -10,11 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .config import RunConfig, read_boundaries
+    from .config import RunConfig
     from .execute import analyse_record, checkpoint_metadata, execute, measure
     from .identities import Identity, difference, identity, of_network
     from .inputs import check_fitting, class_shares, fusion_rows, read_inputs
-    from .options import check_choices, method_keywords, with_options
+    from .options import check_choices, method_keywords
     from .record import Run, create, list_runs, read_config, read_identity, read_run, read_status, record_folder
     from .store import state_of
 
@@ -36,7 +36,6 @@ __all__ = [
     "measure",
     "method_keywords",
     "of_network",
-    "read_boundaries",
     "read_config",
     "read_identity",
     "read_inputs",
@@ -44,7 +43,6 @@ __all__ = [
     "read_status",
     "record_folder",
     "state_of",
-    "with_options",
 ]
 #: Imported on first access, so that the app can read `store` without importing torch.
 _HOMES = ("config", "execute", "identities", "inputs", "options", "record", "store")

@@ -24,7 +24,7 @@ from .execute import Measurements
 from .identities import first_alike
 from .images import read_images
 from .leaderboard import Entrant, Leaderboard, Made, Measure, choice_of, chosen_methods, rank
-from .options import check_choices, with_options
+from .options import check_choices
 
 #: Settings that, like options, go only to methods that have them.
 STYLE = ("memory", "base")
@@ -45,12 +45,12 @@ def configurations(base: RunConfig, methods: str, importance: str, *, norms: boo
     """
     configs = []
     for method, score, options in chosen_methods(methods, importance, norms=norms):
-        keywords = method.keywords()
+        keywords = method.keywords({**options, "importance": score or RunConfig.importance})
         settings: dict[str, Any] = {name: DEFAULT[name] for name in STYLE if name not in keywords}
         settings["analyse"] = base.analyse and method.takes.levels  # otherwise there are no levels
         shared = {name: value for name, value in (base.options or {}).items() if name in keywords}
-        settings |= {"method": method.name, "importance": score or RunConfig.importance, "options": None}
-        configs.append(with_options(dataclasses.replace(base, **settings), {**shared, **options}))
+        settings |= {"method": method.name, "importance": score or RunConfig.importance}
+        configs.append(dataclasses.replace(base, **settings, options={**shared, **options}))
         check_choices(configs[-1])
     return list({config.key(): config for config in configs}.values())
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from ..system.files import key_of
 from ..system.registry import known_name
 from ..system.settings import AT_LEAST_ONE, COUNT, same_as, setting
-from ..system.texts import changed, option_words, path, size_in_bytes, strength, written_options
+from ..system.texts import changed, option_words, path, size_in_bytes, told_words
 from ..training.config import TrainConfig
 
 
@@ -19,7 +19,7 @@ from ..training.config import TrainConfig
 class RunConfig:
     """Everything that determines a fusion of checkpoints; shared by form, command line, Python and record.
 
-    `cli.words` fills the braces in help texts from the values of the method.
+    `cli.words` fills the braces in help texts from the tables of the method.
     """
 
     models: tuple[str, ...]
@@ -27,12 +27,13 @@ class RunConfig:
     data: str = same_as(TrainConfig, "data")
     method: str = setting(
         "Auto",
-        "{methods}. Auto tries a few fusions and returns the best of them and of the parents; `retrofit methods` "
-        "explains all.",
+        "{methods}. Auto tries a few fusions and returns the best of them and of the parents. Each has options of its "
+        "own (`retrofit methods NAME`), such as --ridge, and --grouping: {groupings_with_options}. In brackets: their own "
+        "options.",
     )
     importance: str = setting(
         "uniform",
-        "Importance score of neurons: {scores_with_options}. In brackets: options for --option.",
+        "Importance score of neurons: {scores_with_options}. In brackets: their own options.",
     )
     importance_data: Literal["own", "fusion"] | None = setting(
         None,
@@ -84,25 +85,19 @@ class RunConfig:
     evaluate: bool = setting(False, "Evaluate parents, ensemble, average and fused network on the test split.")
     analyse: bool = setting(False, "Also analyse the levels for the workbench's figures (needs --record).")
     options: dict[str, Any] | None = dataclasses.field(default=None, hash=False)
-    """The method's options (`OptionFlags`, `options_of`) that differ from its defaults; None for none"""
+    """The method's settings (`Method.settings`) that differ from its defaults; None for none"""
 
     def __post_init__(self) -> None:
-        """Normalise names to their tables' spelling, so that equal runs are equal; `check_choices` refuses unknown ones."""
-        from ..fusion.grouping import GROUPINGS
+        """Bring names and options into one form, so that equal runs are equal; `check_choices` refuses unknown ones."""
         from ..fusion.importance import IMPORTANCE
         from ..methods import METHODS
 
         for name, table in (("method", METHODS), ("importance", IMPORTANCE)):
             with contextlib.suppress(ValueError):
                 object.__setattr__(self, name, known_name(table, getattr(self, name), name))
-        if grouping := self.option("grouping"):
-            with contextlib.suppress(ValueError):
-                named = {"grouping": known_name(GROUPINGS, grouping, "grouping")}
-                object.__setattr__(self, "options", {**(self.options or {}), **named})
-
-    def option(self, name: str) -> Any:
-        """The value of an option, else its default in `OptionFlags`."""
-        return (self.options or {}).get(name, getattr(OptionFlags, name, None))
+        if self.method in METHODS and self.options is not None:
+            options = METHODS[self.method].told(self.options, self.importance)
+            object.__setattr__(self, "options", options or None)
 
     def to_json(self) -> dict[str, Any]:
         """All fields in plain JSON types, so that records stay complete when defaults change."""
@@ -123,8 +118,10 @@ class RunConfig:
 
     def changed(self) -> dict[str, Any]:
         """The fields that differ from their defaults, in plain JSON types, in the layout of the first records (see `present`)."""
-        flags, others = self._flags_and_others()
-        kept = {**changed(self), "method": self.method, **flags, "options": others}
+        options = self.options or {}
+        early = {name: value for name, value in options.items() if name in EARLY}
+        others = {name: value for name, value in options.items() if name not in EARLY}
+        kept = {**changed(self), "method": self.method, **early, "options": others}
         usual = {"method": FIRST_METHOD, "options": {}}
         return json.loads(json.dumps({name: value for name, value in kept.items() if value != usual.get(name)}))
 
@@ -137,50 +134,30 @@ class RunConfig:
 
     def command(self) -> str:
         """The command line that repeats this run."""
-        flags, others = self._flags_and_others()
-        options = [word for option in written_options(others) for word in ("--option", option)]
-        words = [*option_words(self, ("models", "options")), *option_words(OptionFlags(**flags)), *options]
+        words = [*option_words(self, ("models", "options")), *told_words(self.options or {})]
         return shlex.join(["retrofit", "fuse", *self.models, *words])
-
-    def _flags_and_others(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        options = self.options or {}
-        flags = {name: value for name, value in options.items() if name in FLAGS}
-        return flags, {name: value for name, value in options.items() if name not in FLAGS}
-
-
-@dataclass(frozen=True)
-class OptionFlags:
-    """Options of methods with their own flags; others are given by --option NAME=VALUE."""
-
-    grouping: str | None = setting(
-        None,
-        "Grouping to use instead of the method's own: {groupings_with_options}. In brackets: options for --option.",
-    )
-    preset: str = setting("default", "default, or paper: the paper's hyperparameters.")
-    ridge: str | float = setting("auto", "{ridge}", read=strength)
-    toward: str = setting("zero", "{toward}")
-    head: str = setting("scores", "{head} Shares need --splits.")
-    boundaries: str | int = setting(
-        "auto",
-        "Where levels end: auto (pre-activations, or blocks for Gradient methods), {boundaries}, a number of levels, "
-        "or comma-separated module names.",
-    )
 
 
 #: The default method of the first records, which records and keys do not name.
 FIRST_METHOD = "KF-Linear"
 #: Names of a run's own settings, as opposed to options of methods.
 FIELDS = tuple(field.name for field in dataclasses.fields(RunConfig))
-FLAGS = {field.name: field.default for field in dataclasses.fields(OptionFlags)}
-#: Flags that apply to all methods of a leaderboard that have the option.
-SHARED_OPTIONS = ("preset", "ridge", "toward")
+#: Options that the first records hold as settings of the run, and keys still do, with their defaults then.
+EARLY = {
+    "grouping": None,
+    "preset": "default",
+    "ridge": "auto",
+    "toward": "zero",
+    "head": "scores",
+    "boundaries": "auto",
+}
 
 
 def present(facts: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a record of any version: early ones store some method options as settings of the run."""
-    early = {name: facts[name] for name, usual in FLAGS.items() if facts.get(name, usual) != usual}
+    early = {name: facts[name] for name, usual in EARLY.items() if facts.get(name, usual) != usual}
     options = {**early, **(facts.get("options") or {})}
-    others = {name: value for name, value in facts.items() if name not in FLAGS}
+    others = {name: value for name, value in facts.items() if name not in EARLY}
     return {"method": FIRST_METHOD, **others, "options": options or None}
 
 
@@ -196,12 +173,3 @@ def title_of(method: str, importance: str | None, options: Mapping[str, Any] | N
     return ", ".join(
         [*filter(None, words), *(name if value is True else f"{name}={value}" for name, value in others.items())]
     )
-
-
-def read_boundaries(text: str) -> str | int | list[str]:
-    """Parse boundaries for `partition`: a word, a number of levels or comma-separated module names."""
-    from ..networks.levels import BOUNDARIES
-
-    if text.isdigit():
-        return int(text)
-    return text if text in ("auto", *BOUNDARIES) else text.split(",")

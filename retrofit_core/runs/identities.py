@@ -17,7 +17,7 @@ from ..networks.checkpoints import read_metadata
 from ..system import files
 from ..system.registry import find
 from ..training.parents import read_training
-from .config import FLAGS, RunConfig
+from .config import EARLY, RunConfig
 from .locations import located
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ class Identity:
     def key(self) -> str:
         """Ten characters, equal for two runs exactly if they are the same work."""
         # In the layout of version 0.2.0, so that keys stay.
-        every = {**self.config.to_json(), **FLAGS, "options": None, **self.config.changed()}
+        every = {**self.config.to_json(), **EARLY, "options": None, **self.config.changed()}
         settings = {name: value for name, value in every.items() if name not in NAMES}
         content = [(self._name(role), self.inputs.get(name) or name) for role, name in self.files()]
         return files.key_of([settings, content, self.method_version])
@@ -99,7 +99,7 @@ def architecture_of(path: str | Path) -> str | None:
 
 def other_settings(old: RunConfig, new: RunConfig) -> str:
     """The first setting that differs, apart from file contents, as the rest of a sentence; empty if all are equal."""
-    before, after = ({**vars(config), **FLAGS, **(config.options or {})} for config in (old, new))
+    before, after = ({**vars(config), **EARLY, **(config.options or {})} for config in (old, new))
     for name in before | after:
         if name not in (*NAMES, "options") and before.get(name) != after.get(name):
             return f"its {name} is {before.get(name)}, not {after.get(name)}"

@@ -1,89 +1,19 @@
-"""Convert a run's settings to the method's flat keywords, and check fields and options."""
+"""A run's settings as its method's flat keywords, and the checks of its choices."""
 
-import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 from ..data.augment import POLICIES
-from ..fusion.grouping import GROUPINGS
 from ..fusion.importance import IMPORTANCE
-from ..methods import METHODS, methods_with
+from ..methods import METHODS
 from ..system.refusals import Refusal
 from ..system.registry import find
 from ..system.runtime import Runtime
-from ..system.settings import Setting, check_seed, settings_of
+from ..system.settings import check_seed, settings_of
 from ..system.texts import changed
-from .config import FIELDS, FLAGS, OptionFlags, RunConfig, naming, read_boundaries
+from .config import RunConfig, naming
 
-#: Fields that become keywords with the content of their files: networks and images.
-OF_FILES = ("target", "base", "importance_data", "samples")
-
-
-def options_of(method: str, **chosen: Any) -> dict[str, Setting]:
-    """The options of a method by name.
-
-    Args:
-        chosen: grouping and importance, if chosen; else options of all scores are listed.
-    Raises:
-        ValueError: unknown method, grouping or importance.
-    """
-    choices = {name: value for name, value in chosen.items() if value is not None}
-    return find(METHODS, method, "method").settings(choices)
-
-
-def _tellable(method: str, options: Mapping[str, Any], importance: str | None = None) -> dict[str, Setting]:
-    """All options of a method, given some: `options_of`, and flags that are not fields of its values."""
-    choices = {"grouping": options.get("grouping"), "importance": importance}
-    keywords = find(METHODS, method, "method").keywords()
-    flags = {name: entry for name, entry in settings_of(OptionFlags).items() if name in keywords}
-    return {**flags, **options_of(method, **choices)}
-
-
-def checked(method: str, options: Mapping[str, Any], importance: str | None = None) -> dict[str, Any] | None:
-    """The options that differ from the method's defaults, None if there are none, so that equal options are stored equally.
-
-    With a preset, which has its own defaults, all are kept.
-
-    Args:
-        importance: if chosen; else options of all scores are accepted.
-    Raises:
-        ValueError: an option that the method does not have, one named like a setting of the run, or an invalid value.
-    """
-    settings = _tellable(method, options, importance)
-    for name, value in options.items():
-        if name in FIELDS:
-            raise ValueError(
-                f"{method} has no option {name!r}: that is a setting of the run itself. Give it beside the options; "
-                "an option of a method, grouping or score needs another name."
-            )
-        if name not in settings:
-            known = ", ".join(other for other in settings if other not in FLAGS) or "none"
-            raise ValueError(f"{method} has no option {name!r}. Known: {known}.{_owners(method, name)}")
-        if not settings[name].takes(value):
-            raise ValueError(f"option {name} of {method} is {value!r}. It takes: {settings[name].description}.")
-    stored = {name: settings[name].normalised(value) for name, value in options.items()}
-    if stored.get("preset", "default") == "default":
-        stored = {name: value for name, value in stored.items() if value != settings[name].default}
-    return stored or None
-
-
-def _owners(method: str, option: str) -> str:
-    """A sentence on who has this option."""
-    owners = find(METHODS, method, "method").owners(option)
-    if owners:
-        return f" It belongs to {' or '.join(owners)}, which is not chosen."
-    others = [other for other in METHODS if option in _tellable(other, {})]
-    return f" It is an option of {', '.join(others)}.{naming(method)}" if others else ""
-
-
-def with_options(config: RunConfig, options: Mapping[str, Any]) -> RunConfig:
-    """A config with additional options for its method.
-
-    Raises:
-        ValueError: as in `checked`.
-    """
-    told = {**(config.options or {}), **options}
-    return dataclasses.replace(config, options=checked(config.method, told, config.importance))
+#: Fields of a run that its method takes as keywords; files become networks.
+TAKEN, FILES = ("importance", "seed", "memory", "device"), ("target", "base")
 
 
 def method_keywords(config: RunConfig) -> dict[str, Any]:
@@ -92,20 +22,13 @@ def method_keywords(config: RunConfig) -> dict[str, Any]:
     Raises:
         ValueError: an unknown method, or a setting that the method does not have.
     """
-    method = find(METHODS, config.method, "method")
-    chosen = {**changed(config), **(config.options or {})}
-    del chosen["models"]
-    accepted = method.keywords({name: chosen[name] for name in (*method.parts, "importance") if name in chosen})
-    for name, value in chosen.items():
-        if name not in accepted and name not in ("importance_data", "samples") and (others := methods_with(name)):
-            raise ValueError(
-                f"{method.name} has no setting {name!r} ({value!r} is asked for). Leave it out; it is a setting of "
-                f"{', '.join(others)}.{naming(method.name)}"
-            )
-    keywords = {name: value for name, value in chosen.items() if name in accepted and name not in OF_FILES}
-    if isinstance(boundaries := keywords.get("boundaries"), str):
-        keywords["boundaries"] = read_boundaries(boundaries)
-    return keywords | {name: value for name, value in (config.options or {}).items() if name not in keywords}
+    method, asked = find(METHODS, config.method, "method"), changed(config)
+    keywords = {name: asked[name] for name in TAKEN if name in asked} | (config.options or {})
+    try:
+        method.check_keywords(keywords | {name: asked[name] for name in FILES if name in asked})
+    except ValueError as error:
+        raise ValueError(f"{error}{naming(config.method)}") from None
+    return keywords
 
 
 def needs_parents_data(config: RunConfig) -> bool:
@@ -122,10 +45,7 @@ def check_choices(config: RunConfig) -> None:
     """
     method = find(METHODS, config.method, "method")
     importance = find(IMPORTANCE, config.importance, "importance")
-    if (grouping := config.option("grouping")) is not None:
-        find(GROUPINGS, grouping, "grouping")
     keywords = method_keywords(config)
-    checked(config.method, config.options or {}, config.importance)
     check_seed(config.seed)
     if config.memory is not None:
         Runtime(memory=config.memory)

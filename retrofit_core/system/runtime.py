@@ -1,7 +1,7 @@
 """Where and how a fusion runs: device, memory, progress, journal. None of these should change its numbers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -28,14 +28,19 @@ class Journal(Protocol):
 class Runtime(Value):
     """Device, memory, monitor and journal of a fusion."""
 
-    device: str | torch.device | None = field(default="auto")
-    """Where the work is done: "auto" (CUDA if present), "cpu", "cuda:1", ...; the result lies where parent 0 lies"""
+    device: str | torch.device | None = setting(
+        "auto", "where the work is done: auto (CUDA if present), cpu, cuda:1, ...; the result lies where parent 0 lies"
+    )
     memory: int = setting(
         devices.MEMORY,
         "bytes for a level's sums and for cached boundary tensors, which are recomputed if they do not fit",
         Range(1, whole=True),
     )
-    monitor: Monitor = field(default_factory=Monitor)
-    """Gets events, and may cancel between steps"""
-    journal: Journal | None = field(default=None)
-    """Keeps finished levels, and returns those of an interrupted run"""
+    monitor: Monitor = setting(None, "a Monitor: receives events, and can cancel between steps")
+    journal: Journal | None = setting(None, "saves finished levels, so that an interrupted fusion can resume")
+
+    def __post_init__(self) -> None:
+        """As in `Value`; without a monitor, one that does nothing."""
+        super().__post_init__()
+        if self.monitor is None:
+            object.__setattr__(self, "monitor", Monitor())

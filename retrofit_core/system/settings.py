@@ -75,7 +75,7 @@ class Setting:
     check: Callable[[Any], str] | None = None
     """value -> what is allowed, in words; "" for a valid value. For what kinds, words and range cannot express"""
     read: Callable[[str], Any] | None = None
-    """text -> value, for command-line values that are not words"""
+    """text -> value, for values that are not words"""
     title: str = ""
     """Label in forms, if the name alone would not be understood"""
 
@@ -87,13 +87,11 @@ class Setting:
     def takes(self, value: object) -> bool:
         """Whether a value has an allowed kind and is in range; integers count as numbers, booleans do not."""
         if self.check is not None:
-            return not self.check(value)
+            return not self.check(value) and (bool in self.kinds or not isinstance(value, bool))
         if not self.is_plain:
             return True
-        if isinstance(value, str) and tuple in self.kinds:  # one name means a list of one
-            return bool(value)
-        if isinstance(value, str) and str not in self.kinds:
-            return value in self.words
+        if isinstance(value, str) and str not in self.kinds:  # one name means a list of one
+            return value in self.words or (tuple in self.kinds and bool(value))
         if isinstance(value, (tuple, list)):
             return tuple in self.kinds and all(isinstance(word, str) for word in value)
         if value is None or isinstance(value, (bool, str)):
@@ -103,9 +101,11 @@ class Setting:
         return isinstance(value, Real) and float in self.kinds and (self.range is None or self.range.holds(value))
 
     def normalised(self, value: object) -> Any:
-        """Convert a valid value to its stored form: numpy numbers to Python's, integers to float if only floats are
-        allowed, lists to tuples, one name to a list of one."""
-        if isinstance(value, str) and tuple in self.kinds:
+        """Convert a valid value to its stored form: text that `read` reads, numpy numbers to Python's, integers to float if
+        only floats are allowed, lists to tuples, one name to a list of one."""
+        if isinstance(value, str) and self.read is not None:
+            return self.read(value)
+        if isinstance(value, str) and tuple in self.kinds and str not in self.kinds:
             return (value,)
         if isinstance(value, list):
             return tuple(value)
@@ -238,11 +238,7 @@ def check_seed(seed: object) -> None:
 
 def _kinds(hint: object) -> tuple[tuple[type, ...], tuple[str, ...]]:
     """The plain types and words of an annotation; empty if it allows anything else."""
-    if get_origin(hint) is Literal:
-        return (), get_args(hint)
-    if get_origin(hint) is tuple:
-        return ((tuple,), ()) if get_args(hint)[0] is str else ((), ())
     parts = get_args(hint) if get_origin(hint) in (UnionType, Union) else (hint,)
     words = tuple(word for part in parts if get_origin(part) is Literal for word in get_args(part))
-    kinds = tuple(part for part in parts if get_origin(part) is not Literal)
-    return (kinds, words) if set(kinds) <= set(PLAIN) else ((), ())  # type: ignore[return-value]
+    kinds = tuple(tuple if part == tuple[str, ...] else part for part in parts if get_origin(part) is not Literal)
+    return (kinds, words) if set(kinds) <= {*PLAIN, tuple} else ((), ())  # type: ignore[return-value]

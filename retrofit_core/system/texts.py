@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,15 +32,6 @@ def number(text: str, what: str) -> float:
         return float(text)
     except ValueError:
         raise ValueError(f"{what}: {text!r} is not a number.") from None
-
-
-def strength(text: str) -> str | float:
-    """A ridge strength: "auto", a multiple such as "0.1x", or a number.
-
-    Raises:
-        ValueError: something else.
-    """
-    return text if text == "auto" or text.endswith("x") else number(text, "--ridge")
 
 
 def size_in_bytes(text: str) -> int:
@@ -90,8 +81,16 @@ def option_words(value: "DataclassInstance", without: Collection[str] = ()) -> l
     return words
 
 
-def read_options(texts: list[str]) -> dict[str, Any]:
-    """Parse options NAME=VALUE: true, false, none and numbers as such, names with commas as tuples, the rest as text.
+def told_words(options: Mapping[str, Any]) -> list[str]:
+    """Command-line options for a method's settings."""
+    words = []
+    for name, value in options.items():
+        words += [flag(name if value else f"no_{name}")] if isinstance(value, bool) else [flag(name), _written(value)]
+    return words
+
+
+def read_options(texts: Sequence[str]) -> dict[str, Any]:
+    """Parse options NAME=VALUE, see `read_value`.
 
     Raises:
         ValueError: a missing name or equals sign, or a repeated name.
@@ -100,12 +99,13 @@ def read_options(texts: list[str]) -> dict[str, Any]:
     for text in texts:
         name, sign, value = text.partition("=")
         if not sign or not name or name in options:
-            raise ValueError(f"--option {text!r}: write each option once, as NAME=VALUE.")
-        options[name] = _read(value)
+            raise ValueError(f"option {text!r}: write each option once, as NAME=VALUE.")
+        options[name] = read_value(value)
     return options
 
 
-def _read(text: str) -> Any:
+def read_value(text: str) -> Any:
+    """A setting's value: true, false, none and numbers as such, names with commas as a tuple, the rest as text."""
     if text == "none":
         return None
     try:

@@ -93,7 +93,7 @@ def test_another_grouping_stands_in_the_config_and_the_methods_own_does_not():
     picks = replace(PRESETS["shipped"].picks, grouping="local_search", options=("max_swaps=7", "steps=20"))
     config = configs.fusion(picks, None, 64, 10)
     assert config.options == {"grouping": "local_search", "max_swaps": 7, "steps": 20}
-    assert "--grouping local_search" in config.command() and "--option max_swaps=7" in config.command()
+    assert "--grouping local_search" in config.command() and "--max-swaps 7" in config.command()
     same = configs.fusion(replace(picks, grouping="kmeans", options=()), None, 64, 10)
     assert same == configs.fusion(PRESETS["shipped"].picks, None, 64, 10)
     average = configs.fusion(replace(picks, method="Average", options=()), None, 64, 10)

@@ -11,7 +11,6 @@ import numpy as np
 
 from retrofit_core.runs import worker
 from retrofit_core.runs.answers import difference, from_bits
-from retrofit_core.runs.config import SHARED_OPTIONS
 from retrofit_core.runs.store import COMPARISON, Work, read_json
 
 from .methods import decided
@@ -92,36 +91,22 @@ def methods_of(config: Any) -> str:
     run's method without importance if the run weighs neurons.
 
     Args:
-        config: a `RunConfig`; each method gets those of its options that it knows.
-    Raises:
-        ValueError: `compare` cannot take one of them.
+        config: a `RunConfig`, whose other options all share, see `base_of`.
     """
-    from retrofit_core.runs.options import options_of
-    from retrofit_core.system.texts import written_options
-
-    told = {name: value for name, value in (config.options or {}).items() if name not in SHARED_OPTIONS}
-    own, words = told.pop("grouping", None), ["average"]
-    every: list[tuple[str, Any, str, dict[str, Any]]] = [
-        (method, groups, config.importance, extra)
-        for groups in (own, *CONTROLS)
-        for method, extra in ((WITHOUT_FIT[config.method], {"refit": False}), (config.method, {}))
-    ]
+    own, method = (config.options or {}).get("grouping"), config.method
+    groupings = [f"+grouping={grouping}" if grouping else "" for grouping in (own, *CONTROLS)]
+    words = ["average"]
+    for grouping in groupings:
+        words += [f"{WITHOUT_FIT[method]}{grouping}+refit=false", f"{method}{grouping}"]
     if weighs(config.importance):
-        every.append((config.method, own, UNIFORM, {"importance": UNIFORM}))
-    for method, groups, importance, extra in every:
-        known = options_of(method, grouping=groups, importance=importance)
-        chosen = {"grouping": groups} if groups else {}
-        options = {**chosen, **{name: value for name, value in told.items() if name in known}, **extra}
-        words.append("+".join([method.lower(), *written_options(options)]))
-    if strange := [word for word in words if "," in word]:
-        raise ValueError(f"a comparison does not take {strange[0]}.")
-    return ",".join(words)
+        words.append(f"{method}{groupings[0]}+importance={UNIFORM}")
+    return ",".join(words).lower()
 
 
 def base_of(config: Any) -> Any:
     """The run's `RunConfig`, reduced to the settings that all share."""
-    shared = {name: value for name, value in (config.options or {}).items() if name in SHARED_OPTIONS}
-    plain = {"method": type(config).method, "importance": type(config).importance, "options": shared or None}
+    shared = {name: value for name, value in (config.options or {}).items() if name != "grouping"}
+    plain = {"method": type(config).method, "importance": type(config).importance, "options": shared}
     return replace(config, evaluate=False, analyse=False, **plain)
 
 
@@ -130,7 +115,7 @@ def begin(entry: Entry) -> None:
 
     Raises:
         Busy: other work is running.
-        ValueError: the runs folder is not writable, or `compare` cannot take an option of the run.
+        ValueError: the runs folder is not writable.
     """
     from retrofit_core.runs import RunConfig
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from retrofit_core.runs import store, worker
-from retrofit_core.runs.config import SHARED_OPTIONS
 from retrofit_core.runs.store import COMPARISON, SETTINGS, STATUS, Work, read_json
 from retrofit_core.system import files
 
@@ -22,6 +21,8 @@ from .records import Entry, runs_folder
 
 #: The paper's methods, which pictures highlight.
 PAPERS = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
+#: Options of a run that its leaderboard gives to all methods that have them.
+SHARED_OPTIONS = ("preset", "ridge", "toward")
 #: The default selection: something from each family.
 USUAL = (
     "HF-Linear",
@@ -170,7 +171,7 @@ def leaderboard(entry: Entry, methods: Sequence[str], scores: Sequence[str], ent
         raise ValueError("a leaderboard needs at least one method and one importance score. Choose them above.")
     whole = RunConfig.from_json(entry.config)
     shared = {name: value for name, value in (whole.options or {}).items() if name in SHARED_OPTIONS}
-    plain = {"method": RunConfig.method, "importance": RunConfig.importance, "options": shared or None}
+    plain = {"method": RunConfig.method, "importance": RunConfig.importance, "options": shared}
     base = replace(whole, evaluate=True, analyse=True, **plain)
     norms = has_norms(entry.base / base.models[0])
     configs = configurations(base, ",".join(methods), ",".join(scores), norms=norms)

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
-from retrofit_core.runs.config import FLAGS
-
 from .methods import decided
 from .records import Entry
 
@@ -22,7 +20,7 @@ def settings(entry: Entry) -> dict[str, str]:
     What a finished run decided itself, such as the score of a method that weighs neurons, overrides what was requested.
     """
     made = {name: value for name, value in decided(entry).items() if isinstance(value, str | int | float | bool)}
-    values = {name: value for name, value in {**entry.config, **FLAGS, **made}.items() if name not in LEFT_OUT}
+    values = {name: value for name, value in {**entry.config, **made}.items() if name not in LEFT_OUT}
     values |= entry.config.get("options") or {}
     values |= {"data": PurePath(entry.config.get("data", "")).name, "networks": _networks(entry)}
     values |= {f"training {name}": value for name, value in (entry.training or {}).items() if name not in SAID}

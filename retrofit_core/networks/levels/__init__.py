@@ -1,6 +1,6 @@
 """Levels: a traced model cut where one tensor is alive, or after every layer (paper sec. 3; docs/method.md)."""
 
-from .cuts import BOUNDARIES
+from .cuts import BOUNDARIES, read_boundaries
 from .forms import Activated, Affine, Boundary, Form, Lookup, Opaque, Partwise, Tied, unfolded
 from .level import (
     Alive,
@@ -45,6 +45,7 @@ __all__ = [
     "merged",
     "partition",
     "places_read",
+    "read_boundaries",
     "reads_one_by_one",
     "rows",
     "single_level",

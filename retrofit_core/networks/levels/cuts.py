@@ -23,6 +23,13 @@ from .kinds import (
 BOUNDARIES = ("preactivations", "activations", "blocks", "layers")
 
 
+def read_boundaries(text: str) -> str | int | tuple[str, ...]:
+    """Where levels end, from text: a word, a number of levels, or names of modules separated by commas."""
+    if text.isdigit():
+        return int(text)
+    return text if text in ("auto", *BOUNDARIES) else tuple(text.split(","))
+
+
 def choose_cuts(
     graph: fx.Graph, modules: dict[Any, Any], boundaries: str | int | Sequence[str], model: nn.Module
 ) -> list[fx.Node]:

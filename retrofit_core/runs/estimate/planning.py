@@ -31,7 +31,6 @@ from .. import RunConfig, check_choices, check_fitting, class_shares, fusion_row
 from ..config import FIELDS
 from ..inputs import Inputs, beside_parents
 from ..locations import located
-from ..options import with_options
 
 
 @lru_cache(maxsize=32)
@@ -110,7 +109,7 @@ def _cured(config: RunConfig, inputs: Inputs, name: str, value: Any) -> tuple[Ru
         keywords = METHODS[value].keywords()
         told = {option: given for option, given in (config.options or {}).items() if option in keywords}
         score = config.importance if METHODS[value].takes.importance else RunConfig.importance
-        return dataclasses.replace(config, method=value, importance=score, options=told or None), inputs
+        return dataclasses.replace(config, method=value, importance=score, options=told), inputs
     if name == "target":
         return dataclasses.replace(config, target=None), dataclasses.replace(inputs, target=None)
     if name == "samples":
@@ -119,7 +118,7 @@ def _cured(config: RunConfig, inputs: Inputs, name: str, value: Any) -> tuple[Ru
         return dataclasses.replace(config, samples=value), dataclasses.replace(inputs, fusion=blanks)
     if name in FIELDS:
         return dataclasses.replace(config, **{name: value}), inputs
-    return with_options(config, {name: value}), inputs
+    return dataclasses.replace(config, options={**(config.options or {}), name: value}), inputs
 
 
 def planned(config: RunConfig, inputs: Inputs) -> MethodPlan:
@@ -174,7 +173,7 @@ def _inputs(
         list(models),
         images,
         blanks,
-        [(blanks[0][:2], blanks[1][:2])] * len(models),
+        [tuple(each[:1].expand(config.importance_samples, *each.shape[1:]) for each in blanks)] * len(models),
         _target(config.target, images),
         class_shares(config, images, rows),
         [len(part) for part in rows] if rows else None,

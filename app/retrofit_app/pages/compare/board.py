@@ -119,9 +119,7 @@ def _pair_words(entry: runs.Entry) -> str:
 
 def _settings_words(entry: runs.Entry) -> None:
     """Name the run's options that a leaderboard leaves at their defaults."""
-    from retrofit_core.runs.config import SHARED_OPTIONS
-
-    if left := [name for name in entry.config.get("options") or {} if name not in SHARED_OPTIONS]:
+    if left := [name for name in entry.config.get("options") or {} if name not in leaderboards.SHARED_OPTIONS]:
         names = ", ".join(name.replace("_", " ") for name in left)
         st.caption(f"The leaderboard takes the defaults of these options of that run: {names}.")
 
@@ -146,12 +144,7 @@ def _start(leaderboard: Leaderboard, plan: cost.BoardPlan) -> None:
             help="Runs in its own process: you can reload or close the page. Finished runs appear below, and as "
             "one entry of *Your runs* on Fuse.",
         ):
-            try:
-                leaderboards.start(leaderboard)
-            except ValueError as error:
-                st.warning(f"Not started: {escaped(error)}")
-                return
-            st.rerun()
+            works.start(lambda: leaderboards.start(leaderboard))
 
 
 def _ended(leaderboard: Leaderboard) -> None:

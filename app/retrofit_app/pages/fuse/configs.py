@@ -106,10 +106,10 @@ def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
 
 
 def options(picks: Picks) -> Mapping[str, Any]:
-    """Options of the picked method, grouping and score: name -> `Setting`."""
-    from retrofit_core.runs.options import options_of
-
-    return options_of(picks.method, grouping=picks.grouping_used, importance=picks.importance_used)
+    """Settings of the picked method, grouping and score without their own control: name -> `Setting`."""
+    chosen = {"grouping": picks.grouping_used, "importance": picks.importance_used}
+    settings = methods.table()[picks.method].settings({name: value for name, value in chosen.items() if value})
+    return {name: entry for name, entry in settings.items() if name not in PICKED}
 
 
 def checked_options(picks: Picks, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,17 +120,23 @@ def checked_options(picks: Picks, given: Mapping[str, Any]) -> dict[str, Any]:
     """
     if elsewhere := given.keys() & PICKED:
         raise ValueError(f"{min(elsewhere)} has its own control.")
+    score = {"importance": picks.importance_used} if picks.importance_used else {}
+    methods.table()[picks.method].algorithm(**_picked(picks), **score, **given)
     return {name: value for name, value in _told(picks, given).items() if name not in PICKED}
 
 
 def _told(picks: Picks, given: Mapping[str, Any]) -> dict[str, Any]:
     """All options given to the method, as in a config."""
-    from retrofit_core.runs.options import checked
+    return methods.table()[picks.method].told({**_picked(picks), **given}, picks.importance_used)
 
-    preset = picks.settings if "preset" in methods.table()[picks.method].keywords() else "default"
-    picked = {"grouping": picks.grouping_used, "preset": preset}
-    chosen = {name: value for name, value in picked.items() if value not in (None, "default")}
-    return checked(picks.method, {**chosen, **given}, picks.importance_used) or {}
+
+def _picked(picks: Picks) -> dict[str, Any]:
+    """The options that other controls set."""
+    preset = picks.settings if methods.table()[picks.method].parts else "default"
+    return {
+        **({"grouping": picks.grouping_used} if picks.grouping_used else {}),
+        **({"preset": preset} if preset != "default" else {}),
+    }
 
 
 def _pixels(picks: Picks) -> dict[str, Any]:

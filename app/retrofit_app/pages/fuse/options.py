@@ -9,12 +9,11 @@ import streamlit as st
 
 from retrofit_app.address import session
 from retrofit_app.figures import escaped, lettered
+from retrofit_core.system.texts import flag
 
 from . import configs, presets
 from .parameters import Picks
 from .presets import FORM
-
-EMPTY = ("", "none", "null")  # what users write for nothing
 
 
 def settle(picks: Picks) -> tuple[Picks, list[str]]:
@@ -54,7 +53,7 @@ def _control(method: str, setting: Any, value: Any) -> None:
     """Draw a toggle, list, number or text, by the setting's kinds."""
     key = FORM.key(f"option-{method}-{setting.name}")
     label, help = title(setting), lettered(setting.help)
-    help = f"{help[:1].upper()}{help[1:].rstrip('.')}. (`--option {setting.name}=…`)"
+    help = f"{help[:1].upper()}{help[1:].rstrip('.')}. (`{flag(setting.name)}`)"
     on_change = _changed(setting, key)
     if setting.kinds == (bool,):
         session.remember(key, value)
@@ -92,16 +91,13 @@ def _text(value: Any) -> str:
 
 
 def _read(setting: Any, value: Any) -> Any:
-    """A control's value for the setting: text becomes a list of names or a number, or stays a word."""
-    from retrofit_core.system.texts import read_options
+    """A control's value for the setting: text becomes a list of names or a number, or stays a word; none is the default."""
+    from retrofit_core.system.texts import read_value
 
     if not isinstance(value, str) or setting.words:
         return value
-    text = value.strip()
-    if tuple in setting.kinds:
-        return tuple(word for part in text.split(",") if (word := part.strip()))
-    read = None if text in EMPTY else read_options([f"value={text}"])["value"]
-    return float(read) if type(read) is int and int not in setting.kinds else read
+    read = read_value(value.strip()) if value.strip() else setting.default
+    return setting.default if read is None else setting.normalised(read)
 
 
 def _changed(setting: Any, key: str) -> Callable[[], None]:
