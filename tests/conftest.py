@@ -111,25 +111,22 @@ def browser(screenshots: ModuleType) -> Iterator[Any]:
 
 
 @pytest.fixture
-def nobody_trusts(monkeypatch):
-    """No module is allowed, and none was permitted, before and after."""
+def nobody_trusts(monkeypatch) -> Iterator[None]:
+    """No user code was named or imported, before and after."""
     from retrofit_core.networks import user_code
 
-    for name, empty in (
-        ("_allowed", {}),
-        ("_named", set()),
-        ("_permitted", set()),
-        ("_loaded", {}),
-        ("_asking", False),
-    ):
-        monkeypatch.setattr(user_code, name, empty)
+    monkeypatch.setattr(user_code, "_files", {})
+    monkeypatch.setattr(user_code, "_closed", False)
+    monkeypatch.delitem(sys.modules, "mynet", raising=False)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield
+    sys.modules.pop("mynet", None)
 
 
 @pytest.fixture
 def mynet(tmp_path, monkeypatch, nobody_trusts) -> Path:
     """mynet.py in the current folder, which is empty otherwise."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)  # taken back afterwards
     file = tmp_path / "mynet.py"
     file.write_text(MYNET)
     return file

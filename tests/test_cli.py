@@ -641,8 +641,6 @@ RECIPE = {"models": ["/dev/null"], "method": "average", "out": "x.safetensors"}
         ('{"samples": "many", "models": ["a"]}', "--samples"),
         (json.dumps({**RECIPE, "mean": [0.4]}), "--mean and --std: '[0.4]' is not a number"),
         (json.dumps({**RECIPE, "models": "/dev/null"}), "'models'"),
-        ('{"arch": "mynet:make"}', "pass --arch yourself"),
-        (json.dumps({"target": json.dumps({"architecture": "mynet:make"})}), "pass --target yourself"),
         ("[1]", "no JSON object of options"),
         ("{", "merge.json"),
         (None, "cannot be read"),

@@ -114,8 +114,11 @@ def test_a_metric_of_ones_own_ranks_networks_with_labels_for_each_pixel(data):
     models = [Pixels(0), Pixels(1)]
     batches = DataLoader(TensorDataset(x, labels), batch_size=30)
     board = compare(models, x, (x, labels), "average,git-re-basin", metric=share_right, device="cpu")
-    same = compare(models, x, batches, "average,git-re-basin", metric=share_right, device="cpu")
-    assert [row | {"seconds": 0} for row in board.rows] == [row | {"seconds": 0} for row in same.rows]
+    for fusion in (x, (x, labels), batches):  # masks beside the images are no inputs
+        same = compare(models, fusion, batches, "average,git-re-basin", metric=share_right, device="cpu")
+        assert [row | {"seconds": 0} for row in board.rows] == [row | {"seconds": 0} for row in same.rows]
+    with pytest.raises(ValueError, match="each token or pixel.*metric=function"):
+        compare(models, x, (x, labels), "average", device="cpu")
     rows = {row["name"]: row for row in board.rows}
     with torch.no_grad():
         outputs = {name: model(x) for name, model in zip(("parent 0", "parent 1"), models, strict=True)}

@@ -14,7 +14,7 @@ from retrofit_core.inspection.landscape import Landscape
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.marks import each_case
 from tests.networks import labels, normal
-from tests.properties import assert_same_function, untouched
+from tests.properties import assert_same_function, assert_same_tensors, untouched
 from tests.test_contract import EVERY, options_for
 from tests.test_landscape import images_of
 
@@ -165,6 +165,29 @@ def test_a_network_that_keeps_tensors_with_a_graph_is_fused():
     assert parents[0].features.grad_fn is not None
     with untouched(*parents):
         METHODS["KF-Linear"](parents, (X, Y))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_data_with_a_graph_are_data(name):
+    """Heads on features of a user's backbone: the same fusion as without the graph, and no gradients outside the method."""
+    parents, backbone = pair(Plain), nn.Linear(X.shape[1], X.shape[1])
+    options = options_for(name, parents, 4)
+    wanted = EVERY[name](parents, (backbone(X).detach(), Y), **options).model
+    made, leaf = backbone(X), backbone(X).detach().requires_grad_()
+    for data in ((leaf, Y), [(made[:25], Y[:25]), (made[25:], Y[25:])]):
+        assert_same_tensors(EVERY[name](parents, data, **options).model, wanted)
+    assert all(tensor.grad is None for tensor in (leaf, *backbone.parameters()))
+
+
+def test_data_with_a_graph_are_data_everywhere():
+    parents, backbone = pair(Plain), nn.Linear(X.shape[1], X.shape[1])
+    data = backbone(X), Y
+    result = METHODS["KF-Linear"](parents, data, importance="conductance", importance_data=[data, data])
+    analyse(parents, result, data)
+    compare(parents, data, data, ["average", "kd+epochs=1"])
+    importance_scores(parents[0], *data)
+    centred(parents[0], data[0])
+    assert all(parameter.grad is None for parameter in backbone.parameters())
 
 
 def test_an_attribute_that_cannot_be_copied_is_named_before_any_work():

@@ -1,7 +1,9 @@
 """Networks of others: a user's own functions, timm's and torchvision's; who may import what, and how they are read again."""
 
+import dataclasses
 import importlib.util
 import json
+import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,10 +17,10 @@ from retrofit_core.data import load
 from retrofit_core.networks import user_code
 from retrofit_core.networks.architectures import build, fitted, input_shape, parse
 from retrofit_core.networks.checkpoints import load_model, read_metadata, save_model
-from retrofit_core.runs import RunConfig, execute, identity
-from retrofit_core.runs import difference as other_work
+from retrofit_core.runs import RunConfig, analyse_record, execute
+from retrofit_core.runs.finished import read_finished
 from retrofit_core.training.evaluation import ensemble
-from retrofit_core.training.parents import NOTE, TrainConfig, train_parents, write_training
+from retrofit_core.training.parents import TrainConfig, train_parents, write_training
 from tests.own_networks import MYNET
 
 DIGITS = (1, 8, 8)
@@ -55,20 +57,17 @@ def test_a_file_and_its_module_are_the_same_network(mynet, tmp_path, monkeypatch
     assert made("nets.inner:make").spec["architecture"] == "nets.inner:make"
 
 
-def test_two_folders_may_have_a_module_of_one_name(mynet, tmp_path):
+def test_modules_of_one_name_are_told_apart(mynet, tmp_path):
+    made()
     (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "mynet.py").write_text(MYNET.replace("width=6", "width=7"))
-    assert [made(name).conv.out_channels for name in ("mynet:small", "other/mynet.py:small", "mynet:small")] == [
-        6,
-        7,
-        6,
-    ]
-
-
-def test_a_changed_file_is_imported_again(mynet):
-    assert made().conv.out_channels == 6
-    mynet.write_text(MYNET.replace("width=6", "width=9"))
-    assert made().conv.out_channels == 9
+    mynet.rename(tmp_path / "other" / "mynet.py")
+    with pytest.raises(
+        ValueError, match="other/mynet.py, but the module of that name is .*mynet.py.* Rename the module"
+    ):
+        made("other/mynet.py:small")
+    Path("json.py").write_text(MYNET)
+    with pytest.raises(ValueError, match="Rename the module"):
+        made("json.py:small")
 
 
 @pytest.mark.parametrize(
@@ -100,39 +99,86 @@ def test_a_network_with_a_spec_of_its_own_is_refused(mynet):
 # --- trust ----------------------------------------------------------------------------------------
 
 
-def test_a_file_alone_imports_nothing(mynet):
-    """The module leaves a mark when it runs."""
+@pytest.fixture
+def stranger(mynet):
+    """A checkpoint and a record of a module that leaves a mark when it runs; nobody has named it."""
     mynet.write_text(MYNET + "\nfrom pathlib import Path\nPath('ran').touch()\n")
-    model = made()
-    Path("ran").unlink()
-    save_model(model, "net.safetensors")
-    user_code._allowed.clear()
-    user_code._loaded.clear()
+    for index in range(2):
+        save_model(build(made().spec, seed=index), f"net-{index}.safetensors")
+    models = ("net-0.safetensors", "net-1.safetensors")
+    config = RunConfig(models, arch="mynet:small", method="HF-Linear", fusion_from="iid", samples=20, device="cpu")
+    execute(config, "run")
+    forget(mynet)
+    return config
+
+
+def forget(mynet):
+    user_code._files.clear()
+    sys.modules.pop("mynet")
+    sys.path.remove(str(mynet.parent))
+    Path("ran").unlink(missing_ok=True)
+
+
+def test_files_import_nothing_that_nobody_named(stranger, mynet):
+    spec = {"architecture": "mynet:small", "channels": 1, "num_classes": 10, "input": [1, 8, 8]}
     for read in (
-        lambda: load_model("net.safetensors"),
-        lambda: build(model.spec),
-        lambda: fitted(model.spec, DIGITS, 10),
+        lambda: load_model("net-0.safetensors"),
+        lambda: build(spec),
+        lambda: fitted(spec, DIGITS, 10),
+        lambda: read_finished("run"),
+        lambda: analyse_record("run"),
     ):
         with pytest.raises(
-            user_code.NotAllowed, match=r"If you trust it, name it: --arch mynet:small .* runs its code"
+            user_code.NotAllowed, match=r"importing a module runs its code. .*name it: --arch mynet:small"
         ):
             read()
-    identity(RunConfig(models=("net.safetensors",), arch="mynet:small"))
     assert not Path("ran").exists()
-    read, facts = load_model("net.safetensors", "mynet:small")
-    assert Path("ran").exists() and facts["architecture"] == model.spec
+    read, facts = load_model("net-0.safetensors", "mynet:small")
+    assert Path("ran").exists() and facts["architecture"] == spec
     x = torch.randn(3, 1, 8, 8)
-    assert torch.equal(read(x), model.eval()(x))
-    assert torch.equal(load_model("net.safetensors")[0](x), read(x))  # it was named now
+    assert torch.equal(load_model("net-0.safetensors")[0](x), read(x))  # it was named now
+    assert read_finished("run").parents
 
 
-def test_a_file_names_only_what_the_module_defines(mynet):
+def test_a_record_gets_the_users_module_not_its_own(stranger, mynet, tmp_path):
+    evil = tmp_path / "evil" / "mynet.py"
+    evil.parent.mkdir()
+    evil.write_text(MYNET)
+    execute(dataclasses.replace(stranger, arch="evil/mynet.py:small"), "theirs")
+    forget(evil)
+    evil.write_text("open('evil-ran', 'w')")
+    user_code.allow("mynet:small")
+    assert read_finished("theirs").config.arch == "mynet:small" and Path("ran").exists()
+    assert not Path("evil-ran").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "fuse --resume run",
+        "analyse run",
+        "landscape --record run --plan",
+        "finetune --record run --epochs 1",
+        "fuse --recipe merge.json --out out.safetensors",
+        "compare net-0.safetensors net-1.safetensors --methods average --fusion-from iid --samples 20",
+    ],
+)
+def test_commands_import_what_was_typed_and_nothing_else(stranger, mynet, words, capsys):
+    recipe = {"models": list(stranger.models), "arch": "mynet:small", "method": "Average", "fusion_from": "iid"}
+    Path("merge.json").write_text(json.dumps(recipe))
+    assert main(words.split()) != 0
+    said = capsys.readouterr()
+    assert "name it: --arch mynet:small" in " ".join((said.err + said.out).split()) and not Path("ran").exists()
+    assert main([*words.split(), "--arch", "other:small"]) != 0 and not Path("ran").exists()
+    assert main([*words.split(), "--arch", "mynet.py:small"]) == 0 and Path("ran").exists()
+
+
+def test_a_file_names_only_what_its_user_named(mynet):
     model = made()
-    save_model(model, "net.safetensors", architecture={"architecture": "mynet:run", "args": "true"})
-    with pytest.raises(ValueError, match="defines no function or class 'run'"):
-        load_model("net.safetensors", "mynet:small")
-    save_model(made("mynet:rows"), "net.safetensors")  # another one of the same module is as good
-    assert load_model("net.safetensors", "mynet:small")[0].conv.weight.dim() == 3
+    for name in ("mynet:run", "mynet:rows", "os:system"):
+        save_model(model, "net.safetensors", architecture={"architecture": name, "command": "true"})
+        with pytest.raises(user_code.NotAllowed, match=f"name it: --arch {name}"):
+            load_model("net.safetensors")
 
 
 def test_a_training_that_only_a_file_asks_for_imports_nothing(mynet):
@@ -140,17 +186,19 @@ def test_a_training_that_only_a_file_asks_for_imports_nothing(mynet):
     Path("stranger").mkdir()
     write_training(config, "stranger")
     run = RunConfig(models=config.files("stranger"), splits=config.splits("stranger"), device="cpu")
-    with pytest.raises(user_code.NotAllowed, match=f"stranger.{NOTE} asks for networks from a user's own code"):
+    with pytest.raises(user_code.NotAllowed, match="name it: --arch mynet:small"):
         execute(run)
 
 
-def test_a_process_that_asks_first_imports_only_what_is_permitted(mynet):
-    user_code.ask_first()
-    assert not user_code.is_permitted("mynet:small") and user_code.is_permitted("cnn") and user_code.is_permitted(None)
-    with pytest.raises(user_code.NotAllowed, match="imports it only if you say so"):
-        made()
-    user_code.permit("mynet:small")
-    assert user_code.is_permitted("mynet.py:small") and made().conv.out_channels == 6
+def test_a_server_takes_what_its_start_named_and_nothing_later(mynet, monkeypatch):
+    monkeypatch.setenv(user_code.VARIABLE, f"{mynet}:small")
+    user_code.close()
+    for name in ("mynet:small", "elsewhere/mynet.py:small"):  # both are the one that was named
+        assert made(name).conv.out_channels == 6
+    monkeypatch.setenv(user_code.VARIABLE, "mynet:rows")
+    user_code.close()
+    with pytest.raises(user_code.NotAllowed, match="also of `retrofit app`"):
+        made("mynet:rows")
 
 
 # --- checkpoints ----------------------------------------------------------------------------------
@@ -230,15 +278,12 @@ def test_a_run_says_its_code_and_goes_on_from_it(parents, mynet, capsys):
     words = ["fuse", *parents.models, "--splits", parents.splits, "--arch", "mynet:rows", "--method", "average"]
     assert main([*words, "--samples", "60", "--device", "cpu", "--record", "run", "--evaluate"]) == 0
     record = json.loads(Path("run/config.json").read_text())
-    assert record["config"]["arch"] == "mynet:rows" and record["inputs"]["mynet:rows"]
-    user_code._allowed.clear()
-    assert main(["fuse", "--resume", "run"]) == 0
-    before = identity(parents)
-    mynet.write_text(MYNET + "# changed")
-    assert other_work(before, identity(parents)) == "the content of mynet:rows (arch) has changed since"
+    assert record["config"]["arch"] == "mynet:rows"
+    user_code._files.clear()
+    assert main(["fuse", "--resume", "run", "--arch", "mynet:rows"]) == 0
     capsys.readouterr()
-    assert main(["fuse", "--resume", "run"]) == 2
-    assert "mynet:rows (arch) has changed since" in capsys.readouterr().err
+    assert main(["fuse", "--resume", "run", "--arch", "vgg11"]) == 2
+    assert "--arch would have no effect" in capsys.readouterr().err
 
 
 def test_every_command_takes_it(parents, capsys):
@@ -251,7 +296,7 @@ def test_every_command_takes_it(parents, capsys):
     board = json.loads(capsys.readouterr().out)
     assert {row["name"]: row["reason"] for row in board["rows"]}.keys() >= {"ZipIt", "Average", "Ensemble", "parent 0"}
     assert all(row["reason"] is None and row["interval"] for row in board["rows"])
-    user_code._allowed.clear()  # the records are read again, ensembles of own networks among them
+    user_code._files.clear()  # the records are read again, ensembles of own networks among them
     assert (
         main(["compare", *models, *arch, *fused, "--methods", "average,ensemble,zipit", "--records", "r", "--json"])
         == 0
@@ -265,11 +310,11 @@ def test_every_command_takes_it(parents, capsys):
     few = ["--resolution", "3", "--images", "20", "--path-points", "3", "--directions", "1", "--json"]
     through = ["--through", "parent 0, parent 1, fine-tuned"]
     assert main(["landscape", *models, "--tuned", "tuned.safetensors", *through, *arch, *few]) == 0
-    user_code._allowed.clear()
+    user_code._files.clear()
     capsys.readouterr()
     for words in (["evaluate", *models], ["levels", models[0]], ["fuse", *models, *fused, "--out", "f.safetensors"]):
         assert main(words) == 2
-        assert "If you trust it, name it: --arch mynet:rows" in capsys.readouterr().err
+        assert "name it: --arch mynet:rows" in capsys.readouterr().err
 
 
 def test_parents_of_two_functions_are_fused(mynet, capsys):
@@ -277,7 +322,7 @@ def test_parents_of_two_functions_are_fused(mynet, capsys):
     assert main(["train", *words]) == 0
     assert "--arch mynet:rows,mynet:small" in " ".join(capsys.readouterr().out.split())
     models = ["two/parent-0.safetensors", "two/parent-1.safetensors", "--splits", "two/splits.json"]
-    user_code._allowed.clear()
+    user_code._files.clear()
     assert (
         main(["fuse", *models, "--arch", "mynet:rows,mynet:small", "--method", "ensemble", "--out", "e.safetensors"])
         == 0

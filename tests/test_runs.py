@@ -379,49 +379,26 @@ def test_a_run_that_measures_is_known_by_its_test_images_too(tmp_path):
     assert "data test" in runs.difference(before[1], runs.identity(measuring))
 
 
-#: The settings that version 0.2.0 wrote for `retrofit fuse a b --data digits --grouping kmeans --ridge 0.1x`.
-OF_0_2_0 = {
-    "models": ["a", "b"],
-    "data": "digits",
-    "method": "KF-Linear",
-    "importance": "uniform",
-    "importance_data": None,
-    "fusion_from": None,
-    "splits": None,
-    "samples": 400,
-    "augment": 0,
-    "auto_augment": None,
-    "importance_samples": 400,
-    "seed": 0,
-    "memory": None,
-    "target": None,
-    "base": None,
-    "arch": None,
-    "weights": "auto",
-    "mean": None,
-    "std": None,
-    "size": None,
-    "device": "auto",
-    "evaluate": False,
-    "analyse": False,
-    "options": {"grouping": "kmeans", "ridge": "0.1x"},
-}
+#: What version 0.2.0 wrote for `retrofit fuse a b --data digits --grouping kmeans --ridge 0.1x`, without nulls.
+OF_0_2_0 = """{"models": ["a", "b"], "data": "digits", "method": "KF-Linear", "importance": "uniform", "samples": 400,
+"augment": 0, "importance_samples": 400, "seed": 0, "weights": "auto", "device": "auto", "evaluate": false, "analyse": false,
+"options": {"grouping": "kmeans", "ridge": "0.1x"}}"""
 
 
 def test_a_record_of_0_2_0_is_read_and_an_older_one_refused(tmp_path):
-    def written(schema: int, **settings: object) -> Path:
-        content = {"schema": schema, "config": {**OF_0_2_0, **settings}, "inputs": {}, "method_version": 1}
+    def write(schema: int, **settings: object) -> None:
+        content = {"schema": schema, "config": json.loads(OF_0_2_0) | settings, "inputs": {}, "method_version": 1}
         (tmp_path / "config.json").write_text(json.dumps(content))
-        return tmp_path
 
-    identity = runs.read_identity(written(2))
-    assert identity.config == runs.RunConfig(
-        ("a", "b"), "digits", method="KF-Linear", options={"grouping": "kmeans", "ridge": "0.1x"}
-    )
-    assert identity.config.key() == "d24c0e6aa5"
+    write(2)
+    config = runs.read_identity(tmp_path).config
+    options = {"grouping": "kmeans", "ridge": "0.1x"}
+    assert config == runs.RunConfig(("a", "b"), "digits", method="KF-Linear", options=options)
+    assert config.key() == "d24c0e6aa5"
     for schema, settings in ((1, {}), (2, {"preset": "default"})):
+        write(schema, **settings)
         with pytest.raises(ValueError, match=r"0\.2\.0 and later\. Run it again into a new folder"):
-            runs.read_run(written(schema, **settings))
+            runs.read_run(tmp_path)
 
 
 @pytest.mark.slow

@@ -181,7 +181,7 @@ def test_every_entry_is_provoked():
 def test_the_code_says_what_the_page_says(title, digits, folder, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.delenv("RETROFIT_DATA", raising=False)
-    monkeypatch.setattr(user_code, "_asking", False)  # as in the workbench, which another test may have started
+    monkeypatch.setattr(user_code, "_closed", False)  # as in the workbench, which another test may have started
     provoke = PROVOKED[title]
     if "another run" in title:
         assert said_by(f"fuse {A} {B} --splits parents/splits.json --method average --record run") == (0, "")

@@ -20,6 +20,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import typer
 from typer.core import TyperCommand
 
+from ..networks import user_code
 from ..system.files import write
 from ..system.monitor import Cancelled
 from ..system.notices import Notice
@@ -115,7 +116,8 @@ def command(name: str, *options: inspect.Parameter, kind: type[Explained] = Expl
         @wraps(function)
         def guarded(context: typer.Context, **_: Any) -> None:
             try:
-                with _notices_printed():
+                # Only code that was typed is run: recipes, records and checkpoints name others'.
+                with _notices_printed(), user_code.closed(_typed(context)):
                     beside = {"context": context} if "context" in hints else {}
                     function(asked=value_of(context, value), **beside)
             except ValueError as error:
@@ -143,6 +145,15 @@ def command(name: str, *options: inspect.Parameter, kind: type[Explained] = Expl
         return function
 
     return register
+
+
+def _typed(context: typer.Context) -> Iterator[str]:
+    """Architectures on the command line."""
+    for name in ("arch", "target"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            value = context.params[name]
+            yield from [value] if isinstance(value, str) else value or ()
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from ..networks import user_code
 from ..system.texts import flag
 
 #: Settings of a run that name what it reads.
@@ -43,7 +44,8 @@ def _given(context: typer.Context) -> dict[str, str]:
     sources = {name: context.get_parameter_source(name) for name in context.params}
     on_line = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     on_line += context.obj or {}  # settings of methods
-    return {name: arguments.get(name, flag(name)) for name in on_line}
+    own = {name for name in ("arch",) if user_code.names_in(context.params.get(name))}  # says which code may be run
+    return {name: arguments.get(name, flag(name)) for name in on_line if name not in own}
 
 
 def check_checkpoints(paths: Sequence[Path | str]) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.text import Text
 
+from ..networks import user_code
 from ..runs.config import RunConfig
 from ..system.extras import require
 from ..system.settings import Range, same_as, setting
@@ -198,6 +199,11 @@ class AppRequest:
     port: int = setting(8501, "Port on this machine. If it is in use, the next free one.", Range(1, LAST_PORT))
     browser: bool = setting(True, "Open the default browser.")
     runs: Path = setting(Path("runs"), "Folder with run records.")
+    arch: tuple[str, ...] = setting(
+        (),
+        "Your own function, package.module:function or FILE.py:function, whose networks the workbench may build (importing "
+        "it runs its code). Repeatable.",
+    )
     results: tuple[Path, ...] = setting(
         (), "Results for the Paper page: a bundle, a folder of bundles, or a runs folder. Repeatable."
     )
@@ -207,6 +213,10 @@ class AppRequest:
 def app_command(asked: AppRequest) -> None:
     """Open the workbench in the browser. Only this machine can reach it, and it loads nothing from the internet."""
     require("streamlit", "app")
+    if strange := [arch for arch in asked.arch if not user_code.is_own(arch)]:
+        raise ValueError(
+            f"--arch {strange[0]} names no function of yours: write package.module:function, or FILE.py:function."
+        )
     folder = app_folder()
     port = free_port(asked.port)
     flags = ["--server.address=127.0.0.1", f"--server.port={port}", "--server.headless=true"]
@@ -222,6 +232,10 @@ def app_command(asked: AppRequest) -> None:
     environment = {**os.environ, "RETROFIT_RUNS": str(runs), "RETROFIT_DATA": data}
     if asked.results:
         environment["RETROFIT_RESULTS"] = os.pathsep.join(str(path.absolute()) for path in asked.results)
+    if asked.arch:
+        environment[user_code.VARIABLE] = ",".join(map(user_code.absolute, asked.arch))
+        # Names of modules are relative to the current folder, where neither the server nor its workers are.
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))
     # Streamlit reads .streamlit/config.toml from the working directory.
     with _asked_to_end() as ending, subprocess.Popen(words, cwd=folder, env=environment) as server:
         if asked.browser and sys.stdout.isatty():

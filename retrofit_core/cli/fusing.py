@@ -135,7 +135,7 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
 
     config = read_config(asked.resume) if asked.resume is not None else config_of(context, options=context.obj)
     check_replaced("--out", [asked.out], overwrite=asked.overwrite, read=read_by(vars(config)))
-    with advised(_going_on(folder, asked)), progress(asked.json) as monitor:
+    with advised(_going_on(folder, asked, config)), progress(asked.json) as monitor:
         result, metrics = execute(config, folder, monitor)
     if asked.out is not None:
         save_model(result.model, asked.out, **checkpoint_metadata(config, read_images(config, "train")))
@@ -176,10 +176,11 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     return None
 
 
-def _going_on(folder: Path | None, asked: FuseRequest) -> str:
+def _going_on(folder: Path | None, asked: FuseRequest, config: RunConfig) -> str:
     if folder is None:
         return "With --record FOLDER, you can resume a run after its last finished level."
     words = [*(["--out", asked.out] if asked.out else []), *(["--overwrite"] if asked.overwrite else [])]
+    words += arch_words([config.arch, config.target])
     return f"Resume with: {shell('retrofit', 'fuse', '--resume', folder, *words)}"
 
 
@@ -188,6 +189,9 @@ class AnalyseRequest:
     """Parameters of `retrofit analyse`."""
 
     records: tuple[Path, ...] = argument(MISSING, "Folders of finished runs, as written by fuse --record.")
+    arch: str | None = setting(
+        None, "Your own function, if the records name it: package.module:function, or FILE.py:function."
+    )
     json: bool = same_as(Shared, "json")
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from ..inspection.settings import LandscapeSettings
-from ..networks import user_code
 from ..runs.config import RunConfig
 from ..system.monitor import Monitor
 from ..system.settings import same_as, setting
@@ -145,7 +144,6 @@ def _of_record(
     if asked.through is not None:
         note(spanning({}, asked.through))
     config = read_config(record)
-    user_code.allow(config.arch)  # before reading a fine-tuned network
     reading = dataclasses.replace(config, weights=RunConfig.weights, arch=None)
     tuned = _network(asked.tuned, reading, read_images(reading, asked.split)) if asked.tuned else None
     material = material_of(record, tuned, align=asked.align, device=device, monitor=monitor)

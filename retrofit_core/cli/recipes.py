@@ -6,11 +6,10 @@ JSON because the standard library reads and writes it: YAML would be a dependenc
 import inspect
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ..networks import user_code
 from ..system.files import write
 from ..system.registry import known_name
 from ..system.settings import Setting
@@ -32,10 +31,6 @@ def _take(context: typer.Context, file: Path | None) -> Path | None:
         own = {entry.name: entry for entry in context.command.params if entry.name and entry.name not in LEFT_OUT}
         names = own if options.keys() <= own.keys() else {**own, **_settings_of_methods()}
         options = {known_name(names, name, "option"): value for name, value in options.items()}
-        if code := next((name for name, value in options.items() if _runs_code(value)), None):
-            raise ValueError(
-                f"{code} names code that would be run. Leave it out of the file, and pass --{code} yourself"
-            )
     except OSError as error:
         raise typer.BadParameter(f"{file} cannot be read: {error.strerror}.") from error
     except ValueError as error:
@@ -75,10 +70,6 @@ def write_recipe(file: Path, context: typer.Context) -> None:
     options = {
         name: value
         for name, value in {**context.params, **context.obj}.items()
-        if name in {*given, "method", *context.obj} and name not in LEFT_OUT and not _runs_code(value)
+        if name in {*given, "method", *context.obj} and name not in LEFT_OUT
     }
     write(file, json.dumps(options, indent=1, default=str) + "\n")
-
-
-def _runs_code(value: Any) -> bool:
-    return isinstance(value, str) and bool(user_code.names_in(value))

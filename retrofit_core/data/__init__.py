@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from torch import Tensor
@@ -28,8 +28,8 @@ STAND_INS = {"test": ("test", "val")}
 FORMATS: dict[str, Callable[[Path, str], SplitFiles | None]] = {
     "parquet files": parquet.find,
     "IDX files": mnist.find,
-    "CIFAR-10's batches": cifar.find_10,
-    "CIFAR-100's files": cifar.find_100,
+    "CIFAR-10's batches": partial(cifar.find, "cifar10"),
+    "CIFAR-100's files": partial(cifar.find, "cifar100"),
     "MedMNIST's .npz": medmnist.find,
     "Tiny-ImageNet": tiny_imagenet.find,
 }

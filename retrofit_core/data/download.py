@@ -46,10 +46,5 @@ def _by_hand(key: str) -> str:
 
 def _fetch(key: str, folder: Path) -> None:
     from torchvision import datasets
-    from torchvision.datasets import utils
 
-    source = getattr(datasets, SOURCES[key])
-    if key in ("mnist", "fashion-mnist"):
-        source(str(folder), download=True)
-    else:  # not through the class, which would unpickle the files
-        utils.download_and_extract_archive(source.url, str(folder), filename=source.filename, md5=source.tgz_md5)
+    getattr(datasets, SOURCES[key])(str(folder), download=True)

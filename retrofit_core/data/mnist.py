@@ -14,12 +14,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ..system.registry import first_line
 from .images import Content, in_memory
 from .sizes import Fit
 from .splitfiles import SplitFiles
 
 PREFIXES = {"train": "train", "test": "t10k"}
-LARGEST = 4 << 30  # bytes in one file; a header that claims more is wrong
 
 
 def find(folder: Path, split: str) -> SplitFiles | None:
@@ -49,7 +49,7 @@ def read(images: Path, labels: Path, channels: int = 1, fit: Fit | None = None) 
     """Reader of pixels (N, 1, H, W) uint8, labels (N,) int64 and the shape (1, H, W).
 
     Raises:
-        ValueError: a wrong magic number, a truncated or oversized file, or unequal counts.
+        ValueError: another or a damaged file, or unequal counts.
     """
     pixels, classes = _idx(images, 3), _idx(labels, 1)
     if len(pixels) != len(classes):
@@ -62,25 +62,15 @@ def read(images: Path, labels: Path, channels: int = 1, fit: Fit | None = None) 
 
 def _idx(path: Path, dimensions: int) -> Tensor:
     """The uint8 array of an IDX file with this many dimensions."""
-    start = 4 + 4 * dimensions
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            header = file.read(start)
-            if len(header) < start:
-                raise ValueError(f"{path} is truncated: it ends within its header; download it again.")
-            magic, *sizes = struct.unpack(f">{1 + dimensions}I", header)
-            if magic != 0x800 + dimensions:
-                raise ValueError(
-                    f"{path} is not an IDX file of unsigned bytes with {dimensions} dimension(s): its magic "
-                    f"number is {magic:#010x}, wanted {0x800 + dimensions:#010x}."
-                )
-            n_bytes = math.prod(sizes)
-            if not 0 < n_bytes <= LARGEST:
-                raise ValueError(f"{path} claims the size {'x'.join(map(str, sizes))}: its header is damaged.")
-            body = file.read(n_bytes + 1)  # one byte more detects oversized files without unpacking them
-    except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{path} cannot be read ({error}): download it again.") from error
-    if len(body) != n_bytes:
-        fault = "truncated: it ends early" if len(body) < n_bytes else "oversized: bytes follow"
-        raise ValueError(f"{path} is {fault}, its header announces {n_bytes} bytes of data; download it again.")
+            magic, *sizes = struct.unpack(f">{1 + dimensions}I", file.read(4 + 4 * dimensions))
+            body = file.read(math.prod(sizes) + 1)  # one byte more detects oversized files without unpacking them
+    except (OSError, EOFError, zlib.error, struct.error, MemoryError, OverflowError) as error:
+        raise ValueError(f"{path} cannot be read ({first_line(error)}): download it again.") from error
+    if magic != 0x800 + dimensions or not body or len(body) != math.prod(sizes):
+        raise ValueError(
+            f"{path} is not a whole IDX file of unsigned bytes with {dimensions} dimension(s): its header has the number "
+            f"{magic:#010x} and the size {'x'.join(map(str, sizes))}. Download it again."
+        )
     return torch.frombuffer(bytearray(body), dtype=torch.uint8).view(*sizes)

@@ -197,7 +197,7 @@ def _start(unit: Mapping[str, Any]) -> Mapping[str, Any]:
 def is_of_this_version(result: Result) -> bool:
     """Whether its method's version has not changed since."""
     unit = _start(result.unit)
-    if "fusion" not in unit or "method version" not in result.inputs:
+    if "fusion" not in unit:
         return True
     method = METHODS.get(unit["fusion"].get("method", FIRST_METHOD))  # `Fusion.to_json` omits it
     if method is None:
@@ -206,4 +206,4 @@ def is_of_this_version(result: Result) -> bool:
         versions = {method.version_for(parse(unit["training"]["arch"][0])["architecture"])}
     else:  # results do not store the architecture of given parents; `finished` reads their files
         versions = {method.version, method.version_for(next(iter(method.unchanged), None))}
-    return result.inputs["method version"] in map(str, versions)
+    return result.inputs.get("method version", "") in map(str, versions)

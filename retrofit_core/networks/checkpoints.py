@@ -304,14 +304,10 @@ def _spec(
 
 
 def _one_of(arch: str | Mapping[str, Any], names: list[str], stored: object) -> dict[str, Any]:
-    """The one of several named factories that the file names; it may name another one of these modules."""
-    stored = stored if isinstance(stored, dict) else {}
-    known = stored.get("architecture")
-    modules = [user_code.canonical(name).split(":")[0] for name in names]
-    if user_code.is_own(known) and str(known).split(":")[0] in modules:
-        if str(known) not in map(user_code.canonical, names) or len(names) > 1:
-            return dict(stored)
-    elif len(names) > 1:
+    """The factory that the user named; of several, the one that the file names."""
+    if len(names) > 1:
+        if isinstance(stored, dict) and stored.get("architecture") in [user_code.canonical(name) for name in names]:
+            return stored
         raise ValueError(
             f"it does not say which of the architectures {', '.join(names)} it has. Name one for this file alone."
         )

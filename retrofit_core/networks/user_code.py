@@ -1,21 +1,18 @@
 """User-defined networks: `package.module:function` or `file.py:function` names a factory in the user's code.
 
-Importing a module runs it. So a name in a file (a checkpoint, a link) imports nothing by itself: networks are built only from
-modules that the user allowed in this process by naming them on the command line or in Python.
+Importing a module runs it. So only the names that this process's user typed are imported: on the command line, at the start of
+the workbench, or in Python. Checkpoints, records and links may only name the same functions again.
 """
 
-import hashlib
 import importlib
-import importlib.util
 import inspect
 import json
+import os
 import re
 import sys
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from ..system.registry import first_line
@@ -30,31 +27,17 @@ OURS = ("architecture", "input", "logits")
 #: Prefixes of library networks, see `architectures.libraries`.
 LIBRARIES = ("timm", "torchvision")
 NAME = re.compile(r"[^:\s][^:]*:[A-Za-z_]\w*")
-WARNING = "importing a module runs its code, so name only code that you trust"
+#: Names, separated by commas, that the workbench's user typed: for its server and its workers.
+VARIABLE = "RETROFIT_ARCH"
 
 
 class NotAllowed(ValueError):
-    """A network of user code that was not allowed in this process."""
+    """A network of user code that this process's user did not name."""
 
 
-@dataclass(frozen=True)
-class ModuleSource:
-    """The source of a user module."""
-
-    module: str
-    """Its dotted name"""
-    file: Path | None = None
-    """Its file; None for an installed package"""
-    folder: Path | None = None
-    """The folder that its name is relative to"""
-
-
-_allowed: dict[str, ModuleSource] = {}
-_named: set[str] = set()
-_asking = False
-_permitted: set[ModuleSource] = set()
-_loaded: dict[tuple[str, str], ModuleType] = {}
-_importing = threading.RLock()
+_files: dict[str, Path | None] = {}
+"""Allowed names, without folders -> their module's file; None for installed packages"""
+_closed = False
 
 
 def is_own(name: object) -> bool:
@@ -80,113 +63,115 @@ def canonical(name: str) -> str:
     return f"{Path(module).stem if module.endswith('.py') else module}:{function}"
 
 
-def source_of(name: str, base: str | Path = ".") -> ModuleSource:
-    """Locate the module of a factory without importing it.
+def absolute(name: str) -> str:
+    """The name with the whole path of its file, if it names one."""
+    module, _, function = name.rpartition(":")
+    return f"{Path(module).expanduser().resolve()}:{function}" if module.endswith(".py") else name
 
-    Args:
-        base: folder that the name is relative to.
+
+# --- who may name what ----------------------------------------------------------------------------
+
+
+def allow(arch: object) -> None:
+    """Allow the factories of an architecture that the user typed; other architectures are ignored. Imports nothing.
+
+    Raises:
+        NotAllowed: this process is closed, and they were not named before.
+        ValueError: a missing file, an invalid name, or the name of a module in another folder.
+    """
+    for name in names_in(arch):
+        known = canonical(name)
+        if known in _files and (_closed or known == name):
+            continue
+        if _closed:
+            raise _refusal(known)
+        module = known.rpartition(":")[0]
+        folder, file = _place(name)
+        for other, before in _files.items():
+            if other.rpartition(":")[0] == module and before != file:
+                raise _clash(name, file, before)
+        _files[known] = file
+        if file is not None and str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))  # also for imports next to it
+
+
+def allowed() -> list[str]:
+    """The factories that this process's user named, without folders."""
+    return list(_files)
+
+
+def recorded(arch: str | None) -> str | None:
+    """The architecture that a record names, if this process's user named its factories, too.
+
+    Raises:
+        NotAllowed: the user did not.
+    """
+    names = names_in(arch)
+    for name in names:
+        if canonical(name) not in _files:
+            raise _refusal(canonical(name))
+    if arch is None or not names:
+        return arch
+    if arch.lstrip().startswith("{"):
+        return json.dumps({**json.loads(arch), "architecture": canonical(names[0])})
+    return ",".join(map(canonical, names))
+
+
+def close() -> None:
+    """Allow VARIABLE's factories, and from now on no others: for servers, whose visitors may name anything."""
+    global _closed
+    if not _closed:
+        allow(os.environ.get(VARIABLE, ""))
+    _closed = True
+
+
+@contextmanager
+def closed(typed: Iterable[str]) -> Iterator[None]:
+    """Allow these and VARIABLE's factories, and no others within this context: for commands, which read names in files."""
+    global _closed
+    for arch in (*typed, os.environ.get(VARIABLE, "")):
+        allow(arch)
+    before, _closed = _closed, True
+    try:
+        yield
+    finally:
+        _closed = before
+
+
+def _refusal(name: str) -> NotAllowed:
+    return NotAllowed(
+        f"its architecture is {name!r}, a function in a user's code, and importing a module runs its code. If you trust "
+        f"it, name it: --arch {name} (also of `retrofit app`; arch={name!r} in Python), in the folder of that module, "
+        f"or --arch FILE.py:{name.rpartition(':')[2]}."
+    )
+
+
+def _clash(name: str, file: Path | None, other: object) -> ValueError:
+    return ValueError(
+        f"the architecture {name!r} is to come from {file or 'an installed package'}, but the module of that name is "
+        f"{other or 'an installed package'} in this process. Rename the module."
+    )
+
+
+def _place(name: str) -> tuple[Path, Path | None]:
+    """The folder that a module's name is relative to, and its file; None for an installed package.
+
     Raises:
         ValueError: a missing file or an invalid name.
     """
     module = name.rpartition(":")[0]
     if module.endswith(".py"):
-        path = (Path(base) / Path(module).expanduser()).resolve()
+        path = Path(module).expanduser().resolve()
         if not path.is_file():
             raise ValueError(f"the architecture {name!r} names the file {path}, which does not exist.")
-        return ModuleSource(path.stem, path, path.parent)
+        return path.parent, path
     if not all(part.isidentifier() for part in module.split(".")):
         raise ValueError(
             f"the architecture {name!r} names no module: write package.module:function, or FILE.py:function."
         )
-    stem = Path(base).resolve().joinpath(*module.split("."))
-    file = next((path for path in (stem.with_suffix(".py"), stem / "__init__.py") if path.is_file()), None)
-    return ModuleSource(module, file, Path(base).resolve()) if file else ModuleSource(module)
-
-
-def at(arch: str | None, base: str | Path) -> str | None:
-    """Make file names in an architecture absolute; None and names of other kinds stay.
-
-    Args:
-        base: folder that the file names are relative to.
-    """
-    names = names_in(arch)
-    if arch is None or not names:
-        return arch
-    if arch.lstrip().startswith("{"):
-        return json.dumps({**json.loads(arch), "architecture": _located(names[0], base)})
-    return ",".join(_located(name, base) for name in names)
-
-
-def _located(name: str, base: str | Path) -> str:
-    """A name with its absolute path, if its file is in `base` and not part of a package."""
-    try:
-        source = source_of(name, base)
-    except ValueError:
-        return name
-    return f"{source.file}:{name.rpartition(':')[2]}" if source.file and "." not in source.module else name
-
-
-def code_digest(arch: object, base: str | Path = ".") -> str | None:
-    """Digest of the files of users' factories; None if there are none or one is missing. Imports nothing."""
-    whole = hashlib.sha256()
-    for name in names_in(arch):
-        try:
-            file = source_of(name, base).file
-            whole.update(file.read_bytes() if file else canonical(name).encode())
-        except (OSError, ValueError):
-            return None
-    return whole.hexdigest() if names_in(arch) else None
-
-
-# --- trust ----------------------------------------------------------------------------------------
-
-
-def ask_first() -> None:
-    """From now on, import user modules only after `permit`: for servers, whose visitors may name anything."""
-    global _asking
-    _asking = True
-
-
-def permit(arch: object, base: str | Path = ".") -> None:
-    """Permit importing the modules of these factories in a process that asks first.
-
-    Raises:
-        ValueError: as in `source_of`.
-    """
-    _permitted.update(source_of(name, base) for name in names_in(arch))
-
-
-def is_permitted(arch: object, base: str | Path = ".") -> bool:
-    """Whether this process may import the modules that an architecture names."""
-    try:
-        return not _asking or all(source_of(name, base) in _permitted for name in names_in(arch))
-    except ValueError:
-        return True  # nothing to import; loading reports the error
-
-
-def allow(arch: object, base: str | Path = ".") -> None:
-    """Allow building networks of these factories from files that name them; only for names that the user gave.
-
-    Imports nothing. Ignores architectures that are not user code.
-
-    Raises:
-        NotAllowed: this process asks first.
-        ValueError: as in `source_of`.
-    """
-    for name in names_in(arch):
-        source = source_of(name, base)
-        if _asking and source not in _permitted:
-            raise NotAllowed(
-                f"the network {canonical(name)!r} is your own code, and {WARNING}: Retrofit imports it only if you "
-                "say so."
-            )
-        _allowed[source.module] = source
-        _named.add(canonical(name))
-
-
-def is_allowed(name: str) -> bool:
-    """Whether the module of a factory may be imported."""
-    return canonical(name).split(":")[0] in _allowed
+    folder = Path.cwd().resolve()
+    stem = folder.joinpath(*module.split("."))
+    return folder, next((path for path in (stem.with_suffix(".py"), stem / "__init__.py") if path.is_file()), None)
 
 
 # --- factories ------------------------------------------------------------------------------------
@@ -196,91 +181,40 @@ def factory(name: str) -> Callable[..., Any]:
     """The function or class that a spec names; imports (runs) its module.
 
     Raises:
-        NotAllowed: this module was not allowed in this process.
+        NotAllowed: this process's user did not name it.
         ValueError: the module cannot be imported, or has no such function.
     """
     written = canonical(name)
-    module_name, _, function = written.partition(":")
-    source = _allowed.get(module_name)
-    if source is None:
-        raise NotAllowed(
-            f"its architecture is {written!r}, a function in a user's code. If you trust it, name it: --arch "
-            f"{written} (arch={written!r} in Python), in the folder of that module, or --arch FILE.py:{function}; "
-            f"{WARNING}."
-        )
-    module = _imported(source, written)
-    factory = getattr(module, function, None)
-    # A file may only name what the module defines, not what it imports.
-    if factory is None or not callable(factory) or (written not in _named and factory.__module__ != module.__name__):
+    if written not in _files:
+        raise _refusal(written)
+    file, (module_name, _, function) = _files[written], written.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # whatever the module's code raises
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if file is None and missing and module_name.startswith(missing):
+            raise ValueError(
+                f"the architecture {written!r} is to come from the module {module_name!r}, which is neither in "
+                "the current folder nor installed. Start in its folder, or name its file: FILE.py:function."
+            ) from error
+        raise ValueError(
+            f"{file or module_name} cannot be imported ({type(error).__name__}: {first_line(error)})."
+        ) from error
+    found = getattr(module, "__file__", None)
+    if file is not None and (found is None or Path(found).resolve() != file):
+        raise _clash(written, file, found)
+    make = getattr(module, function, None)
+    if not callable(make):
         names = [
             name
             for name, value in vars(module).items()
             if callable(value) and getattr(value, "__module__", "") == module.__name__ and not name.startswith("_")
         ]
         raise ValueError(
-            f"architecture {written!r}: {source.file or module_name} defines no function or class {function!r}. It "
+            f"architecture {written!r}: {file or module_name} defines no function or class {function!r}. It "
             f"has {', '.join(names) or 'none'}."
         )
-    return factory
-
-
-def _imported(source: ModuleSource, name: str) -> ModuleType:
-    """Import a module, again if its file has changed."""
-    with _importing:
-        try:
-            if source.folder is not None and str(source.folder) not in sys.path:
-                sys.path.insert(0, str(source.folder))  # for imports next to it
-            if source.file is None or "." in source.module or source.file.name == "__init__.py":
-                module = importlib.import_module(source.module)
-                _check_place(module, source, name)
-                return module
-            return _of_file(source.module, source.file)
-        except (NotAllowed, KeyboardInterrupt):
-            raise
-        except ModuleNotFoundError as error:
-            if source.file is None and error.name and source.module.startswith(error.name):
-                raise ValueError(
-                    f"the architecture {name!r} is to come from the module {source.module!r}, which is neither in "
-                    "the current folder nor installed. Start in its folder, or name its file: FILE.py:function."
-                ) from error
-            raise ValueError(f"{name!r} cannot be imported: {first_line(error)}.") from error
-        except Exception as error:  # whatever the module's code raises
-            raise ValueError(
-                f"{source.file or source.module} cannot be imported ({type(error).__name__}: {first_line(error)})."
-            ) from error
-
-
-def _of_file(module_name: str, file: Path) -> ModuleType:
-    known = sys.modules.get(module_name)
-    if known is not None and getattr(known, "__file__", None) and Path(str(known.__file__)).resolve() == file:
-        return known
-    content = file.read_bytes()
-    key = (str(file), hashlib.sha256(content).hexdigest())
-    if key not in _loaded:
-        # A unique name: two folders may each have a mynet.py.
-        name = f"{module_name}_{hashlib.sha256(key[0].encode()).hexdigest()[:8]}"
-        spec = importlib.util.spec_from_file_location(name, file)
-        assert spec is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module  # as import does; dataclasses and pickle look there
-        try:
-            # Not by the loader: its bytecode is stale if the file changed within a second and kept its length.
-            exec(compile(content, file, "exec"), module.__dict__)
-        except BaseException:
-            del sys.modules[name]
-            raise
-        _loaded[key] = module
-    return _loaded[key]
-
-
-def _check_place(module: ModuleType, source: ModuleSource, name: str) -> None:
-    """Refuse a module of the same name from elsewhere."""
-    file = getattr(module, "__file__", None)
-    if source.file is not None and (file is None or Path(file).resolve() != source.file):
-        raise ValueError(
-            f"the architecture {name!r} is to come from {source.file}, but {source.module!r} is {file} in this "
-            "process. Rename the module."
-        )
+    return make
 
 
 def keywords_for(make: Callable[..., Any], shape: Sequence[int], classes: int) -> dict[str, Any]:

@@ -54,6 +54,7 @@ def execute(
     Returns:
         The result, and the metrics of `measure` (empty without `config.evaluate`).
     Raises:
+        NotAllowed: the networks are user code, and this process takes no more names (`user_code.close`).
         ValueError: the config cannot be run, or the folder holds another run.
         Cancelled: on request; the record keeps finished levels.
     """
@@ -61,12 +62,13 @@ def execute(
         raise ValueError(
             "an analysis is saved in the run's record: name the record's folder (--record), or omit the analysis."
         )
+    for arch in (config.arch, config.target):
+        user_code.allow(arch)
     if folder is None or not (Path(folder) / "config.json").exists():
         check_choices(config)  # before creating a record
     with recording(Path(folder), config, monitor) if folder is not None else nullcontext() as recorder:
         watcher = recorder.monitor if recorder else (monitor or Monitor())
         check_choices(config)
-        user_code.allow(config.arch)
         train_missing(config, watcher)
         inputs = read_inputs(config)
         test = test_images(config, required=config.evaluate) if config.evaluate or config.analyse else None
@@ -129,6 +131,7 @@ def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analys
     and a file `cancel` there stops the analysis.
 
     Raises:
+        NotAllowed: the run's networks are user code that this process's user did not name.
         ValueError: the run is not finished, or one of its files is missing or has changed.
         Cancelled: on request; the record stays as it was.
     """
@@ -140,11 +143,10 @@ def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analys
         )
     with noted(run.folder, monitor or Monitor()) as watcher:
         check_unchanged(run, Path(), "cannot be analysed")
-        user_code.allow(run.config.target)
-        inputs = read_inputs(dataclasses.replace(run.config, analyse=True))
-        analysis = _analyse(
-            run.config, inputs, FusionResult.load(folder), test_images(run.config, required=False), watcher
-        )
+        named = {name: user_code.recorded(getattr(run.config, name)) for name in ("arch", "target")}
+        config = dataclasses.replace(run.config, **named, analyse=True)
+        inputs = read_inputs(config)
+        analysis = _analyse(config, inputs, FusionResult.load(folder), test_images(config, required=False), watcher)
         seal_analysis(run.folder, run.status, analysis)
     return analysis
 

@@ -45,15 +45,15 @@ def read_finished(folder: str | Path, base: str | Path = ".", what: str = "lands
         base: folder that file names in the run's config are relative to.
         what: the work that needs it, for messages.
     Raises:
+        NotAllowed: the run's networks are user code that this process's user did not name.
         ValueError: the run is not finished, or one of its files is missing or has changed.
     """
     run = read_run(folder)
     if run.state != "done":
         raise ValueError(f"{folder}: the run is {run.state}, so there is no fused network. Finish it first.")
     check_unchanged(run, Path(base), f"has no {what}")
-    config = located(run.config, base)
-    for arch in (config.arch, config.target):  # following up on a run implies trust
-        user_code.allow(arch)
+    named = {name: user_code.recorded(getattr(run.config, name)) for name in ("arch", "target")}
+    config = located(dataclasses.replace(run.config, **named), base)
     parents = read_parents(config, read_images(config, "train"))
     return Finished(Path(folder), config, parents, FusionResult.load(folder).model)
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ..data import digest as digest_of_data
 from ..methods import METHODS
-from ..networks import user_code, weightfiles
+from ..networks import weightfiles
 from ..networks.architectures import parse
 from ..networks.checkpoints import read_metadata
 from ..system import files
@@ -46,8 +46,7 @@ class Identity:
         """(role, name in `inputs`) of each file, in an order that depends only on the settings."""
         config = self.config
         models = [(f"model {index}", name) for index, name in enumerate(config.models)]
-        code = [(name, arch) for name, arch in (("arch", config.arch),) if user_code.names_in(arch)]
-        others = [("splits", config.splits), ("target", config.target), ("base", config.base), *code]
+        others = [("splits", config.splits), ("target", config.target), ("base", config.base)]
         data = [(f"data {split}", f"{config.data} {split}") for split in _splits(config)]
         return [*models, *((role, name) for role, name in others if name), *data]
 
@@ -68,9 +67,7 @@ def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
     named = [*zip(config.models, here.models, strict=True), (config.splits, here.splits), (config.base, here.base)]
     inputs = {name: _digest(Path(path)) for name, path in named if name and path}
     if config.target:  # a checkpoint's content, or a preset or spec as text
-        inputs[config.target] = _digest(Path(here.target or "")) or _of_words(config.target, Path(folder))
-    if config.arch and user_code.names_in(config.arch):
-        inputs[config.arch] = user_code.code_digest(config.arch, folder)
+        inputs[config.target] = _digest(Path(here.target or "")) or f"the words {config.target}"
     for split in _splits(config):
         inputs[f"{config.data} {split}"] = _digest_of_data(here.data, split)
     architecture = architecture_of(here.models[0]) if config.models else None
@@ -80,12 +77,6 @@ def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
 def of_network(config: RunConfig) -> RunConfig:
     """The settings that determine the fused network alone, without evaluation and analysis."""
     return replace(config, evaluate=False, analyse=False)
-
-
-def _of_words(arch: str, base: Path) -> str:
-    """An architecture's text, and a digest of the code that it names."""
-    code = user_code.code_digest(arch, base)
-    return f"the words {arch}" + (f" {code}" if code else "")
 
 
 def method_version(name: str, architecture: str | None) -> int:

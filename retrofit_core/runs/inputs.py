@@ -26,7 +26,7 @@ from ..networks.statedicts import AUTO, MODEL
 from ..system.monitor import Monitor
 from ..system.notices import Notice
 from ..system.registry import find, first_line
-from ..training.parents import NOTE, TrainConfig, read_training, train_parents
+from ..training.parents import NOTE, read_training, train_parents
 from ..training.state import digest
 from .config import RunConfig
 from .images import read_images
@@ -230,25 +230,13 @@ def class_shares(config: RunConfig, train: Images, parts: Sequence[Tensor] | Non
     return counts / counts.sum(0).clamp_min(1)
 
 
-def check_allowed(training: TrainConfig, folder: Path) -> None:
-    """Refuse to train networks of user code that only a file names.
-
-    Raises:
-        NotAllowed: names the code, and how to allow it.
-    """
-    for name in [name for arch in training.arch for name in user_code.names_in(arch) if not user_code.is_allowed(name)]:
-        raise user_code.NotAllowed(
-            f"{folder / NOTE} asks for networks from a user's own code, {user_code.canonical(name)!r}. If you trust "
-            f"it, name it: --arch {user_code.canonical(name)}; {user_code.WARNING}."
-        )
-
-
 def train_missing(config: RunConfig, monitor: Monitor | None = None) -> None:
     """Train missing parents of a config if their folder has a training.json.
 
     Keeps finished parents, and resumes an interrupted training after its last finished epoch.
 
     Raises:
+        NotAllowed: training.json names user code that this process's user did not name.
         ValueError: training.json is damaged or does not cover a missing file.
     """
     needed = [Path(name) for name in (*config.models, *([config.splits] if config.splits else []))]
@@ -256,7 +244,8 @@ def train_missing(config: RunConfig, monitor: Monitor | None = None) -> None:
         training = read_training(folder)
         if training is None:
             continue  # loading reports what is missing
-        check_allowed(training, folder)
+        for arch in training.arch:
+            user_code.recorded(arch)
         written = {*map(Path, training.files(folder)), Path(training.splits(folder))}
         if strange := [path for path in needed if path.parent == folder and path not in written and not path.exists()]:
             raise ValueError(

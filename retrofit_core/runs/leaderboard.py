@@ -30,7 +30,7 @@ from ..methods import METHODS, Method
 from ..networks.copies import copies
 from ..networks.norm_statistics import has_statistics
 from ..networks.outputs import as_classifier, check_class_scores
-from ..networks.packing import Packing, packed, packing_for, taking
+from ..networks.packing import Packing, labels_apart, packed, packing_for, taking
 from ..networks.training_flags import evaluating
 from ..networks.wrappers import unwrapped
 from ..system import device as devices
@@ -221,6 +221,8 @@ def compare(
     check_models(models)
     models = list(copies({f"parent {index}": unwrapped(model) for index, model in enumerate(models)}).values())
     batches, labels = as_inputs(data)
+    if labels is None:
+        batches, labels = labels_apart(models[0], batches)
     packing = packing_for(models, batches)
     example = packed(batches, packing)
     parents = [

@@ -4,7 +4,6 @@ import dataclasses
 import os
 from pathlib import Path
 
-from ..networks import user_code
 from .config import RunConfig
 
 
@@ -24,7 +23,6 @@ def located(config: RunConfig, folder: str | Path) -> RunConfig:
         models=tuple(str(base / name) for name in config.models),
         splits=at(config.splits),
         base=at(config.base),
-        target=at(target) if target and os.path.isfile(base / target) else user_code.at(target, base),
-        arch=user_code.at(config.arch, base),
+        target=at(target) if target and os.path.isfile(base / target) else target,
         data=next((str(path) for path in data if path.exists()), config.data),
     )

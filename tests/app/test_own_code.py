@@ -1,9 +1,10 @@
-"""Own checkpoints of own code in the form: a link imports nothing, Start runs it in the worker, a button imports it here."""
+"""Own code in the workbench: it imports what its start named, and nothing that a browser sends."""
 
-from pathlib import Path
+import sys
 
 import pytest
-import torch
+from streamlit.proto.WidgetStates_pb2 import WidgetState
+from streamlit.testing.v1.element_tree import Selectbox
 
 from retrofit_app import runs
 from retrofit_core import save_model
@@ -19,11 +20,10 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def address(tmp_path, runs_folder, nobody_trusts, monkeypatch):
-    """A form that names two networks of a module which leaves a mark whenever it runs."""
-    (tmp_path / "mynet.py").write_text(
-        MYNET + f"\nwith open({str(tmp_path / 'ran')!r}, 'a') as mark:\n    mark.write('x')\n"
-    )
+def address(tmp_path, runs_folder, nobody_trusts):
+    """A form with two networks of a module that leaves a mark whenever it runs, and that nobody has named."""
+    mark = f"\nwith open({str(tmp_path / 'ran')!r}, 'a') as mark:\n    mark.write('x')\n"
+    (tmp_path / "mynet.py").write_text(MYNET + mark)
     runs_folder.mkdir()
     code = f"{tmp_path / 'mynet.py'}:small"
     user_code.allow(code)
@@ -31,10 +31,17 @@ def address(tmp_path, runs_folder, nobody_trusts, monkeypatch):
         model = build(fitted(parse(code), (1, 8, 8), 10), seed=index)
         save_model(model, runs_folder / f"net-{index}.safetensors")
     (tmp_path / "ran").unlink()
-    for name in ("_allowed", "_named", "_loaded"):
-        getattr(user_code, name).clear()
+    user_code._files.clear()
+    sys.modules.pop("mynet")
+    sys.path.remove(str(tmp_path))
     files = "net-0.safetensors|net-1.safetensors"
-    return {"preset": "own", "files": files, "code": "../mynet.py:small", "method": "Average"}
+    return {"preset": "own", "files": files, "method": "Average"}
+
+
+@pytest.fixture
+def offered(address, tmp_path, monkeypatch):
+    """The workbench as started with --arch."""
+    monkeypatch.setenv(user_code.VARIABLE, f"{tmp_path / 'mynet.py'}:small")
 
 
 def ran() -> int:
@@ -42,54 +49,66 @@ def ran() -> int:
     return len(mark.read_text()) if mark.exists() else 0
 
 
-@pytest.mark.parametrize("ranked", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_a_link_imports_nothing_and_start_runs_it_elsewhere(address, ranked):
+def control(page, key):
+    return next(box for box in page.selectbox if box.key == key)
+
+
+HOSTILE = ["../mynet.py:small", "mynet:small", '{"architecture": "../mynet.py:small"}', "mynet:small,../mynet.py:rows"]
+
+
+@pytest.mark.parametrize("field", ["code", "target"])
+@pytest.mark.parametrize("text", HOSTILE)
+def test_an_address_imports_nothing(address, field, text, monkeypatch):
+    monkeypatch.syspath_prepend(runs.runs_folder().parent)
+    method = {"method": "KF-Linear"}  # which takes a target
+    page = open_form(**address, **{field: text}) if field == "code" else open_form(**{**address, **method, field: text})
+    assert not page.exception and not ran() and button(page, "start").disabled
+    assert any("start the workbench with: retrofit app --arch" in each.value for each in page.error), words(page)
+
+
+def test_a_form_imports_nothing(address, monkeypatch):
+    page, typed = open_form(**address), f"{runs.runs_folder().parent}/mynet.py:small"
+    assert "start the workbench with: retrofit app --arch" in page.error[0].value and not ran()  # the files name it
+    sent = Selectbox._widget_state.fget
+    monkeypatch.setattr(
+        Selectbox,
+        "_widget_state",
+        property(lambda self: WidgetState(id=self.id, string_value=typed) if self.key == "fuse-code" else sent(self)),
+    )
+    page.run()
+    assert page.query_params["code"] == typed and not page.exception and not ran() and button(page, "start").disabled
+
+
+def test_a_record_imports_nothing(address, monkeypatch, tmp_path):
+    from retrofit_core.runs import RunConfig, execute
+
+    monkeypatch.chdir(runs.runs_folder())
+    models = ("net-0.safetensors", "net-1.safetensors")
+    options = {"arch": "../mynet.py:small", "fusion_from": "iid", "samples": 20, "device": "cpu", "evaluate": True}
+    execute(RunConfig(models, method="Average", **options), "stranger")
+    user_code._files.clear()
+    sys.modules.pop("mynet")
+    before = ran()
+    page = open_form(run="stranger", **address)
+    assert not page.exception and ran() == before
+    board = open_compare(view="board", of="stranger", methods="Average,Ensemble,SLERP", scores="uniform")
+    assert not board.exception and ran() == before
+
+
+def test_what_the_start_named_is_offered_checked_and_run(address, offered):
     page = open_form(**address)
-    assert "names files outside" in page.info[0].value  # the module's file is not known, nor looked at
-    page = button(page, "fuse-grant").click().run()
-    assert not page.error and not page.exception
-    assert any("is your own code, and importing a module runs its code" in each.value for each in page.warning)
-    assert "runs that code" in words(page) and "mynet.py" in words(page) and not ran()
+    assert not page.error and "takes **about" in words(page)  # the files name what is offered
+    assert control(page, "fuse-code").options == ["as the files say", "mynet:small"]
+    page = control(page, "fuse-code").set_value("mynet:small").run()
+    assert not page.error and not page.exception and "takes **about" in words(page)
+    imported = ran()
+    assert imported == 1
     others = {*CHILDREN}
     button(page, "start").click().run()
     (first,) = [child for key, child in CHILDREN.items() if key not in others]
     assert first.wait(120) == 0
     (entry,) = [entry for entry in runs.entries()[0] if not entry.shipped]
-    assert entry.state == "done" and entry.config["arch"] == "../mynet.py:small" and ran() == 1
+    assert entry.state == "done" and entry.config["arch"] == "mynet:small" and ran() == 2
     assert entry.metrics["networks"]["fused"]["samples"]
-    shown = open_form(run=entry.name)
-    assert not shown.exception and ran() == 1  # looking at it imports nothing either
     board = open_compare(view="board", of=entry.name, methods="Average,Ensemble,SLERP", scores="uniform")
-    assert not board.exception and not board.error and ran() == 1
-    assert "1 is already done" in words(board) and "runs that code" in words(board) and "apply" in words(board)
-    if not ranked:
-        return
-    button(board, "start-board").click().run()
-    assert next(child for child in CHILDREN.values() if child is not first).wait(120) == 0
-    made = [other for other in runs.entries()[0] if not other.shipped and other.state == "done"]
-    assert {other.config["method"] for other in made} == {"Average", "Ensemble", "SLERP"} and ran() == 2
-
-
-def test_after_the_button_the_form_checks_and_estimates(address):
-    page = open_form(**address)
-    page = button(page, "fuse-grant").click().run()
-    page = button(page, "fuse-import").click().run()
-    assert ran() == 1 and not page.error and not page.warning
-    assert "takes **about" in words(page)
-
-
-def test_own_code_that_only_the_file_names_is_said_to_be_that(address):
-    page = open_form(**{**address, "code": ""})
-    assert any("is code of its author's own" in each.value for each in page.error) and not ran()
-
-
-def test_a_path_is_named_from_the_runs_folder(address, runs_folder, monkeypatch):
-    from retrofit_app.pages.fuse import own_files, permission
-
-    monkeypatch.setattr(permission, "grant", lambda names: None)
-    named = {
-        own_files._code(text) for text in ("mynet:small", "mynet.py:small", f"{runs_folder.parent}/mynet.py:small")
-    }
-    assert "../mynet.py:small" in named
-    assert own_files._code(" timm:resnet18 ") == "timm:resnet18" and own_files._code("vgg11") == "vgg11"
-    assert torch.nn and Path(runs_folder, "../mynet.py").is_file()
+    assert not board.exception and not board.error and "1 is already done" in words(board)

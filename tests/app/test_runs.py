@@ -358,13 +358,15 @@ def test_failures_are_sentences_without_paths(runs_folder, config):
     assert str(runs_folder) not in runs.log_tail(folder)
 
 
-def test_broken_records_are_left_out_and_named(runs_folder, config):
-    (runs_folder / "bad").mkdir(parents=True)
-    (runs_folder / "bad" / "config.json").write_text("{")
+def test_broken_and_older_records_are_left_out_and_named(runs_folder, config):
+    for name, content in (("bad", "{"), ("older", '{"schema": 1, "config": {}}')):
+        (runs_folder / name).mkdir(parents=True)
+        (runs_folder / name / "config.json").write_text(content)
     create(runs_folder / "good", config)
     known, problems = runs.entries()
-    assert "good" in [entry.name for entry in known] and "bad" not in [entry.name for entry in known]
-    assert len(problems) == 1 and "bad" in problems[0]
+    assert [entry.name for entry in known if not entry.shipped] == ["good"]
+    bad, older = problems
+    assert "run bad cannot be read" in bad and older.startswith("older: another version wrote this record")
 
 
 def test_a_runs_folder_that_cannot_be_written_to_is_refused(tmp_path, monkeypatch, config, sleeper):

@@ -1,6 +1,8 @@
 """Small image folders for the data tests."""
 
 import io
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +18,16 @@ def encoded(pixels: np.ndarray, kind: str = "PNG") -> bytes:
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, kind)
     return file.getvalue()
+
+
+def bomb(side: int) -> bytes:
+    """A PNG whose header announces side x side pixels, with next to no data."""
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
 
 
 def write(path: Path, images: list, labels: list, names: tuple[str, str] = ("image", "label")) -> None:

@@ -1,67 +1,33 @@
 """`download` and `retrofit data`, with torchvision's fetching replaced: tests have no network."""
 
-import pickle
-import tarfile
 from pathlib import Path
 from urllib.error import URLError
 
 import pytest
-import torchvision.datasets.utils
+import torchvision
 from typer.testing import CliRunner
 
 from retrofit_core.cli import app
-from retrofit_core.data import DATASETS, load
+from retrofit_core.data import DATASETS
 from retrofit_core.data.download import SOURCES, download
 
-from .test_cifar import batch, dumped
 from .test_mnist import put
 
 BY_HAND = [name for name in DATASETS if name not in SOURCES]
 
 
-@pytest.fixture
-def fetched(monkeypatch):
-    """What would have been downloaded; archives are unpacked from what the test writes first."""
-    urls = []
-
-    def fetch(url, download_root, extract_root=None, filename=None, md5=None, **_):
-        urls.append(url)
-        with tarfile.open(f"{download_root}/{filename}") as archive:
-            # Python 3.11 before 3.11.4 has no filters
-            archive.extractall(download_root, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
-
-    monkeypatch.setattr(torchvision.datasets.utils, "download_and_extract_archive", fetch)
-    monkeypatch.setattr(pickle, "load", lambda *_, **__: pytest.fail("a pickle was loaded"))
-    return urls
-
-
-def test_cifar_is_unpacked_but_not_unpickled(tmp_path, fetched, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "data" / "cifar100"
-    (folder / "cifar-100-python").mkdir(parents=True)
-    with tarfile.open(folder / "cifar-100-python.tar.gz", "w:gz") as archive:
-        for name in ("train", "test", "meta"):
-            (folder / "cifar-100-python" / name).write_bytes(dumped(batch(labels="fine_labels")))
-            archive.add(folder / "cifar-100-python" / name, f"cifar-100-python/{name}")
-            (folder / "cifar-100-python" / name).unlink()
-    assert str(download("CIFAR-100")) == "data/cifar100"
-    assert fetched == ["https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz"]
-    # The bare name finds what was downloaded.
-    assert len(load("cifar100")) == 4 and load("data/cifar100", "test").name == "cifar100"
-
-
-@pytest.mark.parametrize("name", ["mnist", "fashion-mnist"])
-def test_idx_files_are_left_to_torchvision(tmp_path, name, monkeypatch):
-    asked = []
+@pytest.mark.parametrize("name", SOURCES)
+def test_torchvision_fetches_into_the_folder_and_the_name_finds_it(tmp_path, name, monkeypatch):
+    asked, source = [], getattr(torchvision.datasets, SOURCES[name])
 
     def stand_in(root, download):
         asked.append((Path(root).parent, download))
-        put(Path(root) / {"mnist": "MNIST", "fashion-mnist": "FashionMNIST"}[name] / "raw")
+        (Path(root) / source.__name__ / "raw").mkdir(parents=True)
 
-    monkeypatch.setattr("torchvision.datasets.MNIST", stand_in)
-    monkeypatch.setattr("torchvision.datasets.FashionMNIST", stand_in)
-    assert load(download(name, tmp_path / name)).name == name
-    assert asked == [(tmp_path, True)] and [path.name for path in tmp_path.iterdir()] == [name]
+    monkeypatch.setattr(torchvision.datasets, source.__name__, stand_in)
+    monkeypatch.chdir(tmp_path)
+    assert download(name) == Path("data", name) and (tmp_path / "data" / name / source.__name__).is_dir()
+    assert asked == [(Path("data"), True)]
 
 
 def test_half_a_download_is_not_taken_for_a_whole_one(tmp_path, monkeypatch):
@@ -81,7 +47,7 @@ def test_no_network_is_one_sentence_with_the_way_by_hand(tmp_path, monkeypatch):
     def fetch(*_, **__):
         raise URLError("no route to host")
 
-    monkeypatch.setattr(torchvision.datasets.utils, "download_and_extract_archive", fetch)
+    monkeypatch.setattr(torchvision.datasets.cifar, "download_and_extract_archive", fetch)
     result = CliRunner().invoke(app, ["data", "cifar10", "--out", str(tmp_path)])
     assert result.exit_code == 2
     assert "could not be downloaded" in result.output and "no route to host" in result.output

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from retrofit_core.data import load, medmnist
+from retrofit_core.data import load
 from tests.marks import each_case
 
 
@@ -30,6 +30,7 @@ def put(folder, name="bloodmnist.npz", packed=True, **changed):
 @pytest.mark.parametrize("packed", [True, False])
 def test_splits_are_the_arrays_of_the_file(tmp_path, packed):
     content = put(tmp_path, packed=packed)
+    (tmp_path / "._pathmnist.npz").write_bytes(b"left by another system")
     for split in ("train", "val", "test"):
         data = load(tmp_path, split)
         assert (data.name, data.shape, data.classes[6]) == ("bloodmnist", (3, 6, 6), "neutrophil")
@@ -65,33 +66,26 @@ def test_two_sets_in_one_folder(tmp_path):
         load(tmp_path)
 
 
-def test_pixels_are_unpacked_only_when_rows_are_asked_for(tmp_path, monkeypatch):
-    put(tmp_path)
-    unpacked = []
-    original = medmnist._array
-    monkeypatch.setattr(medmnist, "_array", lambda path, name: unpacked.append(name) or original(path, name))
-    data = load(tmp_path)
-    assert unpacked == ["train_labels"]
-    data.pixels([0]), data.pixels([1])
-    assert unpacked == ["train_labels", "train_images"]
-
-
 @each_case(
     ("changed", "message"),
     [
-        ({"train_images": np.array([[["x"]]] * 5, dtype=object)}, "train_images .* Python objects, which are never"),
-        ({"train_labels": np.array([[0]] * 5, dtype=object)}, "train_labels .* Python objects, which are never"),
+        ({"train_images": np.array([[["x"]]] * 5, dtype=object)}, "cannot be read .Object arrays"),
+        ({"train_labels": np.array([[0]] * 5, dtype=object)}, "cannot be read .Object arrays"),
         ({"train_images": np.zeros((5, 6, 6, 3))}, r"type float64 and shape \(5, 6, 6, 3\): it must hold images"),
         ({"train_images": np.zeros((5, 6, 6, 6, 3), np.uint8)}, "it must hold images"),
         ({"train_images": np.zeros((5, 6, 6, 4), np.uint8)}, "it must hold images"),
         ({"train_images": np.zeros((5, 0, 6, 3), np.uint8)}, "it must hold images"),
-        ({"train_images": np.zeros((4, 6, 6, 3), np.uint8)}, "holds 4 train images but 5 labels"),
+        ({"train_images": np.zeros((4, 6, 6, 3), np.uint8)}, "holds 4 train images and 5 labels"),
         ({"train_labels": np.zeros((5, 14), np.uint8)}, r"shape \(5, 14\): it must hold one integer per image"),
+        ({"train_labels": np.array(3)}, r"shape \(\): it must hold one integer per image"),
         ({"train_labels": np.zeros((5, 1))}, "type float64 .* one integer per image"),
         ({"train_labels": np.array([[0], [-1], [0], [0], [0]])}, "row 1 of train_labels .* has the label -1"),
         ({"train_labels": np.array([[0], [1], [8], [0], [0]])}, "row 2 .* has the label 8, but it has 8 classes"),
-        ({"train_labels": np.zeros((0, 1), np.uint8), "train_images": np.zeros((0, 6, 6, 3), np.uint8)}, "no rows"),
-        ({"train_images": None}, "no readable array 'train_images': it is not a MedMNIST file"),
+        (
+            {"train_labels": np.zeros((0, 1), np.uint8), "train_images": np.zeros((0, 6, 6, 3), np.uint8)},
+            "holds 0 train",
+        ),
+        ({"train_images": None}, "is not a MedMNIST file, which holds train_images"),
     ],
 )
 def test_unusable_arrays(tmp_path, changed, message):
@@ -100,17 +94,13 @@ def test_unusable_arrays(tmp_path, changed, message):
         load(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"), [(1 << 40, "more than .* are refused"), (6, "not have the"), (4, "not have the")]
-)
-def test_a_header_that_lies(tmp_path, rows, message):
-    """More bytes claimed than there are, refused before they would be allocated; fewer than there are."""
+def test_more_rows_than_there_is_memory(tmp_path):
     header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (rows, 3)})
-    with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (1 << 50, 3)})
+    with zipfile.ZipFile(tmp_path / "bloodmnist.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("train_images.npy", header.getvalue() + bytes(15))
-    with pytest.raises(ValueError, match=message):
-        medmnist._array(tmp_path / "x.npz", "train_images")
+    with pytest.raises(ValueError, match="bloodmnist.npz cannot be read .*llocate"):
+        load(tmp_path)
 
 
 def test_damaged_archives(tmp_path):
@@ -131,12 +121,6 @@ def test_damaged_archives(tmp_path):
             assert load(tmp_path).images.dtype == torch.uint8
         except ValueError as error:
             assert len(str(error)) > 20
-
-
-def test_fortran_order(tmp_path):
-    images = np.asfortranarray(arrays()["train_images"])
-    put(tmp_path, train_images=images)
-    assert np.array_equal(load(tmp_path).images.permute(0, 2, 3, 1).numpy(), images)
 
 
 def test_classes_of_an_unknown_set_are_those_of_the_training_split(tmp_path):

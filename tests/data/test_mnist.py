@@ -46,14 +46,15 @@ def test_name_comes_from_the_folder_of_raw(tmp_path):
 @each_case(
     ("files", "message"),
     [
-        ({"images": idx(3, 4, 4)[:-1]}, "is truncated: it ends early, its header announces 48 bytes"),
-        ({"images": idx(3, 4, 4) + b"x"}, "is oversized: bytes follow"),
-        ({"images": idx(3, 4, 4)[:9]}, "truncated: it ends within its header"),
-        ({"images": idx(3, 4, 4, magic=0x801)}, "magic number is 0x00000801, wanted 0x00000803"),
-        ({"labels": idx(3, magic=0xD01)}, "magic number is 0x00000d01, wanted 0x00000801"),
+        ({"images": idx(3, 4, 4)[:-1]}, "not a whole IDX file .* 0x00000803 and the size 3x4x4"),
+        ({"images": idx(3, 4, 4) + bytes(50_000_000)}, "not a whole IDX file"),
+        ({"images": idx(3, 4, 4)[:9]}, "cannot be read"),
+        ({"images": idx(3, 4, 4, magic=0x801)}, "not a whole IDX file .* 0x00000801"),
+        ({"labels": idx(3, magic=0xD01)}, "not a whole IDX file of unsigned bytes with 1 dim.* 0x00000d01"),
         ({"labels": idx(4)}, "holds 3 images but .* holds 4 labels"),
-        ({"images": idx(2**31, 2**31, 2**31, body=b"")}, "its header is damaged"),
-        ({"images": idx(0, 4, 4)}, "its header is damaged"),
+        ({"images": idx(2**31, 2**31, 2**31, body=b"")}, "cannot be read"),
+        ({"images": idx(2**20, 2**20, 2**10, body=b"")}, "cannot be read|not a whole"),
+        ({"images": idx(0, 4, 4)}, "not a whole IDX file"),
         ({"labels": idx(3, body=bytes([0, 250, 1]))}, "row 1 of data set 'mnist' has the label 250"),
     ],
 )
@@ -69,14 +70,8 @@ def test_damaged_gzip(tmp_path):
     whole = path.read_bytes()
     for content in (b"not gzip", whole[:-12], whole[:20] + b"\xff" * 5 + whole[25:]):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match="cannot be read|truncated|magic|damaged"):
+        with pytest.raises(ValueError, match="cannot be read|not a whole"):
             load(tmp_path / "mnist")
-
-
-def test_a_bomb_is_not_unpacked(tmp_path):
-    put(tmp_path / "mnist", images=idx(3, 4, 4) + bytes(50_000_000), packed=True)
-    with pytest.raises(ValueError, match="oversized"):
-        load(tmp_path / "mnist")
 
 
 def test_missing_half(tmp_path):

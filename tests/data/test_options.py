@@ -57,13 +57,6 @@ def test_a_config_keeps_its_options_in_record_and_command(config):
     assert "--augment 2 --auto-augment svhn" in full.command() and "--size 12" in full.command()
 
 
-def test_a_field_that_a_record_lacks_has_its_default(config):
-    plain = dataclasses.replace(config, size=None)
-    older = {name: value for name, value in plain.to_json().items() if name not in ("size", "augment", "auto_augment")}
-    assert runs.RunConfig.from_json(older) == plain
-    assert len({plain.key(), config.key(), dataclasses.replace(plain, augment=1).key()}) == 3
-
-
 @pytest.mark.slow
 def test_the_size_travels_in_the_checkpoint(config, tmp_path, capsys):
     fused = tmp_path / "fused.safetensors"

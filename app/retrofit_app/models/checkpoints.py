@@ -6,7 +6,6 @@ from typing import Any
 
 from retrofit_app.figures import lettered
 from retrofit_app.memory import MEBI, cached
-from retrofit_core.networks import user_code
 from retrofit_core.system import files
 
 from .sources import located
@@ -32,8 +31,7 @@ def described(name: str, arch: str = "") -> Checkpoint:
     """Facts about a checkpoint.
 
     Args:
-        arch: its architecture if the user named it; then nothing is built and no user code imported, only the file
-            is read.
+        arch: its architecture if the user named it; then only the file is read, and nothing is built.
     Raises:
         ValueError: it is missing or damaged, or its architecture is unknown.
     """
@@ -59,8 +57,7 @@ def of_run(entry: Any, path: Path, images: Any) -> Any:
 
     config = entry.config
     order = classes_of([entry.base / name for name in config["models"]], images)
-    arch = user_code.at(config.get("arch"), entry.base)
-    return load_model(path, arch, like=images, weights=config.get("weights", "auto"), classes=order)[0]
+    return load_model(path, config.get("arch"), like=images, weights=config.get("weights", "auto"), classes=order)[0]
 
 
 def stamped(name: str) -> tuple[str, str]:
@@ -85,13 +82,8 @@ def _described(path: str, content: str, arch: str) -> Checkpoint:
 
     metadata = read_metadata(path)
     stored = metadata.get("architecture")
-    if arch or (isinstance(stored, dict) and user_code.is_own(stored.get("architecture"))):
+    if arch:
         spec = stored if isinstance(stored, dict) else {"architecture": arch}
-        if user_code.is_own(spec["architecture"]) and not arch:
-            raise ValueError(
-                f"{Path(path).name} is of the architecture {spec['architecture']!r}, which is code of its author's own. If "
-                "you trust it, name its file under Architecture: /path/to/FILE.py:function."
-            )
         parameters = sum(tensor.numel() for tensor in read_tensors(Path(path)).values() if tensor.is_floating_point())
     else:
         model, metadata = _read(path, content)
@@ -116,6 +108,9 @@ def _widths(spec: dict[str, Any]) -> str:
 
 def form_words(text: str) -> str:
     """A library error reworded for the form, which has no command-line options and names networks by letters."""
+    said, named, _ = text.partition(" (also of `retrofit app`;")
+    if named:
+        return said.replace("name it: --arch", "start the workbench with: retrofit app --arch") + "."
     problem, advice, _ = lettered(text).partition(": name it with --arch")
     if advice:
         return f"{problem}. This form takes only what it recognises; on the command line `--arch` can name it."

@@ -86,7 +86,7 @@ def read_entry(folder: Path, shipped: bool = False) -> Entry:
     """The small files of a record.
 
     Raises:
-        ValueError: one of them is missing or broken.
+        ValueError: one of them is missing or broken, or from before version 0.2.0.
     """
     try:
         content = _read(folder, "config.json")
@@ -102,7 +102,7 @@ def read_entry(folder: Path, shipped: bool = False) -> Entry:
             content["training"] if "training" in content else _training(config, home(config, folder.parent, inputs))
         )
         return Entry(folder, config, status, metrics, shipped, training, inputs, version)
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, UnicodeError, json.JSONDecodeError, LookupError, TypeError) as error:
         raise ValueError(
             f"run {folder.name} cannot be read and is left out ({type(error).__name__}: {error})."
         ) from error

@@ -15,8 +15,8 @@ from retrofit_app.shell.mark import mark
 from retrofit_app.shell.style import stylesheet
 from retrofit_core.networks import user_code
 
-#: Anyone can send a link that names a module: import no user's module before somebody presses a button.
-user_code.ask_first()
+#: Anyone can send a link that names a module: import what `retrofit app --arch` named, and nothing else.
+user_code.close()
 ICON = Path(__file__).parents[1] / "static" / "favicon.png"
 
 

@@ -94,7 +94,7 @@ def build(spec: str | Mapping[str, Any], seed: int | None = None) -> Any:
     Returns:
         An `Architecture`, or the module that a foreign factory returned.
     Raises:
-        NotAllowed: the factory is the user's own and was not allowed in this process (`user_code.allow`).
+        NotAllowed: the factory is a user's own, and this process's user did not name it (`user_code.allow`).
         ValueError: unknown architecture or keyword, missing keyword, numbers that make no network.
     """
     keywords = parse(spec) if isinstance(spec, str) else dict(spec)

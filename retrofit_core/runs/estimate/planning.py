@@ -185,8 +185,7 @@ def _network(path: str, config: RunConfig, like: Images) -> nn.Module:
     """The network of a checkpoint, cached for all methods of a leaderboard."""
     stamp = Path(path).stat() if Path(path).exists() else None
     stamped = (stamp.st_mtime_ns, stamp.st_size) if stamp else None
-    order, code = classes_of(config.models, like), user_code.code_digest(config.arch)
-    return _read(path, config.arch, like, config.weights, order, code, stamped)
+    return _read(path, config.arch, like, config.weights, classes_of(config.models, like), stamped)
 
 
 @lru_cache(maxsize=4)  # whole networks
@@ -196,7 +195,6 @@ def _read(
     like: Images,
     weights: str,
     order: tuple[str, ...],
-    code: str | None,
     stamp: tuple[int, int] | None,
 ) -> nn.Module:
     return load_model(path, arch, like=like, weights=weights, classes=order)[0]

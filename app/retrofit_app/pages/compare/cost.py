@@ -7,9 +7,8 @@ from typing import Any
 
 import streamlit as st
 
-from retrofit_app.figures import escaped, lettered
+from retrofit_app.figures import lettered
 from retrofit_app.runs.leaderboards import BoardRun, Leaderboard
-from retrofit_app.runs.own_code import closed
 from retrofit_app.runs.words import about
 
 
@@ -30,8 +29,6 @@ def plan(leaderboard: Leaderboard) -> BoardPlan:
     from retrofit_core.runs.estimate import START
 
     wanted = [run for run in leaderboard.runs if run.entry is None and run.name not in _refused(leaderboard)]
-    if names := closed(leaderboard.base.arch, leaderboard.base.target) if wanted else []:
-        return _unknown(leaderboard, names, len(wanted))
     estimates = _estimates(leaderboard, wanted)
     refusals = {
         run.name: lettered(estimate.refusal)
@@ -49,17 +46,6 @@ def plan(leaderboard: Leaderboard) -> BoardPlan:
         seconds = START + sum(estimate.seconds - START for estimate in missing)
         words += f" That takes **{about(seconds)}** on this machine."
     return BoardPlan(words, len(missing), refusals)
-
-
-def _unknown(leaderboard: Leaderboard, names: list[str], wanted: int) -> BoardPlan:
-    """The plan for networks from a user's own code that this server has not imported."""
-    there = sum(run.entry is not None for run in leaderboard.runs)
-    words = (
-        f"**{len(leaderboard.runs)} run{'s' if len(leaderboard.runs) > 1 else ''}**: {there} {_are(there)} already done. "
-        f"Start imports {escaped(', '.join(names))}, which **runs that code**, in a separate process. Which methods apply "
-        "to these networks, and how long they take, is unknown before."
-    )
-    return BoardPlan(words, wanted, {name: lettered(why) for name, why in _refused(leaderboard).items()})
 
 
 def _refused(leaderboard: Leaderboard) -> dict[str, str]:

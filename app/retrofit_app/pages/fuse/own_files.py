@@ -35,9 +35,7 @@ def ask(picks: Picks) -> None:
             "tensors only.",
         )
         controls.ask(FORM, HELP, "rows", read=_rows)
-        controls.ask(FORM, HELP, "code", read=_code)
-        if user_code.names_in(picks.code):
-            permission.ask_import(picks.code)
+        _code(picks)
     with right:
         if session.recall(UPLOADS) is None:  # a new control, without files
             session.forget(KEPT)
@@ -103,17 +101,18 @@ def _rows(path: str) -> str:
     return name
 
 
-def _code(text: str) -> str:
-    """An architecture as in configs: the file of a user's own function is relative to the runs folder, as others are."""
-    arch = text.strip()
-    for name in user_code.names_in(arch) if not arch.startswith("{") else []:
-        module, _, function = name.rpartition(":")
-        beside = runs.runs_folder().parent / f"{module}.py"
-        path = module if module.endswith(".py") else str(beside) if beside.is_file() else ""
-        if path:
-            permission.grant([sources.named(path)])
-            return f"{sources.named(path)}:{function}"
-    return arch
+def _code(picks: Picks) -> None:
+    """Draw the choice of the architecture: what the start of the workbench named, or another text."""
+    options = dict.fromkeys(["", *user_code.allowed(), picks.code])
+    st.selectbox(
+        "Architecture (if the files do not say it)",
+        list(options),
+        help=HELP["code"],
+        accept_new_options=True,
+        format_func=lambda name: name or "as the files say",
+        placeholder="choose, or type a name",
+        **FORM.control("code", str.strip),
+    )
 
 
 def _upload() -> None:

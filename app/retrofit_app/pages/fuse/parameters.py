@@ -57,9 +57,9 @@ HELP = {
     "images of all networks may work better.",
     "fusion_seed": "Decides which samples are drawn and where clusterings start. The same seed gives the same numbers.",
     "settings": "Defaults of the options below: ours, or those of the paper's tables.",
-    "code": "Leave it empty if the files say it themselves. Otherwise a name such as vgg11-half, timm:resnet18 or "
-    "torchvision:resnet18, or your own function that returns the network: /path/to/mynet.py:make. Importing a module runs "
-    "its code, so name only code that you trust. Start imports it in a separate process.",
+    "code": "A name such as vgg11-half, timm:resnet18 or torchvision:resnet18, or a function of yours that returns the network. "
+    "Importing a module runs its code, so your functions have to be named when the workbench starts: "
+    "retrofit app --arch mynet.py:make.",
     "target": "Empty for network A's architecture; otherwise a name such as vgg11-half or a JSON object, as in `retrofit fuse "
     "--target`.",
     "base": "The checkpoint from which all these networks were trained. The method adds to it what each of them has learned.",
@@ -119,7 +119,7 @@ class Picks:
     files: tuple[str, ...] = declared((), Series("|"))
     rows: str = text("Splits file (if you have one)", "splits.json")
     """Splits file of the user's checkpoints"""
-    code: str = text("Architecture (if the files do not say it)", "/path/to/mynet.py:make")
+    code: str = declared("", path)
     """Architecture of the user's checkpoints, if they do not say it: the user's own factory, or another value of `--arch`"""
     target: str = text("Fused architecture", "as network A")
     """Fused architecture for the user's checkpoints: a library preset or a JSON spec"""

@@ -10,11 +10,10 @@ from retrofit_app import runs
 from retrofit_app.figures import letter, listing, percent
 from retrofit_app.models import accuracies, checkpoints, sources, uploads
 from retrofit_app.runs import methods
-from retrofit_app.runs.own_code import closed
 from retrofit_app.runs.words import about
 from retrofit_core.system.refusals import Cure, cures_of
 
-from . import configs, permission
+from . import configs
 from .parameters import Picks
 
 MEBI, GIBI = 2**20, 2**30
@@ -74,10 +73,8 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
             return replace(so_far, lacking=NO_FILES)
         config = configs.fusion(picks, training, facts.inputs, len(facts.classes))
         so_far = replace(so_far, config=config)
-        if names := closed(config.arch, config.target):
-            return replace(so_far, words=permission.import_words(names))
-        folder = runs.home(config.to_json())
         ready = _files(picks, training)
+        folder = runs.home(config.to_json())
         key = (config.key(), training and training.key(), _stamps(config, folder), ready)
         estimate = _estimate(key, config, training, folder)
         missing = training is not None and len(ready) < training.parts
