@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..networks.levels import Activated, Affine, Alive, Boundary, Level, Partwise, each, places_read, rows
+from ..networks.levels import Activated, Affine, Alive, Boundary, Form, Level, each, places_read, rows
 from ..networks.statedicts import tensors_in
 from ..system import device as devices
 from ..system.device import Stopwatch, check_sums, rows_per_batch, sum_dtype
@@ -28,7 +28,7 @@ from .budget import boundary_bytes, dual_bytes, working_bytes
 from .joint_spaces import Levels
 from .mapping import Groups, groups_read, mapped_weights
 from .moments import Moments, MomentSums, Rows, dual_is_cheaper
-from .moments.layersums import LayerRows, LayerSums, PartwiseSums
+from .moments.layersums import LayerSums
 from .results import LevelReport
 
 #: Maximum samples per forward pass: large enough for full-speed convolutions and long sums.
@@ -330,31 +330,30 @@ class Step:
         """
         dtype, form = dtype or sum_dtype(self.walk.device), self.level.form
         inputs = inputs and isinstance(form, Affine)  # tables need no inputs
-        collect: MomentSums | LayerSums | LayerRows | PartwiseSums = MomentSums(sum(self.widths), device=self.device)
-        if inputs and isinstance(form, Affine):
-            collect = self._collector(form, dtype)
+        dtype = torch.float64 if inputs and form.parts else dtype
+        collect = self._collector(form, dtype) if inputs else MomentSums(sum(self.widths), device=self.device)
         for h, outputs in self.walk.batches(self.index, layers=inputs and isinstance(form, Activated)):
             with self.walk.stopwatch.phase("moments"):
                 if isinstance(collect, MomentSums):
                     collect.add(self._side_by_side(outputs, dtype))
                 else:
-                    (x, *beside), stream = form.read(h)
-                    collect.add(x, self._side_by_side(outputs, dtype, stream), beside)
+                    x, stream = form.read(h)
+                    collect.add(x, self._side_by_side(outputs, dtype, stream))
         with self.walk.stopwatch.phase("moments"):
             sums = collect.finish()
         check_sums(self.name, sums.zz)
         return sums
 
-    def _collector(self, form: Affine, dtype: torch.dtype) -> LayerSums | LayerRows | PartwiseSums:
+    def _collector(self, form: Form, dtype: torch.dtype) -> LayerSums:
         """The object that collects sums over rows of inputs and outputs, or the rows themselves."""
-        if isinstance(form, Partwise):
-            assert self.parts is not None
-            return PartwiseSums(self.level, form, self.parts, dtype=dtype)
-        m, bias, (layer, *beside) = form.columns(sum(self.widths), self.level.width), form.bias, form.layers
-        n, p = self.walk.samples * self.level.positions, form.inputs_per_neuron + bias
-        if dual_is_cheaper(n, p, m) and dual_bytes(n, p, m) <= self.walk.memory:
-            return LayerRows(layer, bias=bias, dtype=dtype, beside=beside)
-        return LayerSums(layer, m, bias=bias, dtype=dtype, beside=beside)
+        assert isinstance(form, Affine)
+        m, parts = form.columns(sum(self.widths), self.level.width), self.parts if form.parts else None
+        if parts is not None and form.adds:  # the stream's neurons belong to its own parts
+            of_stream = torch.arange(self.level.width, device=self.device) // (self.level.width // form.parts)
+            parts = torch.cat([parts, of_stream])
+        n, p = self.walk.samples * self.level.positions, form.inputs_per_neuron + form.bias
+        dual = parts is None and dual_is_cheaper(n, p, m) and dual_bytes(n, p, m) <= self.walk.memory
+        return LayerSums(form, m, dtype=dtype, parts=parts, dual=dual)
 
     @torch.no_grad()
     def grams(self, later: Sequence[int]) -> dict[int, Tensor]:
