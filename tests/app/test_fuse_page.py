@@ -158,7 +158,10 @@ def test_methods_can_be_chosen_and_say_what_they_do(methods):
 @pytest.mark.parametrize(
     ("address", "says"),
     [
-        ({"method": "OTFusion", "options": "temperature=2|solver=sinkhorn"}, ["options=temperature=2", "a setting of KD"]),
+        (
+            {"method": "OTFusion", "options": "temperature=2|solver=sinkhorn"},
+            ["options=temperature=2", "a setting of KD"],
+        ),
         ({"method": "KD", "options": "epochs=many"}, ["options=epochs=many", "a whole number"]),
         ({"method": "KD", "options": "nonsense"}, ["options=nonsense", "NAME=VALUE"]),
     ],
