@@ -112,7 +112,7 @@ class Method(Line[type[Algorithm]]):
         return {name: entry.default for name, entry in entries.items()}
 
     def told(self, options: Mapping[str, Any], importance: str | None = None) -> dict[str, Any]:
-        """Settings as a record keeps them: in one form, and without those that are as by default.
+        """Settings as a record keeps them: in one form and order, and without those that are as by default.
 
         With a preset, which has its own defaults, all are kept. Names and values that `algorithm` refuses stay as they are.
         """
@@ -122,7 +122,8 @@ class Method(Line[type[Algorithm]]):
                 if name in stored:
                     stored[name] = known_name(table, stored[name], name)
             settings = self.settings({**stored, **({"importance": importance} if importance else {})})
-            known = {name: settings[name] for name, value in stored.items() if name in settings}
+            stored = {name: stored[name] for name in (*settings, *stored) if name in stored}
+            known = {name: entry for name, entry in settings.items() if name in stored}
             stored |= {
                 name: entry.normalised(stored[name]) for name, entry in known.items() if entry.takes(stored[name])
             }

@@ -612,7 +612,10 @@ def test_a_merge_file_repeats_a_merge(parents):
     file = parents / "merge.json"
     options = json.loads(file.read_text())
     assert options.keys() == {"models", "splits", "method", "samples", "restarts", "ridge", "mean", "std", "out"}
-    file.write_text(json.dumps({**options, "option": [f"restarts={options.pop('restarts')}"]}))  # as in version 0.2.0
+    file.write_text(json.dumps({**options, "ridge": "0.5", "option": [f"restarts={options.pop('restarts')}"]}))
+    early = retrofit("fuse", "--recipe", file, "--out", "early.safetensors", "--json", cwd=parents).stdout
+    assert json.loads(early)["config"]["options"] == {"restarts": 2, "ridge": 0.5}  # as version 0.2.0 wrote it
+    file.write_text(json.dumps({**options, "option": ["restarts=2"]}))
     options = json.loads(file.read_text())
     twice = retrofit(*words, "--out", "x.safetensors", "--write-recipe", file, cwd=parents, expect=2).stderr
     assert "merge.json exists" in twice

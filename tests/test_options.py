@@ -180,10 +180,11 @@ def test_the_command_line_lists_methods_and_settings(capsys):
         (["--restart", "3"], "Did you mean --restarts"),
         (["--restarts"], "requires an argument"),
         (["--resume", "r", "--restarts", "3"], "so --restarts would have no effect"),
+        (["compare", "/dev/null", "--fusion-from", "iid", "--methods", "zipit,kd", "--restarts", "3"], "'restarts'"),
     ],
 )
-def test_words_that_no_command_has_are_refused(words, sentence, capsys):
-    assert main(["fuse", *words]) == 2
+def test_words_that_no_command_or_method_has_are_refused(words, sentence, capsys):
+    assert main(words if words[0] == "compare" else ["fuse", *words]) == 2
     assert sentence in " ".join(capsys.readouterr().err.replace("│", " ").split())
 
 
@@ -199,4 +200,4 @@ def test_a_number_is_stored_in_one_form():
     """2 from a command line and 2.0 from a form are the same work."""
     method = METHODS["KD"]
     assert method.told({"temperature": 2}) == method.told({"temperature": 2.0}) == {}
-    assert repr(method.told({"temperature": 3, "epochs": 3})) == "{'temperature': 3.0, 'epochs': 3}"
+    assert repr(method.told({"temperature": 3, "epochs": 3})) == "{'epochs': 3, 'temperature': 3.0}"

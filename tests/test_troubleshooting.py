@@ -142,7 +142,7 @@ PROVOKED: dict[str, str | Callable] = {
     "A file does not say what it is": "levels tensors.pt",
     "A checkpoint names code of yours": "evaluate own.safetensors",
     "Your module is not found": "train --arch mynet:make --out trained",
-    "An option does not exist": f"fuse {A} {B} --fusion-from iid --method kf-linear --restart 20 --out f.safetensors",
+    "An option does not exist": f"fuse {A} {B} --fusion-from iid --method kf-linear --temperature 3 --out f.safetensors",
     "A folder holds another run": f"fuse {A} {B} --splits parents/splits.json --method zipit --record run",
     "A data set is not there": "train --data cifar10 --out trained",
     "A folder could be a split or a class": "train --data mixed --out trained",

@@ -12,8 +12,8 @@ import typer
 
 from ..system.files import write
 from ..system.registry import known_name
-from ..system.settings import Setting
-from ..system.texts import read_options
+from ..system.texts import read_options, read_value
+from .method_options import all_settings
 
 #: Options that say how to run a command, not what to merge.
 LEFT_OUT = ("recipe", "write_recipe", "resume", "overwrite", "json")
@@ -29,7 +29,7 @@ def _take(context: typer.Context, file: Path | None) -> Path | None:
             raise ValueError("it holds no JSON object of options")
         options |= read_options(options.pop("option", []))  # as version 0.2.0 wrote settings of methods
         own = {entry.name: entry for entry in context.command.params if entry.name and entry.name not in LEFT_OUT}
-        names = own if options.keys() <= own.keys() else {**own, **_settings_of_methods()}
+        names = own if options.keys() <= own.keys() else {**own, **all_settings()}
         options = {known_name(names, name, "option"): value for name, value in options.items()}
     except OSError as error:
         raise typer.BadParameter(f"{file} cannot be read: {error.strerror}.") from error
@@ -37,14 +37,10 @@ def _take(context: typer.Context, file: Path | None) -> Path | None:
         said = str(error)
         raise typer.BadParameter(f"{file}: {said}{'' if said.endswith(('.', '?')) else '.'}") from error
     context.default_map = {name: value for name, value in options.items() if name in own}
-    context.obj = {name: value for name, value in options.items() if name not in own} | context.obj
+    told = {name: value for name, value in options.items() if name not in own}
+    told = {name: read_value(value) if isinstance(value, str) else value for name, value in told.items()}
+    context.obj = {**told, **context.obj}
     return file
-
-
-def _settings_of_methods() -> dict[str, Setting]:
-    from ..methods import all_settings  # imports torch, which takes seconds
-
-    return all_settings()
 
 
 RECIPE = inspect.Parameter(

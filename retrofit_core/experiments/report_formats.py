@@ -123,7 +123,10 @@ class Markdown(Format):
 
 
 class Notebook(Markdown):
-    """Markdown that a notebook renders, with details collapsed."""
+    """Markdown that a notebook renders, with details collapsed, and no headings of the notebook's."""
+
+    def heading(self, text: str, level: int) -> str:
+        return f"**{text}**"
 
     def grid(self, header: Sequence[str], rows: Sequence[Sequence[str]], notes: Mapping[str, int], title: str) -> str:
         table = super().grid(header, rows, notes, title)
@@ -134,7 +137,7 @@ class Notebook(Markdown):
         return self._collapsed(said, "\n".join(listing))
 
     def _collapsed(self, title: str, text: str) -> str:
-        return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
+        return f"<details markdown='1'><summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
 class Latex(Format):
