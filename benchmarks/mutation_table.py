@@ -394,7 +394,7 @@ MUTATIONS = [
     Mutation(
         "fit: the mapped start of a gradient fit is not written",
         "retrofit_core/fusion/fit/gradient.py",
-        "level.write(step.parents_weights() @ A)",
+        "level.write(parents_weights(step) @ A)",
         "pass",
         "tests/test_fusion.py::test_mapped_weights_start_a_gradient_fit_between_widths",
     ),
@@ -547,7 +547,7 @@ MUTATIONS = [
     ),
     Mutation(
         "blocks: a branch is fitted to the whole target",
-        "retrofit_core/fusion/fit/forms.py",
+        "retrofit_core/fusion/fit/ridge.py",
         "-torch.eye(level.width, dtype",
         "-0 * torch.eye(level.width, dtype",
         "tests/test_blocks.py::test_equals_plain_least_squares_node_by_node",
@@ -589,7 +589,7 @@ MUTATIONS = [
     ),
     Mutation(
         "blocks: what was missing is what is left",
-        "retrofit_core/fusion/fit/forms.py",
+        "retrofit_core/fusion/fit/ridge.py",
         "approximation_error(sums, missing, torch.zeros_like(V))",
         "approximation_error(sums, missing, V)",
         "tests/test_blocks.py::test_errors_are_those_of_the_streams_after_the_sum",
@@ -630,15 +630,8 @@ MUTATIONS = [
         "tests/fit/test_repair.py",
     ),
     Mutation(
-        "active: means stay in",
-        "retrofit_core/fusion/walk.py",
-        "return total.zz - torch.outer(total.sz, total.sz) / total.rows",
-        "return total.zz",
-        "tests/fit/test_active.py",
-    ),
-    Mutation(
         "active: neurons are not compared about their means",
-        "retrofit_core/fusion/walk.py",
+        "retrofit_core/fusion/fit/ridge.py",
         "return total.zz - torch.outer(total.sz, total.sz) / total.rows",
         "return total.zz",
         "tests/fit/test_active.py::test_neurons_are_compared_behind_function_and_pooling_about_their_means",
@@ -1170,7 +1163,7 @@ MUTATIONS = [
     ),
     Mutation(
         "repair: the stream is forgotten",
-        "retrofit_core/fusion/fit/repair.py",
+        "retrofit_core/fusion/fit/activated.py",
         "outputs.detach() + h - T",
         "outputs.detach() - T",
         "tests/test_attention.py::test_a_function_before_the_sum_is_seen_through",

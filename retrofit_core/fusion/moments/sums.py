@@ -7,6 +7,7 @@ parents' neurons j is fitted in the part g(j) to which it is assigned, and fused
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -23,6 +24,8 @@ class Moments:
 
     `MomentSums` accumulates them from batches of rows. `solve` raises ValueError if they are not finite.
     """
+
+    form: ClassVar[str] = "primal"
 
     zz: Tensor
     """(m, m)"""
@@ -169,6 +172,8 @@ class MomentSums:
 @dataclass(frozen=True, eq=False)
 class Rows:
     """The rows themselves, for the dual form, which is faster if N < p (late convolutions)."""
+
+    form: ClassVar[str] = "dual"
 
     x: Tensor
     """(N, p), the last column 1 if there is a bias"""
