@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from retrofit_core.baselines.repair import mapped_goals, rescale
 from retrofit_core.fusion.grouping import Grouping
 from retrofit_core.fusion.results import LevelReport
 from retrofit_core.networks.levels import Level, compose
-from retrofit_core.networks.symmetry import tensors
+from retrofit_core.networks.symmetry import neuron_groups, tensors
 
 
 def assert_close(actual: Tensor, expected: Tensor, tolerance: float = 1e-8) -> None:
@@ -107,3 +108,11 @@ def _identified(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_identified(entry) for entry in value]
     return value if isinstance(value, (bool, int, float, str)) else id(value)
+
+
+def repair(fused: nn.Module, parents: Sequence[nn.Module], x: Tensor) -> dict[str, Any]:
+    """REPAIR of a network in place, towards the mean of parents whose neurons are in its order; its facts."""
+    groups = neuron_groups(fused, x[:1])
+    share = {group.name: torch.eye(group.width).double() / len(parents) for group in groups}
+    goals = mapped_goals(fused, parents, [groups] * len(parents), groups, [share] * len(parents), x)
+    return rescale(fused, goals, x)

@@ -22,11 +22,12 @@ from retrofit_core.networks.attention import attention_maps, of_heads
 from retrofit_core.networks.levels import compose, cut_trace, trace_classifier
 from retrofit_core.networks.spaces import with_spaces
 from retrofit_core.networks.symmetry import shuffled, tensors
+from tests.families import network as network_of_families
 from tests.flat import Kept, fuse
 from tests.marks import each_case
 from tests.networks import VGG_SHAPE, initialised, labels, normal
+from tests.plain import matched
 from tests.properties import assert_close, assert_same_function
-from tests.test_blocks import matched
 from tests.test_symmetry import NETWORKS, VIT
 
 NAMES = ["vit", "torchvision vit"]
@@ -359,61 +360,12 @@ def test_a_twin_that_stops_within_a_block_goes_on_with_the_parents():
                 assert_close(stopped(h, plan, index, standing).exp(), expected, 1e-4)  # reports are float32
 
 
-class Tokens(nn.Module):
-    """A block whose queries, keys and values one layer makes, scaled values of a branch, and what may be asked of its maps."""
-
-    def __init__(self, kind: str = "") -> None:
-        super().__init__()
-        self.kind = kind
-        self.stem, self.norm = nn.Linear(5, 8), nn.LayerNorm(8)
-        self.qkv, self.out, self.scale = nn.Linear(8, 24), nn.Linear(8, 8), nn.Parameter(torch.ones(8))
-        self.bias, self.head = (
-            nn.Parameter(torch.randn(2, 7, 7, generator=torch.Generator().manual_seed(0))),
-            nn.Linear(8, 3),
-        )
-
-    def forward(self, x):
-        x = self.stem(x)
-        q, k, v = self.qkv(self.norm(x)).reshape(x.shape[0], 7, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
-        if self.kind == "pooled":
-            q, x = q[:, :, :6].unflatten(2, (3, 2)).amax(3), x[:, :3]
-        logits = q @ k.transpose(-2, -1) * 0.5
-        maps = (logits + self.bias if self.kind == "bias" else logits).softmax(-1)
-        if self.kind == "gate":
-            maps = maps * maps
-        x = x + self.out((maps @ v).transpose(1, 2).reshape(x.shape[0], -1, 8)) * self.scale
-        return self.head(x.mean(1))
-
-
-@pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
-def test_one_layer_may_make_queries_keys_and_values(method):
-    model, x = initialised(Tokens(), 1), normal(60, 7, 5)
-    twin = shuffled(model, x, torch.Generator().manual_seed(5))
-    result = METHODS[method]([model, twin], x, ridge=0.0, device="cpu")
-    assert [level.name for level in result.levels] == ["stem", "qkv", "out", "head"]
-    assert_same_function(result.model, model, x, 1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["bias", "gate", "pooled"])
-def test_attentions_of_other_kinds_are_found_again_neuron_by_neuron(kind):
-    model, x = initialised(Tokens(kind), 1), normal(60, 7, 5)
-    assert all(level.blocks is None for level in levels_of(model, x))
-    twin = shuffled(model, x, torch.Generator().manual_seed(5))
-    assert_same_function(METHODS["KF-Linear"]([model, twin], x, ridge=0.0, device="cpu").model, model, x, 1e-6)
-
-
-def test_convnext_with_its_scaled_branches_is_found_again():
-    from torchvision.models.convnext import CNBlockConfig, ConvNeXt
-
-    model = initialised(ConvNeXt([CNBlockConfig(8, 12, 1), CNBlockConfig(12, None, 1)], num_classes=4), 1)
-    with torch.no_grad():
-        for name, tensor in tensors(model).items():
-            if "layer_scale" in name:
-                tensor.copy_(1 + 0.3 * torch.randn(tensor.shape, generator=torch.Generator().manual_seed(2)))
-    x = normal(30, 3, 32, 32)
-    twin = shuffled(model, x, torch.Generator().manual_seed(5))
-    assert_same_function(METHODS["HF-Linear"]([model, twin], x, ridge=0.0, device="cpu").model, model, x, 1e-6)
+@each_case("kind, known", [("", True), ("bias", False), ("gate", False), ("pooled", False)])
+def test_attentions_of_other_kinds_are_fused_neuron_by_neuron(kind, known):
+    """tests/test_twins.py says that their twins are found."""
+    levels = levels_of(*network_of_families(f"tokens {kind}".strip()))
+    assert [level.name for level in levels] == ["stem", "qkv", "out", "head"]
+    assert any(level.blocks is not None for level in levels) == known
 
 
 @pytest.mark.slow

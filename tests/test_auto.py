@@ -11,6 +11,7 @@ from retrofit_core.baselines import auto
 from retrofit_core.baselines.auto import worth
 from retrofit_core.data import load
 from retrofit_core.fusion.fit import Ridge
+from retrofit_core.fusion.importance import Conductance
 from retrofit_core.system.monitor import Monitor
 from tests.marks import each_case
 from tests.networks import labels, normal, seeded
@@ -236,14 +237,14 @@ def test_a_candidates_exception_is_noted_and_the_others_are_tried(stage, monkeyp
     x, y = normal(60, 1, 8, 8).float(), labels(60, 10)
 
     def failing(original):
-        def fails(self, *args):
+        def fails(self, *args, **options):
             if stage in ("plan", "run") and not isinstance(self.fit, Ridge):
-                return original(self, *args)
+                return original(self, *args, **options)
             raise IndexError("a fault\nof many lines")
 
         return fails
 
-    owner = {"scores": auto.Trial, "distilled": auto.Distilled}.get(stage, auto.Retrofit)
+    owner = {"scores": Conductance, "distilled": auto.Distilled}.get(stage, auto.Retrofit)
     name = "train" if stage == "distilled" else stage
     monkeypatch.setattr(owner, name, failing(getattr(owner, name)))
     result = METHODS["Auto"](parents, (x, y), importance_data=[(x, y)] * 2, device="cpu")

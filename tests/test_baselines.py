@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core import METHODS, FusionResult, ensemble, evaluate
+from retrofit_core import METHODS, evaluate
 from retrofit_core.baselines import average
 from retrofit_core.baselines.aligned import without_norms
 from retrofit_core.baselines.otfusion import transport
@@ -19,7 +19,7 @@ from retrofit_core.networks.batchnorm import BatchNorm
 from retrofit_core.networks.checkpoints import load_model
 from retrofit_core.networks.symmetry import neuron_groups, shuffled, tensors
 from retrofit_core.runs import RunConfig, method_keywords
-from retrofit_core.system.monitor import Cancelled, Monitor
+from retrofit_core.system.monitor import Monitor
 from tests.flat import averaging, ensembling
 from tests.marks import each_case, spread
 from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, rewired, widened
@@ -272,30 +272,6 @@ def test_refusals_come_before_any_work():
     for method, parents, options, message in cases:
         with untouched(*parents), pytest.raises(ValueError, match=message):
             method(parents, x, **options)
-
-
-@each_case(
-    "method", ["OTFusion", "Transformer-OTFusion", "Git-Re-Basin", "Git-Re-Basin-Weights", "Average", "Ensemble"]
-)
-def test_baselines_can_be_cancelled_and_tell_where_they_are(method):
-    models, x = [mlp(), mlp(seed=2)], normal(20, 6)
-    with pytest.raises(Cancelled):
-        METHODS[method](models, x, monitor=Monitor(cancelled=lambda: True))
-    events = []
-    METHODS[method](models, x, monitor=Monitor(events.append))
-    levels = [event for event in events if event["kind"] == "level"]
-    assert len(levels) == (0 if method in ("Average", "Ensemble") else 3)
-
-
-def test_results_are_saved_and_read(tmp_path):
-    models, x = [mlp(), mlp(seed=2)], normal(20, 6)
-    result = otfusion(models, x)
-    result.save(tmp_path)
-    again = FusionResult.load(tmp_path, mlp())
-    assert_same_function(again.model, result.model, x)
-    assert [level.labels.tolist() for level in again.levels] == [level.labels.tolist() for level in result.levels]
-    ensembling(models, x).save(tmp_path / "ensemble")
-    assert FusionResult.load(tmp_path / "ensemble", ensemble(models)).levels == []
 
 
 def test_averages():

@@ -4,10 +4,7 @@ import copy
 
 import pytest
 import torch
-import torchvision
-from scipy.optimize import linear_sum_assignment
 from torch import nn
-from torch.nn import functional as F
 
 from retrofit_core.data import Images
 from retrofit_core.data.images import in_memory
@@ -19,8 +16,8 @@ from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import compose, partition
 from retrofit_core.networks.symmetry import shuffled, tensors
 from tests.flat import Kept, fuse
-from tests.marks import each_case, spread
 from tests.networks import CNN_SHAPE, VGG_SHAPE, initialised, labels, normal
+from tests.plain import flat, least_squares, matched, patches, projected, put
 from tests.properties import assert_close, assert_same_function, assert_same_tensors
 from tests.test_symmetry import NETWORKS, of_spec
 
@@ -50,16 +47,6 @@ def blocks(seed=0, **widths):
     return initialised(Blocks(**widths), seed)
 
 
-def patches(conv, h):
-    """Input rows of a convolution (N, p), one for each sample and position, by F.unfold."""
-    columns = F.unfold(h, conv.kernel_size, padding=conv.padding, stride=conv.stride)  # (B, p, positions)
-    return columns.transpose(1, 2).flatten(0, 1)
-
-
-def flat(h):
-    return h.movedim(1, -1).flatten(0, -2)
-
-
 def states(model, x):
     """What each layer or sum computes, by name."""
     s = {"stem": model.stem(x)}
@@ -71,26 +58,6 @@ def states(model, x):
     s["b"] = model.b2(s["b1"].relu()) + model.skip(h)
     s["fc"] = model.fc(s["b"].relu().mean((2, 3)))
     return {name: flat(state) for name, state in s.items()}
-
-
-def least_squares(x, targets):
-    return torch.linalg.lstsq(torch.cat([x, torch.ones(len(x), 1).double()], 1), targets, driver="gelsd").solution
-
-
-def projected(inputs, rows):
-    """What is nearest to rows among what a layer can make of its inputs."""
-    return torch.cat([inputs, torch.ones(len(inputs), 1).double()], 1) @ least_squares(inputs, rows)
-
-
-def matched(left, right):
-    """For each column of one matrix the column of the other with which it is paired at the least sum of distances."""
-    distances = ((left[:, :, None] - right[:, None]) ** 2).sum(0)
-    return torch.from_numpy(linear_sum_assignment(distances.numpy())[1])
-
-
-def put(layer, V):
-    layer.weight.copy_(V[:-1].T.reshape(layer.weight.shape))
-    layer.bias.copy_(V[-1])
 
 
 @torch.no_grad()
@@ -159,29 +126,6 @@ def test_errors_are_those_of_the_streams_after_the_sum():
     assert 0 < level.approximation_error < level.missing_error
     assert level.unavoidable_error <= level.cost
     assert [level.name for level in result.levels if level.missing_error == level.missing_error] == ["a2"]
-
-
-@pytest.mark.slow
-@each_case("name, method", spread(["residual", "resnet", "bottleneck"], ["HF-Linear", "KF-Linear"], 1))
-def test_a_shuffled_copy_is_found_again(name, method):
-    """With the default ridge nothing is lost by grouping; without one the function is found again."""
-    make, shape = NETWORKS[name]
-    model, x = make(), normal(60, *shape)
-    twin = shuffled(model, x, torch.Generator().manual_seed(5))
-    for options in ({}, {"ridge": 0.0}):
-        result = METHODS[method]([model, twin], x, device="cpu", **options)
-        assert all(level.grouping_error <= 1e-9 * level.energy for level in result.levels)
-    assert_same_function(result.model, model, x, 1e-6)
-
-
-@pytest.mark.slow
-def test_torchvisions_resnet_is_found_again():
-    model = initialised(torchvision.models.resnet18(num_classes=4), 1)
-    x = normal(6, 3, 64, 64)
-    twin = shuffled(model, x, torch.Generator().manual_seed(5))
-    result = METHODS["KF-Linear"]([model, twin], x, ridge=0.0, device="cpu")
-    assert len(result.levels) == 18 and result.levels[6].kind == "Conv2d + Conv2d"
-    assert_same_function(result.model, model, x, 1e-6)
 
 
 @pytest.mark.slow

@@ -219,13 +219,9 @@ def test_pickles_are_refused_and_never_run(tmp_path, model):
     torch.save({"fc1.weight": Payload(marker)}, tmp_path / "m.pt")
     torch.save(model, tmp_path / "whole.pt")
     (tmp_path / "noise.pt").write_bytes(b"noise")
-    for name in ("m.pt", "noise.pt"):
-        with pytest.raises(ValueError, match="damaged, or holds other Python objects"):
+    for name, words in (("m.pt", r"of \S*mkdir"), ("whole.pt", r"of \S*mlp.MLP"), ("noise.pt", "damaged")):
+        with pytest.raises(ValueError, match=words):
             load_model(tmp_path / name)
-    with pytest.raises(
-        ValueError, match=r"holds a whole pickled network \(retrofit_core.networks.architectures.mlp.MLP\)"
-    ):
-        load_model(tmp_path / "whole.pt")
     assert not os.path.exists(marker)
 
 

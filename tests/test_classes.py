@@ -4,95 +4,25 @@ import copy
 
 import pytest
 import torch
-from torch import nn
 
 from retrofit_core import fuse
 from retrofit_core.inspection.analysis import analyse
 from retrofit_core.methods import METHODS, RETROFITTING
+from tests.families import CLASSES_TWICE, JOINS, early
 from tests.marks import each_case, spread
-from tests.networks import initialised, labels, normal, shuffled
-from tests.properties import assert_same_function, assert_same_tensors
-from tests.test_blocks import least_squares, matched, projected, put
+from tests.networks import initialised, labels, normal
+from tests.plain import least_squares, matched, projected, put
+from tests.properties import assert_same_tensors
 
 DATA = normal(90, 6)
-CLOSED = ("HF-Linear", "KF-Linear")
-
-
-class Early(nn.Module):
-    """An early exit, and a head behind one more layer; `joined` makes the logits of both."""
-
-    def __init__(self, joined, width: int = 8, classes: int = 4) -> None:
-        super().__init__()
-        self.joined = joined
-        self.first, self.exit = nn.Linear(6, width), nn.Linear(width, classes)
-        self.second, self.head = nn.Linear(width, width), nn.Linear(width, classes)
-
-    def forward(self, x):
-        h = self.first(x).relu()
-        early = self.exit(h)
-        return self.joined(early, self.head(self.second(h).relu()))
-
-
-class Corrected(nn.Module):
-    """Classes that a small block corrects; in a gradient fit they are where a level of a chain ends."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.exit = nn.Linear(6, 8), nn.Linear(8, 4)
-        self.inner, self.head = nn.Linear(4, 5), nn.Linear(5, 4)
-
-    def forward(self, x):
-        classes = self.exit(self.first(x).relu())
-        return classes + self.head(self.inner(classes).relu())
-
-
-class Both(nn.Module):
-    """One layer makes the classes of an early exit and hidden neurons, side by side."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.wide, self.head = nn.Linear(6, 8), nn.Linear(8, 9), nn.Linear(5, 4)
-
-    def forward(self, x):
-        classes, h = self.wide(self.first(x).relu()).split([4, 5], 1)
-        return classes * self.head(h.relu()).sigmoid()
-
-
-class Several(nn.Module):
-    """An ensemble inside of a network."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.members = nn.ModuleList(
-            nn.Sequential(nn.Linear(6, width), nn.ReLU(), nn.Linear(width, 4)) for width in (7, 8, 9)
-        )
-
-    def forward(self, x):
-        return torch.stack([member(x) for member in self.members]).mean(0)
-
-
-JOINED = {
-    "mean": lambda early, late: (early + late) / 2,
-    "weighted": lambda early, late: 0.3 * early + 0.7 * late,
-    "gate": lambda early, late: late * torch.sigmoid(early),
-    "probabilities": lambda early, late: (early.softmax(1) + late.softmax(1)).log(),
-    "largest": torch.maximum,
-    "stacked": lambda early, late: torch.stack([early, late]).mean(0),
-    "python's sum": lambda early, late: sum([early, late]) / 2,
-    "interpolated": lambda early, late: torch.lerp(early, late, 0.3),
-    "log of both": lambda early, late: torch.logaddexp(early.log_softmax(1), late.log_softmax(1)),
-    "only one of them": lambda early, late: torch.where(early > late, early, late),
-}
-NETWORKS = {name: lambda joined=joined: Early(joined) for name, joined in JOINED.items()}
-NETWORKS |= {"corrected": Corrected, "both": Both, "ensemble": Several}
 
 
 def network(name, seed=0):
-    return initialised(NETWORKS[name](), seed)
+    return initialised(CLASSES_TWICE[name](), seed)
 
 
 @pytest.mark.slow
-@each_case("name, method", spread(NETWORKS, RETROFITTING, 2))
+@each_case("name, method", spread(CLASSES_TWICE, RETROFITTING, 2))
 def test_class_c_stays_class_c_wherever_classes_are_made(name, method):
     options = {"epochs": 1} if "Gradient" in method else {}
     result = METHODS[method]([network(name, 1), network(name, 2)], DATA, device="cpu", **options)
@@ -104,15 +34,6 @@ def test_class_c_stays_class_c_wherever_classes_are_made(name, method):
     made.pop("inner", None)
     for level, groups in made.items():
         assert torch.equal(groups, torch.arange(4).expand(2, 4)), level
-
-
-@pytest.mark.slow
-@each_case("name, method", spread(NETWORKS, CLOSED, 1))
-def test_a_shuffled_copy_is_found_again(name, method):
-    model = network(name, 3)
-    twin = shuffled(model, DATA)
-    result = METHODS[method]([model, twin], DATA, ridge=0.0, device="cpu")
-    assert_same_function(result.model, model, DATA, 1e-9)
 
 
 @torch.no_grad()
@@ -134,7 +55,7 @@ def plainly(parents, x):
     return fused
 
 
-@pytest.mark.parametrize("name", ["weighted", "gate"])
+@pytest.mark.parametrize("name", ["weighted", "gated"])
 def test_equals_plain_least_squares_with_each_head_as_it_lies(name):
     parents = [network(name, 1), network(name, 2)]
     result = METHODS["HF-Linear"](parents, DATA, ridge=0.0, device="cpu")
@@ -151,16 +72,16 @@ def test_each_head_weighs_the_classes_as_the_last_one_does(name):
 
 
 def test_other_classes_at_an_early_exit_are_refused():
-    parents = [initialised(Early(lambda early, late: late * early.mean(1, keepdim=True)), seed) for seed in (1, 2)]
+    parents = [initialised(early(lambda early, late: late * early.mean(1, keepdim=True)), seed) for seed in (1, 2)]
     assert len(fuse(parents, DATA).levels) == 4  # what is no class is grouped
-    parents = [initialised(Early(JOINED["gate"], classes=classes), 1) for classes in (4, 3)]
+    parents = [initialised(early(JOINS["gated"], classes=classes), 1) for classes in (4, 3)]
     with pytest.raises(ValueError, match=r"level 'exit': the parents have \[4, 3\] classes and the fused network 4"):
         fuse(parents, DATA)
 
 
 @pytest.mark.slow
 def test_the_analysis_knows_them():
-    parents, data = [network("gate", 1), network("gate", 2)], (DATA, labels(90, 4))
+    parents, data = [network("gated", 1), network("gated", 2)], (DATA, labels(90, 4))
     result = METHODS["KF-Linear"](parents, data, device="cpu")
     for level, report in zip(analyse(parents, result, data).levels, result.levels, strict=True):
         assert torch.equal(level.labels["uniform"][0], report.labels)

@@ -7,7 +7,7 @@ from torch import nn
 from retrofit_core import METHODS
 from retrofit_core.networks.levels import partition
 from tests.marks import each_case
-from tests.networks import initialised, labels, normal, shuffled
+from tests.networks import initialised, labels, normal
 
 X, Y = normal(60, 2, 12), labels(60, 3)
 
@@ -71,22 +71,6 @@ def test_one_dimension_is_two_of_which_one_is_a_pixel_high(name):
     one, two = (METHODS[name](list(parents), (X, Y), **score).model for parents in pairs)
     assert torch.allclose(one(X), two(X), atol=1e-8)
     assert not torch.allclose(one(X), twins(0)[0](X), atol=1e-2)
-
-
-def cubes():
-    parts = [nn.Conv3d(2, 4, 2, padding=1), nn.BatchNorm3d(4), nn.ReLU(), nn.Conv3d(4, 5, (1, 2, 3)), nn.ReLU()]
-    return initialised(nn.Sequential(*parts, nn.Flatten(), nn.Linear(5 * 4 * 3 * 2, 3)), 0)
-
-
-@pytest.mark.parametrize(("make", "shape"), [(lambda: initialised(Signals(1), 0), (2, 12)), (cubes, (2, 3, 3, 3))])
-def test_a_network_fused_with_itself_in_another_order_stays_the_same(make, shape):
-    parent, x = make(), normal(200, *shape)
-    other = shuffled(parent, x)
-    fused = METHODS["HF-Linear"]([parent, other], x, ridge=0).model
-    assert not any(
-        torch.equal(a, b) for a, b in zip(parent.parameters(), other.parameters(), strict=True) if a.ndim > 1
-    )
-    assert torch.allclose(fused(x), parent(x), atol=1e-8)
 
 
 @pytest.mark.parametrize(

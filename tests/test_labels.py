@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from retrofit_core import METHODS, compare
 from retrofit_core.data import load
 from retrofit_core.fusion.importance import Conductance, DeepLift, importance_scores
-from retrofit_core.fusion.samples import as_inputs, as_tensors, parents_data
+from retrofit_core.fusion.samples import as_inputs, parents_data
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.levels import partition
 from retrofit_core.system.labels import as_labels
@@ -38,7 +38,7 @@ def test_fusion_data_and_importance_data(dtype):
         (x.numpy(), y.to(dtype).numpy()),
         [(x[:20], y[:20].to(dtype)), (x[20:], y[20:].to(dtype))],
     ):
-        labels = as_tensors(data)[1]
+        labels = as_inputs(data)[1]
         assert labels is not None and labels.dtype == torch.int64 and torch.equal(labels, y)
     assert parents_data([(x, y.to(dtype))], (x, None), 1)[0][1].dtype == torch.int64
     expected = fuse(models, x, importance="conductance", importance_data=[(x, y)] * 2)

@@ -69,12 +69,6 @@ def test_statistics_of_batchnorm_are_averaged_and_parents_stay(name):
     assert not fused.training and all(parameter.requires_grad for parameter in fused.parameters())
 
 
-@pytest.mark.parametrize("name", [name for name in MERGES if name not in ("SLERP", *ARITHMETIC)])
-def test_equal_parents_stay_as_they_are(name):
-    fused = METHODS[name]([network(1)] * 3, (X, Y)).model
-    assert torch.allclose(flat(fused), flat(network(1)), rtol=1e-12, atol=0)
-
-
 # --- task arithmetic, TIES, DARE ---------------------------------------------------------------------------------------------
 
 

@@ -9,11 +9,11 @@ from torch import nn
 
 from retrofit_core import ensemble
 from retrofit_core.baselines import average
-from retrofit_core.baselines.repair import repair, statistics
+from retrofit_core.baselines.repair import statistics
 from retrofit_core.methods import METHODS
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, labels, mlp, normal
-from tests.properties import assert_close, assert_same_function
+from tests.properties import assert_close, assert_same_function, repair
 from tests.unfixed import otfusion, rebasin, zipit
 
 PAIR = (mlp((6, 8, 7, 4)), mlp((6, 8, 7, 4), seed=2))

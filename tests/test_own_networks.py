@@ -249,8 +249,7 @@ def test_a_lightning_file_with_pickled_objects_is_refused_with_the_way_out(tmp_p
     torch.save({**content, "hyper_parameters": {"path": Path("x")}}, tmp_path / "a.ckpt")
     assert torch.equal(load_model(tmp_path / "a.ckpt")[0].fc1.weight, model.fc1.weight)
     torch.save({**content, "hyper_parameters": {"rate": Fraction(1, 3)}}, tmp_path / "a.ckpt")
-    words = r"other Python objects than tensors \(fractions.Fraction\).* weights_only=False\)\['state_dict'\], 'tensors.pt'\)"
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=r"fractions.Fraction.* weights_only=False\)"):
         load_model(tmp_path / "a.ckpt")
 
 

@@ -8,7 +8,7 @@ import torch
 
 from retrofit_core import ensemble
 from retrofit_core.baselines.pleas import paired
-from retrofit_core.baselines.repair import head_layers, statistics
+from retrofit_core.baselines.repair import statistics
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.levels.forms import unfolded
 from retrofit_core.networks.norm_statistics import reset_statistics
@@ -147,7 +147,6 @@ def test_repair_follows_the_fit():
     result = pleas(models, x, repair=True)
     first, second = (statistics(model, x)["0"][1] for model in models)
     order = result.levels[0].labels[8:].argsort()
-    assert head_layers(result.model, x) == {"4"}
     assert_close(statistics(result.model, x)["0"][1], (first + second[order]) / 2, 1e-9)
 
 

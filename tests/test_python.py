@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from retrofit_core import METHODS, fuse
 from retrofit_core.fusion.results import FusionResult
-from retrofit_core.fusion.samples import as_tensors
+from retrofit_core.fusion.samples import as_inputs
 from tests.marks import each_case
 
 X = torch.rand(40, 6, generator=torch.Generator().manual_seed(0))
@@ -75,11 +75,11 @@ class Counted(Dataset):
 @pytest.mark.parametrize("batch", [1, 4, 16, 40])
 def test_a_loader_is_read_no_further_than_its_samples(batch):
     data = Counted()
-    inputs, labels = as_tensors(DataLoader(data, batch_size=batch), samples=10)
+    inputs, labels = as_inputs(DataLoader(data, batch_size=batch), samples=10)
     assert torch.equal(inputs, X[:10]) and labels is not None and labels.tolist() == [index % 3 for index in range(10)]
     assert data.read == list(range(-(-10 // batch) * batch))
-    assert torch.equal(as_tensors((X, torch.arange(40)), samples=7)[0], X[:7])
-    assert len(as_tensors(X, samples=100)[0]) == 40
+    assert torch.equal(as_inputs((X, torch.arange(40)), samples=7)[0], X[:7])
+    assert len(as_inputs(X, samples=100)[0]) == 40
 
 
 def test_methods_and_fuse_take_so_many_samples():

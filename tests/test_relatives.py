@@ -16,7 +16,6 @@ from tests.marks import each_case, spread
 from tests.networks import CNN_SHAPE, batchnorm_cnn, labels, normal, permuted
 from tests.properties import assert_close
 from tests.test_contract import options_for
-from tests.test_twins import ALIGNING
 
 
 class OwnNorm(nn.BatchNorm2d):
@@ -107,33 +106,3 @@ def test_all_activation_functions_and_dropouts_of_torch_are_known():
         kind for _, kind in inspect.getmembers(nn, inspect.isclass) if "Dropout" in kind.__name__ or kind is nn.Identity
     ]
     assert len(dropouts) >= 7 and all(issubclass(kind, TRANSPARENT) for kind in dropouts)
-
-
-@pytest.mark.slow
-@each_case(
-    "kind, method",
-    spread(
-        [nn.SELU, nn.Softshrink, nn.Tanhshrink, nn.RReLU, nn.FeatureAlphaDropout],
-        ["KF-Linear", "OTFusion", "Git-Re-Basin", "ZipIt", "PLeaS"],
-        2,
-    ),
-)
-def test_twins_with_them_are_found(kind, method):
-    def net(first, second, third):
-        layers = [nn.Linear(4, 6), kind(), nn.Linear(6, 5), nn.Sequential(nn.Tanh(), kind()), nn.Linear(5, 3)]
-        made = nn.Sequential(*layers).double().eval()
-        for layer, (weight, bias) in zip((made[0], made[2], made[4]), (first, second, third), strict=True):
-            layer.weight.data, layer.bias.data = weight, bias
-        return made
-
-    first, second, third = (
-        (normal(out, into, seed=out) / into**0.5, normal(out, seed=into)) for out, into in ((6, 4), (5, 6), (3, 5))
-    )
-    p, q = (torch.randperm(n, generator=torch.Generator().manual_seed(n)) for n in (6, 5))
-    model = net(first, second, third)
-    twin = net((first[0][p], first[1][p]), (second[0][q][:, p], second[1][q]), (third[0][:, q], third[1]))
-    x = normal(60, 4)
-    fused = METHODS[method]([model, twin], x, device="cpu", **ALIGNING[method]).model
-    with torch.no_grad():
-        assert_close(twin(x), model(x), 1e-12)
-        assert_close(fused(x), model(x), 1e-7)

@@ -7,13 +7,13 @@ import torch
 from torch import nn
 
 from retrofit_core.baselines import average
-from retrofit_core.baselines.repair import head_layers, repair, statistics
+from retrofit_core.baselines.repair import statistics
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.norm_statistics import reset_statistics
 from retrofit_core.networks.symmetry import neuron_groups, reordered, shuffled, tensors
 from tests.marks import each_case, spread
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual
-from tests.properties import assert_close, assert_same_function, untouched
+from tests.properties import assert_close, assert_same_function, repair, untouched
 from tests.test_symmetry import NETWORKS
 
 PLAIN = {"mlp": (mlp, (6,)), "cnn": (cnn, CNN_SHAPE), "residual": (residual, CNN_SHAPE), "vit": NETWORKS["vit"]}
@@ -34,7 +34,7 @@ def test_every_layer_but_the_head_has_the_parents_mean_statistics(name):
     """C40, on the calibration set and through every layer at once."""
     models, x = parents_of(name)
     fused = average(models)
-    head = head_layers(fused, x[:1])
+    head = {list(statistics(fused, x))[-1]}  # in the order of running
     before = tensors(copy.deepcopy(fused))
     with untouched(*models):
         facts = repair(fused, models, x)
@@ -82,7 +82,7 @@ def test_batchnorm_gets_the_exact_statistics_of_its_inputs():
     model, x = batchnorm_cnn(), normal(230, *CNN_SHAPE)
     weights = {name: value.clone() for name, value in model.named_parameters()}
     fused = copy.deepcopy(model)
-    assert repair(fused, [], x) == {"kind": "reset", "layers": 3, "dead": 0}
+    assert reset_statistics(fused, x, keep_function=False) == {"kind": "reset", "layers": 3, "dead": 0}
     expected = copy.deepcopy(model).train()
     for norm in (module for module in expected.modules() if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d))):
         norm.momentum = 1.0
@@ -218,14 +218,6 @@ def test_goals_of_a_weighted_average_are_weighted():
     assert_close(statistics(result.model, x)["0"][1], share * first + (1 - share) * second[order], 1e-8)
     narrow = METHODS["OTFusion"]([mlp(), mlp((6, 5, 7, 4))], x, repair=True)
     assert all(torch.isfinite(tensor).all() for tensor in tensors(narrow.model).values())
-
-
-def test_refusals():
-    x = normal(20, 6)
-    with pytest.raises(ValueError, match="REPAIR takes its target statistics from the parents. Found none"):
-        repair(mlp(), [], x)
-    with pytest.raises(ValueError, match="'0' has a different width in one of the parents"):
-        repair(mlp(), [mlp(), mlp((6, 5, 7, 4))], x)
 
 
 class Keyed(nn.Module):

@@ -1,175 +1,83 @@
-"""However a network spells a sum, a dropout or an operation in place: a copy whose neurons lie in another order is found again.
+"""However a network spells a sum, a dropout or an operation in place, it is fused as the same network in plain words.
 
-The copy is made by hand here; networks that spell the sum as `h + 0.3 * o` say what the reports must hold.
+tests/test_twins.py says that its twins are found.
 """
 
 import copy
 
 import pytest
 import torch
-import torchvision
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from retrofit_core import ensemble
+from retrofit_core.baselines.linear_probe import head_of
+from retrofit_core.fusion.importance import Conductance
 from retrofit_core.methods import METHODS
-from tests.marks import each_case
-from tests.networks import initialised, labels, normal
-from tests.properties import assert_close, assert_same_function, untouched
+from retrofit_core.networks.levels import partition
+from tests.families import SPELLED, TOKENS, Turned, cached, joined, raw, written
+from tests.marks import each_case, spread
+from tests.networks import initialised, labels, normal, seeded, shuffled
+from tests.properties import assert_close, assert_reproduces, assert_same_function, untouched
+
+METHODS_OF_EACH_KIND = ("RegMean", "Average", "LP", "Ensemble-Logits", "KF-Linear", "PLeaS", "OTFusion")
 
 
-class Net(nn.Module):
-    """Two layers whose outputs go into what `join` makes of the stem."""
+def pairs(name):
+    """Two networks, and the same two in plain words."""
+    return [[initialised(written(code), seed) for seed in (0, 1)] for code in SPELLED[name]]
 
-    def __init__(self, join) -> None:
-        super().__init__()
-        self.stem, self.a, self.b, self.head = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 4)
-        self.alpha, self.features = nn.AlphaDropout(), nn.FeatureAlphaDropout()
-        self.path = torchvision.ops.StochasticDepth(0.3, "row")
-        self.join = join
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(torch.relu(self.join(self, torch.relu(self.stem(x)))))
+@pytest.mark.slow
+@each_case("name, method", [*spread(SPELLED, METHODS_OF_EACH_KIND, 2), *((name, "KF-Linear") for name in SPELLED)])
+def test_networks_are_fused_as_those_in_plain_words(name, method):
+    parents, plain = pairs(name)
+    x = normal(60, 6)
+    given = x.clone()
+    with untouched(*parents):
+        result, expected = (METHODS[method](pair, given, device="cpu") for pair in (parents, plain))
+    assert torch.equal(given, x)
+    assert_same_function(result.model, expected.model, x, 1e-8)
+    for level, other in zip(result.levels, expected.levels, strict=True):
+        for value in ("energy", "grouping_error", "approximation_error"):
+            assert getattr(level, value) == pytest.approx(getattr(other, value), rel=1e-6, abs=1e-9, nan_ok=True), value
+
+
+@each_case("name", SPELLED)
+def test_levels_and_conductance_are_those_of_the_plain_network(name):
+    (model, _), (plain, _) = pairs(name)
+    x, y = normal(8, 6), labels(8, 4)
+    levels, of_plain = partition(model, x[:2]), partition(plain, x[:2])
+    assert_reproduces(plain, levels, x, exact=False)
+    assert model.relu.inplace and model.drop.inplace  # the network's own modules stay
+    h = x
+    for level in levels:
+        before, read = h.clone(), h
+        h = level.module(read)
+        assert torch.equal(read, before), "a level wrote into its input"
+    if len(levels) == len(of_plain):
+        scores = [Conductance(steps=3).scores(each, x, y).values for each in (levels, of_plain)]
+        for one, two in zip(*scores, strict=True):
+            assert_close(one, two, 1e-8)
 
 
 class ConvNet(nn.Module):
-    def __init__(self, join) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.stem, self.a, self.b = nn.Conv2d(6, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1), nn.Conv2d(8, 8, 1)
-        self.head, self.join = nn.Linear(8, 4), join
+        self.head = nn.Linear(8, 4)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(torch.relu(self.join(self, torch.relu(self.stem(x)))).mean((2, 3)))
-
-
-def in_place(change):
-    """A join whose first operation writes into what the layer made, without a name for the result."""
-
-    def join(net: Net, h: Tensor) -> Tensor:
-        o = net.a(h)
-        change(o, h)
-        return o
-
-    return join
-
-
-def subtracted(net: Net, h: Tensor) -> Tensor:
-    o = net.a(h)
-    o -= h
-    return o
-
-
-#: Spelled with a factor, and the same in plain words.
-FACTORS = {
-    "torch.add": (lambda n, h: torch.add(h, n.a(h), alpha=0.3), lambda n, h: h + 0.3 * n.a(h)),
-    "by name": (lambda n, h: torch.add(input=h, other=n.a(h), alpha=0.3), lambda n, h: h + 0.3 * n.a(h)),
-    "the stream": (lambda n, h: torch.add(n.a(h), h, alpha=0.3), lambda n, h: n.a(h) + h * 0.3),
-    "method": (lambda n, h: h.add(n.a(h), alpha=0.3), lambda n, h: h + 0.3 * n.a(h)),
-    "in place": (lambda n, h: h.add_(n.a(h), alpha=0.3), lambda n, h: h + 0.3 * n.a(h)),
-    "minus one": (lambda n, h: h.add(n.a(h), alpha=-1), lambda n, h: h + -1 * n.a(h)),
-    "two layers": (lambda n, h: torch.add(n.a(h), n.b(h), alpha=0.3), lambda n, h: n.a(h) + n.b(h) * 0.3),
-    "torch.sub": (lambda n, h: torch.sub(h, n.a(h), alpha=0.3), lambda n, h: h - 0.3 * n.a(h)),
-    "sub": (lambda n, h: h.sub(n.a(h), alpha=0.3), lambda n, h: h - 0.3 * n.a(h)),
-    "rsub": (lambda n, h: torch.rsub(h, n.a(h), alpha=0.3), lambda n, h: n.a(h) - h * 0.3),
-    "addcmul": (lambda n, h: torch.addcmul(h, n.a(h), n.b(h), value=0.3), lambda n, h: h + n.a(h) * n.b(h) * 0.3),
-    "stack": (lambda n, h: torch.stack([h, n.a(h)]).sum(0), lambda n, h: h + n.a(h)),
-    "mean of a stack": (
-        lambda n, h: torch.stack([h, n.a(h), n.b(h)], 1).mean(1),
-        lambda n, h: (h + n.a(h) + n.b(h)) / 3,
-    ),
-}
-OTHERS = {
-    "minus": lambda n, h: h - n.a(h),
-    "minus of two": lambda n, h: n.a(h) - n.b(h),
-    "isub": subtracted,
-    "add_": in_place(lambda o, h: o.add_(h, alpha=0.3)),
-    "relu_": in_place(lambda o, h: F.relu_(o)),
-    "inplace=True": in_place(lambda o, h: F.relu(o, inplace=True)),
-    "mul_, then add_": in_place(lambda o, h: (o.mul_(0.3), o.add_(h))),
-    "addcdiv": lambda n, h: torch.addcdiv(h, n.a(h), 1 + n.b(h).abs(), value=0.3),
-    "F.dropout": lambda n, h: h + F.dropout(n.a(h), training=n.training),
-    "F.dropout by place": lambda n, h: h + F.dropout(n.a(h), 0.3, n.training),
-    "torch.dropout": lambda n, h: h + torch.dropout(n.a(h), 0.3, n.training),
-    "F.dropout of nothing": lambda n, h: h + F.dropout(n.a(h), 0.0),
-    "F.dropout1d": lambda n, h: h + F.dropout1d(n.a(h)[None], training=n.training)[0],
-    "F.alpha_dropout": lambda n, h: h + F.alpha_dropout(n.a(h), training=n.training),
-    "F.alpha_dropout, default": lambda n, h: h + F.alpha_dropout(n.a(h)),
-    "F.feature_alpha_dropout": lambda n, h: h + F.feature_alpha_dropout(n.a(h), training=n.training),
-    "dropout of an activation": lambda n, h: h + F.dropout(torch.relu(n.a(h)), training=n.training),
-    "stochastic_depth": lambda n, h: h + torchvision.ops.stochastic_depth(n.a(h), 0.3, "row", n.training),
-    "StochasticDepth": lambda n, h: h + n.path(n.a(h)),
-    "AlphaDropout": lambda n, h: h + n.alpha(n.a(h)),
-    "FeatureAlphaDropout": lambda n, h: h + n.features(n.a(h)),
-    "selu": lambda n, h: h + F.selu(n.a(h)),
-    "modules made in forward": lambda n, h: nn.Sequential(nn.Identity(), nn.ReLU(inplace=True))(n.a(h)),
-    "a norm made in forward": lambda n, h: h + nn.LayerNorm(8, elementwise_affine=False)(n.a(h)),
-}
-PLAIN = {"KF-Linear": {"ridge": 0.0}, "HF-Linear": {"ridge": 0.0}, "OTFusion": {}, "Git-Re-Basin-Weights": {}}
-
-
-def reordered(model: Net | ConvNet) -> Net | ConvNet:
-    order, twin = torch.tensor([3, 7, 1, 0, 6, 2, 5, 4]), copy.deepcopy(model)
-    with torch.no_grad():
-        for name, layer in model.named_modules():
-            if isinstance(layer, (nn.Linear, nn.Conv2d)):
-                other = twin.get_submodule(name)
-                weight = layer.weight if name == "stem" else layer.weight[:, order]
-                other.weight.copy_(weight if name == "head" else weight[order])
-                other.bias.copy_(layer.bias if name == "head" else layer.bias[order])
-    return twin
-
-
-def assert_found_again(model, x, methods=PLAIN):
-    twin = reordered(model)
-    with torch.no_grad():
-        assert_close(twin(x), model(x), 1e-12)
-    for method, options in methods.items():
-        with untouched(model, twin):
-            fused = METHODS[method]([model, twin], x, device="cpu", **options)
-        assert_same_function(fused.model, model, x, 1e-8)
+        h = torch.relu(self.stem(x))
+        return self.head(torch.relu(torch.add(self.a(h), self.b(h), alpha=0.3)).mean((2, 3)))
 
 
 @pytest.mark.slow
-@each_case("join", [spelled for spelled, _ in FACTORS.values()])
-def test_sums_with_factors_keep_their_twins(join):
-    assert_found_again(initialised(Net(join), 0), normal(60, 6))
-
-
-@pytest.mark.slow
-@each_case("join", OTHERS.values())
-def test_other_sums_keep_their_twins(join):
-    assert_found_again(initialised(Net(join), 0), normal(60, 6))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["torch.add", "two layers"])
-def test_sums_of_convolutions_keep_their_twins(name):
-    assert_found_again(initialised(ConvNet(FACTORS[name][0]), 0), normal(60, 6, 5, 5))
-
-
-@pytest.mark.slow
-@each_case("name", FACTORS)
-def test_reports_and_weights_are_those_of_the_plain_sum(name):
-    x = normal(60, 6)
-    results = [
-        METHODS["KF-Linear"]([initialised(Net(join), seed) for seed in (0, 1)], x, device="cpu")
-        for join in FACTORS[name]
-    ]
-    for level, expected in zip(results[0].levels, results[1].levels, strict=True):
-        for value in ("energy", "grouping_error", "approximation_error"):
-            assert getattr(level, value) == pytest.approx(getattr(expected, value), rel=1e-6, abs=1e-9), value
-    with torch.no_grad():
-        assert_close(results[0].model(x), results[1].model(x), 1e-8)
-
-
-def test_a_function_in_place_does_not_write_into_what_is_scored():
-    """Conductance of `relu_` is that of `relu`, and the networks' own inputs stay."""
-    data = (normal(40, 6), labels(40, 4))
-    networks = [
-        [initialised(Net(join), seed) for seed in (0, 1)] for join in (OTHERS["relu_"], lambda n, h: n.a(h).relu())
-    ]
-    options = {"importance": "conductance", "importance_data": "fusion", "device": "cpu"}
-    first, second = (METHODS["KF-Linear"](parents, data, **options).model for parents in networks)
-    assert_same_function(first, second, data[0], 1e-9)
+def test_sums_of_convolutions_keep_their_twins():
+    model, x = initialised(ConvNet(), 0), normal(60, 6, 5, 5)
+    for method in ("KF-Linear", "OTFusion"):
+        options = {"ridge": 0.0} if method == "KF-Linear" else {}
+        assert_same_function(METHODS[method]([model, shuffled(model, x)], x, device="cpu", **options).model, model, x)
 
 
 class Writes(nn.Module):
@@ -197,55 +105,80 @@ def test_a_module_taken_whole_may_write_into_its_input():
 @pytest.mark.parametrize(
     "join, message",
     [
-        (lambda n, h: h + F.dropout(n.a(h)), r"Net calls dropout\(\), .* Pass training=self.training"),
+        (lambda n, h: h + F.dropout(n.a(h)), r"Code calls dropout\(\), .* Pass training=self.training"),
         (lambda n, h: h + nn.Dropout()(n.a(h)), "drops at random in evaluation mode too"),
-        (lambda n, h: h + nn.Linear(8, 8).double()(n.a(h)), "Net calls a Linear that is not one of its submodules"),
+        (lambda n, h: h + nn.Linear(8, 8).double()(n.a(h)), "Code calls a Linear that is not one of its submodules"),
         (lambda n, h: h + nn.BatchNorm1d(8, affine=False)(n.a(h)), "Create it in __init__ as an attribute"),
     ],
 )
 def test_what_differs_from_call_to_call_is_refused(join, message):
-    parents = [initialised(Net(join), seed) for seed in (0, 1)]
+    parents = [initialised(written(joined(join)), seed) for seed in (0, 1)]
     for method in ("KF-Linear", "KF-Gradient", "OTFusion"):
         with pytest.raises(ValueError, match=message):
             METHODS[method](parents, normal(40, 6), device="cpu")
 
 
-class Raw(nn.Module):
-    """Layers that are parameters."""
+def test_what_is_written_through_a_view_is_refused():
+    def view(net, x):
+        h = net.stem(x)
+        h[:, :2].mul_(3.0)
+        return net.head(net.a(h).relu())
 
-    def __init__(self, first, second) -> None:
-        super().__init__()
-        self.w, self.v = nn.Parameter(normal(8, 6, seed=1)), nn.Parameter(normal(8, 8, seed=2))
-        self.head, self.first, self.second = nn.Linear(8, 4), first, second
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.second(self.first(x, self.w).relu(), self.v).relu())
-
-
-@pytest.mark.slow
-@each_case("method", ["OTFusion", "OTFusion-Weights", "Git-Re-Basin", "Git-Re-Basin-Weights", "ZipIt", "PLeaS"])
-@each_case(
-    "first, second",
-    [
-        (lambda x, w: x @ w.t(), lambda x, w: x @ w),
-        (lambda x, w: x.matmul(w.T), lambda x, w: torch.mm(x, w)),
-        (F.linear, lambda x, w: torch.addmm(x, x, w, alpha=0.3)),
-    ],
-)
-def test_parameters_that_are_multiplied_are_layers(first, second, method):
-    model = initialised(Raw(first, second), 0)
-    twin, x = copy.deepcopy(model), normal(60, 6)
-    order = torch.tensor([3, 7, 1, 0, 6, 2, 5, 4])
-    with torch.no_grad():
-        twin.w.copy_(model.w[order])
-        twin.v.copy_(model.v[order][:, order])
-        twin.head.weight.copy_(model.head.weight[:, order])
-        assert_close(twin(x), model(x), 1e-12)
-    options = {"reset_norms": False} if method in ("ZipIt", "PLeaS") else {}
-    assert_same_function(METHODS[method]([model, twin], x, device="cpu", **options).model, model, x, 1e-8)
+    model = initialised(written(view), 1)
+    for method in ("KF-Linear", "ZipIt", "OTFusion-Weights"):
+        with pytest.raises(ValueError, match="writes into a part of a tensor"):
+            METHODS[method]([model, copy.deepcopy(model)], normal(20, 6), device="cpu")
 
 
 def test_a_parameter_in_an_einsum_is_refused():
-    parents = [initialised(Raw(lambda x, w: torch.einsum("bi,oi->bo", x, w), F.linear), seed) for seed in (0, 1)]
+    parents = [initialised(raw(lambda x, w: torch.einsum("bi,oi->bo", x, w), F.linear), seed) for seed in (0, 1)]
     with pytest.raises(ValueError, match=r"behind einsum\(\)"):
         METHODS["OTFusion"](parents, normal(40, 6), device="cpu")
+
+
+def test_logits_that_are_changed_in_place_are_not_those_of_the_last_layer():
+    def scaled(net, x):
+        return net.head(net.stem(x)).tanh_()
+
+    with pytest.raises(ValueError, match="no head to train alone"):
+        head_of(initialised(written(scaled), 1), normal(4, 6))
+
+
+def test_an_ensemble_gives_each_member_the_input_as_it_was():
+    def its_input(net, x):
+        x -= 0.5
+        x.mul_(2.0)
+        return net.head(net.a(net.stem(x).relu()).relu())
+
+    model, x = initialised(written(its_input), 1), normal(60, 6)
+    plain = initialised(written(lambda net, x: net.head(net.a(net.stem((x - 0.5) * 2).relu()).relu())), 1)
+    with torch.no_grad():
+        assert_close(ensemble([model, model], "logits")(x.clone()), plain(x), 1e-12)
+    for method in METHODS_OF_EACH_KIND:
+        fused, expected = (METHODS[method]([net, net], x.clone(), device="cpu").model for net in (model, plain))
+        with torch.no_grad():
+            assert_close(fused(x.clone()), expected(x.clone()), 1e-8)
+
+
+def with_linear_layers(model):
+    """A copy in which transposed layers are torch's."""
+    model = copy.deepcopy(model)
+    for name, child in model.named_children():
+        if isinstance(child, Turned):
+            layer = nn.Linear(*child.weight.shape, bias=child.bias is not None).to(child.weight)
+            layer.load_state_dict({**child.state_dict(), "weight": child.weight.T})
+            setattr(model, name, layer)
+    return model
+
+
+@each_case("bias", [True, False])
+@pytest.mark.parametrize("method", ["RegMean", "PLeaS", "ZipIt", "Git-Re-Basin", "OTFusion", "Transformer-OTFusion"])
+def test_a_transposed_weight_is_a_linear_layer(method, bias):
+    """Its neurons are compared, and its weights solved, as those of the same network with torch's layers."""
+    parents = [seeded(seed, cached, bias).double().eval() for seed in range(2)]
+    tokens = torch.randint(0, 7, (60, TOKENS), generator=torch.Generator().manual_seed(0))
+    results = [
+        METHODS[method](models, tokens, device="cpu") for models in (parents, list(map(with_linear_layers, parents)))
+    ]
+    assert_same_function(results[0].model, results[1].model, tokens, 1e-9)
+    assert results[0].config.get("layers") == results[1].config.get("layers")

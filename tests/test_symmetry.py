@@ -12,6 +12,8 @@ from retrofit_core.networks.architectures import build
 from retrofit_core.networks.levels import partition
 from retrofit_core.networks.symmetry import group_sums, mapped, matching, neuron_groups, permuted, shuffled, tensors
 from retrofit_core.networks.symmetry.groups import Members
+from tests import families
+from tests.families import FOLLOWED, network
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual, seeded
 from tests.properties import assert_close, assert_same_function, untouched
@@ -34,61 +36,6 @@ def vision_transformer():
     return initialised(model, 1)
 
 
-class Shared(nn.Module):
-    """One hidden layer that runs twice."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.again, self.last = nn.Linear(3, 6), nn.Linear(6, 6), nn.Linear(6, 2)
-
-    def forward(self, x):
-        x = self.first(x).relu()
-        return self.last(self.again(self.again(x).relu()).relu())
-
-
-class Joined(nn.Module):
-    """Two branches side by side, a gate, a GroupNorm and a PReLU with a slope for each channel."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.left, self.right = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(3, 6, 1)
-        self.norm, self.slopes = nn.GroupNorm(2, 10), nn.PReLU(10)
-        self.gate, self.last = nn.Conv2d(10, 10, 1), nn.Linear(10, 3)
-
-    def forward(self, x):
-        x = self.slopes(self.norm(torch.cat([self.left(x), self.right(x)], 1)))
-        x = x * self.gate(x.mean((2, 3), keepdim=True)).sigmoid()
-        return self.last(x.mean((2, 3)))
-
-
-class Gated(nn.Module):
-    """A chain whose first layer makes both halves of a gate, with a buffer for each neuron of one half."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.wide, self.inner, self.last = nn.Linear(6, 10), nn.Linear(5, 7), nn.Linear(7, 4)
-        self.register_buffer("scale", torch.linspace(0.5, 1.5, 5))
-
-    def forward(self, x):
-        left, right = self.wide(x).chunk(2, 1)
-        return self.last(self.inner(left * self.scale * right.sigmoid()).relu())
-
-
-class Heads(nn.Module):
-    """An early exit and a head, whose logits are averaged, or one of which gates the other."""
-
-    def __init__(self, gated: bool) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(6, 8), nn.Linear(8, 7)
-        self.early, self.late = nn.Linear(8, 4), nn.Linear(7, 4)
-        self.gated = gated
-
-    def forward(self, x):
-        h = self.first(x).relu()
-        early, late = self.early(h), self.late(self.second(h).relu())
-        return late * early.sigmoid() if self.gated else (early + late) / 2
-
-
 VIT = {"architecture": "vit", "hidden": 12, "depth": 2, "heads": 3, "mlp_width": 7, "classes": 4, "size": 8}
 NETWORKS = {
     "mlp": (mlp, (6,)),
@@ -103,11 +50,11 @@ NETWORKS = {
     "resnet": (of_spec(architecture="resnet", layers=[2, 2], width=4, classes=4, size=8), VGG_SHAPE),
     "bottleneck": (of_spec(architecture="resnet", layers=[1, 2], width=3, bottleneck=True, size=8), VGG_SHAPE),
     "vit": (of_spec(**VIT), VGG_SHAPE),
-    "shared": (lambda: initialised(Shared(), 1), (3,)),
-    "joined": (lambda: initialised(Joined(), 1), VGG_SHAPE),
-    "gate in a chain": (lambda: initialised(Gated(), 1), (6,)),
-    "two heads": (lambda: initialised(Heads(False), 1), (6,)),
-    "gated heads": (lambda: initialised(Heads(True), 1), (6,)),
+    "shared": (lambda: initialised(families.twice(), 1), (3,)),
+    "joined": (lambda: initialised(families.side_by_side(), 1), VGG_SHAPE),
+    "gate in a chain": (lambda: initialised(families.gated(), 1), (6,)),
+    "two heads": (lambda: initialised(families.early(families.JOINS["mean"], 8), 1), (6,)),
+    "gated heads": (lambda: initialised(families.early(families.JOINS["gated"], 8), 1), (6,)),
     "torchvision vit": (vision_transformer, IMAGES),
     "torchvision vgg_bn": (lambda: small_torchvision_vgg(True).double(), VGG_SHAPE),
     "torchvision squeezenet": (vision("squeezenet1_1", num_classes=5), (3, 32, 32)),
@@ -153,21 +100,28 @@ def test_shuffled_networks_of_torchvision_compute_the_same(name):
     assert_shuffles(LARGE[name](), normal(2, 3, 64, 64))
 
 
-class Weighed(nn.Module):
-    """Two heads, weighed by a softmax over two numbers, which are not neurons."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second, self.early, self.late = (nn.Linear(6, n) for n in (6, 6, 3, 3))
-        self.shares = nn.Parameter(torch.tensor([0.3, -0.5]))
-
-    def forward(self, x):
-        h, shares = self.first(x).relu(), self.shares.softmax(-1)
-        return shares[0] * self.early(h) + shares[1] * self.late(self.second(h).relu())
+@each_case("name", FOLLOWED)
+def test_neurons_are_followed(name):
+    model, x = network(name)
+    assert_shuffles(model, x[:4])
+    groups = neuron_groups(model, x[:4])
+    assert {group.name: group.width for group in groups} == FOLLOWED[name][2]
+    parts = {part.name for group in groups for part in group.parts}
+    assert not parts & {"table", "norm.weight"}  # which hold no neurons
+    assert name != "sums of products in words" or "relative" in parts
 
 
-def test_heads_may_be_weighed_by_a_softmax_over_a_list():
-    assert_shuffles(initialised(Weighed(), 1), normal(4, 6))
+def test_groups_of_a_convolution_are_reordered_as_a_whole():
+    groups = neuron_groups(*network("groups of a convolution"))
+    assert [(part.name, part.index.shape[1]) for part in groups[0].parts] == [
+        ("first.weight", 2),
+        ("first.bias", 2),
+        ("middle.weight", 4),
+        ("middle.bias", 4),
+        ("gate.weight", 4),
+        ("last.weight", 4),
+    ]
+    assert groups[0].parts[-1].index.min() == 1 and groups[0].parts[-1].index.max() == 12
 
 
 def widths(name):
@@ -254,146 +208,6 @@ def test_an_operation_without_a_rule_is_named():
         neuron_groups(strange, normal(2, 3, 4))
     with pytest.raises(ValueError, match=r"behind cumsum\(\)"):
         neuron_groups(nn.Sequential(nn.Linear(4, 5), Odd(), nn.Linear(5, 2)).double(), normal(2, 4))
-
-
-class Mixer(nn.Module):
-    """Tokens are mixed by a layer that reads positions; the channels stay what they are."""
-
-    def __init__(self):
-        super().__init__()
-        self.embed, self.mix, self.back = nn.Conv2d(3, 6, 4, 4), nn.Linear(4, 5), nn.Linear(5, 4)
-        self.wide, self.narrow, self.last = nn.Linear(6, 7), nn.Linear(7, 6), nn.Linear(6, 3)
-
-    def forward(self, x):
-        x = self.embed(x).flatten(2).mT
-        x = x + self.back(self.mix(x.mT).relu()).mT
-        x = x + self.narrow(self.wide(x).relu())
-        return self.last(x.mean(1))
-
-
-def test_what_mixes_tokens_leaves_the_channels_free():
-    model, x = initialised(Mixer(), 0), normal(4, *VGG_SHAPE)
-    assert_shuffles(model, x)
-    assert [(group.name, group.width) for group in neuron_groups(model, x)] == [("embed", 6), ("wide", 7), ("last", 3)]
-
-
-class Patches(nn.Module):
-    """Patches are taken of maps and added up to maps again; a bias that is put together of two."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.inner, self.last = nn.Conv2d(3, 4, 1), nn.Linear(4, 6, bias=False), nn.Linear(6, 3)
-        self.left, self.right = nn.Parameter(torch.randn(2)), nn.Parameter(torch.randn(4))
-
-    def forward(self, x):
-        x = nn.functional.unfold(self.first(x), 3, padding=1).tanh()  # (B, 4 x 9, 64)
-        x = nn.functional.fold(x, (8, 8), 3, padding=1).flatten(2).mT
-        x = nn.functional.linear(x, self.inner.weight, torch.cat([self.left, self.right]))
-        return self.last(torch.max(x.relu().mean(1), x.max(1)[0] / 3))
-
-
-def test_patches_and_biases_of_several_parts():
-    model, x = initialised(Patches(), 0), normal(4, *VGG_SHAPE)
-    assert_shuffles(model, x)
-    assert [(group.name, group.width) for group in neuron_groups(model, x)] == [
-        ("first", 4),
-        ("inner[0]", 2),
-        ("inner[1]", 4),
-        ("last", 3),
-    ]
-
-
-class Scored(nn.Module):
-    """Attention written as sums of products, with scores of relative positions."""
-
-    def __init__(self):
-        super().__init__()
-        self.embed, self.q, self.k, self.v = nn.Conv2d(3, 6, 2, 2), nn.Linear(6, 4), nn.Linear(6, 4), nn.Linear(6, 5)
-        self.relative, self.last = nn.Parameter(torch.randn(20, 16, 4)), nn.Linear(5, 3)
-        self.table = nn.Parameter(torch.randn(40, 2))
-
-    def forward(self, x):
-        x = self.embed(x).flatten(2).mT
-        q, k, v = self.q(x), self.k(x), self.v(x)
-        scores = torch.einsum("btc,bsc->bts", q, k) + torch.einsum("btc,tsc->bts", q, self.relative[:16])
-        x = torch.einsum("bts,bsc->btc", scores.softmax(-1), v)
-        bias = self.table[torch.arange(16)[:, None] + torch.arange(16)]  # of 40 distances 31 occur
-        x = nn.functional.scaled_dot_product_attention(q, k, x, attn_mask=bias[..., 0] - bias[..., 1])
-        return self.last(x.mean(1))
-
-
-def test_sums_of_products_in_words():
-    model, x = initialised(Scored(), 0), normal(3, *VGG_SHAPE)
-    assert_shuffles(model, x)
-    groups = neuron_groups(model, x)
-    assert [(group.name, group.width) for group in groups] == [("embed", 6), ("q", 4), ("v", 5), ("last", 3)]
-    assert all(part.name != "table" for group in groups for part in group.parts)
-    assert {"q.weight", "k.weight", "relative"} <= {part.name for part in groups[1].parts}
-
-
-@pytest.mark.parametrize("groups", [1, 2, 6])
-def test_transposed_convolutions(groups):
-    layers = [
-        nn.Conv2d(3, 6, 1),
-        nn.Tanh(),
-        nn.ConvTranspose2d(6, 12, 2, 2, groups=groups),
-        nn.Tanh(),
-        nn.Conv2d(12, 3, 3),
-    ]
-    model, x = initialised(nn.Sequential(*layers, nn.Flatten(), nn.Linear(3 * 14 * 14, 2)), 0), normal(3, *VGG_SHAPE)
-    assert_shuffles(model, x)
-    widths = [group.width for group in neuron_groups(model, x)]
-    assert widths == ([6, 12, 3, 2] if groups == 1 else [groups, 3, 2])
-
-
-class Grouped(nn.Module):
-    """A convolution of three groups, each of which reads two channels and makes four, and a gate at each position."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.middle, self.gate = nn.Conv2d(3, 6, 1), nn.Conv2d(6, 12, 3, groups=3), nn.Conv2d(12, 1, 1)
-        self.pads, self.last = nn.ReflectionPad2d(1), nn.Linear(14, 3)
-
-    def forward(self, x):
-        x = self.middle(self.pads(nn.functional.pad(self.first(x).relu(), (1, 0, 2, 1))))
-        x = x * self.gate(x).sigmoid()  # one number for all channels
-        x = x / (1e-3 + x.norm(dim=1, keepdim=True))
-        return self.last(nn.functional.pad(x.amax((2, 3)), (1, 1), value=0.5))
-
-
-def test_groups_of_a_convolution_are_reordered_as_a_whole():
-    model, x = initialised(Grouped(), 0), normal(4, *VGG_SHAPE)
-    assert_shuffles(model, x)
-    groups = neuron_groups(model, x)
-    assert [(group.name, group.width) for group in groups] == [("first", 3), ("gate", 1), ("last", 3)]
-    assert [(part.name, part.index.shape[1]) for part in groups[0].parts] == [
-        ("first.weight", 2),
-        ("first.bias", 2),
-        ("middle.weight", 4),
-        ("middle.bias", 4),
-        ("gate.weight", 4),
-        ("last.weight", 4),
-    ]
-    assert groups[0].parts[-1].index.min() == 1 and groups[0].parts[-1].index.max() == 12
-
-
-class OverTokens(nn.Module):
-    """A BatchNorm over the tokens, of which there are as many as neurons."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.norm, self.last = nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Linear(25, 2)
-
-    def forward(self, x):
-        return self.last(self.norm(self.first(x)).relu().flatten(1))
-
-
-def test_a_batchnorm_over_tokens_leaves_the_neurons_free_and_stays_as_it_is():
-    model, x = initialised(OverTokens(), 0), normal(4, 5, 3)
-    assert_shuffles(model, x)
-    hidden = neuron_groups(model, x)[0]
-    assert (hidden.name, hidden.width) == ("first", 5)
-    assert [part.name for part in hidden.parts] == ["first.weight", "first.bias", "last.weight"]
 
 
 def test_a_norm_in_float32_within_a_float64_network_is_no_other_function():

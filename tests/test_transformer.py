@@ -16,10 +16,10 @@ from retrofit_core.networks.architectures import build
 from retrofit_core.networks.symmetry import groups_apart, neuron_groups, shuffled, tensors
 from retrofit_core.networks.symmetry.maps import reordered
 from retrofit_core.networks.symmetry.watch import central
+from tests.families import network
 from tests.marks import each_case, spread
 from tests.networks import CNN_SHAPE, VGG_SHAPE, initialised, labels, mlp, normal, residual
 from tests.properties import assert_close, assert_same_function, untouched
-from tests.test_families import network
 from tests.test_symmetry import IMAGES, NETWORKS, VIT
 from tests.unfixed import otfusion, transformer_otfusion
 

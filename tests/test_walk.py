@@ -16,7 +16,7 @@ from retrofit_core.fusion import walk as walks
 from retrofit_core.fusion.eligibility import _check_data
 from retrofit_core.fusion.joint_spaces import Levels
 from retrofit_core.fusion.moments import Rows, layersums
-from retrofit_core.fusion.samples import as_tensors
+from retrofit_core.fusion.samples import as_inputs
 from retrofit_core.fusion.walk import Walk
 from retrofit_core.networks.levels import compose, each, partition, rows
 from retrofit_core.system.device import CHUNK_BYTES
@@ -218,7 +218,7 @@ X, Y = normal(11, 3), labels(11, 4)
     ],
 )
 def test_every_kind_of_fusion_data_gives_the_same_tensors(data, labelled):
-    inputs, classes = as_tensors(data)
+    inputs, classes = as_inputs(data)
     assert torch.equal(inputs, X)
     if labelled:
         assert torch.equal(classes, Y)
@@ -229,16 +229,12 @@ def test_every_kind_of_fusion_data_gives_the_same_tensors(data, labelled):
 def test_what_is_no_fusion_data_is_refused():
     for empty in (X[:0], [], DataLoader(TensorDataset(X[:0]))):
         with pytest.raises(ValueError, match="the fusion set is empty"):
-            as_tensors(empty)
+            as_inputs(empty)
     with pytest.raises(ValueError, match="11 inputs but 4 labels"):
-        as_tensors((X, Y[:4]))
+        as_inputs((X, Y[:4]))
     for strange in (7, "digits", None):
         with pytest.raises(ValueError, match=f"must be a tensor.*Found {type(strange).__name__}"):
-            as_tensors(strange)
-    with pytest.raises(ValueError, match=r"these data are x \(.*\), and one tensor is needed"):
-        as_tensors({"x": X})
-    with pytest.raises(ValueError, match="and one tensor is needed"):
-        as_tensors([{"x": X}])
+            as_inputs(strange)
 
 
 class Largest(TorchDispatchMode):
@@ -291,6 +287,6 @@ def test_batches_are_let_go_once_they_are_joined():
             del x
 
     with Watched():
-        x, y = as_tensors(batches())
+        x, y = as_inputs(batches())
     assert left == [5, 4, 3, 2, 1] and not alive
     assert x[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4] and y.tolist() == x[:, 0].long().tolist()

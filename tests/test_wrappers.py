@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from retrofit_core import compare, evaluate, giving_logits
-from retrofit_core.baselines.repair import repair
 from retrofit_core.inspection.analysis import analyse
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import partition
@@ -157,10 +156,6 @@ def test_repair_evaluation_comparison_landscape_and_analysis():
     names = ("a", "b", "c")
     maps = [survey_of(dict(zip(names, nets, strict=True)), names, data) for nets in (flat, made)]
     assert torch.equal(torch.as_tensor(maps[0].loss), torch.as_tensor(maps[1].loss))
-    merged = [copy.deepcopy(flat[2]), compiled(copy.deepcopy(flat[2]))]
-    for net, parents in zip(merged, (flat[:2], made[:2]), strict=True):
-        assert repair(net, parents, x)["layers"] == 1
-    assert_close(merged[1](x), merged[0](x), 1e-6)
     results = [METHODS["KF-Linear"](nets[:2], (x, y), device="cpu") for nets in (flat, made)]
     looks = [analyse(nets[:2], result, (x, y), test=data) for nets, result in zip((flat, made), results, strict=True)]
     assert looks[0].accuracy == looks[1].accuracy

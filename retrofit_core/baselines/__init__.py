@@ -9,7 +9,6 @@ from .otfusion import OTFusion
 from .pleas import PLeaS
 from .rebasin import GitReBasin
 from .regmean import RegMean
-from .repair import repair
 from .soup import GreedySoup
 from .transformer import TransformerOTFusion
 from .zipit import ZipIt
@@ -32,5 +31,4 @@ __all__ = [
     "TransformerOTFusion",
     "ZipIt",
     "average",
-    "repair",
 ]

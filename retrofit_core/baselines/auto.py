@@ -17,7 +17,6 @@ from ..fusion.fit import Gradient, Ridge
 from ..fusion.grouping import Hungarian, KMeans
 from ..fusion.importance import Conductance, Uniform
 from ..fusion.importance.base import Scores
-from ..fusion.importance.parents import parents_scores
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Cost, Shown, Takes, Task, planned
 from ..networks.outputs import check_class_scores
@@ -92,13 +91,6 @@ class Trial:
     candidate: Candidate
     algorithm: Retrofit
     plan: FusionPlan
-
-    def scores(self) -> list[Scores]:
-        """Importance of the parents' neurons; conductance does not depend on centring."""
-        task = self.plan.task
-        return parents_scores(
-            self.plan.levels.parents, task.importance, task.parents_data(), task.device, task.runtime.monitor
-        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -221,7 +213,7 @@ class Auto(Algorithm):
             right = by_class(logits_of([result.model], inputs, device, monitor)[0].cpu(), truth)
             results[title], fused[title] = result, right.nanmean().item()
 
-        scores: list[Scores] | None = None
+        scores: Sequence[Scores] | None = None
         tasks = dict[str, Task]()  # with centred parents, if a fusion centres them: they teach, too
         trials = list(plan.trials)
         for trial in trials:
@@ -229,7 +221,7 @@ class Auto(Algorithm):
             monitor.emit("phase", name=title)
             with _noting(left_out, title):
                 if scored and scores is None:
-                    scores = trial.scores()
+                    scores = trial.plan.scores()  # conductance does not depend on centring
                 prepared = trial.algorithm.centred(replace(trial.plan, scored=scores if scored else None))
                 tasks[title] = prepared.task
                 measured(title, trial.algorithm.run(prepared))

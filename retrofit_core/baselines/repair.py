@@ -11,76 +11,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..fusion.samples import as_tensors
 from ..networks.levels.kinds import AFFINE, LAYERS
 from ..networks.levels.weights import repeated
 from ..networks.norm_statistics import (
     BATCH,
     Sums,
     channel_sums,
-    has_statistics,
     is_dead,
     moments_of,
-    reset_statistics,
     stepwise,
 )
-from ..networks.symmetry import Group, TensorPart, mapped, neuron_groups, tensors
+from ..networks.symmetry import Group, TensorPart, mapped, tensors
 from ..networks.training_flags import evaluating
-from ..networks.wrappers import refuse_archived, unwrapped
 from ..system import device as devices
 from ..system.monitor import Monitor
 from .layers import watching
 
 #: Layer -> (mean, deviation) of its outputs, (channels,) each, float64.
 Statistics = dict[str, tuple[Tensor, Tensor]]
-
-
-def repair(
-    model: nn.Module,
-    parents: Sequence[nn.Module],
-    data: object,
-    *,
-    monitor: Monitor | None = None,
-    leaves: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Correct a merged network in place: its layers' outputs get the mean of the parents' means and deviations.
-
-    Rescales and shifts layers with weights, in order, each on the outputs of the corrected layers before it; the class head
-    stays. In a network with BatchNorm, whose scale and shift already are the mean of the parents', it recomputes the
-    running statistics instead (the paper's RESET).
-
-    Differences from the authors' code: exact statistics, one layer after another, where theirs come from training-mode
-    batches of all layers at once; no + 1e-5 in the division; dead neurons are shifted, not scaled; in a layer without a
-    bias only the deviation is corrected; layers that run more than once, or share a weight, stay.
-
-    Args:
-        model: the merged network.
-        parents: networks of its shapes, with neurons in its order.
-        data: as for `fuse`; all samples run one operation at a time, so their largest tensors must fit into memory.
-    Returns:
-        Facts: "kind" ("rescale" or "reset"), number of "layers" and "dead" neurons.
-    Raises:
-        ValueError: no parents, or different shapes.
-    """
-    model, parents = unwrapped(model), [unwrapped(parent) for parent in parents]
-    for network in (model, *parents):
-        refuse_archived(network, type(network).__name__)
-    inputs = as_tensors(data)[0].to(next(model.parameters()).dtype)
-    if has_statistics(model):
-        return reset_statistics(model, inputs, keep_function=False, monitor=monitor, leaves=leaves)
-    if not parents:
-        raise ValueError("REPAIR takes its target statistics from the parents. Found none. Pass the aligned parents.")
-    of_parents = [statistics(parent, inputs, monitor=monitor) for parent in parents]
-    goals = {name: _mean([stats.get(name) for stats in of_parents], name) for name in of_parents[0]}
-    head = head_layers(model, inputs[:1].to(devices.of(model)), leaves)
-    goals = {name: goal for name, goal in goals.items() if name not in head}
-    return rescale(model, goals, inputs, monitor=monitor, leaves=leaves)
-
-
-def head_layers(model: nn.Module, example: Tensor, leaves: Sequence[str] = ()) -> set[str]:
-    """Names of the layers that make the classes."""
-    groups = neuron_groups(model, example, leaves=leaves)
-    return {part.name.rpartition(".")[0] for group in groups if group.fixed for part in group.parts}
 
 
 @torch.no_grad()
@@ -173,7 +121,17 @@ def rescale(
     monitor: Monitor | None = None,
     leaves: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Scale and shift the layers that have goals so that their outputs have exactly these statistics."""
+    """Scale and shift the layers that have goals, in order, so that their outputs have exactly these statistics.
+
+    Differences from the authors' code: exact statistics, one layer after another, where theirs come from training-mode
+    batches of all layers at once; no + 1e-5 in the division; dead neurons are shifted, not scaled; in a layer without a
+    bias only the deviation is corrected; layers that run more than once, or share a weight, stay.
+
+    Args:
+        inputs: (B, ...); all run one operation at a time, so their largest tensors must fit into memory.
+    Returns:
+        Facts: kind "rescale", number of "layers" and of their "dead" neurons.
+    """
     facts = {"kind": "rescale", "layers": 0, "dead": 0}
     tied = repeated(layer for layer in model.modules() if isinstance(layer, LAYERS))
 
@@ -192,13 +150,3 @@ def rescale(
 
     stepwise(model, inputs, correct, monitor=monitor, leaves=leaves)
     return facts
-
-
-def _mean(of_parents: Sequence[tuple[Tensor, Tensor] | None], name: str) -> tuple[Tensor, Tensor]:
-    measured = [stats for stats in of_parents if stats is not None]
-    if len(measured) < len(of_parents) or len({stats[0].shape for stats in measured}) > 1:
-        raise ValueError(
-            f"REPAIR compares layers one by one, but {name!r} has a different width in one of the parents. Pass "
-            "parents that are aligned to the merged network."
-        )
-    return torch.stack([stats[0] for stats in measured]).mean(0), torch.stack([stats[1] for stats in measured]).mean(0)

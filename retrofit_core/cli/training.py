@@ -21,7 +21,7 @@ LOOP = ("epochs", "batch", "learning_rate", "precision", "augment", "seed")
 #: Parameters that a record determines.
 OF_RECORD = ("model", "data", "arch", "logits", "weights", "mean", "std", "size")
 #: What was fine-tuned, the checkpoint, metrics of the networks before and after, and the best epoch.
-FinetuneResult = tuple[str, Path, dict[str, dict[str, Any]], int | None]
+FinetuneResult = tuple[str, Path, dict[str, dict[str, Any]], int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +199,7 @@ def _finetune_record(asked: FinetuneRequest, record: Path, training: TrainConfig
     with advised(AGAIN), progress(asked.json, folder) as monitor:
         plan = plan_finetuning(config, *read_run_to_tune(record))
         after = finetune_run(plan, folder, resume=asked.resume, device=training.device, monitor=monitor)
-    best = load_model(folder / TUNED)[1].get("best_epoch")
+    best = load_model(folder / TUNED)[1]["best_epoch"]
     before = read_run(record).metrics.get("networks", {}).get("fused")
     networks = {name: facts for name, facts in (("before", before), ("after", after)) if facts}
     for control in sorted(folder.glob(f"{CONTROLS}/*/{METRICS}")):

@@ -35,7 +35,7 @@ from .claims import OURS, Claim, Gap, gap
 from .planning import plan
 from .progress import notebook_bar
 from .report import command, machine_words, measured_rows, ranked, table_report
-from .report_formats import HTML, MARKDOWN
+from .report_formats import MARKDOWN, NOTEBOOK
 from .report_parts import Block, Line, TableReport
 from .results import Result, all_results
 from .rows import PARENT, scored
@@ -48,16 +48,16 @@ from .tables import TABLES
 
 @dataclass(frozen=True, repr=False)
 class Display:
-    """Output that is HTML in a notebook and Markdown in a terminal."""
+    """Markdown that a notebook renders, and a terminal prints without collapsed parts."""
 
-    html: str
-    markdown: str
+    notebook: str
+    text: str
 
-    def _repr_html_(self) -> str:
-        return self.html
+    def _repr_markdown_(self) -> str:
+        return self.notebook
 
     def __repr__(self) -> str:
-        return self.markdown
+        return self.text
 
 
 @dataclass(frozen=True, repr=False)
@@ -220,7 +220,7 @@ class ReproducedColumn:
         """
         lines = [self.line(row) for row in rows] if rows else _shown(self.block, paper_alone=not self.lines)
         block = dataclasses.replace(self.block, lines=tuple(lines))
-        return Display(HTML.block(block), MARKDOWN.block(block))
+        return Display(NOTEBOOK.block(block), MARKDOWN.block(block))
 
     def __repr__(self) -> str:
         return (
@@ -280,7 +280,7 @@ class ReproducedTable:
             for column in chosen
         ]
         report = dataclasses.replace(self.report, blocks=tuple(blocks))
-        return Display(HTML.table(report), MARKDOWN.table(report))
+        return Display(NOTEBOOK.table(report), MARKDOWN.table(report))
 
     def frame(self) -> pd.DataFrame:
         """All columns' `ReproducedColumn.frame`, concatenated."""

@@ -113,6 +113,13 @@ class FusionPlan(Shown):
         """The spaces of neurons, with their ways of grouping."""
         return self.levels.spaces
 
+    def scores(self) -> Sequence[Scores]:
+        """Importance of the parents' neurons."""
+        task = self.task
+        return self.scored or parents_scores(
+            self.levels.parents, task.importance, task.parents_data(), task.device, task.runtime.monitor
+        )
+
     def lines(self) -> list[str]:
         """The task, and for each space its first level, its neurons and how it is grouped."""
         spaces = [
@@ -235,7 +242,7 @@ class Retrofit(Algorithm):
         start, plan = time.perf_counter(), self.centred(plan)
         task, levels, runtime = plan.task, plan.levels, plan.task.runtime
         walk = Walk(levels, task.inputs, runtime, seed=task.seed)
-        scored = self._scored(plan, walk)
+        scored = plan.scores()
         scores = levels.joined([parent.values for parent in scored])
         search = Search(levels, self.grouping, [[self._weighing(s) for s in parent] for parent in scores])
         for step in runtime.monitor.each("level", walk):  # line 1: bottom-up; the fitted level feeds the next one
@@ -272,13 +279,6 @@ class Retrofit(Algorithm):
         step.emit("fit")
         fitted = self.fit.fit(step, sums, solution, groups, s)  # lines 5-9: targets T = z A, weights of the level
         return level_report(step.level, step.widths, sums, s, groups, fitted)
-
-    def _scored(self, plan: FusionPlan, walk: Walk) -> Sequence[Scores]:
-        if plan.scored is not None:
-            return plan.scored
-        task = plan.task
-        data, monitor = task.parents_data(), task.runtime.monitor
-        return parents_scores(plan.levels.parents, task.importance, data, walk.device, monitor)
 
     def _weighing(self, s: Tensor) -> Tensor:
         """(width,) a parent's scores at a level as weights of its neurons."""

@@ -5,7 +5,6 @@ from torch import nn
 
 from ..networks.packing import taking_batches
 from ..networks.symmetry import shuffled
-from ..networks.training_flags import evaluating
 from ..system import device as devices
 from .task import Task
 
@@ -25,7 +24,7 @@ def permuted(network: nn.Module, data: object, seed: int = 0, *, logits: str | i
     """
     task = Task.of([network], data, logits=logits, seed=seed)
     (parent,) = task.parents
-    with devices.exact(), torch.inference_mode(False), evaluating(parent):
+    with devices.exact(), torch.inference_mode(False):
         example = task.inputs[:2].to(devices.of(parent), task.dtype)
-        copied = shuffled(parent, example, torch.Generator().manual_seed(seed)).eval()
+        copied = shuffled(parent, example, torch.Generator().manual_seed(seed))
     return copied if task.packing is None else taking_batches(copied, task.packing)

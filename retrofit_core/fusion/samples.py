@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ..networks.packing import Inputs, Packing, each_of, packed, said, tensors_of
+from ..networks.packing import Inputs, Packing, each_of, packed, tensors_of
 from ..system.labels import as_labels
 from ..system.registry import first_line
 
@@ -60,18 +60,6 @@ def ordinary(tensor: Tensor) -> Tensor:
     """The tensor without its graph; a copy if it was made in inference mode, so that gradients may depend on it."""
     with torch.inference_mode(False):
         return tensor.clone() if tensor.is_inference() else tensor.detach()
-
-
-def as_tensors(data: object, samples: int | None = None) -> tuple[Tensor, Tensor | None]:
-    """The same for a single input tensor.
-
-    Raises:
-        ValueError: as in `as_inputs`, or there are several.
-    """
-    inputs, labels = as_inputs(data, samples)
-    if not isinstance(inputs, Tensor):
-        raise ValueError(f"these data are {said(inputs)}, and one tensor is needed. Pass (inputs, labels).")
-    return inputs, labels
 
 
 def parents_data(

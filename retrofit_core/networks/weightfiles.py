@@ -7,7 +7,7 @@ import argparse
 import collections
 import json
 import pathlib
-import pickle
+import re
 import struct
 import types
 import warnings
@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import safetensors.torch
@@ -298,39 +298,22 @@ def _unpickled(path: Path, mapped: bool = False) -> Any:
                 return torch.load(file, map_location="cpu", weights_only=True)
     # Unpickling damaged bytes raises almost anything; no code of the file runs in any case.
     except Exception as error:
-        raise ValueError(_why_not(path)) from error
+        raise ValueError(_why_not(path, str(error))) from error
 
 
-def _why_not(path: Path) -> str:
-    """The message for a torch.save file that `torch.load(weights_only=True)` refuses."""
-    outline, strange = _outline(path)
-    opened = (
-        f"io.BytesIO(pathlib.Path({str(path)!r}).read_bytes())" if path.suffix == ".safetensors" else repr(str(path))
-    )
-    # torch.load would mistake a path of this name for safetensors.
-    load = f"torch.load({opened}, weights_only=False)"
-    for keys, value in nested(outline):
-        if isinstance(value, _Inert) and value.is_module():
-            what = f"a whole pickled network ({value.name()}), whose code would have to be run"
-            return (
-                f"{path} holds {what}; pickled code is never run here. Where you trust it, in Python beside that code: "
-                f"torch.save({load}{_keyed(keys)}.state_dict(), 'tensors.pt')."
-            )
-    for keys, value in nested(outline):
-        if isinstance(value, Mapping) and any(part is _TENSOR for part in value.values()):
-            listed = ", ".join(strange[:3]) or "unknown ones"
-            return (
-                f"{path} holds other Python objects than tensors ({listed}), which are never loaded. Where you trust it, in "
-                f"Python: torch.save({load}{_keyed(keys)}, 'tensors.pt')."
-            )
+def _why_not(path: Path, error: str) -> str:
+    """The message for a torch.save file that `torch.load(weights_only=True)` refuses, from torch's own."""
+    foreign = re.search(r"nsupported (?:global: )?GLOBAL (\S+)", error)
+    if foreign is None:
+        return (
+            f"{path} is damaged, or no file that torch.save wrote: save the model's state_dict(), best as safetensors."
+        )
     return (
-        f"{path} is damaged, or holds other Python objects than tensors, which are never loaded: save the model's "
-        "state_dict() alone, best as safetensors."
+        f"{path} holds an object of {foreign[1]}, whose code would have to be run; pickled code is never run here. Where you "
+        f"trust it, in Python beside that code: content = torch.load({str(path)!r}, weights_only=False); then "
+        "torch.save(content.state_dict(), 'tensors.pt'), or torch.save(content[KEY], 'tensors.pt') with the entry that holds "
+        "the tensors."
     )
-
-
-def _keyed(keys: tuple[Any, ...]) -> str:
-    return "".join(f"[{key!r}]" for key in keys)
 
 
 def nested(content: object) -> Iterator[tuple[tuple[Any, ...], Any]]:
@@ -341,81 +324,6 @@ def nested(content: object) -> Iterator[tuple[tuple[Any, ...], Any]]:
         yield keys, value
         if isinstance(value, Mapping) and len(keys) < DEEPEST:
             todo += [((*keys, key), inner) for key, inner in value.items()]
-
-
-class _Inert:
-    """A placeholder for any object in a pickle: creating, calling and filling it does nothing."""
-
-    held: Any = None
-
-    def __new__(cls, *_: object, **__: object) -> "_Inert":
-        return super().__new__(cls)
-
-    def __init__(self, *_: object, **__: object) -> None: ...
-
-    def __setstate__(self, state: object) -> None:
-        self.held = state
-
-    def __setitem__(self, key: object, value: object) -> None: ...
-    def __call__(self, *_: object, **__: object) -> "_Inert":
-        return self
-
-    def append(self, value: object) -> None: ...
-    def extend(self, values: object) -> None: ...
-    def add(self, value: object) -> None: ...
-
-    def is_module(self) -> bool:
-        """Whether it replaces a torch.nn.Module."""
-        return isinstance(self.held, Mapping) and "_modules" in self.held
-
-    def name(self) -> str:
-        return type(self).__qualname__
-
-
-_TENSOR = _Inert()
-
-
-class _Outliner(pickle.Unpickler):
-    """Reads the outline of a pickle with `_Inert` for every class and function, so that nothing is imported or run."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        super().__init__(file)
-        self.found: list[str] = []
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == ("collections", "OrderedDict"):
-            return collections.OrderedDict
-        if module == "torch._utils" and name.startswith("_rebuild"):
-            return lambda *_: _TENSOR
-        if not module.startswith(("torch", "builtins", "numpy", "_codecs")) and f"{module}.{name}" not in self.found:
-            self.found.append(f"{module}.{name}")
-        return type(name, (_Inert,), {"__qualname__": f"{module}.{name}"})
-
-    def persistent_load(self, pid: object) -> Any:
-        return None
-
-
-def _outline(path: Path) -> tuple[Any, list[str]]:
-    """(nested mappings with `_Inert` in place of objects, foreign classes) of a pickle; None if damaged."""
-    # Damaged bytes raise almost anything.
-    try:
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                name = next(name for name in archive.namelist() if name.endswith("data.pkl"))
-                with archive.open(name) as file:
-                    reader = _Outliner(file)
-                    return reader.load(), reader.found
-        with path.open("rb") as file:
-            reader = _Outliner(file)
-            content = reader.load()
-            # Before torch 1.6: magic number, version and system information come first.
-            if isinstance(content, int):
-                for _ in range(3):
-                    reader = _Outliner(file)
-                    content = reader.load()
-            return content, reader.found
-    except Exception:
-        return None, []
 
 
 #: Name components of quantised weights.

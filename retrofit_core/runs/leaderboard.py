@@ -40,6 +40,7 @@ from ..system.labels import check_classes, class_labels
 from ..system.monitor import Cancelled, Monitor
 from ..system.registry import known_name
 from ..system.settings import settings_of
+from ..system.tables import markdown_table
 from ..system.texts import read_options
 from ..training.evaluation import measured, scores
 from .answers import METRIC_RESAMPLES, as_bits, difference, metric_difference
@@ -142,21 +143,14 @@ class Leaderboard:
 
     def to_latex(self) -> str:
         """The summary as a LaTeX table (booktabs)."""
-        return self.summary().to_latex(index=False, escape=True)
+        summary = self.summary()
+        return summary.to_latex(index=False, escape=True, column_format="l" + "r" * (summary.shape[1] - 1))
 
     def to_markdown(self) -> str:
         """The summary as a Markdown table."""
-        from rich import box
-        from rich.console import Console
-        from rich.table import Table
-
-        table = Table(*self.summary().columns, box=box.MARKDOWN)
-        for cells in self.summary().itertuples(index=False):
-            table.add_row(*(cell.replace("|", "\\|") for cell in cells))
-        console = Console(width=10_000, markup=False, emoji=False, color_system=None)
-        with console.capture() as shown:
-            console.print(table)
-        return "\n".join(line.strip() for line in shown.get().strip().splitlines())
+        summary = self.summary()
+        rows = [[cell.replace("|", "\\|") for cell in cells] for cells in summary.itertuples(index=False)]
+        return markdown_table(list(summary.columns), rows, right=range(1, summary.shape[1]))
 
     def to_json(self) -> dict[str, Any]:
         return {**dataclasses.asdict(self), "test_images": self.samples}

@@ -51,7 +51,7 @@ class Position:
     accuracy: float | None = None
     """In %, on held-out images"""
     fresh: bool = False
-    """Whether no epoch of this stage was seen yet"""
+    """Whether nothing of this training was seen yet"""
 
     @property
     def share(self) -> float:
@@ -116,7 +116,7 @@ class Position:
             self.epoch, self.epochs = event["epoch"], event["epochs"]
             if self.stage in ("start", "before"):  # training of a single network
                 self._enter("training", now, 0.0)
-            self._advance((self.epoch - 1 + self.step / max(self.steps, 1)) / self.epochs)
+            self._advance((self.epoch - 1 + self.step / max(self.steps, 1)) / self.epochs, now)
         elif kind in ("step", "evaluate"):
             if kind == "step" and event.get("name") and self.stage in ("start", "before", "levels"):
                 if self.stage == "start":
@@ -151,10 +151,7 @@ class Position:
         if "epochs" in event:  # training
             self.epoch, self.epochs = event["epoch"], event["epochs"]
             self.training.setdefault(self.parent, []).append(event["loss"])
-            if self.fresh:  # an interrupted training resumes within a parent
-                self._advance((self.epoch - 1) / self.epochs)
-                self.first, self.fresh = self.done, False
-            self._advance(self.epoch / self.epochs)
+            self._advance(self.epoch / self.epochs, now)
             return
         self.epoch, self.epochs = event["index"], event["total"]  # gradient fit
         if self.stage == "levels":
@@ -169,9 +166,12 @@ class Position:
         self.name, self.loss, self.accuracy = "", None, None
         self.step = self.steps = self.epoch = self.epochs = 0
 
-    def _advance(self, share: float) -> None:
-        """Set the progress from the current parent's share."""
+    def _advance(self, share: float, now: float) -> None:
+        """Set the progress from the current parent's share; what an earlier attempt did, and the time before the first step,
+        tell nothing of the speed."""
         self.done = (self.parent + min(share, 1.0)) / max(self.parents, 1)
+        if self.fresh:
+            self.first, self.begun, self.fresh = self.done, now, False
 
     def _enter(self, stage: str, now: float, done: float) -> None:
         if self.stage != stage:

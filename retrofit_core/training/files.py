@@ -68,7 +68,7 @@ def check_data(images: Images, rows: Tensor, test: Images | None, monitor: Monit
 
 def trained(
     file: Path, model: nn.Module, images: Images, rows: Tensor, run: dict[str, Any], facts: dict[str, Any], resume: bool
-) -> tuple[nn.Module, int | None]:
+) -> tuple[nn.Module, int]:
     """Train a model and write its checkpoint; until it is done, a folder next to it holds the state.
 
     Args:
@@ -76,8 +76,7 @@ def trained(
         facts: for the checkpoint, from `facts_of`.
         resume: continue from the state, or use the finished checkpoint.
     Returns:
-        The model, and the epoch of its weights (0: the start; None: unknown, in checkpoints of an earlier version). The
-        checkpoint stores it as "best_epoch".
+        The model, and the epoch of its weights (0: the start), which the checkpoint stores as "best_epoch".
     Raises:
         Locked: another process trains this checkpoint.
         ValueError: the state or checkpoint is from a training with other settings or images.
@@ -102,7 +101,7 @@ def trained(
     return model, best
 
 
-def _finished(file: Path, model: nn.Module, facts: dict[str, Any]) -> tuple[nn.Module, int | None]:
+def _finished(file: Path, model: nn.Module, facts: dict[str, Any]) -> tuple[nn.Module, int]:
     """The checkpoint's network and best epoch, if it matches this training."""
     finished, metadata = load_model(file)
     stored = {name: metadata.get(name) for name in facts if name != "recipe"}
@@ -112,7 +111,7 @@ def _finished(file: Path, model: nn.Module, facts: dict[str, Any]) -> tuple[nn.M
     del expected["recipe"]
     advice = f"Remove {file} to train it again."
     compare({"architecture": metadata["architecture"], **stored, **recipe}, expected, f"{file} was trained", advice)
-    return finished, metadata.get("best_epoch")
+    return finished, metadata["best_epoch"]
 
 
 def state_of(file: Path) -> Path:

@@ -35,7 +35,7 @@ def test_training_then_levels(tmp_path):
     write(tmp_path, *TRAINING)
     progress.follow(tmp_path, known)
     assert (known.stage, known.training, known.done) == ("training", {0: [2.0, 1.0]}, 0.25)
-    assert known.left(1004.0) == pytest.approx(12)  # a quarter took four seconds
+    assert known.left(1004.0) == pytest.approx(18)  # an eighth took three seconds since the first epoch
     assert "network A, 1 of 2: epoch 2 of 4, loss 1" in progress.sentence(known, "AB", 1004.0, 1000.0)
     write(tmp_path, *FUSION, start=1010.0)
     progress.follow(tmp_path, known)
@@ -86,7 +86,18 @@ def test_an_earlier_attempt_does_not_speed_up_the_clock(tmp_path):
     write(tmp_path, *TRAINING, start=0.0)
     write(tmp_path, *TRAINING, start=5000.0)
     known = progress.follow(tmp_path, progress.Progress(), since=5000.0)
-    assert known.left(5004.0) == pytest.approx(12)
+    assert known.left(5004.0) == pytest.approx(18)
+
+
+def test_a_resumed_training_is_timed_from_its_first_epoch(tmp_path):
+    """It went on at epoch 61 of 100, after a minute of reading; an epoch takes a second."""
+    epochs = [
+        {"kind": "epoch", "epoch": epoch, "epochs": 100, "loss": 1.0, "accuracy": None} for epoch in range(61, 66)
+    ]
+    write(tmp_path, {"kind": "phase", "name": "training", "parent": 0, "parents": 1}, start=1000.0)
+    write(tmp_path, *epochs, start=1060.0)
+    known = progress.follow(tmp_path, progress.Progress())
+    assert known.left(1064.0) == pytest.approx(35)
 
 
 def test_long_steps_before_the_first_level_are_counted(tmp_path):

@@ -502,9 +502,6 @@ def test_a_training_that_was_killed_goes_on_to_the_numbers_of_a_straight_one(
     entry = wait(folder, lambda entry: not entry.active)
     assert entry.state == "done", runs.log_tail(folder)
     assert set(entry.status["stages"]) == {"reading", "training", "fusion", "measuring"}
-    assert runs.past(runs.entries()[0]) == [
-        {"config": wanted.to_json(), "training": training.to_json(), "stages": entry.status["stages"]}
-    ]
     train_parents(training, tmp_path / "straight")
     files = [runs_folder / file for file in training.files()]
     for file in files:

@@ -19,7 +19,7 @@ from retrofit_core.experiments.bundles import Bundle, GivenParents, merged, read
 from retrofit_core.experiments.paper import paper_values
 from retrofit_core.experiments.report import all_tables, report
 from retrofit_core.experiments.report_csv import FIELDS, spreadsheet
-from retrofit_core.experiments.report_formats import LATEX, MARKDOWN, escaped
+from retrofit_core.experiments.report_formats import LATEX, MARKDOWN
 from retrofit_core.experiments.report_parts import Block, Line, Spread, spread
 from retrofit_core.experiments.report_words import ours_words, printed
 from retrofit_core.experiments.results import write_result
@@ -27,6 +27,7 @@ from retrofit_core.experiments.scales import SCALES, scale_of
 from retrofit_core.experiments.summary import verdicts
 from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import ParentSource
+from retrofit_core.system.tables import latex_escaped
 from tests.experiments.made_up import bundle_of, cells_of, knowing, made, renamed
 from tests.marks import each_case
 
@@ -472,7 +473,7 @@ def test_latex_has_the_structure_of_a_document():
 
 
 def test_latex_escapes_every_command():
-    assert escaped("\\%&_#${}~^<>±") == (
+    assert latex_escaped("\\%&_#${}~^<>±") == (
         r"\textbackslash{}\%\&\_\#\$\{\}\textasciitilde{}\textasciicircum{}\textless{}\textgreater{}$\pm$"
     )
 

@@ -2,6 +2,11 @@
 
 The address is the truth: each change writes it once, in the callback of the used widget. If it changed without us
 (a link, Back, an edit by hand), it wins over the widgets; otherwise the widgets win.
+
+Streamlit's own binding (`bind="query-params"`, tried with 1.67) does not do: a chosen value replaces the entry of the history,
+so that Back leaves the workbench; a callback that changes two parameters makes two entries; what cannot be shown is dropped from
+the address without a word; so is the value of a control that another view hides; an option is written as its label, so that
+rewording breaks links; and what is picked in figures is no widget.
 """
 
 from collections.abc import Mapping, Sequence

@@ -39,6 +39,8 @@ class Scope:
     """One page's parameters, separate from other pages'; the scope "" belongs to all pages."""
 
     page: str
+    optional: tuple[str | type, ...] = ()
+    """Parameters that the page does not always read, by name, or all of a dataclass"""
 
     def key(self, name: str) -> str:
         """The key of a parameter's widget."""
@@ -64,6 +66,7 @@ class Scope:
                 f"{listing(sorted(taken))} is a parameter of all pages: give that of {self.page} another name."
             )
         memory.parameters |= {parameter.name: parameter for parameter in parameters}
+        self.declare()
         memory.used |= words
         held = {parameter.name: st.session_state.get(self.key(parameter.name)) for parameter in parameters}
         chosen = {name: value for name, value in held.items() if value != memory.values.get(name)}
@@ -80,9 +83,9 @@ class Scope:
         """The value of a single parameter; see `read`."""
         return self.read(dict, [parameter])[parameter.name]
 
-    def declare(self, *kinds: str | type) -> None:
-        """Mark parameters as the page's, though it does not show them now: by name, or all of a dataclass."""
-        for kind in kinds:
+    def declare(self) -> None:
+        """Mark the optional parameters as the page's; `read` does so, too."""
+        for kind in self.optional:
             names = [kind] if isinstance(kind, str) else [each.name for each in fields(kind)]  # type: ignore[arg-type]
             self._memory().used |= {name.replace("_", "-") for name in names}
 

@@ -7,28 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from retrofit_core.system.tables import latex_escaped
+
 from .palette import Palette
 
 MINUS, DASH = "\N{MINUS SIGN}", "–"
-#: Characters that LaTeX needs escaped.
-LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    MINUS: "$-$",
-    "±": r"$\pm$",
-    "†": r"$\dagger$",
-    "\N{NO-BREAK SPACE}": "~",
-    DASH: "--",
-    "…": r"\ldots{}",
-}
 
 
 @dataclass(frozen=True)
@@ -130,17 +113,17 @@ class Table:
     def latex(self) -> str:
         """A tabular with booktabs rules; the best is bold."""
         sides = "".join("r" if column.is_number else "l" for column in self.columns)
-        titles = " & ".join(_in_latex(column.title) for column in self.columns)
+        titles = " & ".join(latex_escaped(column.title) for column in self.columns)
         rows, ruled = [], True
         for line in self.lines:
             if line.heading:
                 rows += [] if ruled else [r"\midrule"]
-                rows.append(rf"\multicolumn{{{len(self.columns)}}}{{l}}{{\textit{{{_in_latex(line.heading)}}}}} \\")
+                rows.append(rf"\multicolumn{{{len(self.columns)}}}{{l}}{{\textit{{{latex_escaped(line.heading)}}}}} \\")
                 continue
             if line.is_reference and not ruled:
                 rows.append(r"\midrule")
             ruled = line.is_reference
-            cells = map(_in_latex, self._filled(line, "" if line.is_reference else DASH))
+            cells = map(latex_escaped, self._filled(line, "" if line.is_reference else DASH))
             bold = (rf"\textbf{{{cell}}}" if index in line.best else cell for index, cell in enumerate(cells))
             rows.append(f"{' & '.join(bold)} \\\\")
         notes = [f"% {note}" for note in self.notes]
@@ -184,7 +167,3 @@ def _safe(cell: str) -> str:
 
 def _in_markdown(text: str) -> str:
     return re.sub(r"([\\|*_`<\[\]])", r"\\\1", text)
-
-
-def _in_latex(text: str) -> str:
-    return "".join(LATEX.get(sign, sign) for sign in text)

@@ -4,8 +4,6 @@ A neuron's activity on an image is its largest output over all positions (of a m
 function.
 """
 
-import base64
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +15,7 @@ from retrofit_app.memory import MEBI, cached
 from retrofit_app.runs import methods
 from retrofit_core.system import files
 
-from . import checkpoints, sources
+from . import checkpoints, samples, sources
 
 IMAGES = 1000  # most images to look at
 SIDE = 64  # most pixels of an image in a row; smaller ones are enlarged to whole multiples
@@ -190,12 +188,9 @@ def _strip(data: str, changed: float, split: str, options: tuple[Any, ...], rows
     gap = round(GAP * side)
     whole = Image.new("RGBA", ((side + gap) * len(rows) - gap, side), (0, 0, 0, 0))
     for column, pixels in enumerate(images.pixels(list(rows))):
-        image = pixels.permute(1, 2, 0).numpy()
-        one = Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
+        one = samples.image_of(pixels)
         one = one.resize((one.width * times, one.height * times), Image.Resampling.NEAREST)
         one.thumbnail((side, side))
         corner = ((side + gap) * column + (side - one.width) // 2, (side - one.height) // 2)
         whole.paste(one.convert("RGBA"), corner)
-    file = io.BytesIO()
-    whole.save(file, "PNG")
-    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+    return samples.url_of(whole)

@@ -1,8 +1,6 @@
 """One image followed through a run's networks: each one's answer, the answer if the fusion stops after each level, and the
 neurons that respond most. Computed on demand and kept for all sessions."""
 
-import base64
-import io
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +10,7 @@ from retrofit_app.figures.followed import Answer, Step, Strong
 from retrofit_app.memory import MEBI, cached
 from retrofit_app.runs import methods
 
-from . import activity, predictions
+from . import activity, predictions, samples
 from .predictions import Network
 
 LISTED = 400  # most images to choose from
@@ -119,12 +117,7 @@ def pixels_of(entry: runs.Entry, row: int) -> bytes:
 
 def picture(entry: runs.Entry, pixels: bytes) -> str:
     """An image as a data URL."""
-    from PIL import Image
-
-    image = _tensor(entry, pixels)[0].permute(1, 2, 0).numpy()
-    one, file = Image.fromarray(image[..., 0] if image.shape[2] == 1 else image), io.BytesIO()
-    one.save(file, "PNG")
-    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+    return samples.url_of(samples.image_of(_tensor(entry, pixels)[0]))
 
 
 def drawn(strokes: Strokes, side: int) -> bytes:

@@ -93,13 +93,25 @@ def _drawn(sheet: Sheet, images: Any, part: dict[str, Any]) -> str:
     whole = Image.new("RGBA", (step * len(chosen_rows), step * max(*sheet.rows, 1)), (0, 0, 0, 0))
     for column, column_rows in enumerate(chosen_rows):
         for row in range(len(column_rows)):
-            image = next(pixels).permute(1, 2, 0).numpy()
-            one = Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
+            one = image_of(next(pixels))
             one.thumbnail((side, side))
             corner = (step * column + (step - one.width) // 2, step * row + (step - one.height) // 2)
             whole.paste(one.convert("RGBA"), corner)
+    return url_of(whole)
+
+
+def image_of(pixels: Any) -> Any:
+    """A PIL image of pixels (channels, height, width)."""
+    from PIL import Image
+
+    image = pixels.permute(1, 2, 0).numpy()
+    return Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
+
+
+def url_of(image: Any) -> str:
+    """A PIL image as a data URL."""
     file = io.BytesIO()
-    whole.save(file, "PNG")
+    image.save(file, "PNG")
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 

@@ -20,7 +20,7 @@ from . import readings
 from .charts import why
 from .pad import pad
 
-EXAMPLE = Scope("example")
+EXAMPLE = Scope("example", ("example",))
 DRAWN = "drawn"
 BOX, PAD, MOVED = "example-box", "example-pad", "example-moved"
 

@@ -76,6 +76,10 @@ class Shelf:
         # If it is missing, its worker has not written its settings yet.
         return found or (followups.work_at(entry, self.kind, key) if key else None)
 
+    def begin(self, entry: runs.Entry, config: Any) -> None:
+        """Start or resume the requested work, and show it; raises as `followups.begin`."""
+        self.scope.move(**self.key_of(followups.begin(entry, config).name))
+
     def key_of(self, name: str) -> dict[str, Any]:
         """The parameters that show the work with this key."""
         return {self.parameter: name, **self.elsewhere}
@@ -110,7 +114,7 @@ def stopped(shelf: Shelf, entry: runs.Entry, work: Work, every: Sequence[Work], 
     (st.warning if work.state == "cancelled" else st.error)(escaped(sentence))
     with st.container(horizontal=True):
         if st.button("Resume", key=f"{shelf.scope.page}-resume", icon=":material/resume:", help=resumes):
-            start(shelf, entry, shelf.config(work.settings))
+            start(lambda: shelf.begin(entry, shelf.config(work.settings)))
         delete(shelf, entry, work, every)
     if work.state != "cancelled":
         last_lines(work.folder)
@@ -152,17 +156,16 @@ def start_or_show(
         disabled=busy,
         help="Runs in its own process: you can reload or close the page.",
     ):
-        start(shelf, entry, config)
+        start(lambda: shelf.begin(entry, config))
 
 
-def start(shelf: Shelf, entry: runs.Entry, config: Any) -> None:
-    """Start or resume the work and show it; or say why not."""
+def start(begin: Callable[[], object]) -> None:
+    """Start or resume work, and run the page again; or say why it is not started."""
     try:
-        work = followups.begin(entry, config)
+        begin()
     except ValueError as error:
         st.warning(f"Not started: {escaped(error)}")
         return
-    shelf.scope.move(**shelf.key_of(work.name))
     st.rerun()
 
 

@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ...networks.levels import Level, compose
+from ...networks.levels import Level
 from ...networks.outputs import check_class_scores
 from ...system.labels import check_classes
 from ...system.monitor import Monitor
@@ -50,10 +50,8 @@ def parents_scores(
         parents: the levels of each parent, on the device.
         data: (inputs, labels) for each parent.
     Raises:
-        ValueError: as in `check_parents_data` and `importance_scores`.
+        ValueError: as in `importance_scores`.
     """
-    if importance.needs_labels:
-        check_parents_data(importance, data, _outputs(parents[0], data[0][0][:1].to(device)))
     scores = []
     for index, (levels, (x, y)) in enumerate(zip(parents, data, strict=True)):
         monitor.emit("phase", name="importance", parent=index, parents=len(parents))
@@ -63,11 +61,3 @@ def parents_scores(
         compute = partial(importance_scores, levels, x, labels, importance, monitor=monitor)
         scores.append(shared(compute, levels, x, labels, importance))
     return scores
-
-
-@torch.no_grad()
-def _outputs(levels: Sequence[Level], x: Tensor) -> tuple[int, ...]:
-    """Shape of a network's outputs for a sample."""
-    outputs = compose(levels, x.to(next(levels[0].module.parameters()).dtype))
-    assert isinstance(outputs, Tensor)
-    return tuple(outputs.shape[1:])

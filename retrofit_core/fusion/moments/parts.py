@@ -122,15 +122,11 @@ def solve_parts(sums: PartMoments, ridge: float | str, *, toward: Tensor | None 
         along = torch.einsum("grq,rgb->qgb", vectors, _by_part(right @ A, vectors)) * inverse.T[:, :, None]
         return torch.einsum("gpq,qgb->pgb", vectors, along).flatten(1)
 
-    def missed(A: Tensor, V: Tensor) -> Tensor:
-        assert sums.xz is not None
-        return (((sums.times(V) - 2 * (sums.xz @ A)) * V).sum(0) + ((sums.zz @ A) * A).sum(0)).clamp_min(0)
-
     columns = columns_of(sums.parts, len(vectors))
     phi = _projected(right, vectors, inverse, columns)
     gram = right.new_zeros(len(sums.parts) + 1, len(sums.parts) + 1)
     gram[columns[:, :, None], columns[:, None]] = phi.transpose(1, 2) @ phi
-    return Solution(gram[:-1, :-1], lam.mean().item(), fitted, missed)
+    return Solution(gram[:-1, :-1], lam.mean().item(), fitted)
 
 
 def _inverse(values: Tensor, least: float) -> Tensor:

@@ -4,6 +4,7 @@ Legend as in `moments`; W (p, m) holds every parent neuron's ridge fit, V (p, d)
 weights, D = diag(1, ..., 1, 0): the bias is not penalised.
 """
 
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -30,7 +31,7 @@ def solve(sums: Moments | Rows, ridge: float | str = "auto", *, toward: Tensor |
         ValueError: invalid ridge, or sums that are not finite.
     """
     if isinstance(sums, PartMoments):
-        return solve_parts(sums, ridge, toward=toward)
+        return replace(solve_parts(sums, ridge, toward=toward), missed=partial(squared_misses, sums))
     diagonal = sums.mean_diagonal
     lam = ridge_strength(ridge, diagonal, "zero" if toward is None else "parents")
     if not torch.isfinite(sums.sz.sum() + diagonal):

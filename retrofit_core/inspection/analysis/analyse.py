@@ -16,7 +16,7 @@ from ...fusion.eligibility import output_shape
 from ...fusion.fit import missing_targets
 from ...fusion.grouping import Grouper, Grouping, SameIndex, alike
 from ...fusion.importance import IMPORTANCE, as_importance
-from ...fusion.importance.parents import parents_scores
+from ...fusion.importance.parents import check_parents_data, parents_scores
 from ...fusion.joint_spaces import Levels
 from ...fusion.results import FusionResult, LevelReport
 from ...fusion.samples import parents_data
@@ -204,6 +204,7 @@ def _all_scores(
         importance = as_importance(name, normalise_scores=config["normalise_scores"])
         inner = _named(monitor, f"analysis: {name}")
         try:
+            check_parents_data(importance, data, output_shape(plan.task.parents[0], plan.task.inputs, "parent 0"))
             parents = levels.joined(
                 [parent.values for parent in parents_scores(levels.parents, importance, data, device, inner)]
             )

@@ -169,11 +169,13 @@ def _inputs(
     balanced(images.labels, config.samples, rows=fusion_rows(config, rows))
     samples = config.samples * (1 + config.augment)
     blanks = torch.zeros(1, *images.shape).expand(samples, -1, -1, -1), torch.zeros(samples, dtype=torch.long)
+    image, label = (each[:1] for each in blanks)
+    of_a_parent = image.expand(config.importance_samples, -1, -1, -1), label.expand(config.importance_samples)
     return Inputs(
         list(models),
         images,
         blanks,
-        [(blanks[0][:2], blanks[1][:2])] * len(models),
+        [of_a_parent] * len(models),
         _target(config.target, images),
         class_shares(config, images, rows),
         [len(part) for part in rows] if rows else None,

@@ -52,7 +52,6 @@ def estimate(config: RunConfig, training: TrainConfig | None = None, folder: str
         devices.pick(config.device).type,
         training=planned,
         missing=missing,
-        importance_samples=config.importance_samples,
         tests=tests if config.evaluate else 0,
         analyse=config.analyse,
     )

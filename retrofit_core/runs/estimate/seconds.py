@@ -25,11 +25,11 @@ from ..leaderboard import operations as multiply_adds
 from .planning import MethodPlan, blank
 
 #: From the start of a worker until it begins (Python and torch).
-START = 4.0
+START = 5.0
 #: Share of a matrix product's rate that whole networks reach.
 EFFICIENCY = 0.5
 #: Overhead of a layer in a training step, whatever its size, in seconds.
-CALL = 3e-4
+CALL = 5e-4
 #: Grouping m neurons takes about as long as so many operations of a matrix product for each pair of them.
 GROUPING = 3e4
 
@@ -72,7 +72,6 @@ def run_seconds(
     *,
     training: PlannedParent | None = None,
     missing: Sequence[int] = (),
-    importance_samples: int = 0,
     tests: int = 0,
     analyse: bool = False,
 ) -> float:
@@ -80,7 +79,6 @@ def run_seconds(
 
     Args:
         missing: numbers of the parents that the training makes first.
-        importance_samples: per parent.
         tests: test images on which everything is measured.
     """
     specs = [json.dumps(network.spec) for network in parents]
@@ -92,7 +90,8 @@ def run_seconds(
     cost, count = planned.cost, len(planned.cost.groups)
     asked = [fusion.task.importance for fusion in planned.fusions] or [planned.task.importance]
     # Fusions that are tried one after the other have their scores in common.
-    passes = cost.passes + importance_samples * max(score.passes(count) for score in asked) * 2
+    scored = 2 * len(planned.task.parents_data()[0][0])  # a pass with its backward pass counts twice
+    passes = cost.passes + scored * max(score.passes(count) for score in asked)
     total += passes * each
     for fusion in planned.fusions:
         total += _levels_seconds(fusion, result[0], device)
@@ -104,7 +103,7 @@ def run_seconds(
         )
         total += min(taken, getattr(planned.algorithm, "budget", None) or math.inf)
     if analyse and isinstance(planned.plan, FusionPlan):
-        scores = sum(score().passes(count) for score in IMPORTANCE.values()) * 2 * importance_samples
+        scores = scored * sum(score().passes(count) for score in IMPORTANCE.values())
         total += (scores + len(planned.task.inputs) + TEST_IMAGES * count / 2) * each + TEST_IMAGES * count / 2 * fused
         work = _closed_form(planned.plan.levels, len(planned.task.inputs), len(IMPORTANCE) * SEEDS)
         total += work / operations_a_second(device)

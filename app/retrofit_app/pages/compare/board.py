@@ -144,12 +144,7 @@ def _start(leaderboard: Leaderboard, plan: cost.BoardPlan) -> None:
             help="Runs in its own process: you can reload or close the page. Finished runs appear below, and as "
             "one entry of *Your runs* on Fuse.",
         ):
-            try:
-                leaderboards.start(leaderboard)
-            except ValueError as error:
-                st.warning(f"Not started: {escaped(error)}")
-                return
-            st.rerun()
+            works.start(lambda: leaderboards.start(leaderboard))
 
 
 def _ended(leaderboard: Leaderboard) -> None:

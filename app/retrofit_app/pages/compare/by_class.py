@@ -84,7 +84,6 @@ def mistakes(groups: Sequence[Group], palette: Palette, origin: widgets.Several)
     )
     names = list(rows)
     if not box.open:
-        COMPARE.declare("left", "right")
         return
     with box:
         default = (names[0], names[1] if len(names) > 1 else names[0])

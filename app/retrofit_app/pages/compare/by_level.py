@@ -18,7 +18,6 @@ from .parameters import COMPARE
 def by_level(entries: Sequence[runs.Entry], palette: Palette, origin: widgets.Several) -> None:
     """Draw the levels of two compared runs."""
     if len(entries) < 2:
-        COMPARE.declare("upper", "lower")
         return
     st.header("Where do they lose it?", anchor=False)
     by_name = {entry.name: entry for entry in entries}

@@ -7,7 +7,7 @@ from retrofit_app.address.readers import Series, one_of
 from retrofit_app.address.rule import Parameter, declared, option, switch
 from retrofit_app.address.session import Scope
 
-COMPARE = Scope("compare")
+COMPARE = Scope("compare", ("order", "apart", "left", "right", "upper", "lower"))
 VIEWS = {"runs": "Runs side by side", "board": "Leaderboard of methods"}
 ORDERS = {
     "chosen": "as chosen",

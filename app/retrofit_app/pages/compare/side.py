@@ -26,7 +26,6 @@ def side(choice: Choice, palette: Palette) -> None:
     chosen = parameters.run_table(by_name, default)
     groups = compared.groups([by_name[name] for name in chosen.runs], finished, chosen.apart)
     if lectures.read().lecture:
-        COMPARE.declare("left", "right", "upper", "lower")
         paired.learn(groups)
         names = dict.fromkeys(group.title for group in groups)
         lectures.show("; ".join(names), lecture.of_runs(groups, chosen.order, palette))
@@ -52,7 +51,6 @@ def layout(groups: list[Group], chosen: RunTable) -> None:
     """Draw the choice of the rows' order and of joining seeds, if there is one."""
     rows = [row for group in groups for row in group.rows]
     if len(rows) < 2:
-        COMPARE.declare("order", "apart")
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.selectbox(

@@ -173,12 +173,7 @@ def ask(entry: runs.Entry, work: Work) -> None:
         f"random and same-index groups{', and without importance' if weighs else ''}. That takes {fits} more fusions{takes}."
     )
     if st.button("Measure it", key="start-ingredients", icon=":material/play_arrow:"):
-        try:
-            ingredients.begin(entry)
-        except ValueError as error:
-            st.warning(f"Not started: {escaped(error)}")
-            return
-        st.rerun()
+        works.start(lambda: ingredients.begin(entry))
 
 
 @st.fragment(run_every=works.POLL)

@@ -30,13 +30,13 @@ from . import (
     unfinished,
     views,
 )
-from .parameters import Picks
 
 
 def page() -> None:
     """Draw the view that the address names; the default is a finished run, or the state of an unfinished one."""
     choice, view = picker.choice(), views.view()
-    example.EXAMPLE.declare("example")
+    for scope in (example.EXAMPLE, presets.FORM, tuning_form.TUNING):
+        scope.declare()
     is_result = view == "result" and choice.entry.state == "done"
     look = lectures.read()
     if is_result:
@@ -44,12 +44,6 @@ def page() -> None:
         if look.lecture and spoken(choice.entry):
             return
     views.bar(view)
-    if view != "new":
-        presets.FORM.declare(presets.Start, Picks)
-    if view != "runs":
-        views.VIEW.declare(views.Listing)
-    if not is_result:
-        tuning_form.TUNING.declare("tuned", tuning_form.TuningForm)
     going.notice(choice.entries, watched=choice.entry.name if view == "result" else "")
     # A place for each view: the last view's content vanishes at once, instead of turning grey between new parts.
     places = {name: st.container() if name == view else st.empty() for name in views.VIEWS}
@@ -72,9 +66,6 @@ def spoken(entry: runs.Entry) -> bool:
     if not slides:
         st.info("Lecture mode needs a run with measured accuracies.", icon=":material/info:")
         return False
-    presets.FORM.declare(presets.Start, Picks)
-    views.VIEW.declare(views.Listing)
-    tuning_form.TUNING.declare("tuned", tuning_form.TuningForm)
     data = PurePath(entry.config.get("data", "")).name
     lectures.show(f"{runs.networks_words(entry)} on {data}", slides)  # without accuracy, which is an answer
     return True

@@ -7,8 +7,6 @@ from retrofit_app.address.session import Scope
 
 from .parameters import Picks
 
-FORM = Scope("fuse")
-
 
 @dataclass(frozen=True)
 class Preset:
@@ -73,6 +71,9 @@ class Start:
 
     preset: str
     rows: str
+
+
+FORM = Scope("fuse", (Start, Picks))
 
 
 def preset_parameter() -> Parameter:

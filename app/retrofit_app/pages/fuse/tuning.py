@@ -18,7 +18,7 @@ from retrofit_app.widgets import works
 from retrofit_core.runs.store import FINETUNING, Work, notes_of
 
 from . import equal_budget, tuning_form
-from .tuning_form import TUNING, TUNINGS, TuningForm
+from .tuning_form import TUNINGS
 
 #: The session's key for the fine-tuning that has a tile above.
 TILE = "tuned-tile"
@@ -29,7 +29,6 @@ TILE = "tuned-tile"
 def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
     """Draw the fused network's fine-tunings; nothing for methods that keep all networks."""
     if methods.keeps_parents(entry):
-        TUNING.declare("tuned", TuningForm)
         return
     st.header("What does fine-tuning add?", anchor=False)
     works.undo(TUNINGS, entry)

@@ -19,7 +19,6 @@ from retrofit_core.runs.store import FINETUNING, Work
 
 from . import permission
 
-TUNING = Scope("tuning")
 PRECISIONS = ("auto", "float32", "bfloat16")
 MOST_EPOCHS, MOST_SEED, LEAST_RATE = 1000, 9999, 1e-6
 #: Help texts of the form's fields.
@@ -50,6 +49,7 @@ def _config(settings: Mapping[str, Any]) -> Any:
     return FinetuneConfig.from_json(settings)
 
 
+TUNING = Scope("tuning", ("tuned", TuningForm))
 TUNINGS = Shelf(FINETUNING, "fine-tuning", TUNING, "tuned", _config, until_run=True)
 
 
@@ -65,7 +65,6 @@ def form(entry: runs.Entry, *, busy: bool) -> None:
         "Fine-tune this network", icon=":material/tune:", key=f"tuning of {entry.name}", on_change="rerun"
     )
     if not box.open:
-        TUNING.declare(TuningForm)
         return
     with box:
         asked = TUNING.read(TuningForm)

@@ -9,7 +9,6 @@ from retrofit_app.address.rule import declared, option
 from retrofit_app.address.session import Scope
 from retrofit_app.widgets import controls
 
-VIEW = Scope("fuse-view")
 VIEWS = {"result": "Result", "new": "New fusion", "runs": "Your runs"}
 MOST_TICKS = 12
 
@@ -24,6 +23,9 @@ class Listing:
     """Names of runs to compare"""
     opened: tuple[str, ...] = declared((), Series("|", once=True))
     """Names of leaderboards whose runs are listed"""
+
+
+VIEW = Scope("fuse-view", (Listing,))
 
 
 def view() -> str:

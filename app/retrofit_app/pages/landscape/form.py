@@ -14,7 +14,7 @@ from retrofit_app.widgets import controls, works
 from retrofit_core.runs.store import FINETUNING, Work
 
 from . import parameters, readings, taking
-from .parameters import HELP, LANDSCAPE, LANDSCAPES, Among, LandscapeForm
+from .parameters import HELP, LANDSCAPE, LANDSCAPES, LandscapeForm
 
 
 def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
@@ -27,7 +27,6 @@ def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
         on_change="rerun",
     )
     if not box.open:
-        LANDSCAPE.declare(Among, LandscapeForm)
         return
     with box:
         tunings = {work.name: work for work in followups.works_of(entry, FINETUNING) if followups.has_network(work)}
@@ -35,11 +34,9 @@ def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
             align, tuned = parameters.among(list(tunings))
             names = readings.names(entry, align, tuned)
         except ValueError as error:
-            LANDSCAPE.declare(LandscapeForm)
             st.info(f"There is no landscape of this run: {escaped(error)}", icon=":material/info:")
             return
         if len(names) < 3 and not align:
-            LANDSCAPE.declare(LandscapeForm)
             st.info(f"A plane needs three networks, and this run has {len(names)}.", icon=":material/info:")
             return
         asked = parameters.asked(names)

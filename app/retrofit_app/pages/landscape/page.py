@@ -15,7 +15,7 @@ from retrofit_app.widgets import works
 from retrofit_core.runs.store import Work
 
 from . import drawn, form, lecture, parameters, readings
-from .parameters import LANDSCAPE, LANDSCAPES, Among, Drawing, LandscapeForm
+from .parameters import LANDSCAPES, Drawing
 
 
 def page() -> None:
@@ -41,7 +41,6 @@ def body(entry: runs.Entry, palette: Palette) -> None:
     chosen = LANDSCAPES.chosen(entry, every, look.map)
     is_lecture = lectures.read().lecture
     if is_lecture and chosen is not None and chosen.has_content and not chosen.going:
-        LANDSCAPE.declare(Among, LandscapeForm)
         lecture.lecture(entry, palette, chosen, look, likes)
         return
     if is_lecture:

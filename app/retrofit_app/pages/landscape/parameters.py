@@ -11,7 +11,6 @@ from retrofit_app.address.session import Scope
 from retrofit_app.widgets.works import Shelf
 from retrofit_core.runs import store
 
-LANDSCAPE = Scope("landscape")
 #: The form's choices of points per side and images: odd numbers of points centre the coarse picture.
 RESOLUTIONS = {points: f"{points} × {points}" for points in ("5", "7", "11", "15", "21", "31", "51")}
 IMAGES = ("32", "64", "128", "256", "512", "1024")
@@ -75,6 +74,9 @@ class Among:
     """The method that aligns parents to the first one"""
     tuned: str
     """The key of one of the run's fine-tunings"""
+
+
+LANDSCAPE = Scope("landscape", (Among, LandscapeForm))
 
 
 def drawing(key: Parameter, likes: Sequence[str]) -> Drawing:

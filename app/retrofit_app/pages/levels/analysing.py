@@ -43,19 +43,9 @@ def panel(entry: runs.Entry) -> None:
             icon=":material/query_stats:",
             help="Runs in its own process: you can reload or close the page.",
         ):
-            begin(entry)
+            works.start(lambda: runs.analyse(entry.folder))
         st.caption("Or on the command line, in the runs folder:")
         st.code(f"retrofit analyse {entry.folder.name}", language="bash", wrap_lines=True)
-
-
-def begin(entry: runs.Entry) -> None:
-    """Start the worker, or say why not."""
-    try:
-        runs.analyse(entry.folder)
-    except ValueError as error:
-        st.warning(f"Not started: {escaped(error)}")
-        return
-    st.rerun()
 
 
 @st.fragment(run_every=works.POLL)

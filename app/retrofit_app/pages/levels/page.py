@@ -24,7 +24,7 @@ from .view import NETWORK, View
 def page() -> None:
     """Draw the network, the stepper, and one level's steps."""
     entry, palette = picker.choice().entry, widgets.palette()
-    example.EXAMPLE.declare("example")
+    example.EXAMPLE.declare()
     with st.container(key="heading"):
         st.title("Where is knowledge lost?", anchor=False)
     if not (entry.folder / "levels.parquet").exists():

@@ -13,7 +13,6 @@ from retrofit_app.widgets import tables
 from retrofit_app.widgets.choosing import choosing
 
 from . import lecture, parameters, taking
-from .parameters import PAPER, Place, Rows
 
 READING = (
     "A claim is a difference between two methods in the paper. It is agreed if ours has its sign, contradicted if ours has the "
@@ -38,7 +37,6 @@ def every(stamp: Stamp, palette: Palette) -> None:
 
 def known(stamp: Stamp) -> dict[str, Any]:
     """Each table's report; keeps a single table's parameters for later."""
-    PAPER.declare(Rows, Place, "column", "picture")
     parameters.table(names := paper.names())
     return {name: tables.table(stamp, name).report for name in names}
 

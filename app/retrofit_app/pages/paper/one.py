@@ -68,7 +68,6 @@ def spoken(stamp: Stamp, palette: Palette) -> bool:
     name, shown, place = asked(stamp)
     slides = lecture.of_table(shown.at(place.scale), palette)
     if slides:
-        PAPER.declare(Rows, "column", "picture")
         lectures.show(paper.names()[name], slides)
     return bool(slides)
 
@@ -101,7 +100,6 @@ def filters(shown: Shown, chosen: Rows) -> None:
     printed = {line.row for line in lines if line.paper is not None}
     offered = {line.row for line in lines} if chosen.more or not printed else printed
     known = {*map(paper.family, offered), *chosen.families}
-    PAPER.declare(Rows)
     if len(known) > 1:
         st.pills(
             "Only rows of",

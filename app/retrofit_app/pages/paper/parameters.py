@@ -9,7 +9,6 @@ from retrofit_app.address.session import Scope
 from retrofit_app.runs.leaderboards import FAMILIES
 from retrofit_app.runs.paper import FULLEST, OTHERS, PARENTS
 
-PAPER = Scope("paper")
 #: Families to choose rows by.
 KINDS = (PARENTS, *FAMILIES, OTHERS)
 
@@ -35,6 +34,9 @@ class Place:
     scale: str
     cell: str
     """The cell whose recipe is open; "" for none"""
+
+
+PAPER = Scope("paper", (Rows, Place, "column", "picture"))
 
 
 def table(names: Collection[str]) -> str:

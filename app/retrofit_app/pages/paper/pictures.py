@@ -34,7 +34,6 @@ def pictures(shown: Shown, columns: Sequence[Any], rows: Sequence[str], scale: s
     """Draw one picture of one column, and its controls."""
     measured = {column.name: column for column in columns if any(line.row in rows for line in column.lines)}
     if not measured:
-        PAPER.declare("column", "picture")
         return
     st.header("The same as pictures", anchor=False)
     name = parameters.column(list(measured))

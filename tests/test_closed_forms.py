@@ -1,0 +1,478 @@
+"""Levels of other kinds than plain layers in closed form: channel by channel, part by part, scaled, of several kinds.
+
+Twins of these networks are in tests/test_twins.py.
+"""
+
+import copy
+
+import pytest
+import torch
+from scipy.optimize import linear_sum_assignment
+from torch import nn
+
+from retrofit_core.fusion.grouping import alike
+from retrofit_core.fusion.moments import PartSums, approximation_error, cross_error, solve, unavoidable_error
+from retrofit_core.fusion.network_levels import cut_into_levels
+from retrofit_core.fusion.targets import Targets, weighted_means
+from retrofit_core.inspection.analysis import analyse
+from retrofit_core.methods import METHODS
+from retrofit_core.networks.levels import compose, partition
+from retrofit_core.networks.symmetry import shuffled, tensors
+from tests.families import MADE, PARTS, READ, SKIPPED, aggregated, branches, dense, ghost, inverted, partly, scaled
+from tests.flat import Kept, fuse
+from tests.marks import each_case
+from tests.networks import CNN_SHAPE, initialised, labels, normal, seeded
+from tests.plain import fitted, flat, least_squares, matched, patches, projected, states
+from tests.properties import assert_close, assert_same_function, assert_same_tensors
+
+DATA = normal(60, *CNN_SHAPE)
+BLOCKS = (inverted, aggregated, scaled, partly)
+
+
+def made(make, seed=0, **widths):
+    return initialised(seeded(seed, make, **widths), seed)
+
+
+def pair(make):
+    """Of parents whose parts, where there are some, lie in different orders."""
+    return [made(make, seed) for seed in (1, 3)]
+
+
+#: Streams to which levels add, "" where there is none; where they do so as wholes.
+STREAMS = {
+    inverted: ["stem", "expand", "expand", "stem", "stem", ""],
+    aggregated: ["stem", "", "middle", "", "middle", "stem", ""],
+    scaled: ["stem", "", "stem", "stem", ""],
+}
+
+
+@each_case("make", BLOCKS)
+def test_equals_plain_least_squares_level_by_level(make):
+    parents = pair(make)
+    result = METHODS["HF-Linear"](parents, DATA, ridge=0.0, device="cpu")
+    of_levels = states(parents[0], DATA)
+    assert [level.name for level in result.levels] == list(of_levels)
+    if make in STREAMS:
+        assert [level.stream for level in result.levels] == STREAMS[make]
+    order = {level.name: level.labels.split(level.width) for level in result.levels}
+    order = {name: second.argsort()[first] for name, (first, second) in order.items()}
+    assert_same_tensors(result.model, fitted(parents, DATA, order), 1e-7)
+
+
+@each_case("make", BLOCKS)
+def test_errors_are_those_of_what_comes_out(make):
+    parents = pair(make)
+    result = METHODS["KF-Linear"](parents, DATA, device="cpu")
+    each, fused = [states(parent, DATA) for parent in parents], states(result.model, DATA)
+    for level in result.levels:
+        z = torch.cat([state[level.name] for state in each], 1)
+        targets = weighted_means(level.labels, level.scores, level.width)
+        gap = ((fused[level.name] - z @ targets.A).square().sum(0) * targets.totals).sum().item()
+        assert level.approximation_error == pytest.approx(gap, rel=1e-6)
+        cost = ((fused[level.name][:, level.labels] - z).square().sum(0) * level.scores).sum().item()
+        assert level.cost == pytest.approx(cost, rel=1e-6)
+        assert 0 < level.unavoidable_error <= level.cost
+        if level.missing_error == level.missing_error:
+            assert level.missing_error > level.approximation_error
+
+
+@each_case("make", BLOCKS)
+def test_a_stopped_run_goes_on_to_the_same_weights(make):
+    parents, journal = pair(make), Kept()
+    whole = fuse(parents, DATA, device="cpu", journal=journal)
+    for stop in (2, 4):
+        resumed = fuse(parents, DATA, device="cpu", journal=Kept(journal.finished[:stop]))
+        assert_same_tensors(resumed.model, whole.model)
+
+
+def test_a_small_budget_changes_nothing():
+    parents = pair(aggregated)
+    whole, small = (METHODS["KF-Linear"](parents, DATA, device="cpu", memory=m) for m in (2**30, 60_000))
+    assert_same_function(whole.model, small.model, DATA, 1e-8)
+
+
+@each_case("make", BLOCKS)
+def test_the_analysis_knows_them(make):
+    parents, data = [parent.float() for parent in pair(make)], (DATA.float(), labels(60, 3))
+    result = METHODS["KF-Linear"](parents, data, device="cpu")
+    for level, report in zip(analyse(parents, result, data).levels, result.levels, strict=True):
+        assert torch.equal(level.labels["uniform"][0], report.labels)
+        if "quadratic" in level.plane:
+            assert level.plane["quadratic"][0] * report.energy == pytest.approx(report.approximation_error, rel=1e-3)
+
+
+@each_case(
+    "parents, target, widths",
+    [
+        ([made(inverted, 1), made(inverted, 2, wide=9)], made(inverted, 3, wide=8), [4, 8, 8, 4, 4, 3]),
+        ([made(partly, 1), made(partly, 2, width=9)], made(partly, 3, width=8), [8, 5, 5, 6, 3]),
+        ([made(dense, 1), made(dense, 2, growth=5)], made(dense, 3, growth=4), [4, 4, 4, 8, 4, 12, 6, 3]),
+    ],
+)
+def test_widths_may_differ(parents, target, widths):
+    result = METHODS["KF-Linear"](parents, DATA, target=target, device="cpu")
+    assert [level.width for level in result.levels] == widths
+    with pytest.raises(ValueError, match="hungarian pairs exactly two parents of equal width|hungarian pairs"):
+        METHODS["HF-Linear"](parents, DATA, target=target, device="cpu")
+
+
+def test_numbers_of_parts_may_differ():
+    parents, target = [made(aggregated, 1), made(aggregated, 2, parts=4, made=4)], made(aggregated, 3, parts=5)
+    result = METHODS["KF-Linear"](parents, DATA, target=target, device="cpu")
+    assert [level.width for level in result.levels] == [4, 10, 15, 2, 15, 4, 3]
+    for index, fused in {1: 2, 2: 3}.items():  # neurons of one part stay together
+        first, second = result.levels[index].labels.split(result.levels[index].widths)
+        for own, count in ((first, 3), (second, 4)):
+            of_parts = own.view(count, -1) // fused
+            assert (of_parts == of_parts[:, :1]).all()
+    with pytest.raises(ValueError, match="the fused network has 3 parts of 5 neurons .* the parents 3 of 3 and 3 of 3"):
+        METHODS["KF-Linear"](pair(aggregated), DATA, target=made(aggregated, 3, made=5), device="cpu")
+
+
+# --- channel by channel, part by part ------------------------------------------------------------------------------------
+
+
+def within(count, each, parts_order, generator):
+    """A random order of neurons in parts: the parts in a given order, the neurons of each in a random one; and these."""
+    orders = [torch.randperm(each, generator=generator) for _ in range(count)]
+    rows = torch.cat([each * part + order for part, order in zip(parts_order.tolist(), orders, strict=True)])
+    return rows, orders
+
+
+@torch.no_grad()
+def rewoven(model, seed):
+    """A copy that computes the same: parts in another order, and neurons within parts, besides all others."""
+    generator = torch.Generator().manual_seed(seed)
+    twin = shuffled(model, DATA, generator)
+    start = copy.deepcopy(twin)
+    parts = torch.randperm(PARTS, generator=generator)
+    inner, read = within(PARTS, READ, parts, generator)
+    outer, _ = within(PARTS, MADE, parts, generator)
+    for layer, old in ((twin.expand, start.expand),):
+        layer.weight.copy_(old.weight[inner])
+        layer.bias.copy_(old.bias[inner])
+    rows = start.middle.weight[outer]
+    for part, order in enumerate(read):
+        own = slice(part * MADE, (part + 1) * MADE)
+        twin.middle.weight[own] = rows[own][:, order]
+    twin.middle.bias.copy_(start.middle.bias[outer])
+    twin.gate.weight.copy_(start.gate.weight[outer])
+    twin.gate.bias.copy_(start.gate.bias[outer])
+    twin.squeeze.weight.copy_(start.squeeze.weight[:, outer])
+    twin.shrink.weight.copy_(start.shrink.weight[:, outer])
+    return twin
+
+
+def parts_by_hand(parents):
+    """(parts,) the part of parent 1 that belongs to each of parent 0: by the distances of what their neurons' outputs span at
+    the three levels whose neurons lie in parts."""
+    total = torch.zeros(2 * PARTS, 2 * PARTS).double()
+    for name in ("expand", "middle", "gate"):
+        spans = [z @ z.T for parent in parents for z in states(parent, DATA)[name].chunk(PARTS, 1)]
+        products = torch.tensor([[(one * other).sum() for other in spans] for one in spans]).double()
+        total += products / products.trace()
+    norms = total.diagonal()
+    costs = norms[:PARTS, None] + norms[None, PARTS:] - 2 * total[:PARTS, PARTS:]
+    return torch.from_numpy(linear_sum_assignment(costs.numpy())[1])
+
+
+@torch.no_grad()
+def test_parts_and_the_neurons_within_are_matched_as_by_hand():
+    parents = pair(aggregated)
+    result = METHODS["HF-Linear"](parents, DATA, ridge=0.0, device="cpu")
+    partner = parts_by_hand(parents)
+    assert not torch.equal(partner, torch.arange(PARTS))
+    mine, theirs = (states(parent, DATA) for parent in parents)
+    h = flat(result.model.stem(DATA).relu())
+    left, right = (projected(h, s["expand"]) for s in (mine, theirs))
+    first, second = result.levels[1].labels.split(PARTS * READ)
+    assert torch.equal(first, torch.arange(PARTS * READ))
+    for part in range(PARTS):
+        own, others = (READ * p + torch.arange(READ) for p in (part, int(partner[part])))
+        assert torch.equal(second[others].argsort(), matched(left[:, own], right[:, others]))
+        assert set(second[others].tolist()) == set(own.tolist())
+    made = result.levels[2].labels.split(PARTS * MADE)[1]
+    assert torch.equal(made.view(PARTS, MADE)[partner] // MADE, torch.arange(PARTS)[:, None].expand(-1, MADE))
+
+
+def test_a_large_state_counts_no_more_than_a_small_one():
+    one, other = (z.T @ z for z in (normal(9, 4), normal(9, 4, seed=1)))
+    assert_close(alike([one, other]), one / one.trace() + other / other.trace(), 1e-12)
+    assert_close(alike([1e6 * one, other]), alike([one, other]), 1e-12)
+
+
+@pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
+def test_a_copy_with_its_parts_and_what_lies_in_them_in_another_order_is_found_again(method):
+    model = made(aggregated, 3)
+    twin = rewoven(model, 5)
+    assert_same_function(twin, model, DATA, 1e-10)
+    for options in ({}, {"ridge": 0.0}):
+        result = METHODS[method]([model, twin], DATA, device="cpu", **options)
+        assert all(level.grouping_error <= 1e-9 * level.energy for level in result.levels)
+    assert_same_function(result.model, model, DATA, 1e-6)
+
+
+def test_a_strong_ridge_towards_the_parents_gives_their_kernels():
+    model = made(aggregated, 3)
+    for options, tolerance in (({"toward": "parents", "ridge": 1e12}, 1e-5), ({"refit": False}, 1e-8)):
+        fused = METHODS["HF-Linear"]([model, rewoven(model, 5)], DATA, device="cpu", **options).model
+        assert_same_function(fused, model, DATA, tolerance)
+
+
+@each_case(
+    "parts, at, n_parts",
+    [
+        ([1, 0, 1, 0, 1], [2, 0, 3, 1, 2], 2),  # two fused neurons in each part
+        ([0, 1, 1, 2, 3], [0, 1, 1, 2, 3], 4),  # one: channel by channel
+    ],
+)
+def test_sums_and_errors_against_loops(parts, at, n_parts):
+    """Five neurons in parts of three inputs; targets that are no means where a part has one fused neuron."""
+    parts, at, each = torch.tensor(parts), torch.tensor(at), 4 // n_parts
+    scores = torch.rand(5, generator=torch.Generator().manual_seed(1)).double()
+    x, z = normal(40, n_parts, 3), normal(40, 5, seed=1)
+    x[..., -1] = 1
+    halves = [PartSums(parts, n_parts, 3, bias=True) for _ in range(2)]
+    whole = PartSums(parts, n_parts, 3, bias=True)
+    for half, rows in zip(halves, (slice(0, 13), slice(13, 40)), strict=True):
+        half.add(z[rows], x[rows])
+        whole.add(z[rows], x[rows])
+    moments, targets = whole.finish(), weighted_means(at, scores, 4)
+    if each == 1:
+        A = targets.A.clone()
+        A[1:3, 1] = torch.tensor([0.9, 0.4], dtype=torch.float64)
+        targets = Targets(A, targets.totals)
+    for ridge, pull in ((0.0, None), (2.0, None), ("0.3x", None), (2.0, normal(3, 5, seed=2))):
+        solution = solve(moments, ridge, toward=pull)
+        V, W = solution.weights(targets.A), torch.zeros(3, 5).double()
+        for part in range(n_parts):
+            energy = x[:, part, :2].square().sum(0).mean().item()
+            D = {0.0: 0.0, 2.0: 2.0, "0.3x": 0.3 * energy}[ridge] * torch.diag(torch.tensor([1.0, 1.0, 0.0])).double()
+            xx = x[:, part].T @ x[:, part] + D
+            for j in (parts == part).nonzero()[:, 0].tolist():
+                W[:, j] = torch.linalg.solve(xx, x[:, part].T @ z[:, j] + (0 if pull is None else D @ pull[:, j]))
+            own = (parts == part).nonzero()[:, 0]
+            assert_close(solution.gram[own][:, own], W[:, own].T @ xx @ W[:, own], 1e-9)
+        assert (solution.gram[parts[:, None] != parts] == 0).all()
+        assert_close(V, W @ targets.A, 1e-9)
+        f = torch.stack([x[:, k // each] @ V[:, k] for k in range(4)], 1)
+        missed = (f - z @ targets.A).square().sum(0)
+        assert_close(solution.missed(targets.A, V), missed, 1e-9)
+        error = approximation_error(moments, targets, V)
+        assert error == pytest.approx((missed @ targets.totals).item(), rel=1e-9)
+        if each == 1:
+            cross = 2 * (scores * ((f - z @ targets.A)[:, at] * ((z @ targets.A)[:, at] - z)).sum(0)).sum().item()
+            assert cross_error(moments, scores, at, targets, V) == pytest.approx(cross, rel=1e-9)
+    left = sum(
+        scores[j] * (z[:, j] - x[:, parts[j]] @ torch.linalg.lstsq(x[:, parts[j]], z[:, j]).solution).square().sum()
+        for j in range(5)
+    )
+    assert unavoidable_error(moments, scores) == pytest.approx(float(left), rel=1e-9)
+    together = halves[0].finish() + halves[1].finish()
+    assert_close(solve(together, 1.0).weights(targets.A), solve(moments, 1.0).weights(targets.A), 1e-12)
+
+
+@torch.no_grad()
+@each_case("make", [inverted, aggregated])
+def test_weights_reproduce_the_level(make):
+    model, boundary, found = made(make, 1), DATA[:3], []
+    for level in partition(model, boundary, "layers"):
+        if level.form.parts:
+            tensors_read, stream = level.form.read(boundary)
+            x, V = level.form.rows(tensors_read, ones=level.form.bias), level.weights()
+            each = level.width // level.form.parts
+            made_by_hand = torch.stack([x[:, k // each] @ V[:, k] for k in range(level.width)], 1)
+            made_by_hand = made_by_hand + (0 if stream is None else flat(stream))
+            assert_close(made_by_hand, flat(level.of(level.module(boundary))), 1e-12)
+            found.append((level.form.parts, level.form.channelwise))
+        boundary = level.module(boundary)
+    assert found == ([(PARTS, False)] if make is aggregated else [(6, True), (4, True)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
+def test_neurons_of_several_levels_side_by_side_keep_their_groups(method):
+    model = made(dense, 3)
+    twin = shuffled(model, DATA, torch.Generator().manual_seed(5))
+    result = METHODS[method]([model, twin], DATA, ridge=0.0, device="cpu")
+    names = ["stem", "norms.0", "first", "norms.1", "second", "norms.2", "mix", "fc"]
+    assert [level.name for level in result.levels] == names
+    assert [level.kind for level in result.levels][:4] == ["Conv2d", "BatchNorm2d", "Conv2d", "BatchNorm2d"]
+    assert_same_function(result.model, model, DATA, 1e-6)
+    assert all(level.grouping_error <= 1e-9 * level.energy for level in result.levels)
+    stem, first, second, last = (result.levels[k].labels.split(result.levels[k].width) for k in (0, 2, 4, 5))
+    for k in range(2):  # z, x, y
+        assert torch.equal(last[k], torch.cat([second[k], 3 + stem[k], 7 + first[k]]))
+
+
+def test_a_norm_in_front_of_a_layer_is_fitted_channel_by_channel():
+    parents = pair(dense)
+    result = METHODS["HF-Linear"](parents, DATA, ridge=0.0, device="cpu")
+    level = result.levels[1]
+    order = level.labels.split(4)[1].argsort()
+    with torch.no_grad():
+        z = [flat(parent.norms[0](parent.stem(DATA))) for parent in parents]
+        h, targets = flat(result.model.stem(DATA)), (z[0] + z[1][:, order]) / 2
+        for k in range(4):
+            V = least_squares(h[:, k : k + 1], targets[:, k : k + 1])
+            made = torch.cat([h[:, k : k + 1], torch.ones(len(h), 1).double()], 1) @ V
+            assert_close(flat(result.model.norms[0](result.model.stem(DATA)))[:, k], made[:, 0], 1e-8)
+    assert result.model.state_dict().keys() == parents[0].state_dict().keys()
+
+
+def test_levels_may_make_several_channels_for_each_neuron():
+    result = METHODS["HF-Linear"](pair(ghost), DATA, ridge=0.0, device="cpu")
+    for own in result.levels[0].labels.split(8):
+        assert torch.equal(own[4:], own[:4] + 4)
+
+
+def test_grouped_convolutions_whose_outputs_are_added_are_one_problem():
+    result = METHODS["HF-Linear"](pair(branches), DATA, ridge=0.0, device="cpu")
+    assert [level.kind for level in result.levels] == ["Conv2d", "Conv2d + Conv2d", "Linear"]
+    assert 0 < result.levels[1].unavoidable_error <= result.levels[1].cost
+
+
+class Positions(nn.Module):
+    """A stream of channels to which a layer that mixes positions is added."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.mix, self.last = nn.Conv2d(2, 5, 1), nn.Linear(49, 49), nn.Linear(5, 3)
+
+    def forward(self, x):
+        x = self.first(x).flatten(2)
+        return self.last((x + self.mix(x.relu())).mean(2))
+
+
+def test_layers_that_mix_positions_are_refused():
+    with pytest.raises(ValueError, match="parent 0: the neurons of level 'mix' cannot change places"):
+        METHODS["KF-Linear"]([initialised(Positions(), k) for k in range(2)], DATA, device="cpu")
+
+
+def test_channels_of_the_input_are_refused():
+    model = nn.Sequential(nn.Conv2d(2, 2, 3, groups=2), nn.ReLU(), nn.Conv2d(2, 4, 1), nn.Flatten(), nn.Linear(100, 3))
+    parents = [initialised(copy.deepcopy(model), k) for k in range(2)]
+    with pytest.raises(ValueError, match="level '0' is not affine .* on channels that no level before it makes"):
+        METHODS["KF-Linear"](parents, DATA, device="cpu")
+    cut = cut_into_levels(parents, DATA, target=None, device=torch.device("cpu"), boundaries="preactivations")
+    assert [len(level.form.layers) for level in cut.fused] == [0, 1, 1]
+
+
+def chain(*convolutions):
+    return nn.Sequential(*convolutions, nn.ReLU(), nn.Flatten(), nn.Linear(100, 3))
+
+
+@pytest.mark.parametrize(
+    "make, sentence",
+    [
+        (
+            lambda: chain(nn.Conv2d(2, 4, 3, groups=2)),
+            "level '0' is not affine .* of channels that no level before it makes",
+        ),
+        (
+            lambda: chain(nn.Conv2d(2, 8, 1), nn.Conv2d(8, 8, 1, groups=4), nn.Conv2d(8, 4, 3, groups=2)),
+            "level '1' is not affine .*the 4 parts of its grouped convolution are not those of the layers that it reads",
+        ),
+        (
+            lambda: nn.Sequential(nn.Conv2d(2, 6, 3), nn.Conv2d(6, 3, 5, groups=3), nn.Flatten()),
+            "level '1' is not affine in its weights: its grouped convolution makes the classes",
+        ),
+    ],
+)
+def test_what_is_refused(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        METHODS["KF-Linear"]([initialised(make(), k) for k in range(2)], DATA, device="cpu")
+
+
+# --- scales, and what follows the last layer -----------------------------------------------------------------------------
+
+
+def test_scales_are_folded_for_the_closed_form_alone_and_put_back_as_ones():
+    model, x = made(scaled, 1), DATA[:5]
+    before = {name: tensor.clone() for name, tensor in tensors(model).items()}
+    levels = partition(model, x, "layers")
+    assert [len(level.folds) for level in levels] == [0, 0, 1, 1, 0]
+    assert_close(compose(levels, x), model(x), 1e-12)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in tensors(model).items())
+    assert not any(level.folds for level in partition(model, x))
+    for level in levels:
+        level.put_back()
+    assert (model.first == 1).all() and (model.second == 1).all()
+    assert_close(model(x), compose(levels, x), 1e-12)
+
+
+class Staying(nn.Module):
+    """Scales that must stay: one of a layer that is read elsewhere, one that is used twice, one along positions."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+        self.last = nn.Linear(4, 3)
+        self.one, self.two = nn.Parameter(torch.rand(4)), nn.Parameter(torch.rand(4))
+        self.along = nn.Parameter(torch.rand(4, 1))
+
+    def forward(self, x):
+        a = self.a(x)
+        x = a + a * self.one
+        x = self.b(x) * self.two + x * self.two
+        x = self.c(x) * self.along
+        return self.last(x.mean(1))
+
+
+def test_other_products_stay():
+    model = initialised(Staying(), 1)
+    levels = partition(model, normal(5, 4, 4), "layers")
+    assert not any(level.folds for level in levels)
+    assert_close(compose(levels, normal(5, 4, 4)), model(normal(5, 4, 4)), 1e-12)
+
+
+def test_what_follows_the_last_layer_is_not_fitted():
+    parents = pair(scaled)
+    (*_, head) = partition(parents[0], DATA[:2], "layers")
+    assert (head.output.tail, head.width, head.axis, head.positions) == (True, 3, 1, 49)
+    result = METHODS["KF-Linear"](parents, DATA, device="cpu")
+    report = result.levels[-1]
+    with torch.no_grad():
+        z, fused = [states(parent, DATA)["last"] for parent in parents], states(result.model, DATA)["last"]
+    gap = (fused - (z[0] + z[1]) / 2).square().sum().item() * report.scores.sum().item() / 3
+    assert report.approximation_error == pytest.approx(gap, rel=1e-6)
+    assert report.rows == 60 * 49
+
+
+def test_a_last_layer_that_makes_no_classes_is_refused():
+    model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Conv2d(4, 8, 3), nn.ReLU(), nn.Flatten())
+    with pytest.raises(ValueError, match="level '2' is not affine .*'_3' comes after its affine layer"):
+        METHODS["KF-Linear"]([initialised(copy.deepcopy(model), k) for k in range(2)], DATA, device="cpu")
+
+
+# --- neurons of several kinds ---------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def test_neurons_of_each_kind_are_matched_where_they_are_made():
+    """Those that go past the block by what the stem can make, the others by both of their states."""
+    parents = pair(partly)
+    result = METHODS["HF-Linear"](parents, DATA, ridge=0.0, device="cpu")
+    mine, theirs = (states(parent, DATA) for parent in parents)
+
+    def both(state):
+        rows = {"stem": SKIPPED, "narrow": 0}
+        sizes = [(mine[n][:, k:].square().sum() + theirs[n][:, k:].square().sum()).sqrt() for n, k in rows.items()]
+        return torch.cat([state[n][:, k:] / size for (n, k), size in zip(rows.items(), sizes, strict=True)])
+
+    inputs = patches(result.model.stem, DATA)
+    past = matched(*(projected(inputs, state["stem"])[:, :SKIPPED] for state in (mine, theirs)))
+    stream = matched(both(mine), both(theirs))
+    for index, expected in ((0, torch.cat([past, SKIPPED + stream])), (2, stream)):
+        first, second = result.levels[index].labels.split(result.levels[index].width)
+        assert torch.equal(first.argsort(), second[expected].argsort())
+
+
+def test_neurons_of_one_kind_have_the_mean_of_their_scores_wherever_they_are_made():
+    parents, data = pair(partly), (DATA, labels(60, 3))
+    result = METHODS["KF-Linear"](parents, data, importance="conductance", importance_data="fusion", device="cpu")
+    stem, narrow = (level.scores.view(2, -1) for level in (result.levels[0], result.levels[2]))
+    assert torch.equal(stem[:, SKIPPED:], narrow)
+    first, second = (result.levels[index].labels.view(2, -1) for index in (0, 2))
+    assert torch.equal(first[:, SKIPPED:] - SKIPPED, second)
+    assert (first[:, :SKIPPED] < SKIPPED).all()
