@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from ...networks.batchnorm import Affine
 from ...networks.levels.forms import Partwise, unfolded_together
+from ...networks.levels.kinds import AffineLayer
 from ...networks.levels.level import Level
 from ...system.device import CHUNK_BYTES, rows_per_batch
 from . import Moments, MomentSums, PartMoments, PartSums, Rows, lags
@@ -23,7 +23,9 @@ class LayerSums:
         beside: layers whose outputs are added to the layer's; their input rows follow its own.
     """
 
-    def __init__(self, layer: Affine, m: int, *, bias: bool, dtype: torch.dtype, beside: Sequence[Affine] = ()) -> None:
+    def __init__(
+        self, layer: AffineLayer, m: int, *, bias: bool, dtype: torch.dtype, beside: Sequence[AffineLayer] = ()
+    ) -> None:
         self.layers, self.m, self.bias, self.dtype = (layer, *beside), m, bias, dtype
         self.columns = sum(each.weight[0].numel() for each in self.layers)
         device = layer.weight.device
@@ -88,7 +90,9 @@ class PartwiseSums:
 class LayerRows:
     """Collects the rows themselves for the dual form; otherwise like `LayerSums`."""
 
-    def __init__(self, layer: Affine, *, bias: bool, dtype: torch.dtype, beside: Sequence[Affine] = ()) -> None:
+    def __init__(
+        self, layer: AffineLayer, *, bias: bool, dtype: torch.dtype, beside: Sequence[AffineLayer] = ()
+    ) -> None:
         self.layers, self.bias, self.dtype = (layer, *beside), bias, dtype
         self.parts: list[tuple[Tensor, Tensor]] = []
 
