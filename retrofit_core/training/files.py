@@ -116,7 +116,7 @@ def _finished(file: Path, model: nn.Module, facts: dict[str, Any]) -> tuple[nn.M
 
 def state_of(file: Path) -> Path:
     """Path of the state of an unfinished training for `file`."""
-    return file.parent / UNFINISHED / file.name
+    return file.parent / UNFINISHED / f"{file.stem}.pt"
 
 
 def check_unfinished(file: Path, resume: bool) -> None:
