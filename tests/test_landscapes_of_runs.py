@@ -89,13 +89,6 @@ def test_networks_and_images_are_found_from_any_folder(record, tmp_path, monkeyp
     assert len(material.images()) == 359
 
 
-def test_a_run_whose_parents_have_changed_has_no_landscape(record, tmp_path):
-    shutil.copytree(record.parent, tmp_path / "runs")
-    save_model(build(MLP, seed=7), tmp_path / "runs" / "a.safetensors")
-    with pytest.raises(ValueError, match=r"run has no landscape: the content of a.safetensors"):
-        material_of(tmp_path / "runs" / "run", base=tmp_path / "runs")
-
-
 def test_the_last_survey_is_kept(record, tmp_path):
     *_, last = surveys(record)
     kept = keep(surveys(record), tmp_path / "new" / "plane")

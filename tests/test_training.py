@@ -1,13 +1,8 @@
 """Training: what it reaches, repeats, restores and refuses."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -351,41 +346,6 @@ def test_a_cancelled_training_goes_on_bit_for_bit(digits, tmp_path, optimizer, s
     assert_equal(tensors(again), tensors(straight))
 
 
-PROGRAM = """
-import sys, torch
-torch.set_num_threads(1)
-from retrofit_core.networks.architectures import build
-from retrofit_core.data import load
-from retrofit_core.system.monitor import Monitor
-from retrofit_core.training import train
-model = build({"architecture": "cnn", "widths": [4, 6, 6]}, seed=0)
-train(model, load("digits"), torch.arange(600), epochs=12, batch=16, crop=1, state=sys.argv[1],
-      monitor=Monitor(lambda event: print(event["kind"], event["epoch"], flush=True)))
-"""
-
-
-@pytest.mark.slow
-def test_training_resumed_after_sigkill_equals_the_uninterrupted_run(digits, tmp_path):
-    state = tmp_path / "state.pt"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, state], stdout=subprocess.PIPE, text=True, env=environment
-    ) as run:
-        for line in run.stdout:
-            if line.split() == ["batch", "5"]:  # in the middle of an epoch
-                break
-        time.sleep(0.01)
-        run.send_signal(signal.SIGKILL)
-    assert run.returncode == -signal.SIGKILL and state.exists()
-    models = [network(), network()]
-    settings = {"epochs": 12, "batch": 16, "crop": 1}
-    events = []
-    train(models[0], digits, torch.arange(600), **settings, state=state, monitor=Monitor(events.append))
-    assert 2 <= events[0]["epoch"] <= 12  # it did go on
-    train(models[1], digits, torch.arange(600), **settings)
-    assert_equal(tensors(models[0]), tensors(models[1]))
-
-
 @pytest.fixture
 def stopped(digits, tmp_path):
     """The state file of a training that was cancelled after its first epoch."""
@@ -578,28 +538,6 @@ def test_finetuning_of_unknown_data_is_a_plain_loop(digits):
     assert not torch.equal(results[0]["classifier.weight"], results[3]["classifier.weight"])  # mixed by CutMix
 
 
-@pytest.mark.slow
-def test_finetuning_starts_at_the_weights_and_goes_on(digits, tmp_path):
-    model = network()
-    train(model, digits, epochs=4)
-    start, rate = evaluate(model, digits)["accuracy"], []
-    before = tensors(model)
-    history = finetune(
-        model,
-        digits,
-        epochs=3,
-        batch=32,
-        augment="none",
-        state=tmp_path / "s.pt",
-        monitor=Monitor(lambda event: rate.append(event)),
-    )
-    assert len(history) == 4 and evaluate(model, digits)["accuracy"] > start - 5
-    assert not torch.equal(model.classifier.weight, before["classifier.weight"])
-    with pytest.raises(ValueError, match="with learning_rate 0.0003, this training has 0.001"):
-        model.load_state_dict(before)
-        finetune(model, digits, epochs=3, batch=32, augment="none", learning_rate=1e-3, state=tmp_path / "s.pt")
-
-
 @each_case(
     ("arguments", "message"),
     [
@@ -654,24 +592,6 @@ def test_the_seed_decides_what_layers_draw(digits):
         train(model, digits, rows=torch.arange(40), epochs=1, batch=20, seed=seed)
         drawn.append(model.drawn)
     assert len(drawn[0]) == 2 and drawn[0] == drawn[1] and drawn[0] != drawn[2]
-
-
-NARROW = """
-import torch
-from retrofit_core.networks.architectures import build
-from retrofit_core.data import load
-from retrofit_core.training import train
-model = build({"architecture": "resnet", "layers": [1, 1], "width": 3, "channels": 1, "size": 8}, seed=0)
-train(model, load("digits"), torch.arange(200), epochs=2)
-"""
-
-
-@pytest.mark.long
-def test_narrow_resnets_are_trained_by_one_thread_of_a_processor_without_avx_512():
-    """Strided 1 x 1 convolutions of few channels, channels last: oneDNN writes outside of its memory there."""
-    flags = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", NARROW], env={**os.environ, **flags}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
