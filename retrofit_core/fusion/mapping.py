@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..networks.batchnorm import Affine
 from ..networks.levels import Affine as AffineForm
 from ..networks.levels import Boundary, Level, each
+from ..networks.levels.kinds import AffineLayer
 from ..system.runtime import Runtime
 from .joint_spaces import Levels
 from .walk import Step, Walk
@@ -125,7 +125,7 @@ def mapped_weights(
 
 
 def _mapped_layer(
-    fused: Level, k: int, layer: Affine, theirs: Affine, previous: Groups | None, parts: Tensor | None
+    fused: Level, k: int, layer: AffineLayer, theirs: AffineLayer, previous: Groups | None, parts: Tensor | None
 ) -> Tensor:
     """(p, neurons of parent k) the parent's mapped weights in one layer, without bias."""
     weights = theirs.weight.detach().flatten(1).T.double()  # (inputs of the parent, its neurons)
@@ -147,7 +147,7 @@ def _mapped_layer(
     return mapped
 
 
-def _mapped_part(layer: Affine, theirs: Affine, weights: Tensor, groups: Tensor, parts: Tensor) -> Tensor:
+def _mapped_part(layer: AffineLayer, theirs: AffineLayer, weights: Tensor, groups: Tensor, parts: Tensor) -> Tensor:
     """(p, neurons) weights of a parent's grouped convolution for the inputs of each neuron's fused part.
 
     Args:
