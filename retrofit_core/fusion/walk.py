@@ -286,7 +286,6 @@ class Step:
         """
         dtype, form = dtype or sum_dtype(self.walk.device), self.level.form
         inputs = inputs and isinstance(form, Affine)  # tables need no inputs
-        dtype = torch.float64 if inputs and form.parts else dtype
         collect = self._collector(form, dtype) if inputs else MomentSums(sum(self.widths), device=self.device)
         for h, outputs in self.walk.batches(self.index, layers=inputs and isinstance(form, Activated)):
             with self.walk.stopwatch.phase("moments"):
@@ -309,7 +308,8 @@ class Step:
             parts = torch.cat([parts, of_stream])
         n, p = self.walk.samples * self.level.positions, form.inputs_per_neuron + form.bias
         dual = parts is None and dual_is_cheaper(n, p, m) and dual_bytes(n, p, m) <= self.walk.memory
-        return LayerSums(form, m, dtype=dtype, parts=parts, dual=dual)
+        # Parts are too small for float32 to be faster.
+        return LayerSums(form, m, dtype=dtype if parts is None else torch.float64, parts=parts, dual=dual)
 
     @torch.no_grad()
     def grams(self, later: Sequence[int]) -> dict[int, Tensor]:
