@@ -40,20 +40,19 @@ def origin(table: str, column: str, scale: str) -> widgets.Several:
 
 def files(stamp: Stamp, names: list[str], scale: str, stem: str) -> None:
     """Draw buttons for the report of some tables, written when pressed."""
-    from retrofit_core.experiments.report_csv import spreadsheet
-    from retrofit_core.experiments.report_formats import LATEX, MARKDOWN
+    from retrofit_core.experiments.report_formats import FORMATS
 
-    formats = (("CSV", "csv", spreadsheet), ("Markdown", "md", MARKDOWN.report), ("LaTeX", "tex", LATEX.report))
+    formats = (("CSV", "csv"), ("Markdown", "md"), ("LaTeX", "tex"))
 
     def written(write: Callable[..., str]) -> Callable[[], bytes]:
         return lambda: write(paper.report(tables.results(stamp)[0], names, scale)).encode()
 
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         st.caption("Download as `retrofit report` writes it", width="content")
-        for label, ending, write in formats:
+        for label, ending in formats:
             st.download_button(
                 label,
-                written(write),
+                written(FORMATS[label.lower()]),
                 f"{file_stem('paper', '', stem)}.{ending}",
                 on_click="ignore",
                 key=f"take-{stem}-{ending}",
