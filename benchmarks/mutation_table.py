@@ -22,9 +22,9 @@ class Mutation(NamedTuple):
 MUTATIONS = [
     Mutation(
         "moments: the diagonal counts twice",
-        "retrofit_core/fusion/moments/products.py",
-        "corner.triu(1).T",
-        "corner.triu().T",
+        "retrofit_core/fusion/moments/sums.py",
+        "corner.triu(1).mT",
+        "corner.triu().mT",
         "tests/test_moments.py::test_sums_are_products_of_the_rows",
     ),
     Mutation(
@@ -36,7 +36,7 @@ MUTATIONS = [
     ),
     Mutation(
         "moments: sums in the products' precision",
-        "retrofit_core/fusion/moments/products.py",
+        "retrofit_core/fusion/moments/sums.py",
         "return whole.sum(0, dtype=torch.float64)",
         "return whole.sum(0)",
         "tests/test_moments.py::test_blocks_of_rows_are_added_in_float64",
@@ -44,8 +44,8 @@ MUTATIONS = [
     Mutation(
         "moments: the bias column counts in the mean diagonal",
         "retrofit_core/fusion/moments/sums.py",
-        "self.xx.diagonal()[:-1] if self.bias else self.xx.diagonal()",
-        "self.xx.diagonal()",
+        ": self.matrices.shape[1] - self.bias]",
+        ": self.matrices.shape[1]]",
         "tests/test_moments.py::test_auto_is_relative_to_the_weight_columns_dead_ones_counted",
     ),
     Mutation(
@@ -86,29 +86,29 @@ MUTATIONS = [
     Mutation(
         "layersums: each chunk reads the first inputs",
         "retrofit_core/fusion/moments/layersums.py",
-        "unfolded_together(self.layers, parts, self.dtype",
-        "unfolded_together(self.layers, [h[: len(parts[0])]], self.dtype",
+        "self.form.rows(tensors, self.dtype",
+        "self.form.rows([h[: len(tensors[0])]], self.dtype",
         "tests/test_walk.py::test_budgets_and_batches_change_nothing",
     ),
     Mutation(
-        "layersums: the column of ones is forgotten in the rows",
+        "layersums: it is forgotten that rows have a column of ones",
         "retrofit_core/fusion/moments/layersums.py",
-        "unfolded_together(self.layers, (h, *beside), self.dtype, ones=self.bias)",
-        "unfolded_together(self.layers, (h, *beside), self.dtype)",
+        "torch.cat(outputs).double(), self.bias)",
+        "torch.cat(outputs).double())",
         "tests/test_fusion.py::test_primal_and_dual_form_give_the_same_network",
     ),
     Mutation(
         "solve: the bias is penalised",
-        "retrofit_core/fusion/moments/products.py",
-        "ridged.diagonal()[:-1] if bias else ridged.diagonal()",
-        "ridged.diagonal()",
+        "retrofit_core/fusion/moments/sums.py",
+        ": xx.shape[-1] - bias]",
+        ": xx.shape[-1]]",
         "tests/test_moments.py::test_dual_form_is_the_primal_solution",
     ),
     Mutation(
         "solve: the bias is pulled towards the parents'",
         "retrofit_core/fusion/moments/solve.py",
-        "sums.xz + lam * _without_bias(toward, sums.bias)",
-        "sums.xz + lam * toward",
+        "sums.xz + of_columns * _without_bias(toward, sums.bias)",
+        "sums.xz + of_columns * toward",
         "tests/test_moments.py::test_dual_form_is_the_primal_solution",
     ),
     Mutation(
@@ -121,15 +121,15 @@ MUTATIONS = [
     Mutation(
         "solve: no factor transposed in the back substitution",
         "retrofit_core/fusion/moments/solve.py",
-        "factor.T, upper=True",
-        "factor, upper=False",
+        "factor.mT, sums.of_fused(phi @ A), upper=True",
+        "factor, sums.of_fused(phi @ A), upper=False",
         "tests/test_moments.py::test_weights_are_least_squares_on_the_rows",
     ),
     Mutation(
         "solve: the cut-off of the pseudo-inverse ignores rounding of the products",
         "retrofit_core/fusion/moments/solve.py",
-        "max(torch.finfo(xx.dtype).eps, sums.rounding)",
-        "torch.finfo(xx.dtype).eps",
+        "max(torch.finfo(values.dtype).eps, sums.rounding)",
+        "torch.finfo(values.dtype).eps",
         "tests/test_moments.py::test_no_ridge_drops_the_directions_that_float32_products_invent",
     ),
     Mutation(
@@ -142,8 +142,8 @@ MUTATIONS = [
     Mutation(
         "solve: the pseudo-inverse divides by the eigenvalue",
         "retrofit_core/fusion/moments/solve.py",
-        "back = vectors / values.sqrt()",
-        "back = vectors / values",
+        "1 / values.clamp_min(1e-300).sqrt()",
+        "1 / values.clamp_min(1e-300)",
         "tests/test_moments.py::test_weights_are_least_squares_on_the_rows",
     ),
     Mutation(
@@ -169,14 +169,14 @@ MUTATIONS = [
     ),
     Mutation(
         "solve: a multiple of the mean energy is taken as a number",
-        "retrofit_core/fusion/moments/choices.py",
-        'if factor and (ridge == "auto" or relative) else factor',
-        'if factor and ridge == "auto" else factor',
+        "retrofit_core/fusion/moments/solve.py",
+        'if factor and (ridge == "auto" or relative) else',
+        'if factor and ridge == "auto" else',
         "tests/test_moments.py::test_auto_is_relative_to_the_weight_columns_dead_ones_counted",
     ),
     Mutation(
         "solve: float32 products at any ridge",
-        "retrofit_core/fusion/moments/choices.py",
+        "retrofit_core/fusion/moments/solve.py",
         "if strength >= needed else",
         "if strength >= 0 else",
         "tests/test_lags.py::test_products_are_float32_only_where_the_ridge_outweighs_their_rounding",
@@ -316,7 +316,7 @@ MUTATIONS = [
     ),
     Mutation(
         "moments: the last rows are not summed",
-        "retrofit_core/fusion/moments/products.py",
+        "retrofit_core/fusion/moments/sums.py",
         " + x[blocks:].sum(0, dtype=torch.float64)",
         "",
         "tests/test_moments.py::test_sums_of_columns_have_every_row",
@@ -394,7 +394,7 @@ MUTATIONS = [
     Mutation(
         "fit: the mapped start of a gradient fit is not written",
         "retrofit_core/fusion/fit/gradient.py",
-        "level.write(step.parents_weights() @ A)",
+        "level.write(parents_weights(step) @ A)",
         "pass",
         "tests/test_fusion.py::test_mapped_weights_start_a_gradient_fit_between_widths",
     ),
@@ -547,7 +547,7 @@ MUTATIONS = [
     ),
     Mutation(
         "blocks: a branch is fitted to the whole target",
-        "retrofit_core/fusion/fit/forms.py",
+        "retrofit_core/fusion/fit/ridge.py",
         "-torch.eye(level.width, dtype",
         "-0 * torch.eye(level.width, dtype",
         "tests/test_blocks.py::test_equals_plain_least_squares_node_by_node",
@@ -589,7 +589,7 @@ MUTATIONS = [
     ),
     Mutation(
         "blocks: what was missing is what is left",
-        "retrofit_core/fusion/fit/forms.py",
+        "retrofit_core/fusion/fit/ridge.py",
         "approximation_error(sums, missing, torch.zeros_like(V))",
         "approximation_error(sums, missing, V)",
         "tests/test_blocks.py::test_errors_are_those_of_the_streams_after_the_sum",
@@ -630,15 +630,8 @@ MUTATIONS = [
         "tests/fit/test_repair.py",
     ),
     Mutation(
-        "active: means stay in",
-        "retrofit_core/fusion/walk.py",
-        "return total.zz - torch.outer(total.sz, total.sz) / total.rows",
-        "return total.zz",
-        "tests/fit/test_active.py",
-    ),
-    Mutation(
         "active: neurons are not compared about their means",
-        "retrofit_core/fusion/walk.py",
+        "retrofit_core/fusion/fit/ridge.py",
         "return total.zz - torch.outer(total.sz, total.sz) / total.rows",
         "return total.zz",
         "tests/fit/test_active.py::test_neurons_are_compared_behind_function_and_pooling_about_their_means",
@@ -694,16 +687,16 @@ MUTATIONS = [
     ),
     Mutation(
         "parts: products with the inputs of another channel",
-        "retrofit_core/fusion/moments/parts.py",
-        "_apart(z, self.columns))",
-        "_apart(z, self.columns.flip(0)))",
+        "retrofit_core/fusion/moments/sums.py",
+        "_apart(z, self.columns).movedim",
+        "_apart(z, self.columns.flip(0)).movedim",
         "tests/test_closed_forms.py::test_sums_and_errors_against_loops",
     ),
     Mutation(
-        "parts: the ridge pulls at the bias",
-        "retrofit_core/fusion/moments/parts.py",
-        "pull[weights:] = 0",
-        "pull[weights:] = 1",
+        "parts: fused neurons belong to other parts",
+        "retrofit_core/fusion/moments/sums.py",
+        "V.unflatten(1, (len(self.matrices), -1)).movedim",
+        "V.unflatten(1, (len(self.matrices), -1)).flip(1).movedim",
         "tests/test_closed_forms.py::test_sums_and_errors_against_loops",
     ),
     Mutation(
@@ -1170,7 +1163,7 @@ MUTATIONS = [
     ),
     Mutation(
         "repair: the stream is forgotten",
-        "retrofit_core/fusion/fit/repair.py",
+        "retrofit_core/fusion/fit/activated.py",
         "outputs.detach() + h - T",
         "outputs.detach() - T",
         "tests/test_attention.py::test_a_function_before_the_sum_is_seen_through",

@@ -156,13 +156,3 @@ def test_without_a_test_split_parents_are_trained_and_not_measured(tmp_path, cap
     assert "no test split" in capsys.readouterr().out
     parent = str(tmp_path / "out/parent-0.safetensors")
     assert main(["finetune", parent, *words, str(tmp_path / "tuned.safetensors")]) == 0
-
-
-def test_a_folder_with_a_test_split_alone_is_evaluated_and_not_trained(photos, tmp_path, capsys):
-    train_parents(config(photos), tmp_path / "out")
-    for split in ("Train", "valid"):
-        (photos / split).rename(photos / {"Train": ".train", "valid": "Testing"}[split])
-    words = [str(tmp_path / "out/parent-0.safetensors"), "--data", str(photos), "--json"]
-    assert main(["evaluate", *words]) == 0
-    assert '"samples": 8' in capsys.readouterr().out
-    refused(config(photos), tmp_path / "again", "holds no train split, only test")

@@ -59,7 +59,7 @@ def test_checkpoints_are_surveyed_printed_and_written(said, folder):
     survey = Survey.load(folder / "out")
     assert json.loads(text)["loss"] == survey.to_json()["loss"]
     names = ["parent 0", "parent 1", "fused", "aligned parent 1", "average", "fine-tuned"]
-    assert [marker.name for marker in survey.markers] == names and survey.is_finished
+    assert [marker.name for marker in survey.markers] == names and survey.done == survey.total
     assert survey.facts["images"] == 40 and survey.facts["clip"] == 2.4
     with (folder / "out" / "landscape.csv").open() as file:
         kinds = [line["kind"] for line in csv.DictReader(file)]

@@ -216,7 +216,9 @@ def fit_layers(plan: Aligning, labels: Mapping[str, Tensor], ridge: float | str)
     for number, (name, collected) in enumerate(sums.items()):
         plan.monitor.check()
         plan.monitor.emit("step", index=number, total=len(sums), name="solve")
-        _solve_layer(layers[name], collected.finish(), axes[name], ridge)
+        moments = collected.finish()
+        assert isinstance(moments, Moments)
+        _solve_layer(layers[name], moments, axes[name], ridge)
     return list(sums)
 
 
@@ -244,8 +246,8 @@ def add_rows(
     z = sum(neurons.onto(output, c, axis) for neurons, (_, output) in zip(axes[1], calls, strict=True))
     assert isinstance(h, Tensor) and isinstance(z, Tensor)
     if name not in sums:
-        sums[name] = LayerSums(layer, c, bias=layer.bias is not None, dtype=dtype)
-    sums[name].add(h, rows(z, axis))
+        sums[name] = LayerSums(form_of(layer), c, dtype=dtype)
+    sums[name].add([h], rows(z, axis))
 
 
 def _solve_layer(layer: AffineLayer, sums: Moments, axes: Sequence[Sequence[Axis]], ridge: float | str) -> None:

@@ -138,10 +138,9 @@ def _finetune_checkpoint(
     from ..data import has_split, load
     from ..networks.checkpoints import load_model, read_metadata
     from ..training.evaluation import evaluate
-    from ..training.files import AGAIN, check_data, check_unfinished, facts_of, settings_of, trained
+    from ..training.files import AGAIN, check_data, check_unfinished, finetuned, settings_of
     from ..training.loop import check_settings
     from ..training.recipes import augmentation
-    from ..training.state import digest
 
     chosen = _chosen(training)
     # Before any file is read.
@@ -156,15 +155,12 @@ def _finetune_checkpoint(
     architecture = metadata["architecture"]["architecture"]
     settings = settings_of("finetune", images, architecture, 1, chosen, training.augment)
     check_unfinished(file, asked.resume)
-    origin = {"from": model.name, "from_weights": digest(network.state_dict())}
-    rows = torch.arange(len(images))
-    facts = facts_of(images, rows, {"name": "finetune", **settings, "seed": training.seed, **origin}, pixels[2])
     with advised(AGAIN), progress(asked.json) as monitor:
-        check_data(images, rows, test, monitor)
+        check_data(images, torch.arange(len(images)), test, monitor)
         networks = {"before": evaluate(network, test)} if test else {}
         monitor.emit("phase", name=model.name)
-        run = {**settings, "seed": training.seed, "device": training.device, "monitor": monitor}
-        network, best = trained(file, network, images, rows, run, facts, asked.resume)
+        ways = {"size": pixels[2], "seed": training.seed, "device": training.device, "resume": asked.resume}
+        network, best = finetuned(file, network, images, settings, model.name, monitor=monitor, **ways)
         networks |= {"after": evaluate(network, test)} if test else {}
     return model.name, file, networks, best
 

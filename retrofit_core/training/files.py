@@ -101,6 +101,33 @@ def trained(
     return model, best
 
 
+def finetuned(
+    file: Path,
+    model: nn.Module,
+    images: Images,
+    settings: dict[str, Any],
+    origin: str,
+    *,
+    size: int | None,
+    seed: int,
+    device: str,
+    monitor: Monitor,
+    resume: bool,
+) -> tuple[nn.Module, int]:
+    """Fine-tune a model on all images, and write its checkpoint; see `trained`.
+
+    Args:
+        settings: of the recipe "finetune", from `settings_of`.
+        origin: where the model comes from.
+        size: of the images, if it was chosen.
+    """
+    rows = torch.arange(len(images))
+    start = {"from": origin, "from_weights": digest(model.state_dict())}
+    facts = facts_of(images, rows, {"name": "finetune", **settings, "seed": seed, **start}, size)
+    run = {**settings, "seed": seed, "device": device, "monitor": monitor}
+    return trained(file, model, images, rows, run, facts, resume)
+
+
 def _finished(file: Path, model: nn.Module, facts: dict[str, Any]) -> tuple[nn.Module, int]:
     """The checkpoint's network and best epoch, if it matches this training."""
     finished, metadata = load_model(file)
@@ -116,7 +143,7 @@ def _finished(file: Path, model: nn.Module, facts: dict[str, Any]) -> tuple[nn.M
 
 def state_of(file: Path) -> Path:
     """Path of the state of an unfinished training for `file`."""
-    return file.parent / UNFINISHED / file.name
+    return file.parent / UNFINISHED / f"{file.stem}.pt"
 
 
 def check_unfinished(file: Path, resume: bool) -> None:
