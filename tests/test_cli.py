@@ -182,8 +182,8 @@ def test_levels_of_long_names_fit_into_eighty_columns(tmp_path):
         (["fuse", "/dev/null", "--fusion-from", "iid", "--data", "nowhere", "--out", "x.safetensors"], "nowhere"),
         (["evaluate", "missing.safetensors"], "no checkpoint at missing"),
         (["levels", "missing.safetensors"], "no checkpoint at missing"),
-        (["fuse", "--resume", "r", "--seed", "4", "--analyse"], "so --seed, --analyse would have no effect"),
-        (["fuse", "a.safetensors", "--resume", "r"], "so the checkpoints would have no effect"),
+        (["fuse", "--resume", "r", "--seed", "4", "--analyse"], "omit --seed, --analyse"),
+        (["fuse", "a.safetensors", "--resume", "r"], "omit the checkpoints"),
         (["fuse", "a.safetensors", "--record", "/dev/null/x"], "--record /dev/null/x: /dev/null is not a folder"),
         (["train", "--out", "/dev/null"], "--out /dev/null: /dev/null is not a folder"),
         (
