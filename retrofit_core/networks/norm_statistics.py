@@ -14,7 +14,7 @@ from torch import Tensor, fx, nn
 
 from ..system import device as devices
 from ..system.monitor import Monitor
-from .batchnorm import BatchNorm
+from .levels.kinds import BatchNorm
 from .levels.tracing import trace
 from .levels.weights import repeated
 from .training_flags import evaluating

@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from .. import batchnorm
-from .kinds import operation
+from .kinds import BatchNorm, operation
 
 CHANNELS_FIRST = (nn.modules.conv._ConvNd, nn.GroupNorm)
 CHANNELS_LAST = (nn.Linear, nn.LayerNorm, nn.RMSNorm, nn.Embedding)
@@ -108,7 +107,7 @@ class NeuronAxes:
             return len(node.meta["value"]) - 1
         if self._is_attention(node):
             return len(node.meta["value"]) - 1
-        return 1 if norms and (isinstance(target, batchnorm.BatchNorm) or name == "batch_norm") else None
+        return 1 if norms and (isinstance(target, BatchNorm) or name == "batch_norm") else None
 
     def _is_attention(self, node: fx.Node) -> bool:
         """Whether the node is the first of the two values that nn.MultiheadAttention returns."""
