@@ -379,7 +379,7 @@ def test_control_c_leaves_no_half_written_file_and_the_record_resumes(parents):
 def test_a_stopped_training_resumes_to_the_same_checkpoints(tmp_path):
     words = ("train", "--epochs", 12, "--seed", 5, "--out")
     for stop, code in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
-        state = tmp_path / "stopped" / "unfinished" / "parent-1.pt"
+        state = tmp_path / "stopped" / "parent-1.unfinished"
         process = begun(*words, "stopped", *(["--resume"] if state.exists() else []), cwd=tmp_path)
         before = state.stat().st_mtime_ns if state.exists() else 0
         deadline = time.time() + 120
