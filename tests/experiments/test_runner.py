@@ -276,8 +276,7 @@ def test_a_parent_that_cannot_be_read_is_no_refusal(root):
 def test_a_parent_that_somebody_else_trains_is_no_refusal(root):
     """Trained by a run of its own, say, while results of another machine say that it is measured."""
     shutil.rmtree(root / TRAINING.folder)
-    lock = Path(root, TRAINING.folder, "unfinished")
-    with files.locked(lock, name="parent-0.safetensors.lock"), pytest.raises(files.Locked):
+    with files.locked(Path(root, TRAINING.folder), name="parent-0.safetensors.lock"), pytest.raises(files.Locked):
         work(fusion(seed=5), root, device="cpu")
     assert read_result(root, fusion(seed=5).key()) is None
 
