@@ -80,7 +80,7 @@ def train(
             fast bfloat16 products.
         seed: for the held-out rows, the order, the augmentation and the model's own draws; not the initial
             weights.
-        state: a .safetensors file for the state after each epoch. If it exists, training resumes from it; on the
+        state: a file for the state after each epoch, by `torch.save`. If it exists, training resumes from it; on the
             CPU the result is bitwise that of an uninterrupted training.
         device: default: the model's. The model is moved back afterwards.
         budget: bytes of pixels to keep on the device; if they do not fit, they are decoded again for each epoch.

@@ -28,7 +28,11 @@ def root(tmp_path_factory):
 def test_its_numbers_are_those_of_its_networks(root):
     result = all_results(root)[UNIT.key()]
     survey = Survey.from_json(result.metrics["landscape"])
-    assert survey.through == ("parent 0", "parent 1", "fused") and survey.facts["clip"] == 4.6 and survey.is_finished
+    assert (
+        survey.through == ("parent 0", "parent 1", "fused")
+        and survey.facts["clip"] == 4.6
+        and survey.done == survey.total
+    )
     files = [*SOURCE.files(root), UNIT.fusion.network(root)]
     for name, file in zip(survey.through, files, strict=True):
         expected = evaluate(load_model(file)[0], load("digits", "test"))

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from .. import batchnorm
 from .cuts import function_sum, is_layer, sum_behind
+from .folds import Fold
 from .forms import Activated, Affine, Form, Lookup, Opaque, Partwise, Tied
 from .graphs import PLAIN, graph_module
-from .kinds import LAYERS, TRANSPARENT, is_sum, parameter_count
+from .kinds import LAYERS, TRANSPARENT, BatchNorm, is_sum, parameter_count
 from .layouts import Layout, samples_first
 from .level import Alive, Level, Output
 from .reading import NOBODY, owners
@@ -19,7 +19,7 @@ from .segments import Segment
 from .weights import computed_weights
 
 #: Layers whose parameters and buffers hold one number per neuron.
-VECTORS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.PReLU, batchnorm.BatchNorm)
+VECTORS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.PReLU, BatchNorm)
 #: A subclass with its own forward may not be affine in its weights.
 AFFINE_FORWARDS = tuple(kind.forward for kind in LAYERS)
 
@@ -28,7 +28,7 @@ def build_level(
     name: str,
     segment: Segment,
     modules: dict[Any, Any],
-    folds: Mapping[str, tuple[batchnorm.Fold, ...]],
+    folds: Mapping[str, tuple[Fold, ...]],
     parts: Mapping[fx.Node, Layout],
     *,
     head: bool,

@@ -11,6 +11,9 @@ from torch.nn.modules.dropout import _DropoutNd
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 AFFINE = (nn.Linear, *CONVOLUTIONS)
+Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
+AffineLayer = nn.Linear | Convolution
+BatchNorm = nn.modules.batchnorm._BatchNorm
 LAYERS = (*AFFINE, nn.Embedding)
 #: Identities in evaluation mode, such as dropout modules; `tracing` removes the functional ones.
 TRANSPARENT = (_DropoutNd, nn.Identity)

@@ -15,12 +15,13 @@ from ..wrappers import class_name, refuse_archived, unwrapped, wrapper_of
 from .axes import NeuronAxes
 from .building import build_level
 from .cuts import choose_cuts
+from .folds import folded
 from .forms import Boundary, Lookup, Tied
 from .kinds import operation
 from .layouts import Layout, layouts
 from .level import Level, compose
 from .segments import cut_into_segments, names_of
-from .tracing import Trace, folded, rounding, trace
+from .tracing import Trace, rounding, trace
 from .weights import batch_statistics, refuse_batch_statistics
 
 #: Message for a network that is a single level and not affine.

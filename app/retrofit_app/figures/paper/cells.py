@@ -69,10 +69,8 @@ def cells(
         for has_paper in printed
         for place, word in enumerate(EXPLAINED if has_paper else ["ours"])
     )
-    colours = {name: getattr(palette, name) for name in ("ink", "muted", "line", "accent", "paper", "grouping")}
-    style = ";".join(f"--{name}:{colour}" for name, colour in colours.items())
     return (
-        f"<div class='retrofit-book retrofit-cells' style='{style}' role='region' tabindex='0' "
+        f"<div class='retrofit-book retrofit-cells' style='{palette.css}' role='region' tabindex='0' "
         f"aria-label='The paper&#39;s numbers beside ours'><table><thead><tr><th rowspan='2' class='words'>row</th>{names}</tr>"
         f"<tr class='second'>{heads}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )

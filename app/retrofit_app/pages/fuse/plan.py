@@ -85,7 +85,7 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
             words=_estimate_words(estimate, config, missing),
         )
     except ValueError as error:
-        text = str(error).replace(f"{runs.runs_folder()}/", "").replace(str(Path.home()), "~")
+        text = runs.without_folders(error)
         for name in filter(uploads.is_upload, picks.files):
             text = text.replace(name, uploads.title(name))
         return replace(so_far, refusal=checkpoints.form_words(text), cures=cures_of(error))
@@ -188,7 +188,7 @@ def _files(picks: Picks, training: Any) -> tuple[str, ...]:
 def _checkpoint_words(index: int, name: str, picks: Picks, entries: list[runs.Entry]) -> str:
     checkpoint = checkpoints.described(name, picks.code)
     words = [
-        f"{letter(index)}, {checkpoint.name}: {checkpoint.architecture}"
+        f"{letter(index)}, {checkpoint.name}: {checkpoint.spec['architecture']}"
         + (f" ({checkpoint.widths})" if checkpoint.widths else ""),
         f"{checkpoint.parameters:,} parameters",
     ]
@@ -226,7 +226,7 @@ def _stamps(config: Any, folder: Path) -> tuple[float, ...]:
 
 @st.cache_data(max_size=2**20, show_spinner="Checking whether this works…")
 def _estimate(key: tuple, _config: Any, _training: Any, _folder: Path) -> Any:
-    """The run's time and memory."""
+    """The run's time, and its memory if it works by levels."""
     from retrofit_core.runs.estimate import estimate
 
     return estimate(_config, _training, _folder)
@@ -235,7 +235,8 @@ def _estimate(key: tuple, _config: Any, _training: Any, _folder: Path) -> Any:
 def _estimate_words(estimate: Any, config: Any, trains: bool) -> str:
     fuses = f"fusing {estimate.levels} levels" if methods.takes(config.method).levels else config.method
     what = f"Training and {fuses}" if trains else f"{fuses[0].upper()}{fuses[1:]}"
-    return f"{what} takes **{about(estimate.seconds)}** and {size(estimate.memory)} of memory."
+    memory = f" and {size(estimate.memory)} of memory" if estimate.memory else ""
+    return f"{what} takes **{about(estimate.seconds)}**{memory}."
 
 
 def size(count: int) -> str:

@@ -16,7 +16,7 @@ from retrofit_app.figures.words import first_up, listing, signed
 from retrofit_app.runs import paper
 from retrofit_app.runs.paper import Shown
 from retrofit_app.shell import navigation
-from retrofit_app.shell.errors import guarded
+from retrofit_app.widgets.errors import guarded
 
 from . import parameters
 
