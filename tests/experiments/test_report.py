@@ -16,15 +16,15 @@ import pytest
 
 from retrofit_core.cli import main
 from retrofit_core.experiments import setting as setting_module
-from retrofit_core.experiments.bundles import Bundle, GivenParents, merged, read_bundle, write_bundle
+from retrofit_core.experiments.bundles import Bundle, GivenParents, merged
 from retrofit_core.experiments.lines import Line, spread
 from retrofit_core.experiments.paper import paper_values
 from retrofit_core.experiments.report import report, verdicts
-from retrofit_core.experiments.report_formats import FORMATS, LATEX, MARKDOWN, spreadsheet
+from retrofit_core.experiments.report_formats import FORMATS, MARKDOWN, spreadsheet
 from retrofit_core.experiments.report_words import ours_words, printed
 from retrofit_core.experiments.reproduction import ReproducedColumn
 from retrofit_core.experiments.results import write_result
-from retrofit_core.experiments.scales import SCALES, scale_of
+from retrofit_core.experiments.scales import scale_of
 from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import ParentSource
 from tests.experiments.made_up import bundle_of, cells_of, knowing, made, renamed
@@ -107,17 +107,6 @@ def test_nothing_is_measured_of_nothing(empty):
     assert {claim.verdict for column in empty.columns for claim in column.claims} == {"not measured"}
     assert empty.summary.measured() == 0 and not empty.summary.counts
     assert not report(NOTHING, list(TABLES), SMOKE, only_measured=True).tables
-
-
-def test_all_scales_can_be_asked(monkeypatch):
-    monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: name == "cifar10")
-    for scale in SCALES.values():
-        written = report(NOTHING, ["vit-full-cifar100"], [scale])
-        assert written.counts() == {
-            ("small, cifar10 for cifar100" if scale.name == "small" else badge): counts
-            for badge, counts in written.counts().items()
-        }
-        assert MARKDOWN.report(written).count(scale.sentence) == 1
 
 
 def test_means_deviations_and_two_sigma():
@@ -359,16 +348,6 @@ def test_given_parents_stand_at_the_fullest_scale_that_means_the_same_work(tmp_p
     assert badges(evening) == [f"evening, {words}"]
 
 
-def test_given_parents_are_named_by_what_they_are(tmp_path):
-    source = {"given": ["a", "b"], "data": "digits"}
-    given = GivenParents((("vgg11-noniid", "2-way"),), ("a", "b"), source, None, "VGG11s of half width")
-    bundle = Bundle({}, (given,))
-    write_bundle(tmp_path / "all.json", bundle)
-    read = merged([Bundle({}, (dataclasses.replace(given, about=""),)), read_bundle(tmp_path / "all.json")])
-    column = column_of(report(read, ["vgg11-noniid"], [scale_of("paper")]), "vgg11-noniid", "2-way")
-    assert column.badge == "given VGG11s of half width, digits for cifar10"
-
-
 def test_results_of_earlier_methods_are_marked():
     cells = cells_of("fusion-set-size")
     bundle = bundle_of(cells, lambda cell: {})
@@ -395,24 +374,6 @@ def test_only_what_is_measured(empty):
     assert [table.name for table in written.tables] == ["fusion-set-size"]
     assert {line.row for column in written.columns for line in column.all_lines} == {"KF-Gradient, uniform"}
     assert "not measured" not in MARKDOWN.report(written).split("\n## ")[1]
-
-
-def test_latex_has_the_structure_of_a_document():
-    text = LATEX.report(golden_report())
-    opened: list[str] = []
-    for word, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
-        if word == "begin":
-            opened.append(name)
-        else:
-            assert opened.pop() == name
-    assert not opened
-    for columns, body in re.findall(r"\\begin\{longtable\}\{(l+)\}\n(.*?)\\end\{longtable\}", text, re.DOTALL):
-        rows = [line for line in body.splitlines() if line.endswith(r"\\")]
-        assert rows and all(len(re.findall(r"(?<!\\)&", row)) == len(columns) - 1 for row in rows)
-    outside = re.sub(r"\\begin\{verbatim\}.*?\\end\{verbatim\}", "", text, flags=re.DOTALL)
-    plain = "\n".join(line for line in outside.splitlines()[1:] if not line.endswith(r"\\"))
-    assert not re.search(r"(?<!\\)[%&_#]", plain)
-    assert r"level 'a\_b' is 50 \% of \$x \& y: use \{fit\}." in text
 
 
 @pytest.mark.parametrize(("number", "text"), [(76.0, "76.0"), (83.8, "83.8"), (0.74, "0.74"), (8717.0, "8717.0")])
@@ -552,10 +513,6 @@ def test_the_summary_counts_each_claim_once_by_its_verdict(all_data):
         expected = "agreed" if claim.paper > 0 else "contradicted"
         assert claim.verdict == ("undecided" if claim.left.endswith("conductance") else expected)
     assert sum(verdicts(claimed)) == len(claimed) and all(verdicts(claimed))
-
-
-def test_smoke_says_nothing_in_the_summary(all_data):
-    assert summary_of(lambda scale, cell: 50, ("smoke",)).measured() == 0
 
 
 def blood(data: str, scale: str, **shares: int) -> Bundle:
