@@ -235,7 +235,7 @@ def record_values(
 def _check_views(model: nn.Module, example: Tensor, output: Tensor) -> None:
     """Refuse a model whose trace without in-place operations differs, because one wrote into a view."""
     expected = model(example.clone())
-    if not torch.allclose(output, expected, rtol=0, atol=rounding(expected).item(), equal_nan=True):
+    if not torch.allclose(output, expected, rtol=0, atol=rounding(expected), equal_nan=True):
         raise ValueError(
             f"{class_name(model)} writes into a part of a tensor that it reads again as a whole (an operation in "
             "place on a view), or is random; its operations cannot be followed. Let it compute a new tensor "
@@ -243,11 +243,11 @@ def _check_views(model: nn.Module, example: Tensor, output: Tensor) -> None:
         )
 
 
-def rounding(numbers: Tensor) -> Tensor:
+def rounding(numbers: Tensor) -> float:
     """By how much a tensor may differ from one that is computed in another order: half of the digits that its dtype has, of
-    the largest finite number in it; 0-dimensional float64."""
+    the largest finite number in it."""
     digits = torch.finfo(numbers.dtype).eps ** 0.5 if numbers.is_floating_point() else 0.0
-    return digits * numbers.double().nan_to_num(0, 0, 0).abs().max()
+    return digits * numbers.double().nan_to_num(0, 0, 0).abs().max().item()
 
 
 def _run(network: Callable[[Tensor], Any], model: nn.Module, example: Tensor) -> Any:
