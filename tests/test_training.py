@@ -17,7 +17,7 @@ from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.system import device as devices
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training import OPTIMIZERS, RECIPES, finetune, loop, recipe, train
-from retrofit_core.training.batches import Augmentation, PixelSource, boxes, cutmix, epoch_of, steps_in
+from retrofit_core.training.batches import Augmentation, PixelSource, cutmix, epoch_of, steps_in
 from retrofit_core.training.evaluation import evaluate
 from retrofit_core.training.schedules import rates
 from tests.marks import each_case, spread
@@ -181,7 +181,7 @@ def test_cutmix_weights_are_the_areas(generator):
         n, height, width = 5, 9, 7
         values = torch.arange(1.0, n + 1)
         inputs = values.view(n, 1, 1, 1).repeat(1, 2, height, width)
-        mixed = cutmix(inputs, torch.arange(n), *boxes([n], inputs, generator))
+        mixed = cutmix(inputs, torch.arange(n), generator)
         assert mixed.labels.tolist() == [0, 1, 2, 3, 4] and sorted(mixed.others.tolist()) == [0, 1, 2, 3, 4]
         for image, label, other in zip(mixed.inputs, mixed.labels, mixed.others, strict=True):
             assert ((image == values[label]) | (image == values[other])).all()
@@ -196,7 +196,7 @@ def test_cutmix_weights_are_the_areas(generator):
 def test_the_loss_after_cutmix_weighs_both_labels(generator):
     logits, labels = torch.randn(6, 4, generator=generator), torch.tensor([0, 1, 2, 3, 0, 1])
     inputs = torch.rand(6, 1, 8, 8, generator=generator)
-    batch = cutmix(inputs, labels, *boxes([6], inputs, generator))
+    batch = cutmix(inputs, labels, generator)
     kept, pasted = batch.shares.tolist()
     assert 0 < kept < 1 and kept + pasted == pytest.approx(1)
     targets = kept * nn.functional.one_hot(batch.labels, 4) + pasted * nn.functional.one_hot(batch.others, 4)

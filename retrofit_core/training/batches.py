@@ -98,58 +98,27 @@ def epoch_of(
         inputs = source.images.normalise(augment(pixels, draw)).contiguous(memory_format=layout)
         batches = list(zip(inputs.split(batch), labels.split(batch), strict=True))[:left]
         left -= len(batches)
-        if augment.cutmix and batches:
-            drawn = boxes([len(y) for _, y in batches], inputs, draw)
-            yield from (cutmix(x, y, box) for (x, y), box in zip(batches, drawn, strict=True))
-        else:
-            yield from (Batch(x, y) for x, y in batches)
+        yield from (cutmix(x, y, draw) if augment.cutmix else Batch(x, y) for x, y in batches)
 
 
-@dataclass(frozen=True)
-class Box:
-    """What CutMix pastes into each image of a batch."""
+def cutmix(inputs: Tensor, labels: Tensor, draw: torch.Generator) -> Batch:
+    """Paste a box of another image into each image, in place (CutMix, Yun et al. 2019, beta 1).
 
-    rows: slice
-    columns: slice
-    others: Tensor
-    """(n,) the image that each gets it from"""
-    shares: Tensor
-    """(2,) shares of an image outside and inside of it"""
-
-
-def boxes(sizes: Sequence[int], inputs: Tensor, draw: torch.Generator) -> list[Box]:
-    """A box for each batch, drawn from `draw`; all move to the device of the inputs at once, because the host would wait for
-    each.
-
-    A box's area is a uniform share of the image (Beta(1, 1)), its centre is uniform, and it is clipped to the image.
+    The box's area is a uniform share of the image (Beta(1, 1)), its centre is uniform, and it is clipped to the image.
 
     Args:
-        sizes: images of each batch.
-        inputs: (..., H, W).
+        inputs: (n, C, H, W).
     """
     height, width = inputs.shape[-2:]
-    places: list[tuple[slice, slice]] = []
-    others: list[Tensor] = []
-    shares: list[list[float]] = []
-    for size in sizes:
-        kept, across, down = torch.rand(3, generator=draw).tolist()
-        side = math.sqrt(1 - kept)
-        top, bottom = _interval(down, side, height)
-        left, right = _interval(across, side, width)
-        pasted = (bottom - top) * (right - left) / (height * width)
-        places.append((slice(top, bottom), slice(left, right)))
-        others.append(torch.randperm(size, generator=draw))
-        shares.append([1 - pasted, pasted])
-    moved = torch.cat(others).to(inputs.device).split(list(sizes))
-    weights = torch.tensor(shares).to(inputs.device)
-    return [Box(*place, *rest) for place, *rest in zip(places, moved, weights, strict=True)]
-
-
-def cutmix(inputs: Tensor, labels: Tensor, box: Box) -> Batch:
-    """Paste the box of another image into each image, in place (CutMix, Yun et al. 2019, beta 1)."""
+    kept, across, down = torch.rand(3, generator=draw).tolist()
+    side = math.sqrt(1 - kept)
+    top, bottom = _interval(down, side, height)
+    left, right = _interval(across, side, width)
+    pasted = (bottom - top) * (right - left) / (height * width)
+    others = torch.randperm(len(inputs), generator=draw).to(inputs.device)
     # Indexing copies all boxes before any is overwritten.
-    inputs[:, :, box.rows, box.columns] = inputs[:, :, box.rows, box.columns][box.others]
-    return Batch(inputs, labels, labels[box.others], box.shares)
+    inputs[:, :, top:bottom, left:right] = inputs[:, :, top:bottom, left:right][others]
+    return Batch(inputs, labels, labels[others], torch.tensor([1 - pasted, pasted]).to(inputs.device))
 
 
 def _interval(centre: float, part: float, size: int) -> tuple[int, int]:
