@@ -32,6 +32,8 @@ VECTOR = 16
 #: Largest share of time for writing the state; if it would take more, some epochs are skipped.
 WRITING = 0.1
 CHECKED = 500  # batch size for the held-out rows
+#: Arguments of `train` that do not count as settings.
+NO_SETTINGS = ("model", "images", "rows", "state", "monitor", "device", "budget", "compile")
 
 
 def train(
@@ -96,26 +98,8 @@ def train(
         ValueError: no rows, a model that does not suit the images, settings out of range, a state that is damaged
             or was written with other settings, or a loss that is not finite.
     """
+    settings = {name: value for name, value in locals().items() if name not in NO_SETTINGS}
     rows = rows_of(images, rows)
-    settings = {
-        "epochs": epochs,
-        "batch": batch,
-        "optimizer": optimizer,
-        "learning_rate": learning_rate,
-        "weight_decay": weight_decay,
-        "schedule": schedule,
-        "warmup": warmup,
-        "floor": floor,
-        "label_smoothing": label_smoothing,
-        "clip": clip,
-        "crop": crop,
-        "flip": flip,
-        "policy": policy,
-        "cutmix": cutmix,
-        "holdout": holdout,
-        "precision": precision,
-        "seed": seed,
-    }
     check_settings(settings)
     check_suits(model, images)
     # For networks with several outputs; shares the model's weights.
