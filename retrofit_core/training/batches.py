@@ -60,23 +60,6 @@ class PixelSource:
                 yield pixels.to(self.device), self.labels[chunk.to(self.device)]
 
 
-@dataclass(frozen=True)
-class Batch:
-    inputs: Tensor
-    """(n, C, H, W) float32, normalised"""
-    labels: Tensor
-    """(n,)"""
-    others: Tensor | None = None
-    """(n,) after CutMix, labels of the pasted boxes"""
-    shares: Tensor | None = None
-    """(2,) after CutMix, shares of the image that `labels` and `others` describe"""
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        """Those that are there, in order."""
-        given = (self.inputs, self.labels, self.others, self.shares)
-        return tuple(tensor for tensor in given if tensor is not None)
-
-
 def steps_in(rows: int, batch: int) -> int:
     """Batches per epoch; drops a last batch of one image, unless it is the only one (BatchNorm cannot use it)."""
     return rows // batch + (rows % batch > 1 or rows == 1 < batch)
@@ -89,8 +72,9 @@ def epoch_of(
     augment: Augmentation,
     draw: torch.Generator,
     layout: torch.memory_format,
-) -> Iterator[Batch]:
-    """One pass over these positions of the source, in new random order."""
+) -> Iterator[tuple[Tensor, ...]]:
+    """One pass over these positions of the source, in new random order: batches of inputs (n, C, H, W) float32, normalised, and
+    labels (n,); with CutMix, see `cutmix`."""
     block = batch * max(1, BLOCK_BYTES // (batch * source.bytes_per_image))
     order = positions[torch.randperm(len(positions), generator=draw)]
     left = steps_in(len(positions), batch)
@@ -98,16 +82,18 @@ def epoch_of(
         inputs = source.images.normalise(augment(pixels, draw)).contiguous(memory_format=layout)
         batches = list(zip(inputs.split(batch), labels.split(batch), strict=True))[:left]
         left -= len(batches)
-        yield from (cutmix(x, y, draw) if augment.cutmix else Batch(x, y) for x, y in batches)
+        yield from (cutmix(x, y, draw) if augment.cutmix else (x, y) for x, y in batches)
 
 
-def cutmix(inputs: Tensor, labels: Tensor, draw: torch.Generator) -> Batch:
+def cutmix(inputs: Tensor, labels: Tensor, draw: torch.Generator) -> tuple[Tensor, ...]:
     """Paste a box of another image into each image, in place (CutMix, Yun et al. 2019, beta 1).
 
     The box's area is a uniform share of the image (Beta(1, 1)), its centre is uniform, and it is clipped to the image.
 
     Args:
         inputs: (n, C, H, W).
+    Returns:
+        inputs, labels, (n,) labels of the pasted boxes, and (2,) shares of the image that either labels describe.
     """
     height, width = inputs.shape[-2:]
     kept, across, down = torch.rand(3, generator=draw).tolist()
@@ -118,7 +104,7 @@ def cutmix(inputs: Tensor, labels: Tensor, draw: torch.Generator) -> Batch:
     others = torch.randperm(len(inputs), generator=draw).to(inputs.device)
     # Indexing copies all boxes before any is overwritten.
     inputs[:, :, top:bottom, left:right] = inputs[:, :, top:bottom, left:right][others]
-    return Batch(inputs, labels, labels[others], torch.tensor([1 - pasted, pasted]).to(inputs.device))
+    return inputs, labels, labels[others], torch.tensor([1 - pasted, pasted]).to(inputs.device)
 
 
 def _interval(centre: float, part: float, size: int) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from ..system.monitor import Monitor
 from ..system.registry import find
 from ..system.settings import check_seed
 from . import state as states
-from .batches import Augmentation, Batch, PixelSource, epoch_of, steps_in
+from .batches import Augmentation, PixelSource, epoch_of, steps_in
 from .descent import one_epoch, stepping
 from .evaluation import check_suits, rows_of
 from .optimizers import OPTIMIZERS, set_rate
@@ -133,10 +133,9 @@ def train(
         network = torch.compile(model) if compile else model
         mixed = partial(torch.autocast, chosen_device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16)
 
-        def loss_of(*batch: Tensor) -> Tensor:
-            chunk = Batch(*batch)
+        def loss_of(inputs: Tensor, *labels: Tensor) -> Tensor:
             with mixed():
-                return _error(network(chunk.inputs), chunk, label_smoothing)
+                return _error(network(inputs), label_smoothing, *labels)
 
         def clipped() -> None:
             if clip is not None:
@@ -166,7 +165,7 @@ def train(
         monitor.emit("history", epoch=history[-1]["epoch"], epochs=epochs, entries=[dict(entry) for entry in history])
         for epoch in range(history[-1]["epoch"] + 1, epochs + 1):
             model.train()
-            batches = (chunk.tensors() for chunk in epoch_of(source, fitted, batch, augment, draw, layout))
+            batches = epoch_of(source, fitted, batch, augment, draw, layout)
             loss = one_epoch(batches, step, before_step=before_step, after_step=after_step)
             if not isfinite(loss):
                 raise ValueError(f"training diverged in epoch {epoch}: use a learning rate below {learning_rate}.")
@@ -294,12 +293,13 @@ def _seeded(device: torch.device, seed: int) -> Iterator[list[torch.Generator]]:
         yield generators
 
 
-def _error(logits: Tensor, batch: Batch, label_smoothing: float) -> Tensor:
+def _error(logits: Tensor, smoothing: float, labels: Tensor, others: Tensor | None = None, *shares: Tensor) -> Tensor:
     """Cross entropy; after CutMix with both labels, weighted by their shares of the image."""
-    loss = partial(cross_entropy, logits.float(), label_smoothing=label_smoothing)
-    if batch.others is None or batch.shares is None:
-        return loss(batch.labels)
-    return batch.shares[0] * loss(batch.labels) + batch.shares[1] * loss(batch.others)
+    loss = partial(cross_entropy, logits.float(), label_smoothing=smoothing)
+    if others is None:
+        return loss(labels)
+    ((kept, pasted),) = shares
+    return kept * loss(labels) + pasted * loss(others)
 
 
 @torch.no_grad()
