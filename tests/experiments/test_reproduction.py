@@ -70,7 +70,7 @@ def test_one_fuller_result_changes_its_own_row_alone(tmp_path, runs):
     line = next(line for line in repr(column.show()).splitlines() if "KF-Linear, uniform" in line)
     assert "75.00 (1)" in line and "evening" in line
     # Nothing else is measured at evening, so every comparison is that of small.
-    assert column.block.claims == before.block.claims
+    assert column.claims == before.claims
     assert column.gap("KF-Linear, uniform", "Ensemble") == before.gap("KF-Linear, uniform", "Ensemble")
 
 

@@ -15,7 +15,7 @@ import torch
 from retrofit_core.experiments import planning, runner
 from retrofit_core.experiments import work as working
 from retrofit_core.experiments.planning import plan
-from retrofit_core.experiments.results import Metric, all_results, path_of, read_result
+from retrofit_core.experiments.results import all_results, path_of, read_result
 from retrofit_core.experiments.runner import run
 from retrofit_core.experiments.units import FineTuning, Fusion, Parent, ParentSource
 from retrofit_core.experiments.work import finished, work
@@ -472,10 +472,10 @@ def test_a_result_says_what_it_is_of(measured):
 def test_a_fusion_says_what_the_processor_did_whatever_the_clock_says(measured):
     """Measured on a busy machine, seconds say little; an earlier record holds nothing else."""
     result = all_results(measured)[fusion(importance="conductance").key()]
-    seconds = result.metric(Metric("processor_seconds"))
+    seconds = result.metric(("processor_seconds",))
     assert seconds is not None and seconds > 0
     earlier = {name: number for name, number in result.metrics.items() if name != "processor_seconds"}
-    assert dataclasses.replace(result, metrics=earlier).metric(Metric("processor_seconds")) is None
+    assert dataclasses.replace(result, metrics=earlier).metric(("processor_seconds",)) is None
 
 
 def test_methods_of_a_column_score_their_parents_once_and_take_as_long_as_alone(tmp_path, monkeypatch):

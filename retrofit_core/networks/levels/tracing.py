@@ -3,7 +3,7 @@
 import copy
 import inspect
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -181,15 +181,28 @@ def _remove_dropout(graph: fx.Graph, network: str) -> None:
         graph.erase_node(node)
 
 
-class _Recorder(fx.Interpreter):
-    def __init__(self, graph: fx.Graph, modules: dict[Any, Any]) -> None:
-        super().__init__(nn.Module(), graph=graph)  # a GraphModule would compile code for this one run
-        self.modules = modules
-        self.writing: dict[fx.Node, list[fx.Node]] = {}
-        """Nodes that write into inputs, and which inputs"""
+class Interpreter(fx.Interpreter):
+    """Runs a traced graph node by node; the values are in `env`.
+
+    Args:
+        modules: target -> object.
+        keep: whether values stay after their last reader.
+    """
+
+    def __init__(self, graph: fx.Graph, modules: Mapping[Any, Any], *, keep: bool = False) -> None:
+        super().__init__(nn.Module(), not keep, graph)  # a GraphModule would compile code, and copy the graph
+        self.targets = modules
 
     def fetch_attr(self, target: str) -> Any:
-        return self.modules[target]
+        """The module or tensor of that name."""
+        return self.targets[target]
+
+
+class _Recorder(Interpreter):
+    def __init__(self, graph: fx.Graph, modules: Mapping[Any, Any]) -> None:
+        super().__init__(graph, modules)
+        self.writing: dict[fx.Node, list[fx.Node]] = {}
+        """Nodes that write into inputs, and which inputs"""
 
     def run_node(self, n: fx.Node) -> Any:
         versions = Versions(n, self.env)
