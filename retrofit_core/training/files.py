@@ -11,7 +11,7 @@ from ..data import Images, check_images
 from ..networks.checkpoints import load_model, save_model
 from ..system.files import locked
 from ..system.monitor import Cancelled, Monitor
-from .loop import train
+from .loop import NO_SETTINGS, train
 from .recipes import AUTO, recipe
 from .state import compare, digest
 
@@ -23,8 +23,7 @@ def settings_of(
 ) -> dict[str, Any]:
     """All arguments of `train` that a recipe sets; `chosen` values other than None replace the recipe's."""
     arguments = {key: entry.default for key, entry in inspect.signature(train).parameters.items()}
-    left_out = ("model", "images", "rows", "seed", "state", "monitor", "device", "budget", "compile")
-    defaults = {key: value for key, value in arguments.items() if key not in left_out}
+    defaults = {key: value for key, value in arguments.items() if key not in (*NO_SETTINGS, "seed")}
     from_recipe = recipe(name, images.name, images.shape[1], architecture, parts, augment)
     return {**defaults, **from_recipe, **{key: value for key, value in chosen.items() if value is not None}}
 
