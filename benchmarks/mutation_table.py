@@ -541,8 +541,8 @@ MUTATIONS = [
     Mutation(
         "levels: a skip is not known as one",
         "retrofit_core/networks/levels/building.py",
-        "and _is_residual(segment, modules",
-        "and False and _is_residual(segment, modules",
+        "residual=_is_residual(segment, modules)",
+        "residual=False",
         "tests/test_depths.py::test_blocks_on_a_residual_stream_are_known",
     ),
     Mutation(
