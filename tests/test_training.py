@@ -181,7 +181,7 @@ def test_cutmix_weights_are_the_areas(generator):
         n, height, width = 5, 9, 7
         values = torch.arange(1.0, n + 1)
         inputs = values.view(n, 1, 1, 1).repeat(1, 2, height, width)
-        mixed, labels, others, shares = cutmix(inputs, torch.arange(n), generator)
+        mixed, labels, others, shares = next(cutmix([(inputs, torch.arange(n))], generator))
         assert labels.tolist() == [0, 1, 2, 3, 4] and sorted(others.tolist()) == [0, 1, 2, 3, 4]
         for image, label, other in zip(mixed, labels, others, strict=True):
             assert ((image == values[label]) | (image == values[other])).all()
@@ -194,7 +194,7 @@ def test_cutmix_weights_are_the_areas(generator):
 def test_the_loss_after_cutmix_weighs_both_labels(generator):
     logits, labels = torch.randn(6, 4, generator=generator), torch.tensor([0, 1, 2, 3, 0, 1])
     inputs = torch.rand(6, 1, 8, 8, generator=generator)
-    _, labels, others, shares = cutmix(inputs, labels, generator)
+    _, labels, others, shares = next(cutmix([(inputs, labels)], generator))
     kept, pasted = shares.tolist()
     assert 0 < kept < 1 and kept + pasted == pytest.approx(1)
     targets = kept * nn.functional.one_hot(labels, 4) + pasted * nn.functional.one_hot(others, 4)

@@ -82,32 +82,45 @@ def epoch_of(
         inputs = source.images.normalise(augment(pixels, draw)).contiguous(memory_format=layout)
         batches = list(zip(inputs.split(batch), labels.split(batch), strict=True))[:left]
         left -= len(batches)
-        yield from (cutmix(x, y, draw) if augment.cutmix else (x, y) for x, y in batches)
+        yield from cutmix(batches, draw) if augment.cutmix else batches
 
 
-def cutmix(inputs: Tensor, labels: Tensor, draw: torch.Generator) -> tuple[Tensor, ...]:
-    """Paste a box of another image into each image, in place (CutMix, Yun et al. 2019, beta 1).
+def cutmix(batches: Sequence[tuple[Tensor, Tensor]], draw: torch.Generator) -> Iterator[tuple[Tensor, ...]]:
+    """Paste a box of another image into each image of some batches, in place (CutMix, Yun et al. 2019, beta 1).
 
-    The box's area is a uniform share of the image (Beta(1, 1)), its centre is uniform, and it is clipped to the image.
+    A box's area is a uniform share of the image (Beta(1, 1)), its centre is uniform, and it is clipped to the image.
 
     Args:
-        inputs: (n, C, H, W).
+        batches: inputs (n, C, H, W) and labels (n,).
     Returns:
-        inputs, labels, (n,) labels of the pasted boxes, and (2,) shares of the image that either labels describe.
+        For each batch inputs, labels, (n,) labels of the pasted boxes, and (2,) shares of the image that either labels describe.
     """
-    height, width = inputs.shape[-2:]
-    kept, across, down = torch.rand(3, generator=draw).tolist()
-    side = math.sqrt(1 - kept)
-    top, bottom = _interval(down, side, height)
-    left, right = _interval(across, side, width)
-    pasted = (bottom - top) * (right - left) / (height * width)
-    others = torch.randperm(len(inputs), generator=draw).to(inputs.device)
-    # Indexing copies all boxes before any is overwritten.
-    inputs[:, :, top:bottom, left:right] = inputs[:, :, top:bottom, left:right][others]
-    return inputs, labels, labels[others], torch.tensor([1 - pasted, pasted]).to(inputs.device)
+    boxes: list[tuple[slice, slice]] = []
+    order: list[Tensor] = []
+    shares: list[list[float]] = []
+    for inputs, labels in batches:
+        height, width = inputs.shape[-2:]
+        kept, across, down = torch.rand(3, generator=draw).tolist()
+        side = math.sqrt(1 - kept)
+        rows, columns = _interval(down, side, height), _interval(across, side, width)
+        pasted = (rows.stop - rows.start) * (columns.stop - columns.start) / (height * width)
+        boxes.append((rows, columns))
+        order.append(torch.randperm(len(labels), generator=draw))
+        shares.append([1 - pasted, pasted])
+    if not batches:
+        return
+    # All are moved at once: a GPU would wait for each.
+    device = batches[0][0].device
+    others = torch.cat(order).to(device).split(list(map(len, order)))
+    for (inputs, labels), box, other, share in zip(
+        batches, boxes, others, torch.tensor(shares).to(device), strict=True
+    ):
+        # Indexing copies all boxes before any is overwritten.
+        inputs[:, :, *box] = inputs[:, :, *box][other]
+        yield inputs, labels, labels[other], share
 
 
-def _interval(centre: float, part: float, size: int) -> tuple[int, int]:
+def _interval(centre: float, part: float, size: int) -> slice:
     """An interval of about part * size pixels around the centre (0..1), clipped to 0..size."""
     length, middle = int(part * size), int(centre * size)
-    return max(0, middle - length // 2), min(size, middle - length // 2 + length)
+    return slice(max(0, middle - length // 2), min(size, middle - length // 2 + length))
