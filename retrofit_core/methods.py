@@ -128,7 +128,8 @@ class Method(Line[type[Algorithm]]):
                 name: entry.normalised(stored[name]) for name, entry in known.items() if entry.takes(stored[name])
             }
             if stored.get("preset", PRESET.default) == PRESET.default:
-                usual = {name: entry.default for name, entry in known.items()}
+                # A grouping that is the method's own stays, as in the keys of version 0.2.0.
+                usual = {name: entry.default for name, entry in known.items() if name != "grouping"}
                 stored = {name: value for name, value in stored.items() if name not in usual or value != usual[name]}
         return stored
 

@@ -374,7 +374,7 @@ def test_budgets_change_nothing(monkeypatch):
     expected = METHODS["KF-Linear"](parents, x, device="cpu").model
     with monkeypatch.context() as patch:
         patch.setattr(Walk, "_fits", lambda self, index: False)
-        patch.setattr("retrofit_core.fusion.fit.repair._fits", lambda step, V: False)
+        patch.setattr("retrofit_core.fusion.fit.activated._fits", lambda step, V: False)
         assert_same_function(METHODS["KF-Linear"](parents, x, device="cpu").model, expected, x, 1e-7)
     with monkeypatch.context() as patch:
         patch.setattr("retrofit_core.fusion.walk.BATCH", 7)

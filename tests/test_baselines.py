@@ -15,8 +15,8 @@ from retrofit_core.baselines.repair import AFFINE
 from retrofit_core.baselines.scores import group_scores
 from retrofit_core.data import load
 from retrofit_core.fusion.importance import Conductance, DeepLift, Uniform, importance_scores
-from retrofit_core.networks.batchnorm import BatchNorm
 from retrofit_core.networks.checkpoints import load_model
+from retrofit_core.networks.levels.kinds import BatchNorm
 from retrofit_core.networks.symmetry import neuron_groups, shuffled, tensors
 from retrofit_core.runs import RunConfig, method_keywords
 from retrofit_core.system.monitor import Monitor

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core.networks import batchnorm
+from retrofit_core.networks.levels import partition
 from tests.marks import each_case
 from tests.networks import initialised, normal
 from tests.properties import assert_close
@@ -22,29 +22,20 @@ PAIRS = {
 @each_case("bias", [True, False])
 @each_case("affine", [True, False])
 @each_case("kind", PAIRS)
-def test_folded_layer_is_layer_then_norm(kind, bias, affine):
+def test_a_norm_is_part_of_its_layer_until_it_is_put_back(kind, bias, affine):
     layer, norm, x = PAIRS[kind](bias, affine)
     both = initialised(nn.Sequential(layer, norm), 3)
-    before = layer.weight.detach().clone()
-    assert_close(batchnorm.folded(layer, norm)(x), both(x), 1e-12)
+    expected, before = both(x), layer.weight.detach().clone()
+    (level,) = partition(both, x)
+    (fused,) = level.form.layers
+    assert_close(fused(x), expected, 1e-12)
     assert torch.equal(layer.weight, before), "folding must not touch the layer that it was asked about"
-
-
-@each_case("bias, affine", [(True, True), (True, False), (False, True)])
-@each_case("kind", PAIRS)
-def test_put_back_gives_the_folded_function_with_the_norm_in_place(kind, bias, affine):
-    layer, norm, x = PAIRS[kind](bias, affine)
-    both = initialised(nn.Sequential(layer, norm), 3)
-    fused = batchnorm.folded(layer, norm)
     with torch.no_grad():
         fused.weight.mul_(1.7).add_(0.1)
         fused.bias.sub_(0.4)
-    batchnorm.put_back(fused, layer, norm)
-    assert_close(both(x), fused(x), 1e-12)
-
-
-def test_a_bias_without_a_place_is_refused():
-    layer, norm, _ = PAIRS["conv"](False, False)
-    fused = batchnorm.folded(*initialised(nn.Sequential(layer, norm), 3))
-    with pytest.raises(ValueError, match="there is no place for the fused bias.*affine=True"):
-        batchnorm.put_back(fused, layer, norm)
+    if bias or affine:
+        level.put_back()
+        assert_close(both(x), fused(x), 1e-12)
+    else:
+        with pytest.raises(ValueError, match="no place for the fused bias.*affine=True"):
+            level.put_back()

@@ -12,8 +12,8 @@ from retrofit_core.fusion import walk
 from retrofit_core.fusion.grouping import Grouping, ordered_like
 from retrofit_core.fusion.joint_spaces import Levels
 from retrofit_core.networks.architectures import build
-from retrofit_core.networks.batchnorm import BatchNorm
 from retrofit_core.networks.levels import merged, partition
+from retrofit_core.networks.levels.kinds import BatchNorm
 from retrofit_core.networks.norm_statistics import reset_statistics
 from retrofit_core.system.runtime import Runtime
 from tests.flat import fuse

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -80,32 +79,6 @@ def test_what_cannot_work_is_refused_with_the_way_out(config, message, tmp_path)
 THREE, UNEVEN = TrainConfig(arch=(SMALL,), parts=3), TrainConfig(arch=(SMALL, WIDE))
 
 
-@pytest.mark.slow
-@each_case(
-    ("config", "message"),
-    [
-        (pair("Git-Re-Basin", THREE), "pairs exactly two parents; found 3. Use OTFusion, KF-Linear"),
-        (pair("PLeaS", THREE), "exactly two parents"),
-        (pair("Git-Re-Basin-Weights", UNEVEN), "parents of equal widths"),
-        (pair("Average", UNEVEN), "weights cannot be averaged"),
-        (pair("KD", options={"temperature": 0.0}), "temperature is 0.0"),
-        (pair("KD", options={"start": "target"}), "start="),
-        (pair("ZipIt", options={"stop_at": "features.99"}), "not a level before the head"),
-        (pair("OTFusion", options={"regularisation": "strong", "solver": "sinkhorn"}), "regularisation"),
-        (pair("OTFusion", options={"temperature": 2.0}), "has no setting 'temperature'.* a setting of KD"),
-        (
-            pair("OTFusion", importance="deeplift", training=TrainConfig(arch=(RESNET,))),
-            "defined only at the ends of levels",
-        ),
-        (pair("KD", importance="conductance"), "has no setting 'importance'"),
-        (pair("OTFusion", target='{"architecture": "cnn", "widths": [20, 6, 6]}'), "20 fused neurons for 8"),
-    ],
-)
-def test_other_methods_refuse_by_their_own_checks(config, message, tmp_path):
-    answer = estimate(*config, folder=tmp_path)
-    assert answer.refusal is not None and re.search(message, answer.refusal), answer.refusal
-
-
 DEEP = TrainConfig(arch=("vit-small",))
 
 
@@ -170,7 +143,8 @@ def test_what_is_not_refused_runs(tmp_path, monkeypatch, subtests):
             if METHODS[name].takes.base:
                 assert "their common ancestor, which is missing" in str(answer.refusal)
                 continue
-            assert answer.refusal is None and answer.seconds > 0 and answer.memory
+            assert answer.refusal is None and answer.seconds > 0
+            assert bool(answer.memory) == bool(METHODS[name].takes.levels or name == "Auto")
             if METHODS[name].takes.levels:
                 assert answer.levels == 4
             result, _ = execute(configs[name])

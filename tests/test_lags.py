@@ -5,9 +5,8 @@ import torch
 from torch import nn
 
 from retrofit_core import METHODS
-from retrofit_core.fusion.moments import MomentSums, lags, product_dtype
+from retrofit_core.fusion.moments import MomentSums, cholesky, lags, product_dtype
 from retrofit_core.fusion.moments.lags import LagSums, applies
-from retrofit_core.fusion.moments.products import cholesky
 from retrofit_core.networks.levels import unfolded
 from tests.marks import each_case
 from tests.networks import normal
@@ -29,7 +28,7 @@ def test_lags_give_the_moments_of_the_unfolded_rows(shape, bias, device):
     rows = half * shape[2] * shape[3]
     for part, outputs in ((h[:half], z[:rows]), (h[half:], z[rows:])):  # two batches
         if len(part):
-            sums.add(part.to(device), outputs.to(device))
+            sums.add(outputs.to(device), part.to(device))
     moments, expected = sums.finish(), unfolding.finish()
     assert_close(moments.xx.cpu(), expected.xx, 1e-12)
     assert_close(moments.xz.cpu(), expected.xz, 1e-12)
@@ -62,8 +61,8 @@ def test_float32_products_stay_near_those_of_float64_rows(height, width, which, 
     h = images(channels, height, width, samples, which)
     z = torch.randn(samples * height * width, 5, generator=torch.Generator().manual_seed(2))
     sums = LagSums(channels, 5, bias=True, device=device)
-    sums.add(h[:7].to(device), z[: 7 * height * width].to(device))
-    sums.add(h[7:].to(device), z[7 * height * width :].to(device))
+    sums.add(z[: 7 * height * width].to(device), h[:7].to(device))
+    sums.add(z[7 * height * width :].to(device), h[7:].to(device))
     moments = sums.finish()
     x = unfolded(conv, h, torch.float64, ones=True)
     xx, xz = moments.xx.cpu(), moments.xz.cpu()
@@ -73,8 +72,8 @@ def test_float32_products_stay_near_those_of_float64_rows(height, width, which, 
     bound = 4 * torch.finfo(torch.float32).eps
     assert ((xx - x.T @ x).abs() <= bound * lengths[:, None] * lengths).all()
     assert ((xz - x.T @ z.double()).abs() <= bound * lengths[:, None] * z.double().norm(dim=0)).all()
-    strength = 1e-3 * moments.mean_diagonal
-    assert cholesky(moments.xx, strength, bias=True)[1] == strength  # not raised
+    strength = 1e-3 * moments.energy
+    assert cholesky(moments.matrices, strength, True)[1] == strength  # not raised
 
 
 @pytest.mark.parametrize("height, width", [(1, 1), (2, 2), (1, 7), (8, 8)])
@@ -86,7 +85,7 @@ def test_operations_are_those_of_the_products(height, width, monkeypatch):
             counted.append((rows.stop - rows.start) * (columns.stop - columns.start) * 3 * 2 * 5 * 5)
 
     monkeypatch.setattr(lags, "_add_products", count)
-    LagSums(5, 2, bias=False).add(torch.ones(3, 5, height, width), torch.ones(3 * height * width, 2))
+    LagSums(5, 2, bias=False).add(torch.ones(3 * height * width, 2), torch.ones(3, 5, height, width))
     assert sum(counted) == lags.operations(5, height, width, 3)
 
 
@@ -95,7 +94,7 @@ def test_batches_of_maps_of_other_sizes_add_up():
     sums, rows = LagSums(3, 4, bias=False), []
     for height, width in ((1, 1), (1, 3), (4, 2), (3, 5)):
         h, z = normal(2, 3, height, width, seed=height), normal(2 * height * width, 4, seed=width)
-        sums.add(h, z)
+        sums.add(z, h)
         rows.append((unfolded(conv, h), z))
     x, z = (torch.cat(parts) for parts in zip(*rows, strict=True))
     moments = sums.finish()

@@ -93,7 +93,7 @@ def test_no_ancestor_is_refused_in_one_sentence(name):
 
 @each_case("name", sorted(set(METHODS) - set(ARITHMETIC)))
 def test_the_others_take_no_ancestor(name):
-    with pytest.raises(ValueError, match="unknown keyword of .*'base'"):
+    with pytest.raises(ValueError, match="'base'"):
         METHODS[name](parents(), X, base=network(0))
 
 

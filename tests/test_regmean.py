@@ -8,6 +8,7 @@ from torch import nn
 
 from retrofit_core import METHODS
 from retrofit_core.baselines import average
+from retrofit_core.baselines.layers import form_of
 from retrofit_core.baselines.regmean import solution
 from retrofit_core.fusion.moments.layersums import LayerSums
 from retrofit_core.networks.levels.forms import unfolded
@@ -102,16 +103,16 @@ def test_layer_sums_are_those_of_the_rows(layer, bias):
     h = normal(7, 5) if isinstance(layer, nn.Linear) else normal(7, layer.in_channels, 6, 6)
     with torch.no_grad():
         z = layer(h).movedim(1, -1).reshape(-1, 4)
-    sums = LayerSums(layer, 4, bias=bias, dtype=torch.float64)
+    sums = LayerSums(form_of(layer), 4, dtype=torch.float64, ones=bias)
     for part, rows in zip(h.split(3), z.split(3 * (len(z) // 7)), strict=True):
-        sums.add(part, rows)
+        sums.add([part], rows)
     moments, x = sums.finish(), unfolded(layer, h, ones=bias)
     pairs = ((moments.xx, x.T @ x), (moments.xz, x.T @ z), (moments.zz, z.T @ z), (moments.sz, z.sum(0)))
     for ours, theirs in pairs:
         assert_close(ours, theirs, 1e-10)
     assert moments.rows == len(x)
-    alone = LayerSums(layer, 1, bias=bias, dtype=torch.float64)
-    alone.add(h)
+    alone = LayerSums(form_of(layer), 1, dtype=torch.float64, ones=bias)
+    alone.add([h])
     assert_close(alone.finish().xx, x.T @ x, 1e-10)
 
 

@@ -113,11 +113,6 @@ def test_no_field_is_forgotten_by_the_command(field):
     )
 
 
-def test_the_docstring_tells_the_truth():
-    config = RunConfig(models=("a.safetensors",), splits="splits.json")
-    assert snippets.command(config) in str(snippets.command.__doc__)
-
-
 # --- comparisons ----------------------------------------------------------------------------------
 
 PAIR = dataclasses.replace(CONFIG, options=None)

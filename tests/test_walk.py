@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from retrofit_core import METHODS
 from retrofit_core.fusion import walk as walks
 from retrofit_core.fusion.eligibility import _check_data
+from retrofit_core.fusion.fit.gradient import inputs_and_targets
 from retrofit_core.fusion.joint_spaces import Levels
 from retrofit_core.fusion.moments import Rows, layersums
 from retrofit_core.fusion.samples import as_inputs
@@ -42,7 +43,7 @@ def walked(device, **options):
     for step in walk:
         sums = step.moments(inputs=True)
         A = torch.full((2 * step.level.width, step.level.width), 0.5).double().to(device)
-        levels.append((sums, *step.inputs_and_targets(A)))
+        levels.append((sums, *inputs_and_targets(step, A)))
     return levels
 
 

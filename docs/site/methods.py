@@ -40,7 +40,7 @@ def pages() -> dict[str, str]:
     Raises:
         ValueError: a method without a formula, or a formula without a method.
     """
-    sections = (ROOT / "docs" / "formulas.md").read_text().split("\n## ")[1:]
+    sections = (ROOT / "docs" / "formulas.md").read_text().replace("](method.md", "](../method.md").split("\n## ")[1:]
     formulas = {name: text.strip() for name, _, text in (section.partition("\n") for section in sections)}
     if odd := METHODS.keys() ^ formulas.keys():
         raise ValueError(f"docs/formulas.md and the table of methods differ in {sorted(odd)}.")

@@ -17,7 +17,8 @@ from ..fusion.importance.parents import check_parents_data
 from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
 from ..fusion.task import Algorithm, Cost, Shown, Takes, Task, shown_neurons
 from ..networks.code import check_same_code, parent_names
-from ..networks.levels.tracing import folded, trace
+from ..networks.levels.folds import folded
+from ..networks.levels.tracing import trace
 from ..networks.norm_statistics import has_statistics, reset_statistics
 from ..networks.outputs import say_what_is_left
 from ..networks.symmetry import Group, Sums, TensorPart, check_rest, group_sums, matching, neuron_groups, tensors

@@ -14,7 +14,7 @@ from ..fusion.eligibility import check_inputs, check_outputs, output_shape
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Cost, Takes, Task
 from ..networks.architectures import ARCHITECTURES, build
-from ..networks.batchnorm import BatchNorm
+from ..networks.levels.kinds import BatchNorm
 from ..networks.outputs import check_class_scores, say_what_is_left
 from ..system.device import default_dtype, on_device
 from ..system.monitor import Monitor

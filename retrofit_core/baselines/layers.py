@@ -7,10 +7,9 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from ..networks.batchnorm import Affine
 from ..networks.levels import forms
-from ..networks.levels.kinds import CONVOLUTIONS
-from ..networks.levels.multiplied import linear_of
+from ..networks.levels.kinds import CONVOLUTIONS, AffineLayer
+from ..networks.levels.plain import linear_of
 from ..networks.levels.tracing import trace
 from ..networks.levels.weights import shared_weights
 from ..networks.training_flags import evaluating
@@ -20,12 +19,12 @@ from ..system import device as devices
 BATCH = 100
 
 
-def affine_layers(model: nn.Module) -> dict[str, Affine]:
+def affine_layers(model: nn.Module) -> dict[str, AffineLayer]:
     """Linear layers and ungrouped convolutions by name.
 
     A module that multiplies by its weight (inputs, outputs), as GPT-2's Conv1D, is a linear layer with that memory.
     """
-    layers: dict[str, Affine] = {}
+    layers: dict[str, AffineLayer] = {}
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear) or (isinstance(module, CONVOLUTIONS) and module.groups == 1):
             layers[name] = module
@@ -54,7 +53,7 @@ def multiplies(module: nn.Module) -> bool:
         return False
 
 
-def form_of(layer: Affine) -> forms.Affine:
+def form_of(layer: AffineLayer) -> forms.Affine:
     """A layer as a form, to read and write its weights (p, c), with the bias in the last row, like a level's."""
     return forms.Affine((layer,), (), nn.Identity())
 

@@ -24,7 +24,7 @@ from ..networks.symmetry import neuron_groups, tensors
 from ..system.device import of
 from ..system.settings import FRACTION, setting
 from .aligned import Aligning, AlignmentPlan, Averager, check_pair, check_widths, plan_alignment, shares_of
-from .layers import BATCH, Affine, affine_layers, form_of, refuse_shared_layers, watching
+from .layers import BATCH, AffineLayer, affine_layers, form_of, refuse_shared_layers, watching
 from .zipit import averaging_maps, write_combined
 
 
@@ -216,11 +216,13 @@ def fit_layers(plan: Aligning, labels: Mapping[str, Tensor], ridge: float | str)
     for number, (name, collected) in enumerate(sums.items()):
         plan.monitor.check()
         plan.monitor.emit("step", index=number, total=len(sums), name="solve")
-        _solve_layer(layers[name], collected.finish(), axes[name], ridge)
+        moments = collected.finish()
+        assert isinstance(moments, Moments)
+        _solve_layer(layers[name], moments, axes[name], ridge)
     return list(sums)
 
 
-def _watched(model: nn.Module, layers: Mapping[str, Affine], x: Tensor) -> dict[str, list[tuple[Tensor, Tensor]]]:
+def _watched(model: nn.Module, layers: Mapping[str, AffineLayer], x: Tensor) -> dict[str, list[tuple[Tensor, Tensor]]]:
     """(input, output) of every call of the layers."""
     calls: dict[str, list[tuple[Tensor, Tensor]]] = {}
     watched = {name: model.get_submodule(name) for name in layers}
@@ -232,7 +234,7 @@ def _watched(model: nn.Module, layers: Mapping[str, Affine], x: Tensor) -> dict[
 def add_rows(
     sums: dict[str, LayerSums],
     name: str,
-    layer: Affine,
+    layer: AffineLayer,
     axes: Sequence[Sequence[Axis]],
     calls: Sequence[tuple[Tensor, Tensor]],
     dtype: torch.dtype,
@@ -244,11 +246,11 @@ def add_rows(
     z = sum(neurons.onto(output, c, axis) for neurons, (_, output) in zip(axes[1], calls, strict=True))
     assert isinstance(h, Tensor) and isinstance(z, Tensor)
     if name not in sums:
-        sums[name] = LayerSums(layer, c, bias=layer.bias is not None, dtype=dtype)
-    sums[name].add(h, rows(z, axis))
+        sums[name] = LayerSums(form_of(layer), c, dtype=dtype)
+    sums[name].add([h], rows(z, axis))
 
 
-def _solve_layer(layer: Affine, sums: Moments, axes: Sequence[Sequence[Axis]], ridge: float | str) -> None:
+def _solve_layer(layer: AffineLayer, sums: Moments, axes: Sequence[Sequence[Axis]], ridge: float | str) -> None:
     """Solve for each kind of output neuron, from the inputs that share a parent with it."""
     c, inputs = layer.weight.shape[:2]
     reads, holds = _holders(axes[0], inputs), _holders(axes[1], c)

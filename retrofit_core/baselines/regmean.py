@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from ..fusion.eligibility import check_inputs
+from ..fusion.moments import Moments, cholesky
 from ..fusion.moments.layersums import LayerSums
-from ..fusion.moments.products import cholesky
 from ..fusion.results import FusionResult
 from ..fusion.task import Cost, Takes, Task
 from ..system import device as devices
@@ -22,7 +22,7 @@ from ..system.device import on_device
 from ..system.monitor import Monitor
 from ..system.settings import FRACTION, setting
 from .averaging import CombiningPlan, WeightAverager, average, check_can_be_averaged
-from .layers import BATCH, affine_layers, refuse_shared_layers, watching
+from .layers import BATCH, affine_layers, form_of, refuse_shared_layers, watching
 
 #: Ridge towards the average, relative to the mean diagonal of the Gram matrices, for directions that no parent saw: large
 #: compared with rounding of products, small compared with data.
@@ -60,10 +60,8 @@ class RegMean(WeightAverager):
         if task.target is not None:
             check_can_be_averaged([task.parents[0], task.target])
         task.parents_data()  # refuses a wrong number of data sets
-        sizes = [layer.weight[0].numel() for layer in affine_layers(task.parents[0]).values()]
-        sums = len(task.parents) * sum(8 * size**2 for size in sizes)  # in float64
         # Products of a layer's inputs, and the solution, take about as long as ten forward passes.
-        return CombiningPlan(task, Cost(passes=10 * len(task.inputs), bytes=2 * sums))
+        return CombiningPlan(task, Cost(passes=10 * len(task.inputs)))
 
     @torch.no_grad()
     def run(self, plan: CombiningPlan) -> FusionResult:
@@ -83,7 +81,7 @@ class RegMean(WeightAverager):
             if len(ran) == len(parents):  # layers that a parent never runs stay averaged
                 weights = [layers_of_parent[name].weight.flatten(1).T.double() for layers_of_parent in theirs]
                 W = solution(
-                    [moments.xx for moments in ran if moments.xx is not None],
+                    [moments.xx for moments in ran if isinstance(moments, Moments) and moments.xx is not None],
                     weights,
                     self.ratio,
                     VANISHING[layer.weight.dtype],
@@ -99,12 +97,12 @@ class RegMean(WeightAverager):
 def _layer_sums(model: nn.Module, inputs: Tensor, monitor: Monitor) -> dict[str, LayerSums]:
     """Sums of x x' for every layer that runs."""
     dtype = next(model.parameters()).dtype
-    layers, sums = affine_layers(model), {}
+    layers, sums = affine_layers(model), dict[str, LayerSums]()
 
     def note(name: str, h: Tensor, _: Tensor) -> None:
         if name not in sums:
-            sums[name] = LayerSums(layers[name], 1, bias=False, dtype=dtype)
-        sums[name].add(h)
+            sums[name] = LayerSums(form_of(layers[name]), 1, dtype=dtype, ones=False)
+        sums[name].add([h])
 
     with watching({name: model.get_submodule(name) for name in layers}, note):
         for x in monitor.each("step", inputs.split(BATCH), name="forward"):
@@ -134,9 +132,9 @@ def solution(
         total.add_(gram, alpha=ratio / count)
         diagonal += energies
         right.addmm_(gram, away, alpha=ratio / count).add_((1 - ratio) * energies[:, None] * away)
-    size = diagonal.mean().item()
-    if size == 0:
+    size = diagonal.mean()
+    if not size:
         return mean  # the layer's inputs are all zero
     total.diagonal().copy_(diagonal)
-    factor, _ = cholesky(total, vanishing * size, bias=False)  # increased if rounding requires it
+    factor, _ = cholesky(total, vanishing * size, False)  # increased if rounding requires it
     return mean + torch.cholesky_solve(right, factor)

@@ -20,7 +20,8 @@ from ..fusion.task import Cost, Shown, Takes, Task
 from ..networks.composites import PartialZip
 from ..networks.levels import Level, partition
 from ..networks.levels.cuts import choose_cuts
-from ..networks.levels.tracing import folded, trace
+from ..networks.levels.folds import folded
+from ..networks.levels.tracing import trace
 from ..networks.outputs import check_class_scores
 from ..networks.symmetry import Group, mapped, tensors
 from ..networks.symmetry.rules import Rules

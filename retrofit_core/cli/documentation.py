@@ -1,7 +1,6 @@
 """retrofit docs"""
 
 import os
-import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -20,21 +19,6 @@ from .commands import LAST_PORT, free_port
 from .fields import argument
 from .terminal import new_table, out, say
 
-#: Sources of the pages, besides mkdocs.yml.
-SOURCES = (
-    "docs",
-    "retrofit_core",
-    "app/retrofit_app/learn",
-    "notebooks/*.ipynb",
-    "benchmarks/*.py",
-    "benchmarks/results",
-    "CHANGELOG.md",
-    "CITATION.cff",
-    "LICENSE",
-)
-
-#: A file that identifies a built site.
-MARK = "search/search_index.json"
 #: Folder of the pages in an installation.
 INSTALLED = "share/retrofit-workbench/docs"
 
@@ -46,16 +30,16 @@ class DocsRequest:
     page: str | None = argument(None, "A page to print in the terminal instead, such as start or troubleshooting.")
     port: int = setting(8510, "Port on this machine. If it is in use, the next free one.", Range(1, LAST_PORT))
     browser: bool = setting(True, "Open the default browser.")
-    build: bool = setting(False, "Build the site and exit, without serving it.")
-    out: Path | None = setting(None, "Folder for the built site. Default: build/site in the repository.")
+    build: bool = setting(False, "Write the site to a folder and exit, without serving it.")
+    out: Path | None = setting(None, "Folder for --build. Default: build/site in the repository.")
 
 
 @command("docs")
 def docs_command(asked: DocsRequest) -> None:
     """Build the documentation and open it in the browser. The site loads nothing from the internet.
 
-    The command builds the site from the repository, and rebuilds it after changes. An installed wheel contains the
-    pages as text: without a repository, the command lists them or prints the one that you name.
+    The command builds the site from the repository (half a minute), and again after every change. An installed wheel contains
+    the pages as text: without a repository, the command lists them or prints the one that you name.
 
     Example: `retrofit docs own_networks`
     """
@@ -70,11 +54,7 @@ def docs_command(asked: DocsRequest) -> None:
             "copy of the repository, or read the installed help: `retrofit docs`, `retrofit --help`, `retrofit "
             "methods NAME`, and in Python `help(retrofit_core.fuse)`."
         )
-    site = (asked.out or repository / "build" / "site").absolute()
-    if asked.build or _is_stale(site, repository):
-        _build(site, repository)
-    say(f"The pages are in {site}.")
-    return None if asked.build else _serve(site, asked.port, asked.browser)
+    return _build(repository, asked.out) if asked.build else _serve(repository, asked)
 
 
 def _pages(repository: Path | None) -> dict[str, Path]:
@@ -121,57 +101,36 @@ def _repository() -> Path | None:
     return None
 
 
-def _is_stale(site: Path, repository: Path) -> bool:
-    """Whether the site is missing or older than its sources."""
-    try:
-        built = (site / "index.html").stat().st_mtime
-    except OSError:
-        return True
-    files = [repository / "mkdocs.yml"]
-    for source in SOURCES:
-        for path in repository.glob(source):
-            files += path.rglob("*") if path.is_dir() else [path]
-    return any(path.stat().st_mtime > built for path in files if path.is_file() and path.suffix != ".pyc")
-
-
-def _build(site: Path, repository: Path) -> None:
+def _build(repository: Path, folder: Path | None) -> None:
     """Build all pages into a folder.
 
     Raises:
-        ValueError: the folder holds something else, a package is not installed, or the build fails.
+        ValueError: the folder holds something else, or the build fails.
     """
-    if site.is_dir() and any(site.iterdir()) and not (site / MARK).exists():
+    site = (folder or repository / "build" / "site").absolute()
+    if site.is_dir() and any(site.iterdir()) and not (site / "search" / "search_index.json").exists():
         raise ValueError(
             f"{site} contains other files than a built site, and building would delete them. Choose a new folder."
         )
+    done = _mkdocs(repository, "build", "--strict", "--site-dir", str(site), capture_output=True, text=True)
+    if done.returncode:
+        raise ValueError(f"could not build the pages: {(done.stdout + done.stderr).strip()[-2000:]}")
+    say(f"The pages are in {site}.")
+
+
+def _serve(repository: Path, asked: DocsRequest) -> None:
+    """Serve the pages to this machine until interrupted."""
+    address = f"127.0.0.1:{free_port(asked.port)}"
+    opened = ["--open"] if asked.browser and sys.stdout.isatty() else []
+    out.print(Text.assemble("They will be at ", (f"http://{address}", "bold"), " (Ctrl-C stops it)."))
+    with suppress(KeyboardInterrupt):
+        if _mkdocs(repository, "serve", "--quiet", "--dev-addr", address, *opened).returncode:
+            raise ValueError("could not serve the pages, for the reason above.")
+
+
+def _mkdocs(repository: Path, *words: str, **options: Any) -> subprocess.CompletedProcess:
     for package in ("mkdocs", "material", "mkdocstrings", "latex2mathml"):
         require(package, "docs")
     say("Building the pages (takes about half a minute).")
-    unfinished = site.with_name(f"{site.name}.tmp")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(unfinished)]
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # the theme's warning about another product
-    done = subprocess.run(command, cwd=repository, env=quiet, capture_output=True, text=True)
-    if done.returncode:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise ValueError(f"could not build the pages: {(done.stdout + done.stderr).strip()[-2000:]}")
-    shutil.rmtree(site, ignore_errors=True)
-    unfinished.replace(site)
-
-
-def _serve(site: Path, port: int, browser: bool) -> None:
-    """Serve the pages to this machine until interrupted."""
-    import webbrowser
-    from functools import partial
-    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: Any) -> None:
-            """Do not log requests."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", free_port(port)), partial(Quiet, directory=site))
-    address = f"http://127.0.0.1:{server.server_port}"
-    out.print(Text.assemble("Serving them at ", (address, "bold"), " (Ctrl-C stops it)."))
-    if browser and sys.stdout.isatty():
-        webbrowser.open(address)  # the server answers once it runs
-    with server, suppress(KeyboardInterrupt):
-        server.serve_forever()
+    return subprocess.run([sys.executable, "-m", "mkdocs", *words], cwd=repository, env=quiet, **options)

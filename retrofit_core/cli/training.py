@@ -11,7 +11,7 @@ from ..runs.config import RunConfig
 from ..system.settings import COUNT, same_as, setting
 from ..training.config import TrainConfig
 from .application import command
-from .checks import check_alone_with_record, check_checkpoints, check_folder, check_output, check_replaced, read_by
+from .checks import check_alone, check_checkpoints, check_folder, check_output, check_replaced, read_by
 from .fields import READING, Shared, argument, config_of, options_of, value_of, with_logits
 from .progress import advised, progress
 from .terminal import arch_words, networks_table, new_table, out, pixel_words, print_json, say_next
@@ -99,7 +99,7 @@ def finetune_command(context: typer.Context, asked: FinetuneRequest) -> None:
     Example: `retrofit finetune fused.safetensors --data cifar10 --out tuned.safetensors`
     """
     if asked.record is not None:
-        check_alone_with_record(context, OF_RECORD)
+        check_alone(context, "--record determines the networks and the data", without=OF_RECORD)
     elif asked.model is None or asked.out is None:
         raise ValueError("name a checkpoint and --out FILE.safetensors, or a finished run with --record FOLDER.")
     else:
@@ -138,10 +138,9 @@ def _finetune_checkpoint(
     from ..data import has_split, load
     from ..networks.checkpoints import load_model, read_metadata
     from ..training.evaluation import evaluate
-    from ..training.files import AGAIN, check_data, check_unfinished, facts_of, settings_of, trained
+    from ..training.files import AGAIN, check_data, check_unfinished, finetuned, settings_of
     from ..training.loop import check_settings
     from ..training.recipes import augmentation
-    from ..training.state import digest
 
     chosen = _chosen(training)
     # Before any file is read.
@@ -156,15 +155,12 @@ def _finetune_checkpoint(
     architecture = metadata["architecture"]["architecture"]
     settings = settings_of("finetune", images, architecture, 1, chosen, training.augment)
     check_unfinished(file, asked.resume)
-    origin = {"from": model.name, "from_weights": digest(network.state_dict())}
-    rows = torch.arange(len(images))
-    facts = facts_of(images, rows, {"name": "finetune", **settings, "seed": training.seed, **origin}, pixels[2])
     with advised(AGAIN), progress(asked.json) as monitor:
-        check_data(images, rows, test, monitor)
+        check_data(images, torch.arange(len(images)), test, monitor)
         networks = {"before": evaluate(network, test)} if test else {}
         monitor.emit("phase", name=model.name)
-        run = {**settings, "seed": training.seed, "device": training.device, "monitor": monitor}
-        network, best = trained(file, network, images, rows, run, facts, asked.resume)
+        ways = {"size": pixels[2], "seed": training.seed, "device": training.device, "resume": asked.resume}
+        network, best = finetuned(file, network, images, settings, model.name, monitor=monitor, **ways)
         networks |= {"after": evaluate(network, test)} if test else {}
     return model.name, file, networks, best
 

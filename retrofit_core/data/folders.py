@@ -8,7 +8,6 @@ torchvision's ImageFolder: classes by name, then files by path. Class folders ma
 import os
 from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -215,7 +214,7 @@ def _classes(folders: list[Path]) -> tuple[str, ...]:
     """Names of class folders.
 
     Raises:
-        ValueError: only one class, names that differ only by case, or links that put one class inside another.
+        ValueError: only one class.
     """
     names = tuple(path.name for path in folders)
     if len(names) < 2:
@@ -223,19 +222,6 @@ def _classes(folders: list[Path]) -> tuple[str, ...]:
             f"{folders[0].parent} has the single class folder {folders[0].name!r}: give the folder whose "
             "subfolders are the classes."
         )
-    seen: dict[str, str] = {}
-    for name in names:
-        if other := seen.get(name.casefold()):
-            raise ValueError(
-                f"class folders {other!r} and {name!r} of {folders[0].parent} differ by case only: rename one."
-            )
-        seen[name.casefold()] = name
-    real = sorted((list(path.resolve().parts), path.name) for path in folders)
-    for (outer, first), (inner, second) in pairwise(real):
-        if inner[: len(outer)] == outer:
-            raise ValueError(
-                f"class folder {second!r} of {folders[0].parent} is inside class {first!r}: remove the link."
-            )
     return names
 
 

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..networks.batchnorm import Affine
 from ..networks.levels import Affine as AffineForm
 from ..networks.levels import Boundary, Level, each
+from ..networks.levels.kinds import AffineLayer
+from ..system.runtime import Runtime
+from .joint_spaces import Levels
+from .walk import Step, Walk
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +28,63 @@ class Groups:
     """Neuron axis of the boundary tensor"""
     stream: int = 0
     """Tensors with the same number hold the same neurons"""
+
+
+def parents_weights(step: Step) -> Tensor:
+    """W0 (p, m): the parents' weights, mapped to the fused network's inputs.
+
+    Raises:
+        ValueError: see `mapped_weights`.
+    """
+    parts = step.parts if step.level.form.parts else None
+    return mapped_weights(step.level, step.parents, reads(step, step.boundary), parts)
+
+
+def reads(step: Step, boundary: Boundary) -> tuple[Groups | None, ...] | None:
+    """For each layer of a step's level, the groups of the neurons that it reads in order (None: the network's input); None if
+    a layer does not read its inputs neuron by neuron.
+
+    Args:
+        boundary: before the level, with any values.
+    """
+    level, walk = step.level, step.walk
+    if not step.index or level.form.channelwise:  # each channel reads itself
+        return (None,) * len(level.form.layers)
+    before = list[Groups | None]()
+    for tensor in walk.fused[step.index - 1].alive:
+        if tensor.maker < 0:  # the network's input
+            before.append(None)
+            continue
+        report, number = walk.reports[tensor.maker], walk.levels.stream(tensor.maker)[0]
+        before.append(Groups(report.labels.to(step.device), report.widths, report.width, tensor.axis, number))
+    try:
+        return tuple(neurons_read(level, k, boundary, before) for k in range(len(level.form.layers)))
+    except LookupError:
+        return None
+
+
+@torch.no_grad()
+def check_mapped(levels: Levels, example: Tensor) -> None:
+    """Check before any work that the parents' weights can be mapped to every level's inputs, whatever the groups.
+
+    Args:
+        example: (B, ...) a few inputs, on the device.
+    Raises:
+        ValueError: see `mapped_weights`.
+    """
+    walk, generator = Walk(levels, example, Runtime(device=example.device)), torch.Generator().manual_seed(0)
+    for index, level in enumerate(levels.fused):
+        labels = torch.cat([torch.arange(width) % level.width for width in levels.widths(index)])
+        walk.reports.append(Groups(labels, levels.widths(index), level.width))  # type: ignore[arg-type]
+    for step in walk:
+        if step.level.affine is None:
+            continue
+        boundary = step.boundary
+        if step.index:  # random values, because a target's weights may make the real ones zero
+            boundary = each(boundary, lambda z: torch.randn(z.shape, generator=generator).to(z))
+        groups = reads(step, boundary)
+        if groups is None or not step.level.form.parts:
+            mapped_weights(step.level, step.parents, groups)
 
 
 def mapped_weights(
@@ -65,7 +125,7 @@ def mapped_weights(
 
 
 def _mapped_layer(
-    fused: Level, k: int, layer: Affine, theirs: Affine, previous: Groups | None, parts: Tensor | None
+    fused: Level, k: int, layer: AffineLayer, theirs: AffineLayer, previous: Groups | None, parts: Tensor | None
 ) -> Tensor:
     """(p, neurons of parent k) the parent's mapped weights in one layer, without bias."""
     weights = theirs.weight.detach().flatten(1).T.double()  # (inputs of the parent, its neurons)
@@ -87,7 +147,7 @@ def _mapped_layer(
     return mapped
 
 
-def _mapped_part(layer: Affine, theirs: Affine, weights: Tensor, groups: Tensor, parts: Tensor) -> Tensor:
+def _mapped_part(layer: AffineLayer, theirs: AffineLayer, weights: Tensor, groups: Tensor, parts: Tensor) -> Tensor:
     """(p, neurons) weights of a parent's grouped convolution for the inputs of each neuron's fused part.
 
     Args:
@@ -103,23 +163,6 @@ def _mapped_part(layer: Affine, theirs: Affine, weights: Tensor, groups: Tensor,
         slots = groups[first + channel] - each * parts  # positions within the fused part
         mapped[slots, :, neurons] += weight.T
     return mapped.flatten(0, 1)
-
-
-def groups_read(
-    level: Level, boundary: Boundary, before: Sequence[Groups | None] | None
-) -> tuple[Groups | None, ...] | None:
-    """For each layer of a level, the groups of the neurons that it reads, see `neurons_read`; None if a layer has none.
-
-    Args:
-        boundary: before the level.
-        before: the groups of each boundary tensor; None at the first level.
-    """
-    if before is None or level.form.channelwise:  # each channel reads itself
-        return (None,) * len(level.form.layers)
-    try:
-        return tuple(neurons_read(level, k, boundary, before) for k in range(len(level.form.layers)))
-    except LookupError:
-        return None
 
 
 @torch.no_grad()

@@ -69,7 +69,7 @@ class Takes:
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of a planned fusion, which the estimate converts to seconds and bytes."""
+    """Cost of a planned fusion, which the estimate converts to seconds."""
 
     passes: float = 0
     """Forward passes of samples through every parent"""
@@ -83,8 +83,6 @@ class Cost:
     """Training samples"""
     batch: int = 1
     """Samples per step"""
-    bytes: int = 0
-    """Memory besides networks and data"""
 
 
 @dataclass(frozen=True, eq=False)

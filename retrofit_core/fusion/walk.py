@@ -19,16 +19,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..networks.levels import Activated, Affine, Alive, Boundary, Level, Partwise, each, places_read, rows
+from ..networks.levels import Activated, Affine, Boundary, Form, Level, each, rows
 from ..networks.statedicts import tensors_in
 from ..system import device as devices
 from ..system.device import Stopwatch, check_sums, rows_per_batch, sum_dtype
 from ..system.runtime import Journal, Runtime
 from .budget import boundary_bytes, dual_bytes, working_bytes
 from .joint_spaces import Levels
-from .mapping import Groups, groups_read, mapped_weights
 from .moments import Moments, MomentSums, Rows, dual_is_cheaper
-from .moments.layersums import LayerRows, LayerSums, PartwiseSums
+from .moments.layersums import LayerSums
 from .results import LevelReport
 
 #: Maximum samples per forward pass: large enough for full-speed convolutions and long sums.
@@ -110,25 +109,14 @@ class Walk:
                 h = self._at(batch, len(self.networks) - 1, index)
             yield h, outputs + before
 
-    def ahead(self, index: int, later: Sequence[int]) -> Iterator[tuple[int, list[Tensor]]]:
-        """For each batch and each of some levels after `index`: its number and the parents' outputs. None are kept."""
+    def ahead(self, index: int, later: Sequence[int]) -> Iterator[tuple[int, list[Boundary]]]:
+        """For each batch and each of some levels from `index` on: its number, and the parents' boundary tensors, (B, ...) each,
+        after it. None are kept."""
         for batch in self.monitor.each("step", self.kept, name="forward", level=self.fused[index].name):
-            boundaries = [self._at(batch, k, index + 1) for k in range(len(self.parents))]
-            for number in range(index + 1, max(later) + 1):
-                with self.stopwatch.phase("forward"), torch.no_grad():
-                    boundaries = [
-                        passed(levels[number : number + 1], z)
-                        for levels, z in zip(self.parents, boundaries, strict=True)
-                    ]
-                if number in later:
-                    yield number, [levels[number].of(z) for levels, z in zip(self.parents, boundaries, strict=True)]
-
-    def parents_ahead(self, index: int, level: int) -> Iterator[list[Boundary]]:
-        """For each batch, the parents' boundary tensors, (B, ...) each, before a later level. None are kept."""
-        for batch in self.monitor.each("step", self.kept, name="forward", level=self.fused[index].name):
-            with self.stopwatch.phase("forward"):
-                boundaries = [self._at(batch, k, level) for k in range(len(self.parents))]
-            yield boundaries
+            for number in later:
+                with self.stopwatch.phase("forward"):
+                    batch = [(number + 1, self._at(batch, k, number + 1)) for k in range(len(self.parents))]
+                yield number, [boundary for _, boundary in batch]
 
     def _advance(self, index: int) -> None:
         """Run the fused network through the level that was just fitted."""
@@ -218,11 +206,6 @@ class Step:
         """The fused network's boundary tensors before the level, (B, ...) each, for the first batch."""
         return self.walk.boundary(self.index)
 
-    @property
-    def before(self) -> Level | None:
-        """The fused network's previous level, if any."""
-        return self.walk.fused[self.index - 1] if self.index else None
-
     @cached_property
     def generator(self) -> torch.Generator:
         """Random generator of this level."""
@@ -242,33 +225,6 @@ class Step:
 
     def _labels(self, index: int) -> Tensor:
         return self.walk.reports[index].labels.to(self.device)
-
-    def reads(self, boundary: Boundary) -> tuple[Groups | None, ...] | None:
-        """For each layer of the level, the groups of the neurons that it reads in order (None: the network's input); None if a
-        layer does not read its inputs neuron by neuron.
-
-        Args:
-            boundary: before the level, with any values.
-        """
-        before = None if self.before is None else [self._groups(tensor) for tensor in self.before.alive]
-        return groups_read(self.level, boundary, before)
-
-    def _groups(self, tensor: Alive) -> Groups | None:
-        """Groups of the neurons in a tensor at the boundary before the level; None for the network's input."""
-        if tensor.maker < 0:
-            return None
-        report = self.walk.reports[tensor.maker]
-        number = self.walk.levels.stream(tensor.maker)[0]
-        return Groups(report.labels.to(self.device), report.widths, report.width, tensor.axis, number)
-
-    def parents_weights(self) -> Tensor:
-        """W0 (p, m): the parents' weights, mapped to the fused network's inputs.
-
-        Raises:
-            ValueError: the level does not read its inputs neuron by neuron, or a parent has other inputs.
-        """
-        parts = self.parts if self.level.form.parts else None
-        return mapped_weights(self.level, self.parents, self.reads(self.boundary), parts)
 
     def taken_over(self) -> bool:
         """Take over the level's report and weights from an interrupted run; False if it has not finished the level."""
@@ -330,31 +286,30 @@ class Step:
         """
         dtype, form = dtype or sum_dtype(self.walk.device), self.level.form
         inputs = inputs and isinstance(form, Affine)  # tables need no inputs
-        collect: MomentSums | LayerSums | LayerRows | PartwiseSums = MomentSums(sum(self.widths), device=self.device)
-        if inputs and isinstance(form, Affine):
-            collect = self._collector(form, dtype)
+        dtype = torch.float64 if inputs and form.parts else dtype
+        collect = self._collector(form, dtype) if inputs else MomentSums(sum(self.widths), device=self.device)
         for h, outputs in self.walk.batches(self.index, layers=inputs and isinstance(form, Activated)):
             with self.walk.stopwatch.phase("moments"):
                 if isinstance(collect, MomentSums):
-                    collect.add(self._side_by_side(outputs, dtype))
+                    collect.add(self.side_by_side(outputs, dtype))
                 else:
-                    (x, *beside), stream = form.read(h)
-                    collect.add(x, self._side_by_side(outputs, dtype, stream), beside)
+                    x, stream = form.read(h)
+                    collect.add(x, self.side_by_side(outputs, dtype, stream))
         with self.walk.stopwatch.phase("moments"):
             sums = collect.finish()
         check_sums(self.name, sums.zz)
         return sums
 
-    def _collector(self, form: Affine, dtype: torch.dtype) -> LayerSums | LayerRows | PartwiseSums:
+    def _collector(self, form: Form, dtype: torch.dtype) -> LayerSums:
         """The object that collects sums over rows of inputs and outputs, or the rows themselves."""
-        if isinstance(form, Partwise):
-            assert self.parts is not None
-            return PartwiseSums(self.level, form, self.parts, dtype=dtype)
-        m, bias, (layer, *beside) = form.columns(sum(self.widths), self.level.width), form.bias, form.layers
-        n, p = self.walk.samples * self.level.positions, form.inputs_per_neuron + bias
-        if dual_is_cheaper(n, p, m) and dual_bytes(n, p, m) <= self.walk.memory:
-            return LayerRows(layer, bias=bias, dtype=dtype, beside=beside)
-        return LayerSums(layer, m, bias=bias, dtype=dtype, beside=beside)
+        assert isinstance(form, Affine)
+        m, parts = form.columns(sum(self.widths), self.level.width), self.parts if form.parts else None
+        if parts is not None and form.adds:  # the stream's neurons belong to its own parts
+            of_stream = torch.arange(self.level.width, device=self.device) // (self.level.width // form.parts)
+            parts = torch.cat([parts, of_stream])
+        n, p = self.walk.samples * self.level.positions, form.inputs_per_neuron + form.bias
+        dual = parts is None and dual_is_cheaper(n, p, m) and dual_bytes(n, p, m) <= self.walk.memory
+        return LayerSums(form, m, dtype=dtype, parts=parts, dual=dual)
 
     @torch.no_grad()
     def grams(self, later: Sequence[int]) -> dict[int, Tensor]:
@@ -363,54 +318,11 @@ class Step:
             index: MomentSums(sum(levels[index].width for levels in self.walk.parents), device=self.walk.device)
             for index in later
         }
-        for index, outputs in self.walk.ahead(self.index, later) if later else ():
+        for index, boundaries in self.walk.ahead(self.index, later) if later else ():
+            outputs = [levels[index].of(z) for levels, z in zip(self.walk.parents, boundaries, strict=True)]
             with self.walk.stopwatch.phase("moments"):
-                sums[index].add(self._side_by_side(outputs, sum_dtype(self.walk.device), at=index))
+                sums[index].add(self.side_by_side(outputs, sum_dtype(self.walk.device), at=index))
         return {index: collected.finish().zz for index, collected in sums.items()}
-
-    @torch.no_grad()
-    def activity(self) -> Tensor:
-        """(m, m) centred inner products of what the next level of a chain reads of each of the parents' neurons, after
-        activation functions and pooling."""
-        sums = MomentSums(sum(self.widths), device=self.walk.device)
-        readers, places = [levels[self.index + 1] for levels in self.walk.parents], list[Tensor]()
-        for _, outputs in self.walk.batches(self.index):
-            with self.walk.stopwatch.phase("moments"):
-                if not places:
-                    found = [
-                        places_read(reader, self.level.axis, z) for reader, z in zip(readers, outputs, strict=True)
-                    ]
-                    places = [of_parent[0] for of_parent in found if of_parent is not None]
-                read = [
-                    reader.form.read(z)[0][0].flatten(1)[:, read_at].movedim(1, -1).flatten(0, 1)
-                    for reader, z, read_at in zip(readers, outputs, places, strict=True)
-                ]
-                sums.add(torch.cat(read, 1))
-        total = sums.finish()
-        return total.zz - torch.outer(total.sz, total.sz) / total.rows
-
-    @torch.no_grad()
-    def branch(self, A: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """For each batch of a level that adds to a stream: input rows x (n, p), the fused network's stream h (n, d), and targets
-        z A (n, d)."""
-        dtype = self.walk.dtype
-        for boundary, outputs in self.walk.batches(self.index):
-            with self.walk.stopwatch.phase("fit"):
-                _, stream = self.level.form.read(boundary)
-                assert stream is not None
-                x = self.level.inputs(boundary, ones=self.level.form.bias)
-                yield x, rows(stream, self.level.axis), self._side_by_side(outputs, dtype) @ A.to(dtype)
-
-    def inputs_and_targets(self, A: Tensor) -> tuple[Tensor, Tensor]:
-        """Data of a gradient fit: the fused boundary tensors (B, ...) and the targets z A as (B, positions, d)."""
-        inputs, targets = [], []
-        for h, outputs in self.walk.batches(self.index):
-            with self.walk.stopwatch.phase("fit"):
-                z = self._side_by_side(outputs)
-                assert isinstance(h, Tensor)
-                inputs.append(h.contiguous())
-                targets.append((z @ A.to(z.dtype)).reshape(len(h), -1, A.shape[1]))
-        return torch.cat(inputs), torch.cat(targets)
 
     def fitted(self) -> Iterator[tuple[Tensor, Tensor]]:
         """For each batch: rows of the fitted level's outputs (n, d) and of the parents' (n, m)."""
@@ -418,9 +330,9 @@ class Step:
             with self.walk.stopwatch.phase("forward"), torch.no_grad():
                 level = self.level
                 output = level.form.outputs(h) if level.output.tail else level.of(level.module(h))
-                yield rows(output, level.axis), self._side_by_side(outputs)
+                yield rows(output, level.axis), self.side_by_side(outputs)
 
-    def _side_by_side(
+    def side_by_side(
         self,
         outputs: list[Tensor],
         dtype: torch.dtype | None = None,

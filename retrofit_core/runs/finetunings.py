@@ -9,7 +9,7 @@ import copy
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,11 +28,10 @@ from ..system.monitor import Event, Monitor
 from ..system.settings import AT_LEAST_ONE, SEED, Range, Value, setting, settings_of
 from ..system.texts import option_words
 from ..training.evaluation import check_suits, evaluate, evaluate_parents
-from ..training.files import check_data, check_unfinished, facts_of, trained
+from ..training.files import check_data, check_unfinished, finetuned
 from ..training.files import settings_of as arguments_of
 from ..training.loop import check_settings, held_out_of
 from ..training.recipes import AUTO, RECIPES, augmentation
-from ..training.state import digest
 from .execute import test_images
 from .finished import Finished, read_finished
 from .store import FINETUNING, FollowUp, Kind, read_json
@@ -213,26 +212,20 @@ def _tune(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).unlink(missing_ok=True)  # rewritten at the end
     monitor.emit("phase", name=f"measuring the networks before{' fine-tuning' * bool(of)}{of}")
-    curve = _Curve(
-        folder / CURVE, plan, lambda: _measured(plan, name, network, device, monitor), place, monitor, resume
-    )
-    monitor.emit("phase", name=f"fine-tuning{of}")
-    origin = {"from": f"{name} of {plan.run.folder.name}", "from_weights": digest(network.state_dict())}
-    if name == "fused":
-        origin["from"] = f"fused.safetensors of {plan.run.folder.name}"
-    facts = facts_of(
-        plan.images,
-        plan.rows,
-        {"name": "finetune", **plan.settings, "seed": plan.config.seed, **origin},
-        plan.run.config.size,
-    )
-    arguments = {
-        **plan.settings,
-        "seed": plan.config.seed,
-        "device": device,
-        "monitor": Monitor(curve.take, curve.asked),
+    curve = (read_json(folder / CURVE) if resume else {}) or {
+        "data": plan.images.name,
+        "trained": len(plan.images) - len(plan.held_out),
+        "held_out": len(plan.held_out),
+        "epochs": plan.config.epochs,
+        "networks": _measured(plan, name, network, device, monitor),
+        "history": [],
+        "seconds": 0.0,
     }
-    tuned, _ = trained(folder / TUNED, network, plan.images, plan.rows, arguments, facts, resume)
+    watcher = _watcher(folder / CURVE, curve, place, monitor)
+    monitor.emit("phase", name=f"fine-tuning{of}")
+    ways = {"size": plan.run.config.size, "seed": plan.config.seed, "device": device, "resume": resume}
+    origin = f"{'fused.safetensors' if name == 'fused' else name} of {plan.run.folder.name}"
+    tuned, _ = finetuned(folder / TUNED, network, plan.images, plan.settings, origin, monitor=watcher, **ways)
     monitor.emit("phase", name="measuring on the test images")
     metrics = {} if test is None else evaluate(on_device(tuned, device), test, monitor=monitor)
     files.write(folder / METRICS, json.dumps(metrics, indent=1))
@@ -253,62 +246,31 @@ def read_tuned(folder: str | Path) -> nn.Module:
     return load_model(Path(folder) / TUNED)[0]
 
 
-class _Curve:
-    """curve.json: measurements on held-out images, of the networks before and of every epoch."""
+def _watcher(path: Path, curve: dict[str, Any], place: tuple[int, int], monitor: Monitor) -> Monitor:
+    """A monitor that keeps each epoch in curve.json, which it writes at once, and reports progress."""
+    before, start, (number, count) = float(curve["seconds"]), time.perf_counter(), place
 
-    def __init__(
-        self,
-        path: Path,
-        plan: FinetunePlan,
-        measure: Callable[[], dict[str, Any]],
-        place: tuple[int, int],
-        monitor: Monitor,
-        resume: bool,
-    ) -> None:
-        self.path, self.monitor, self.place = path, monitor, place
-        stored = read_json(path) if resume else {}
-        whole = {"networks", "history", "seconds"} <= stored.keys()
-        held_out = plan.held_out
-        self.content: dict[str, Any] = (
-            stored
-            if whole
-            else {
-                "data": plan.images.name,
-                "trained": len(plan.images) - len(held_out),
-                "held_out": len(held_out),
-                "epochs": plan.config.epochs,
-                "networks": measure(),
-                "history": [],
-                "seconds": 0.0,
-            }
-        )
-        self.before, self.start = float(self.content["seconds"]), time.perf_counter()
-        self._write()
+    def write() -> None:
+        curve["seconds"] = before + time.perf_counter() - start
+        files.write(path, json.dumps(curve))
 
-    def take(self, event: Event) -> None:
-        """Record an epoch, and report progress."""
-        self.monitor.emit(**event)
-        history = self.content["history"]
-        if event["kind"] == "history":
-            history[:] = event["entries"]
-            self._write()
-        elif event["kind"] == "epoch":
-            history.append({name: value for name, value in event.items() if name != "kind"})
-            self._write()
-        elif event["kind"] == "batch":
-            index, count = self.place
+    def take(event: Event) -> None:
+        monitor.emit(**event)
+        if event["kind"] == "batch":
             steps = event["epochs"] * event["total"]
-            done = index * steps + (event["epoch"] - 1) * event["total"] + event["index"]
-            self.monitor.emit("step", name="fine-tuning", index=done, total=count * steps)
+            done = number * steps + (event["epoch"] - 1) * event["total"] + event["index"]
+            monitor.emit("step", name="fine-tuning", index=done, total=count * steps)
+        elif event["kind"] in ("history", "epoch"):
+            new = {name: value for name, value in event.items() if name != "kind"}
+            curve["history"] = event["entries"] if event["kind"] == "history" else [*curve["history"], new]
+            write()
 
-    def asked(self) -> bool:
-        """Always False: the outer monitor raises on a request to stop."""
-        self.monitor.check()
+    def asked() -> bool:
+        monitor.check()  # raises on a request to stop
         return False
 
-    def _write(self) -> None:
-        self.content["seconds"] = self.before + time.perf_counter() - self.start
-        files.write(self.path, json.dumps(self.content))
+    write()
+    return Monitor(take, asked)
 
 
 def _measured(plan: FinetunePlan, name: str, network: nn.Module, device: str, monitor: Monitor) -> dict[str, Any]:

@@ -24,11 +24,6 @@ from .config import RunConfig
 from .record import SEALED, checksums, create, read_status, write_identity
 from .store import CANCEL, INTERVAL, SCHEMA, STATUS
 
-#: Stage of the position -> part of the run whose seconds are in its status; all others belong to the fusion.
-STAGES = {"training": "training", "evaluate": "measuring", "analysis": "analysis"}
-#: Events that may begin such a part.
-BEGINNINGS = ("phase", "level")
-
 
 @contextmanager
 def recording(folder: Path, config: RunConfig, monitor: Monitor | None = None) -> Iterator["Recorder"]:
@@ -55,15 +50,11 @@ class Recorder:
         self.folder = folder
         self.outer = monitor or Monitor()
         self.monitor = Monitor(self._event, lambda: store.asked_to_stop(folder, self.outer))
-        now = time.time()
         self.status: dict[str, Any] = {
             "schema": SCHEMA,
             "state": "running",
             "pid": os.getpid(),
-            "started": now,
-            "stage": "reading",
-            "stage_started": now,
-            "stages": {},
+            "started": time.time(),
             "version": library_version(),
         }
         self._written, self.position = 0.0, Position()
@@ -135,7 +126,6 @@ class Recorder:
         self._end()
 
     def _end(self) -> None:
-        self._spend()
         self._write_status()
         (self.folder / CANCEL).unlink(missing_ok=True)
 
@@ -145,17 +135,8 @@ class Recorder:
             with (self.folder / "events.jsonl").open("a") as file:
                 file.write(json.dumps({"time": time.time(), **event}, default=str) + "\n")
         self.position.take(event)
-        if (stage := STAGES.get(self.position.stage, "fusion")) != self.status["stage"] and event["kind"] in BEGINNINGS:
-            self._spend()
-            self.status["stage"] = stage
         if event["kind"] == "level" or time.time() - self._written > INTERVAL:
             self._write_status()
-
-    def _spend(self) -> None:
-        """Add the seconds of the current stage to `stages`."""
-        now, stage = time.time(), self.status["stage"]
-        spent = self.status["stages"].get(stage, 0.0) + now - self.status["stage_started"]
-        self.status.update(stages={**self.status["stages"], stage: spent}, stage_started=now)
 
     def _write_status(self) -> None:
         self._written = time.time()

@@ -85,8 +85,8 @@ class Position:
         return (now - self.begun) * (1 - self.done) / gained
 
     def facts(self) -> dict[str, Any]:
-        """Known name, level, network, epoch, step and loss, in plain JSON types."""
-        known: dict[str, Any] = {"name": self.name} if self.name else {}
+        """The stage, and known name, level, network, epoch, step and loss, in plain JSON types."""
+        known: dict[str, Any] = {"stage": self.stage} | ({"name": self.name} if self.name else {})
         known |= {"level": self.level, "levels": self.levels} if self.levels else {}
         known |= {"parent": self.parent, "parents": self.parents} if self.stage == "training" and self.parents else {}
         known |= {"epoch": self.epoch, "epochs": self.epochs} if self.epochs else {}

@@ -60,23 +60,6 @@ class PixelSource:
                 yield pixels.to(self.device), self.labels[chunk.to(self.device)]
 
 
-@dataclass(frozen=True)
-class Batch:
-    inputs: Tensor
-    """(n, C, H, W) float32, normalised"""
-    labels: Tensor
-    """(n,)"""
-    others: Tensor | None = None
-    """(n,) after CutMix, labels of the pasted boxes"""
-    shares: Tensor | None = None
-    """(2,) after CutMix, shares of the image that `labels` and `others` describe"""
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        """Those that are there, in order."""
-        given = (self.inputs, self.labels, self.others, self.shares)
-        return tuple(tensor for tensor in given if tensor is not None)
-
-
 def steps_in(rows: int, batch: int) -> int:
     """Batches per epoch; drops a last batch of one image, unless it is the only one (BatchNorm cannot use it)."""
     return rows // batch + (rows % batch > 1 or rows == 1 < batch)
@@ -89,8 +72,9 @@ def epoch_of(
     augment: Augmentation,
     draw: torch.Generator,
     layout: torch.memory_format,
-) -> Iterator[Batch]:
-    """One pass over these positions of the source, in new random order."""
+) -> Iterator[tuple[Tensor, ...]]:
+    """One pass over these positions of the source, in new random order: batches of inputs (n, C, H, W) float32, normalised, and
+    labels (n,); with CutMix, see `cutmix`."""
     block = batch * max(1, BLOCK_BYTES // (batch * source.bytes_per_image))
     order = positions[torch.randperm(len(positions), generator=draw)]
     left = steps_in(len(positions), batch)
@@ -98,58 +82,29 @@ def epoch_of(
         inputs = source.images.normalise(augment(pixels, draw)).contiguous(memory_format=layout)
         batches = list(zip(inputs.split(batch), labels.split(batch), strict=True))[:left]
         left -= len(batches)
-        if augment.cutmix and batches:
-            drawn = boxes([len(y) for _, y in batches], inputs, draw)
-            yield from (cutmix(x, y, box) for (x, y), box in zip(batches, drawn, strict=True))
-        else:
-            yield from (Batch(x, y) for x, y in batches)
+        yield from (cutmix(x, y, draw) if augment.cutmix else (x, y) for x, y in batches)
 
 
-@dataclass(frozen=True)
-class Box:
-    """What CutMix pastes into each image of a batch."""
+def cutmix(inputs: Tensor, labels: Tensor, draw: torch.Generator) -> tuple[Tensor, ...]:
+    """Paste a box of another image into each image, in place (CutMix, Yun et al. 2019, beta 1).
 
-    rows: slice
-    columns: slice
-    others: Tensor
-    """(n,) the image that each gets it from"""
-    shares: Tensor
-    """(2,) shares of an image outside and inside of it"""
-
-
-def boxes(sizes: Sequence[int], inputs: Tensor, draw: torch.Generator) -> list[Box]:
-    """A box for each batch, drawn from `draw`; all move to the device of the inputs at once, because the host would wait for
-    each.
-
-    A box's area is a uniform share of the image (Beta(1, 1)), its centre is uniform, and it is clipped to the image.
+    The box's area is a uniform share of the image (Beta(1, 1)), its centre is uniform, and it is clipped to the image.
 
     Args:
-        sizes: images of each batch.
-        inputs: (..., H, W).
+        inputs: (n, C, H, W).
+    Returns:
+        inputs, labels, (n,) labels of the pasted boxes, and (2,) shares of the image that either labels describe.
     """
     height, width = inputs.shape[-2:]
-    places: list[tuple[slice, slice]] = []
-    others: list[Tensor] = []
-    shares: list[list[float]] = []
-    for size in sizes:
-        kept, across, down = torch.rand(3, generator=draw).tolist()
-        side = math.sqrt(1 - kept)
-        top, bottom = _interval(down, side, height)
-        left, right = _interval(across, side, width)
-        pasted = (bottom - top) * (right - left) / (height * width)
-        places.append((slice(top, bottom), slice(left, right)))
-        others.append(torch.randperm(size, generator=draw))
-        shares.append([1 - pasted, pasted])
-    moved = torch.cat(others).to(inputs.device).split(list(sizes))
-    weights = torch.tensor(shares).to(inputs.device)
-    return [Box(*place, *rest) for place, *rest in zip(places, moved, weights, strict=True)]
-
-
-def cutmix(inputs: Tensor, labels: Tensor, box: Box) -> Batch:
-    """Paste the box of another image into each image, in place (CutMix, Yun et al. 2019, beta 1)."""
+    kept, across, down = torch.rand(3, generator=draw).tolist()
+    side = math.sqrt(1 - kept)
+    top, bottom = _interval(down, side, height)
+    left, right = _interval(across, side, width)
+    pasted = (bottom - top) * (right - left) / (height * width)
+    others = torch.randperm(len(inputs), generator=draw).to(inputs.device)
     # Indexing copies all boxes before any is overwritten.
-    inputs[:, :, box.rows, box.columns] = inputs[:, :, box.rows, box.columns][box.others]
-    return Batch(inputs, labels, labels[box.others], box.shares)
+    inputs[:, :, top:bottom, left:right] = inputs[:, :, top:bottom, left:right][others]
+    return inputs, labels, labels[others], torch.tensor([1 - pasted, pasted]).to(inputs.device)
 
 
 def _interval(centre: float, part: float, size: int) -> tuple[int, int]:

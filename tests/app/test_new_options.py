@@ -22,7 +22,7 @@ from .pages import form_of, page_at
 
 pytestmark = pytest.mark.slow
 
-ADDRESS = {"grouping": "in_turn", "importance": "loudness", "options": "power=3.0|offset=2"}
+ADDRESS = {"grouping": "in_turn", "importance": "loudness", "options": "offset=2|power=3.0"}
 
 
 @dataclass(frozen=True, eq=False)

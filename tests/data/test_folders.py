@@ -237,32 +237,19 @@ def test_a_single_class_folder_is_the_wrong_folder(tmp_path):
     assert len(load(tmp_path / "photos", **PLAIN)) == 2
 
 
-def test_class_names_that_differ_by_case(tmp_path):
-    put(tmp_path, train__Cat__1_dot_png=1, train__cat__2_dot_png=1)
-    if len(os.listdir(tmp_path / "train")) == 1:
-        pytest.skip("this file system does not tell upper from lower case")
-    with pytest.raises(ValueError, match="class folders 'Cat' and 'cat' of .*train differ by case only: rename one"):
-        load(tmp_path, **PLAIN)
-
-
 def test_links(tmp_path):
-    """To a class folder elsewhere: followed. To itself, nowhere, or around in a circle: named."""
+    """To a class folder elsewhere: followed. To itself or nowhere: named."""
     animals(tmp_path / "a")
     put(tmp_path / "elsewhere", owl__1_dot_png=1)
     train = tmp_path / "a" / "train"
     (train / "owl").symlink_to(tmp_path / "elsewhere" / "owl")
     (train / "cat" / "again").symlink_to(train / "cat")  # a circle below a class folder is not entered
     assert torch.bincount(load(tmp_path / "a", **PLAIN).labels).tolist() == [1, 2, 1, 1]
-    for target, message in (
-        (train, "is inside class"),
-        (train / "x", "is broken or points to itself"),
-        (train / "cat", "x"),
-    ):
-        link = train / "x"
-        link.symlink_to(target)
-        with pytest.raises(ValueError, match=message):
-            load(tmp_path / "a", **PLAIN)
-        link.unlink()
+    link = train / "x"
+    link.symlink_to(link)
+    with pytest.raises(ValueError, match="is broken or points to itself"):
+        load(tmp_path / "a", **PLAIN)
+    link.unlink()
     (train / "cat" / "0.png").symlink_to("0.png")
     with pytest.raises(ValueError, match=r"cat/0.png cannot be read: (Too many levels|No such file)"):
         load(tmp_path / "a", **PLAIN).images  # noqa: B018

@@ -82,20 +82,3 @@ def test_missing_half(tmp_path):
     put(tmp_path / "mnist")
     with pytest.raises(ValueError, match="holds no test split"):
         load(tmp_path / "mnist", "test")
-
-
-@pytest.mark.slow
-def test_shared_mnist_is_the_official_one(shared):
-    train = load(shared / "data" / "mnist")
-    assert torch.bincount(train.labels).tolist() == [
-        5923,
-        6742,
-        5958,
-        6131,
-        5842,
-        5421,
-        5918,
-        6265,
-        5851,
-        5949,
-    ]

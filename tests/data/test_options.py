@@ -51,12 +51,6 @@ def test_choices_are_checked_before_anything_is_read(config):
         runs.read_inputs(dataclasses.replace(config, auto_augment="x", augment=1, models=("nowhere",)))
 
 
-def test_a_config_keeps_its_options_in_record_and_command(config):
-    full = dataclasses.replace(config, augment=2, auto_augment="svhn")
-    assert runs.RunConfig.from_json(full.to_json()) == full
-    assert "--augment 2 --auto-augment svhn" in full.command() and "--size 12" in full.command()
-
-
 @pytest.mark.slow
 def test_the_size_travels_in_the_checkpoint(config, tmp_path, capsys):
     fused = tmp_path / "fused.safetensors"

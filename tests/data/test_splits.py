@@ -8,7 +8,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrofit_core.data import load
 from retrofit_core.data.splits import SPLITS, dirichlet, full, read_splits, sharded, write_splits
 from retrofit_core.system.registry import find
 from tests.marks import each_case
@@ -178,22 +177,3 @@ def test_missing_split_file_and_overlap_in_a_full_split(tmp_path):
     assert [len(rows) for rows in read_splits(tmp_path / "s.json", FILES, 5)] == [5, 5]
     with pytest.raises(ValueError, match="2 parts cannot be named after 1 checkpoints"):
         write_splits(tmp_path / "s.json", full(labels, 2), labels, model_files=["a"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "data"),
-    [
-        ("mnist-mlp-noniid2", "mnist"),
-        ("cifar10-vgg11-noniid2", "cifar10"),
-        ("cifar10-vgg11half-sharded2", "cifar10"),
-    ],
-)
-def test_shared_splits_have_the_class_counts_they_state(shared, name, data):
-    path = shared / "models" / f"{name}-splits.json"
-    labels = load(shared / "data" / data).labels
-    parts = read_splits(path, [f"{name}-{k}.safetensors" for k in (0, 1)], len(labels))
-    assert_together = torch.cat(parts).sort().values
-    assert torch.equal(assert_together, torch.arange(len(labels)))
-    for part, stated in zip(parts, json.loads(path.read_text())["parts"], strict=True):
-        assert torch.bincount(labels[part], minlength=10).tolist() == stated["class_counts"]

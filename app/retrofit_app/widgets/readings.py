@@ -165,7 +165,7 @@ def _index(
 ) -> float:
     import torch
 
-    from retrofit_core.fusion.grouping import adjusted_rand
+    from retrofit_core.inspection.analysis.groups import adjusted_rand
 
     one, other = (torch.from_numpy(grouping(_entry, level, *which).labels) for which in (first, second))
     return float(adjusted_rand(one, other))

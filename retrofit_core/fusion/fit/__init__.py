@@ -5,9 +5,8 @@ A fit is a subclass of `Fit`, whose fields are its options, and one line in FITS
 
 from ..mapping import Groups, mapped_weights, neurons_read
 from .base import Fit
-from .forms import missing_targets
 from .gradient import Gradient
-from .ridge import Ridge
+from .ridge import Ridge, missing_targets
 
 FITS: dict[str, type[Fit]] = {"ridge": Ridge, "gradient": Gradient}
 

@@ -6,39 +6,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ...networks.levels import each
-from ...system.runtime import Runtime
 from ...system.settings import Value
 from ..grouping import Grouping
 from ..joint_spaces import Levels
-from ..mapping import Groups, mapped_weights
 from ..moments import Moments, Rows, Solution
 from ..results import Fitted
-from ..walk import Step, Walk
-
-
-@torch.no_grad()
-def check_mapped(levels: Levels, example: Tensor) -> None:
-    """Check before any work that the parents' weights can be mapped to every level's inputs, whatever the groups.
-
-    Args:
-        example: (B, ...) a few inputs, on the device.
-    Raises:
-        ValueError: see `Step.parents_weights`.
-    """
-    walk, generator = Walk(levels, example, Runtime(device=example.device)), torch.Generator().manual_seed(0)
-    for index, level in enumerate(levels.fused):
-        labels = torch.cat([torch.arange(width) % level.width for width in levels.widths(index)])
-        walk.reports.append(Groups(labels, levels.widths(index), level.width))  # type: ignore[arg-type]
-    for step in walk:
-        if step.level.affine is None:
-            continue
-        boundary = step.boundary
-        if step.index:  # random values, because a target's weights may make the real ones zero
-            boundary = each(boundary, lambda z: torch.randn(z.shape, generator=generator).to(z))
-        reads = step.reads(boundary)
-        if reads is None or not step.level.form.parts:
-            mapped_weights(step.level, step.parents, reads)
+from ..walk import Step
 
 
 @dataclass(frozen=True)

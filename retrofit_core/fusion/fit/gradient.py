@@ -15,6 +15,7 @@ from ...system.settings import FRACTION, setting
 from ...training.descent import Descent, descend, renew
 from ..grouping import Grouping
 from ..joint_spaces import Levels
+from ..mapping import parents_weights
 from ..moments import Moments, Rows, Solution, cross_of
 from ..results import Fitted
 from ..targets import Targets, excess
@@ -112,7 +113,7 @@ class Gradient(Descent, Fit):
         level, walk, targets = step.level, step.walk, groups.targets(s)
         weights = targets.totals if self.weighted_loss else None
         _start_at_parents(step, targets.A)
-        x, T = step.inputs_and_targets(targets.A)
+        x, T = inputs_and_targets(step, targets.A)
         with walk.stopwatch.phase("fit"):
             curve = self.descend(level, x, T, generator=step.generator, weights=weights, monitor=walk.monitor)
         with walk.stopwatch.phase("report"):
@@ -122,6 +123,18 @@ class Gradient(Descent, Fit):
         missed = (targets.totals @ error).item()
         cross = _cross_of_rows(step, s, groups.labels, targets)
         return Fitted("gradient", missed, cross_error=cross, curve=curve)
+
+
+def inputs_and_targets(step: Step, A: Tensor) -> tuple[Tensor, Tensor]:
+    """The fused boundary tensors (B, ...) and the targets z A as (B, positions, d)."""
+    inputs, targets = [], []
+    for h, outputs in step.walk.batches(step.index):
+        with step.walk.stopwatch.phase("fit"):
+            z = step.side_by_side(outputs)
+            assert isinstance(h, Tensor)
+            inputs.append(h.contiguous())
+            targets.append((z @ A.to(z.dtype)).reshape(len(h), -1, A.shape[1]))
+    return torch.cat(inputs), torch.cat(targets)
 
 
 def _cross_of_rows(step: Step, s: Tensor, labels: Tensor, targets: Targets) -> float:
@@ -152,7 +165,7 @@ def _start_at_parents(step: Step, A: Tensor) -> None:
     if len(shared) < len(tensors) and affine:
         # An input may not be a single neuron of the parents, as after a flatten in another order.
         with suppress(ValueError):
-            level.write(step.parents_weights() @ A)
+            level.write(parents_weights(step) @ A)
             return
     for name, value in shared.items():
         tensors[name].copy_(value)

@@ -1,6 +1,6 @@
 """The closed form for affine levels (paper sec. 4.2.2 a)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal
@@ -8,16 +8,31 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from ...networks.levels import Heads, Level, compose, places_read, reads_one_by_one
+from ...networks.levels import Activated, Heads, Level, Lookup, Tied, compose, places_read, reads_one_by_one
 from ...system.refusals import Refusal
 from ...system.settings import setting
 from ..grouping import Grouping
 from ..joint_spaces import Levels
-from ..moments import Moments, Rows, Solution, product_dtype, ridge_strength, solve, squared_misses
+from ..mapping import check_mapped, parents_weights
+from ..moments import (
+    Moments,
+    MomentSums,
+    Rows,
+    Solution,
+    approximation_error,
+    cross_error,
+    product_dtype,
+    ridge_strength,
+    solve,
+    squared_misses,
+    unavoidable_error,
+)
 from ..results import Fitted
+from ..targets import Targets
 from ..walk import Step
-from .base import Fit, check_mapped
-from .forms import SOLVERS
+from .activated import fit_activated
+from .base import Fit
+from .tables import fit_tables, solve_tables
 
 #: The ridge "auto" of networks with levels inside blocks, and of those with attention; measured, docs/defaults.md.
 IN_BLOCKS, WITH_ATTENTIONS = "0.03x", "0.003x"
@@ -28,7 +43,7 @@ DEAD = 1e-6
 def why_no_ridge(value: object) -> str:
     """Allowed ridges, if the value is none; see `Setting.check`."""
     try:
-        ridge_strength(value, 1.0, "zero")  # type: ignore[arg-type]
+        ridge_strength(value, torch.ones(()), "zero")  # type: ignore[arg-type]
     except (ValueError, TypeError):
         return "'auto', a number from 0, or a multiple of the mean input energy such as '0.1x'"
     return ""
@@ -125,31 +140,86 @@ class Ridge(Fit):
 
     def solve(self, step: Step, sums: Moments | Rows) -> Solution:
         """Solve for every parent neuron; grouping uses the Gram matrix of the solution, raw outputs or activations."""
-        return SOLVERS[type(step.level.form)].solve(self._least_squares, step, sums)
-
-    def _least_squares(self, step: Step, sums: Moments | Rows, parents_weights: Callable[[Step], Tensor]) -> Solution:
-        """Solve a level that is affine in its weights.
-
-        Args:
-            parents_weights: returns W0, (p, columns of the sums).
-        """
         level, m = step.level, sum(step.widths)
+        if isinstance(level.form, (Lookup, Tied)):
+            return solve_tables(step, sums)
         with step.walk.stopwatch.phase("solve"):
-            W0 = parents_weights(step) if self.needs_parents_weights else None
-            toward = W0 if self.toward == "parents" else None
-            solution = solve(sums, self._strength(step), toward=toward)
-            if W0 is not None and not self.refit:
-                solution = _without_refit(sums, solution, W0)
+            W0 = _parents_weights(step) if self.needs_parents_weights else None
+            solution = solve(sums, self._strength(step), toward=W0 if self.toward == "parents" else None)
+            if W0 is not None and not self.refit:  # means of the parents' weights in place of fitted ones
+                solution = replace(solution, weights=lambda A: W0 @ A, missed=partial(squared_misses, sums))
         gram = solution.gram if self.project else sums.zz
         if self.active and not level.head:
-            gram = step.activity()
+            gram = _activity(step)
         if self.repair and not (level.head or level.form.adds or isinstance(level.blocks, Heads)):
             solution = _as_varied(sums, solution)
         return replace(solution, gram=gram[:m, :m])
 
     def fit(self, step: Step, sums: Moments | Rows, solution: Solution, groups: Grouping, s: Tensor) -> Fitted:
         """Write the solution for the targets into the level."""
-        return SOLVERS[type(step.level.form)].fit(step, sums, solution, groups, s)
+        if isinstance(step.level.form, (Lookup, Tied)):
+            return fit_tables(step, solution, groups.targets(s))
+        if isinstance(step.level.form, Activated):
+            return fit_activated(step, sums, solution, groups.targets(s))
+        return _fit_layers(step, sums, solution, groups, s)
+
+
+def _parents_weights(step: Step) -> Tensor:
+    """W0 (p, m), then zeros (p, d) for the stream, which has no weights, and W0 again where the sums hold the outputs of the
+    parents' layers."""
+    W0, form = parents_weights(step), step.level.form
+    stream = W0.new_zeros(len(W0), form.adds * step.level.width)
+    return torch.cat([W0, stream, W0[:, : W0.shape[1] * isinstance(form, Activated)]], 1)
+
+
+def missing_targets(level: Level, targets: Targets) -> Targets:
+    """Targets of the level's layers, as weights of the parents' neurons and, if the layers add to a stream h, of its neurons,
+    which follow the parents': z A - h."""
+    stream = -torch.eye(level.width, dtype=targets.A.dtype, device=targets.A.device)[: level.form.adds * level.width]
+    return replace(targets, A=torch.cat([targets.A, stream]))
+
+
+def _fit_layers(step: Step, sums: Moments | Rows, solution: Solution, groups: Grouping, s: Tensor) -> Fitted:
+    """Write the weights for the groups' targets into linear layers and convolutions."""
+    level, clock = step.level, step.walk.stopwatch
+    missing = missing_targets(level, groups.targets(s))
+    with clock.phase("solve"):
+        V = solution.weights(missing.A)
+        level.write(V)
+    with clock.phase("report"):
+        labels, missed = groups.labels, solution.missed(missing.A, V)
+        untouched = approximation_error(sums, missing, torch.zeros_like(V)) if level.form.adds else float("nan")
+        if groups.reading is not None:  # heads: compare each neuron with its reconstruction from the targets
+            missing, V = Targets(missing.A @ groups.reading, s), V @ groups.reading
+            labels, missed = torch.arange(len(s), device=s.device), None
+        return Fitted(
+            sums.form,
+            approximation_error(sums, missing, V, missed),
+            unavoidable_error(sums.minus(labels), s),
+            solution.strength,
+            cross_error(sums, s, labels, missing, V),
+            untouched,
+        )
+
+
+@torch.no_grad()
+def _activity(step: Step) -> Tensor:
+    """(m, m) centred inner products of what the next level of a chain reads of each of the parents' neurons, after activation
+    functions and pooling."""
+    sums = MomentSums(sum(step.widths), device=step.device)
+    readers, places = [levels[step.index + 1] for levels in step.walk.parents], list[Tensor]()
+    for _, outputs in step.walk.batches(step.index):
+        with step.walk.stopwatch.phase("moments"):
+            if not places:
+                found = [places_read(reader, step.level.axis, z) for reader, z in zip(readers, outputs, strict=True)]
+                places = [of_parent[0] for of_parent in found if of_parent is not None]
+            read = [
+                reader.form.read(z)[0][0].flatten(1)[:, read_at].movedim(1, -1).flatten(0, 1)
+                for reader, z, read_at in zip(readers, outputs, places, strict=True)
+            ]
+            sums.add(torch.cat(read, 1))
+    total = sums.finish()
+    return total.zz - torch.outer(total.sz, total.sz) / total.rows
 
 
 def _check_reading(name: str, readers: Sequence[Level], before: Sequence[Sequence[Level]], example: Tensor) -> None:
@@ -171,11 +241,6 @@ def _check_reading(name: str, readers: Sequence[Level], before: Sequence[Sequenc
             f"level {name!r}: active=True compares neurons by what the next layer reads of them, which is known "
             "only for chains of layers that read every neuron at the same places. Leave it out."
         )
-
-
-def _without_refit(sums: Moments | Rows, solution: Solution, W0: Tensor) -> Solution:
-    """The solution, with the groups' means of the parents' weights W0 (p, m) in place of fitted weights."""
-    return replace(solution, weights=lambda A: W0 @ A, missed=partial(squared_misses, sums))
 
 
 def _as_varied(sums: Moments | Rows, solution: Solution) -> Solution:

@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Literal, Self
 import torch
 from torch import Tensor, fx, nn
 
-from ...networks.batchnorm import BatchNorm
 from ...networks.levels import Level
-from ...networks.levels.kinds import TRANSPARENT
+from ...networks.levels.kinds import TRANSPARENT, BatchNorm
 from ...system.extras import require
 from ...system.labels import as_labels
 from ...system.monitor import Monitor

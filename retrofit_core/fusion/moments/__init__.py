@@ -4,22 +4,18 @@ Legend: x (N, p) input rows of the fused level, the last column 1 if it has a bi
 parents; xx = x'x, xz = x'z, zz = z'z, sz = sum of z. They are sums, not means, as are the paper's ridge strengths.
 """
 
-from .choices import AUTO_STRENGTH, dual_is_cheaper, product_dtype, ridge_strength
 from .errors import approximation_error, cross_error, cross_of, grouping_error, squared_misses, unavoidable_error
-from .parts import PartMoments, PartSums
-from .solution import Solution
-from .solve import solve
-from .sums import Moments, MomentSums, Rows
+from .solve import AUTO_STRENGTH, Solution, product_dtype, ridge_strength, solve
+from .sums import Moments, MomentSums, Rows, cholesky, dual_is_cheaper
 
 __all__ = [
     "AUTO_STRENGTH",
     "MomentSums",
     "Moments",
-    "PartMoments",
-    "PartSums",
     "Rows",
     "Solution",
     "approximation_error",
+    "cholesky",
     "cross_error",
     "cross_of",
     "dual_is_cheaper",

@@ -15,9 +15,7 @@ import torch
 from torch import Tensor
 
 from ..targets import Targets, excess
-from .parts import PartMoments, unavoidable_by_part
-from .products import cholesky
-from .sums import Moments, Rows
+from .sums import Moments, Rows, cholesky
 
 #: Relative ridge in place of lambda -> 0 in the unavoidable error: small compared with the data, large compared with
 #: rounding. Used for float64 products; otherwise, ten times the products' rounding.
@@ -73,7 +71,7 @@ def squared_misses(sums: Moments | Rows, A: Tensor, V: Tensor, pull: Tensor | No
     """|x V_k - T_k|^2, (d,), of any weights V; pull = xx V - xz A, if known."""
     if isinstance(sums, Rows):
         return (sums.x @ V - sums.z @ A).square().sum(0)
-    assert sums.xx is not None and sums.xz is not None
+    assert sums.xz is not None
     xzA = sums.xz @ A
     pull = sums.times(V) - xzA if pull is None else pull
     return (((pull - xzA) * V).sum(0) + ((sums.zz @ A) * A).sum(0)).clamp_min(0)
@@ -84,14 +82,11 @@ def unavoidable_error(sums: Moments | Rows, scores: Tensor) -> float:
 
     The part of the cost that no weights of this level could avoid with any grouping.
     """
-    if isinstance(sums, PartMoments):
-        return unavoidable_by_part(sums, scores, VANISHING)
     if isinstance(sums, Rows):
-        factor, lam = cholesky(sums.kernel, VANISHING * sums.mean_diagonal, False)
+        factor, lam = cholesky(sums.kernel, VANISHING * sums.energy, False)
         missed = lam * torch.cholesky_solve(sums.centred[1], factor)  # z - K (K + lambda I)^-1 z
         return (scores @ missed.square().sum(0)).item()
-    assert sums.xx is not None and sums.xz is not None
-    lam = max(VANISHING, 10 * sums.rounding) * sums.mean_diagonal
-    factor, _ = cholesky(sums.xx, lam, sums.bias)
-    explained = torch.linalg.solve_triangular(factor, sums.xz, upper=False).square().sum(0)
-    return (scores @ (sums.zz.diagonal() - explained).clamp_min(0)).item()
+    assert sums.xz is not None
+    factor, _ = cholesky(sums.matrices, max(VANISHING, 10 * sums.rounding) * sums.energy, sums.bias)
+    along = sums.together(torch.linalg.solve_triangular(factor, sums.apart(sums.xz), upper=False))
+    return (scores @ (sums.zz.diagonal() - along.square().sum(0)).clamp_min(0)).item()

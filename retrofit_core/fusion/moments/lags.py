@@ -17,7 +17,7 @@ from itertools import product
 import torch
 from torch import Tensor, nn
 
-from . import Moments, MomentSums
+from .sums import Moments, MomentSums
 
 Offset = tuple[int, int]
 Band = tuple[int, ...]
@@ -65,9 +65,9 @@ class LagSums:
         self.products = {a: self.outputs.zz.new_zeros(channels, m) for a in OFFSETS}
         self.pixels = {a: self.outputs.zz.new_zeros(channels) for a in OFFSETS}
 
-    def add(self, h: Tensor, z: Tensor) -> None:
-        """Add a batch: the convolution's inputs h (B, C, H, W) and the parents' output rows z (B H W, m), in the products'
-        precision."""
+    def add(self, z: Tensor, h: Tensor) -> None:
+        """Add a batch: the parents' output rows z (B H W, m), in the products' precision, and the convolution's inputs h
+        (B, C, H, W)."""
         self.outputs.add(z)
         B, C, height, width = h.shape
         # With samples inside, neighbouring pixels of an image row are a matrix without a copy.

@@ -14,12 +14,14 @@ from ...fusion.algorithm import FusionPlan, Retrofit
 from ...fusion.centring import shifted
 from ...fusion.eligibility import output_shape
 from ...fusion.fit import missing_targets
-from ...fusion.grouping import Grouper, Grouping, SameIndex, alike
+from ...fusion.grouping import Grouper, Grouping, SameIndex
 from ...fusion.importance import IMPORTANCE, as_importance
 from ...fusion.importance.parents import check_parents_data, parents_scores
 from ...fusion.joint_spaces import Levels
+from ...fusion.mapping import parents_weights, reads
 from ...fusion.results import FusionResult, LevelReport
 from ...fusion.samples import parents_data
+from ...fusion.search import alike
 from ...fusion.targets import Targets, weighted_means
 from ...fusion.task import Task
 from ...fusion.walk import Step, Walk
@@ -285,10 +287,10 @@ def _mapped(step: Step) -> tuple[Tensor | None, str]:
     reasons = [parent.why_not_affine for parent in step.parents if parent.affine is None]
     if reasons:
         return None, f"a parent's level is not affine in its weights: {reasons[0]}."
-    if step.reads(step.boundary) is None:
+    if reads(step, step.boundary) is None:
         return None, "the level does not read its inputs neuron by neuron, so parents' weights cannot be put on them."
     try:
-        return step.parents_weights(), ""
+        return parents_weights(step), ""
     except ValueError:
         return None, "a parent has another number of inputs per neuron, so its weights cannot be put on the fused ones."
 

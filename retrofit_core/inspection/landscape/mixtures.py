@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.functional import cross_entropy
 
-from ...networks.batchnorm import BatchNorm
+from ...networks.levels.kinds import BatchNorm
 from ...networks.norm_statistics import has_statistics
 from ...system import device as devices
 from ...system.monitor import Monitor

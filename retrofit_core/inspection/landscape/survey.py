@@ -117,11 +117,6 @@ class Survey:
         return cls(through, xs, ys, unknown, unknown, unknown > 0, (), facts, total=total)
 
     @property
-    def is_finished(self) -> bool:
-        """Whether nothing is missing."""
-        return self.done == self.total
-
-    @property
     def clipped(self) -> Tensor:
         """(rows, columns) bool: finished cells whose loss a drawing clips and hatches."""
         clip = self.facts.get("clip")

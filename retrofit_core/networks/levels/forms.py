@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .. import batchnorm
+from .kinds import AffineLayer, Convolution
 
 #: One tensor, or a tuple of several inside a block.
 Boundary = Tensor | tuple[Tensor, ...]
@@ -25,7 +25,7 @@ class Form:
     closed: ClassVar[bool] = True
     """Whether a closed form fits it"""
 
-    layers: tuple[batchnorm.Affine | nn.Embedding, ...]
+    layers: tuple[AffineLayer | nn.Embedding, ...]
     paths: tuple[str, ...]
     """The layers' names in the model"""
     prefix: nn.Module
@@ -80,7 +80,7 @@ class Opaque(Form):
 
     closed: ClassVar[bool] = False
 
-    layers: tuple[batchnorm.Affine | nn.Embedding, ...] = ()
+    layers: tuple[AffineLayer | nn.Embedding, ...] = ()
     paths: tuple[str, ...] = ()
     prefix: nn.Module = nn.Identity()
     why: str = ""
@@ -91,7 +91,7 @@ class Opaque(Form):
 class Affine(Form):
     """Linear layers or convolutions: rows of inputs (N, p) times weights (p, d)."""
 
-    layers: tuple[batchnorm.Affine, ...]
+    layers: tuple[AffineLayer, ...]
 
     @property
     def bias(self) -> bool:
@@ -220,15 +220,13 @@ class Tied(Form):
             self.layers[0].bias.copy_(V[0])
 
 
-def unfolded(
-    affine: batchnorm.Affine, tensor: Tensor, dtype: torch.dtype | None = None, *, ones: bool = False
-) -> Tensor:
+def unfolded(affine: AffineLayer, tensor: Tensor, dtype: torch.dtype | None = None, *, ones: bool = False) -> Tensor:
     """Input rows (N, p) such that `rows @ weight.flatten(1).T + bias` are the layer's output rows."""
     return unfolded_together([affine], [tensor], dtype, ones=ones)
 
 
 def unfolded_together(
-    layers: Sequence[batchnorm.Affine],
+    layers: Sequence[AffineLayer],
     tensors: Sequence[Tensor],
     dtype: torch.dtype | None = None,
     *,
@@ -254,7 +252,7 @@ def unfolded_together(
     return unfolded_rows
 
 
-def _windows(conv: batchnorm.Convolution, tensor: Tensor) -> Tensor:
+def _windows(conv: Convolution, tensor: Tensor) -> Tensor:
     """A view of the padded input; in 2d (B, out height, out width, C, kernel height, kernel width)."""
     mode = "constant" if conv.padding_mode == "zeros" else conv.padding_mode
     padding = conv._reversed_padding_repeated_twice  # holds for int, tuple, "same" and "valid" alike

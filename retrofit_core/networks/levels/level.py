@@ -13,9 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .. import batchnorm
 from ..statedicts import tensors_in
+from .folds import Fold
 from .forms import Affine, Boundary, Form, Opaque
+from .kinds import AffineLayer
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ class Level:
     """True for the last level: its neurons are the classes."""
     alive: tuple[Alive, ...]
     """The tensors at the boundary after the level."""
-    folds: tuple[batchnorm.Fold, ...] = ()
+    folds: tuple[Fold, ...] = ()
     """Layers that replace others of the model, in the order of putting them back."""
     residual: bool = False
     """Whether a skip adds the input's neurons to the output's, so that both must have the same order."""
@@ -155,7 +156,7 @@ class Level:
         return self.output.positions
 
     @property
-    def affine(self) -> batchnorm.Affine | None:
+    def affine(self) -> AffineLayer | None:
         """The first of its layers; None if the level is not affine in its weights."""
         return self.form.layers[0] if isinstance(self.form, Affine) else None
 

@@ -8,6 +8,7 @@ from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
 from .kinds import argument
+from .plain import linear_of
 
 #: Names of the input projections, in the order of `in_proj_weight`.
 PARTS = ("query", "key", "value")
@@ -92,13 +93,12 @@ def _open(graph: fx.Graph, node: fx.Node, layer: nn.MultiheadAttention, modules:
 
 def _view(layer: nn.MultiheadAttention, number: int) -> nn.Linear:
     """One of an attention's input projections as a layer whose weights are views of its parameters."""
-    width = layer.embed_dim
-    rows = slice(number * width, (number + 1) * width)
-    view = nn.Linear(width, width, bias=layer.in_proj_bias is not None, device="meta")
-    view.weight = nn.Parameter(layer.in_proj_weight.detach()[rows], requires_grad=layer.in_proj_weight.requires_grad)
-    if layer.in_proj_bias is not None:
-        view.bias = nn.Parameter(layer.in_proj_bias.detach()[rows], requires_grad=layer.in_proj_bias.requires_grad)
-    return view.eval()
+    rows = slice(number * layer.embed_dim, (number + 1) * layer.embed_dim)
+    weight, bias = (
+        None if held is None else held.detach()[rows] for held in (layer.in_proj_weight, layer.in_proj_bias)
+    )
+    assert weight is not None
+    return linear_of(weight, bias).requires_grad_(layer.in_proj_weight.requires_grad)
 
 
 def rows_of(model: nn.Module, path: str, weight: Tensor) -> tuple[str, int]:

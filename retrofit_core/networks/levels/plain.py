@@ -6,7 +6,7 @@ that first pads its input.
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, fx, nn
@@ -25,6 +25,7 @@ PARAMETERS: dict[Any, tuple[str, ...]] = {
 }
 STATE = ("weight", "bias", "running_mean", "running_var")
 CONVOLUTIONS = {F.conv1d: nn.Conv1d, F.conv2d: nn.Conv2d, F.conv3d: nn.Conv3d}
+L = TypeVar("L", bound=nn.Module)
 BATCHNORMS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
 
 
@@ -68,9 +69,7 @@ def call_layers(graph: fx.Graph, modules: dict[Any, Any]) -> None:
             continue  # it is also called with other settings
         modules[path] = layer
         node.op, node.target, node.args, node.kwargs = "call_module", path, (read,), {}
-    for node in reversed(list(graph.nodes)):
-        if node.op == "get_attr" and not node.users:
-            graph.erase_node(node)
+    erase_unused(graph)
     used = {node.target for node in graph.nodes}
     for target in [target for target in modules if target not in used]:
         del modules[target]
@@ -105,11 +104,21 @@ def _layer(function: Callable[..., Any], tensors: dict[str, Tensor], others: dic
         else:
             inputs = first.shape[1] * others.get("groups", 1)
             layer = CONVOLUTIONS[function](inputs, first.shape[0], first.shape[2:], bias=bias, **others)  # type: ignore
-    for name in {"weight", "bias"} - tensors.keys():
-        setattr(layer, name, None)
+    return holding(layer, **{"weight": None, "bias": None, **tensors})
+
+
+def holding(layer: L, **tensors: Tensor | None) -> L:
+    """A layer that was made without memory, with these tensors in place of its own; new tensors become parameters."""
     for name, tensor in tensors.items():
+        if tensor is not None and name in layer._parameters and not isinstance(tensor, nn.Parameter):
+            tensor = nn.Parameter(tensor)
         setattr(layer, name, tensor)
     return layer.eval()
+
+
+def linear_of(weight: Tensor, bias: Tensor | None = None) -> nn.Linear:
+    """A linear layer in the memory of a weight (outputs, inputs) and a bias."""
+    return holding(nn.Linear(*weight.T.shape, bias=bias is not None, device="meta"), weight=weight, bias=bias)
 
 
 def _same(one: nn.Module, other: nn.Module) -> bool:
@@ -118,3 +127,13 @@ def _same(one: nn.Module, other: nn.Module) -> bool:
         {id(t) for t in (*layer.parameters(), *layer.buffers()) if t.numel() > 1} for layer in (one, other)
     )
     return repr(one) == repr(other) and tensors == others
+
+
+def erase_unused(graph: fx.Graph) -> None:
+    """Erase operations that nothing reads: sizes, unused tensors, what the code only keeps or writes into buffers.
+
+    Calls of modules stay, because their weights belong to the network.
+    """
+    for node in reversed(list(graph.nodes)):
+        if not node.users and node.op not in ("placeholder", "output", "call_module"):
+            graph.erase_node(node)

@@ -1,10 +1,9 @@
-"""torch.fx traces without in-place operations, with recorded shapes and, for levels, folded BatchNorms."""
+"""torch.fx traces without in-place operations, with recorded shapes."""
 
 import copy
 import inspect
 import operator
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,19 +12,13 @@ from torch import Tensor, fx, nn
 
 from ...system.device import exact
 from ...system.registry import first_line
-from .. import batchnorm
 from ..hooks import hooks_of, refuse_changing_hooks
 from ..wrappers import class_name
 from .inplace import Versions, copy_before, remove_inplace
-from .kinds import AFFINE, argument, operation
-from .multiplied import call_linear
-from .opening import open_attention
-from .plain import call_layers
-from .scales import fold_scales
+from .kinds import argument, operation
+from .plain import call_layers, erase_unused
 from .spelling import spell_sums
 from .tracer import Unregistered, holds_tensors, inputs_of, traced
-from .transposed import call_convolutions
-from .weights import computed_weights, repeated
 
 #: Leading tensor arguments of torch functions that are inspected, in order.
 LEADING = {
@@ -106,51 +99,9 @@ def trace(model: nn.Module, leaves: Sequence[str], example: Tensor, *, whole: bo
             output, _ = record_values(graph, modules, example, model)
         if in_place or writing:
             _check_views(model, example, output)
-    _erase_unused(graph)
+    erase_unused(graph)
     call_layers(graph, modules)
     return Trace(model, graph, modules, example, sizes)
-
-
-def folded(trace: Trace, *, layers: bool = False) -> tuple[Trace, dict[str, tuple[batchnorm.Fold, ...]]]:
-    """Fold BatchNorms into the layers before them; returns the trace, and each layer's folds in the order of putting them back.
-
-    A BatchNorm after a Linear is folded only if it reads flat tensors, not tokens.
-
-    Args:
-        layers: prepare for levels after every layer: split attention modules, fold layer scales, rewrite transposed
-            convolutions and products with a matrix, and turn the remaining BatchNorms of maps into depthwise
-            convolutions.
-    """
-    trace = trace.copy()
-    graph, modules = trace.graph, trace.modules
-    if layers and open_attention(graph, modules):
-        with torch.no_grad():
-            record_values(graph, modules, trace.example, trace.model)
-        _erase_unused(graph)
-    folds = []
-    if layers:
-        folds = [
-            call_convolutions(graph, modules),
-            call_linear(graph, modules, trace.model),
-        ]
-    folds.append(_fold_batchnorms(graph, modules))
-    if layers:
-        folds += [fold_scales(graph, modules), _norms_by_channel(graph, modules)]
-    names = dict.fromkeys(name for of_step in folds for name in of_step)
-    return (
-        trace,
-        {name: tuple(of_step[name] for of_step in reversed(folds) if name in of_step) for name in names},
-    )
-
-
-def _erase_unused(graph: fx.Graph) -> None:
-    """Erase operations that nothing reads: sizes, unused tensors, what the code only keeps or writes into buffers.
-
-    Calls of modules stay, because their weights belong to the network.
-    """
-    for node in reversed(list(graph.nodes)):
-        if not node.users and node.op not in ("placeholder", "output", "call_module"):
-            graph.erase_node(node)
 
 
 def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -> tuple[fx.Graph, nn.Module, bool]:
@@ -230,80 +181,28 @@ def _remove_dropout(graph: fx.Graph, network: str) -> None:
         graph.erase_node(node)
 
 
-def _fold_batchnorms(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, batchnorm.Fold]:
-    """Replace each affine layer that only a BatchNorm reads, and that BatchNorm, by one new layer.
+class Interpreter(fx.Interpreter):
+    """Runs a traced graph node by node; the values are in `env`.
 
-    Skips layers with shared tensors (the tie would be lost) or computed weights (they cannot be written back).
+    Args:
+        modules: target -> object.
+        keep: whether values stay after their last reader.
     """
-    calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
-    tied = repeated(holder for holder in modules.values() if isinstance(holder, nn.Module))
-    tied |= {id(tensor) for tensor in modules.values() if isinstance(tensor, Tensor)}
-    folds: dict[str, batchnorm.Fold] = {}
-    for node in list(graph.nodes):
-        before = node.args[0] if node.args else None
-        if not (
-            node.op == "call_module"
-            and isinstance(modules[node.target], batchnorm.BatchNorm)
-            and modules[node.target].running_mean is not None
-            and isinstance(before, fx.Node)
-            and before.op == "call_module"
-            and isinstance(modules[before.target], AFFINE)
-            and len(before.users) == 1
-            and calls[before.target] == calls[node.target] == 1
-        ):
-            continue
-        affine, norm = modules[before.target], modules[node.target]
-        tensors = (*affine.parameters(), *norm.parameters(), *norm.buffers())
-        if (
-            _normalises_neurons(affine, norm, before)
-            and not tied & set(map(id, tensors))
-            and not computed_weights(affine)
-            and not computed_weights(norm)
-        ):
-            del modules[node.target]
-            fold = folds[str(before.target)] = batchnorm.fold(affine, norm)
-            modules[before.target] = fold.layer
-            node.replace_all_uses_with(before)
-            graph.erase_node(node)
-    return folds
 
-
-def _norms_by_channel(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, batchnorm.Fold]:
-    """Replace each BatchNorm of maps by a 1x1 depthwise convolution; those with shared tensors stay."""
-    calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
-    tied = repeated(holder for holder in modules.values() if isinstance(holder, nn.Module))
-    folds: dict[str, batchnorm.Fold] = {}
-    for node in graph.nodes:
-        norm = modules.get(node.target) if node.op == "call_module" else None
-        dimensions = len(node.meta["value"]) - 2 if node.meta.get("is_tensor") else 0
-        if not (
-            isinstance(norm, batchnorm.BatchNorm) and norm.running_mean is not None and norm.affine and dimensions > 0
-        ):
-            continue
-        shared = any(id(tensor) in tied for tensor in (*norm.parameters(), *norm.buffers()))
-        if calls[node.target] == 1 and not shared and not computed_weights(norm):
-            fold = folds[str(node.target)] = batchnorm.fold_channels(norm, dimensions)
-            modules[node.target] = fold.layer
-    return folds
-
-
-def _normalises_neurons(affine: nn.Module, norm: batchnorm.BatchNorm, node: fx.Node) -> bool:
-    """Whether the BatchNorm normalises the layer's neuron axis; on (B, tokens, D) it normalises tokens."""
-    shape = node.meta.get("value")
-    if isinstance(affine, nn.Linear) and shape is not None and len(shape) != 2:
-        return False
-    return norm.num_features == len(affine.weight)  # type: ignore[arg-type]
-
-
-class _Recorder(fx.Interpreter):
-    def __init__(self, graph: fx.Graph, modules: dict[Any, Any]) -> None:
-        super().__init__(nn.Module(), graph=graph)  # a GraphModule would compile code for this one run
-        self.modules = modules
-        self.writing: dict[fx.Node, list[fx.Node]] = {}
-        """Nodes that write into inputs, and which inputs"""
+    def __init__(self, graph: fx.Graph, modules: Mapping[Any, Any], *, keep: bool = False) -> None:
+        super().__init__(nn.Module(), not keep, graph)  # a GraphModule would compile code, and copy the graph
+        self.targets = modules
 
     def fetch_attr(self, target: str) -> Any:
-        return self.modules[target]
+        """The module or tensor of that name."""
+        return self.targets[target]
+
+
+class _Recorder(Interpreter):
+    def __init__(self, graph: fx.Graph, modules: Mapping[Any, Any]) -> None:
+        super().__init__(graph, modules)
+        self.writing: dict[fx.Node, list[fx.Node]] = {}
+        """Nodes that write into inputs, and which inputs"""
 
     def run_node(self, n: fx.Node) -> Any:
         versions = Versions(n, self.env)
@@ -336,7 +235,7 @@ def record_values(
 def _check_views(model: nn.Module, example: Tensor, output: Tensor) -> None:
     """Refuse a model whose trace without in-place operations differs, because one wrote into a view."""
     expected = model(example.clone())
-    if not torch.allclose(output, expected, rtol=0, atol=rounding(expected).item(), equal_nan=True):
+    if not torch.allclose(output, expected, rtol=0, atol=rounding(expected), equal_nan=True):
         raise ValueError(
             f"{class_name(model)} writes into a part of a tensor that it reads again as a whole (an operation in "
             "place on a view), or is random; its operations cannot be followed. Let it compute a new tensor "
@@ -344,11 +243,11 @@ def _check_views(model: nn.Module, example: Tensor, output: Tensor) -> None:
         )
 
 
-def rounding(numbers: Tensor) -> Tensor:
+def rounding(numbers: Tensor) -> float:
     """By how much a tensor may differ from one that is computed in another order: half of the digits that its dtype has, of
-    the largest finite number in it; 0-dimensional float64."""
+    the largest finite number in it."""
     digits = torch.finfo(numbers.dtype).eps ** 0.5 if numbers.is_floating_point() else 0.0
-    return digits * numbers.double().nan_to_num(0, 0, 0).abs().max()
+    return digits * numbers.double().nan_to_num(0, 0, 0).abs().max().item()
 
 
 def _run(network: Callable[[Tensor], Any], model: nn.Module, example: Tensor) -> Any:

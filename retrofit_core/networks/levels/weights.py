@@ -1,11 +1,10 @@
 """Weights that a fit cannot write: computed from other tensors before each call, or used by several layers."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.spectral_norm import SpectralNorm
@@ -160,19 +159,3 @@ def batch_statistics(name: str) -> str:
         "batch, and no level can be fitted to that. Use one with track_running_stats=True there and pass training "
         "data through it in training mode, or use GroupNorm or InstanceNorm."
     )
-
-
-def sole_calls(
-    graph: fx.Graph, modules: Mapping[Any, Any], kinds: tuple[type[nn.Module], ...]
-) -> list[tuple[fx.Node, Any]]:
-    """Calls of layers of exactly these types that are called once and whose parameters are neither shared nor computed."""
-    calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
-    called = [(node, modules[node.target]) for node in graph.nodes if node.op == "call_module"]
-    called = [(node, layer) for node, layer in called if type(layer) in kinds and calls[node.target] == 1]
-    # Most networks have none: skip the search for shared weights.
-    tied = repeated(holder for holder in modules.values() if isinstance(holder, nn.Module)) if called else set()
-    return [
-        (node, layer)
-        for node, layer in called
-        if not tied & set(map(id, layer.parameters())) and not computed_weights(layer)
-    ]

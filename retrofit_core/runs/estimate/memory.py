@@ -1,14 +1,10 @@
-"""Peak memory of a run."""
+"""Peak memory of a run by levels."""
 
 import itertools
 import math
 from collections.abc import Sequence
 
-import torch
-from torch import Tensor, nn
-
 from ...data import Images
-from ...fusion.algorithm import FusionPlan
 from ...fusion.budget import boundary_bytes, columns, working_bytes
 from ...fusion.fit import Fit
 from ...fusion.joint_spaces import Levels
@@ -20,29 +16,27 @@ from .planning import MethodPlan
 PROCESS = 750 * 2**20
 #: Chunks of rows in memory at once: inputs, outputs, and derived tensors.
 CHUNKS = 4
-#: Images per training step, for memory: of a parent, and (at most) of a student.
-BATCH, STUDENT_BATCH = 128, 64
+#: Images per step of a parent's training, for memory.
+BATCH = 128
 
 
 def peak_memory(planned: MethodPlan, images: int, data: Images, missing: Sequence[int]) -> int:
-    """Networks, data and fusion samples, plus the peak of the method or a training step.
+    """Data and fusion samples, plus the peak of the fusions by level or of a training step; 0 for methods without levels.
 
     Args:
         missing: numbers of the parents to train first.
     """
+    if not planned.fusions:
+        return 0
     pixels = math.prod(data.shape)
     held = min(pixels * len(data), devices.PIXEL_BYTES) + 4 * images * pixels
-    if not isinstance(planned.plan, FusionPlan):
-        weights = sum(map(_bytes, [*planned.task.parents, *planned.networks]))
-        training = max((_step_bytes(planned.task.parents[k], data.shape, BATCH) for k in missing), default=0)
-        return PROCESS + weights + held + max(_method_bytes(planned, images, data), training)
-    levels = planned.plan.levels
-    fusion, training = fusion_memory(levels, planned.algorithm.fit, images, planned.task.runtime.memory), 0
+    budget, levels = planned.task.runtime.memory, planned.fusions[0].plan.levels
+    most = max(fusion_memory(each.plan.levels, each.algorithm.fit, images, budget) for each in planned.fusions)
     if missing:  # weights, gradients, two moments, best weights; activations and their gradients
         each = [_weights(network) for network in levels.networks]
         numbers = max(sum(level.width * level.positions for level in network) for network in levels.networks)
-        training = PROCESS + sum(each) + 5 * max(each) + 2 * 4 * 3 * BATCH * numbers
-    return held + max(fusion, training)
+        most = max(most, PROCESS + sum(each) + 5 * max(each) + 2 * 4 * 3 * BATCH * numbers)
+    return held + most
 
 
 def fusion_memory(levels: Levels, fit: Fit, images: int, budget: int) -> int:
@@ -77,44 +71,6 @@ def _group_bytes(levels: Levels, index: int) -> int:
             # Each compared level's and its copy; the sum; scaled and stacked while it is made, then those of k-means.
             most = max(most, 8 * n * n * (2 * compared + 1 + max(2 * compared if compared > 1 else 0, 4)))
     return most
-
-
-def _method_bytes(planned: MethodPlan, images: int, data: Images) -> int:
-    """Memory of a method without levels, besides networks and data."""
-    cost, network = planned.cost, planned.networks[0]
-    most = cost.bytes
-    if cost.groups:  # sums of all groups in float64, their products, and one operation's tensor for all samples
-        most += 2 * 8 * sum(sum(widths) ** 2 for widths in cost.groups)
-        most += 4 * images * max(_outputs(network, data.shape))
-    if cost.trained == "network":
-        most += _step_bytes(network, data.shape, min(images, STUDENT_BATCH))
-    return most
-
-
-def _step_bytes(model: nn.Module, shape: Sequence[int], batch: int) -> int:
-    """Memory of a training step: gradients, two moments and best weights; activations and their gradients."""
-    return 4 * _bytes(model) + 2 * 4 * batch * sum(_outputs(model, shape))
-
-
-def _outputs(model: nn.Module, shape: Sequence[int]) -> list[int]:
-    """Output sizes of all leaf modules for an image."""
-    numbers: list[int] = [0]
-
-    def count(_: nn.Module, __: object, output: object) -> None:
-        if isinstance(output, Tensor):
-            numbers.append(output.numel())
-
-    leaves = [module for module in model.modules() if not list(module.children())]
-    hooks = [leaf.register_forward_hook(count) for leaf in leaves]
-    with torch.no_grad():
-        model(torch.zeros(1, *shape))
-    for hook in hooks:
-        hook.remove()
-    return numbers
-
-
-def _bytes(model: nn.Module) -> int:
-    return 4 * sum(value.numel() for value in model.state_dict().values())
 
 
 def _weights(levels: Sequence[Level]) -> int:

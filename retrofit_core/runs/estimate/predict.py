@@ -21,7 +21,7 @@ class Estimate:
     seconds: float = 0.0
     """About so long from the start of the worker to the finished record, on an idle machine"""
     memory: int = 0
-    """Peak bytes"""
+    """Peak bytes; 0 for methods without levels"""
     levels: int = 0
     """Levels or aligned neuron groups; 0 for methods with neither"""
     cures: tuple[Cure, ...] = ()

@@ -43,9 +43,9 @@ def cells(
         scales: column -> how it differs from the paper.
         marked: column -> row -> the comparisons in which we contradict the paper.
     """
-    lines = [{line.row: line for line in column.block.lines} for column in columns]
+    lines = [{line.row: line for line in column.all_lines} for column in columns]
     printed = [any(line.paper is not None for line in of_column.values()) for of_column in lines]
-    kinds = [quantity(column.block.metric) for column in columns]
+    kinds = [quantity(column.metric) for column in columns]
     best = [_best(kind, of_column, rows) for kind, of_column in zip(kinds, lines, strict=True)]
     in_paper = {row for of_column in lines for row, line in of_column.items() if line.paper is not None}
     body, ruled = [], not in_paper

@@ -226,7 +226,7 @@ def _stamps(config: Any, folder: Path) -> tuple[float, ...]:
 
 @st.cache_data(max_size=2**20, show_spinner="Checking whether this works…")
 def _estimate(key: tuple, _config: Any, _training: Any, _folder: Path) -> Any:
-    """The run's time and memory."""
+    """The run's time, and its memory if it works by levels."""
     from retrofit_core.runs.estimate import estimate
 
     return estimate(_config, _training, _folder)
@@ -235,7 +235,8 @@ def _estimate(key: tuple, _config: Any, _training: Any, _folder: Path) -> Any:
 def _estimate_words(estimate: Any, config: Any, trains: bool) -> str:
     fuses = f"fusing {estimate.levels} levels" if methods.takes(config.method).levels else config.method
     what = f"Training and {fuses}" if trains else f"{fuses[0].upper()}{fuses[1:]}"
-    return f"{what} takes **{about(estimate.seconds)}** and {size(estimate.memory)} of memory."
+    memory = f" and {size(estimate.memory)} of memory" if estimate.memory else ""
+    return f"{what} takes **{about(estimate.seconds)}**{memory}."
 
 
 def size(count: int) -> str:

@@ -38,15 +38,14 @@ def origin(table: str, column: str, scale: str) -> widgets.Several:
 
 def files(stamp: Stamp, names: list[str], scale: str, stem: str) -> None:
     """Draw buttons for the report of some tables, written when pressed."""
-    from retrofit_core.experiments.report_csv import spreadsheet
-    from retrofit_core.experiments.report_formats import LATEX, MARKDOWN
+    from retrofit_core.experiments.report_formats import FORMATS
 
-    formats = (("CSV", "csv", spreadsheet), ("Markdown", "md", MARKDOWN.report), ("LaTeX", "tex", LATEX.report))
+    formats = (("CSV", "csv"), ("Markdown", "md"), ("LaTeX", "tex"))
 
     def written(write: Callable[..., str]) -> Callable[[], bytes]:
         return lambda: write(paper.report(tables.results(stamp)[0], names, scale)).encode()
 
-    offered = [(label, ending, written(write)) for label, ending, write in formats]
+    offered = [(label, ending, written(FORMATS[label.lower()])) for label, ending in formats]
     holds = "all rows and columns, the differences between methods, and what differs from the paper."
     needs = "packages booktabs and longtable"
     copies.files("Download as `retrofit report` writes it", file_stem("paper", "", stem), stem, offered, holds, needs)

@@ -3,21 +3,33 @@
 Legend: x (N, p) inputs, h (N, d) the fused network's stream, T (N, d) targets of the stream after the sum, g the function.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
 
-from ...networks.levels import Activated
-from ..moments import Moments, Rows
+from ...networks.levels import Activated, Form, rows
+from ..moments import Moments, Rows, Solution
+from ..results import Fitted
+from ..targets import Targets
 from ..walk import Step
 
 #: Maximum passes over the rows, and the relative decrease of the error for another one.
 PASSES, LEAST = 30, 1e-3
 
 
+def fit_activated(step: Step, sums: Moments | Rows, solution: Solution, targets: Targets) -> Fitted:
+    """Fit the layer first to the outputs of the parents' layers, then to what is missing after the function."""
+    with step.walk.stopwatch.phase("solve"):
+        first = torch.cat([targets.A.new_zeros(len(targets.A) + step.level.width, step.level.width), targets.A])
+        V, missed, lacking = refined(step, sums, solution.weights(first), targets.A, solution.strength)
+        step.level.write(V)
+    missed, lacking = ((targets.totals @ error).item() for error in (missed, lacking))
+    return Fitted(sums.form, missed, ridge=solution.strength, missing_error=lacking)
+
+
 @torch.no_grad()
-def repaired(step: Step, sums: Moments | Rows, V: Tensor, A: Tensor, strength: float) -> tuple[Tensor, Tensor, Tensor]:
+def refined(step: Step, sums: Moments | Rows, V: Tensor, A: Tensor, strength: float) -> tuple[Tensor, Tensor, Tensor]:
     """Reduce sum |g(x V) + h - T|^2 + strength |V - V0|^2 from V0 on; no accepted step increases it.
 
     Each step minimises a quadratic upper bound (majorisation: |g'| is bounded), so it needs one pass over the rows, and all
@@ -34,15 +46,15 @@ def repaired(step: Step, sums: Moments | Rows, V: Tensor, A: Tensor, strength: f
     D = torch.ones(len(xx), 1).to(xx)
     D[-1:] = 1 - float(sums.bias)
     start, best = V, V
-    batches = list(step.branch(A)) if _fits(step, V) else None  # None: recomputed in each pass
+    batches = list(_batches(step, A)) if _fits(step, V) else None  # None: recomputed in each pass
     slopes: list[Tensor] = []
-    gradient, missed, lacking = _pass(step, V, A, batches, slopes)
+    gradient, missed, lacking = _pass(step.level.form, V, batches or _batches(step, A), slopes)
     bound = torch.stack(slopes).max().item() ** 2
     error = missed.sum().item()
     factor = _factor(xx, D, bound, strength)
     for _ in range(PASSES):
         V = best - torch.cholesky_solve(gradient + strength * D * (best - start), factor)
-        new_gradient, new_missed, _ = _pass(step, V, A, batches)
+        new_gradient, new_missed, _ = _pass(step.level.form, V, batches or _batches(step, A))
         new_error = (new_missed.sum() + strength * (D * (V - start) ** 2).sum()).item()
         if not new_error < error:
             bound = 2 * bound
@@ -57,8 +69,8 @@ def repaired(step: Step, sums: Moments | Rows, V: Tensor, A: Tensor, strength: f
 
 def _fits(step: Step, V: Tensor) -> bool:
     """Whether the rows (inputs, stream and targets) fit in a quarter of the memory budget."""
-    rows = step.walk.samples * step.level.positions
-    return 4 * V.element_size() * rows * (V.shape[0] + 2 * V.shape[1]) <= step.walk.memory
+    count = step.walk.samples * step.level.positions
+    return 4 * V.element_size() * count * (V.shape[0] + 2 * V.shape[1]) <= step.walk.memory
 
 
 def _factor(xx: Tensor, D: Tensor, bound: float, strength: float) -> Tensor:
@@ -66,11 +78,21 @@ def _factor(xx: Tensor, D: Tensor, bound: float, strength: float) -> Tensor:
     return torch.linalg.cholesky(bound * xx + torch.diag((strength * D[:, 0]).clamp_min(floor)))
 
 
+def _batches(step: Step, A: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """For each batch: input rows x (n, p), the fused network's stream h (n, d), and targets z A (n, d)."""
+    level, dtype = step.level, step.walk.dtype
+    for boundary, outputs in step.walk.batches(step.index):
+        with step.walk.stopwatch.phase("fit"):
+            _, stream = level.form.read(boundary)
+            assert stream is not None
+            x = level.inputs(boundary, ones=level.form.bias)
+            yield x, rows(stream, level.axis), step.side_by_side(outputs, dtype) @ A.to(dtype)
+
+
 def _pass(
-    step: Step,
+    form: Form,
     V: Tensor,
-    A: Tensor,
-    batches: Sequence[tuple[Tensor, Tensor, Tensor]] | None,
+    batches: Iterable[tuple[Tensor, Tensor, Tensor]],
     largest: list[Tensor] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """x' (g'(x V) (g(x V) + h - T)) (p, d); (d,) squared errors; (d,) |h - T|^2.
@@ -78,10 +100,9 @@ def _pass(
     Args:
         largest: gets the largest |g'| of each batch.
     """
-    form = step.level.form
     assert isinstance(form, Activated)
     gradient, missed, lacking = torch.zeros_like(V), V.new_zeros(V.shape[1]), V.new_zeros(V.shape[1])
-    for x, h, T in batches or step.branch(A):
+    for x, h, T in batches:
         with torch.enable_grad():
             u = (x @ V.to(x.dtype)).requires_grad_()
             outputs = form.function(u)
