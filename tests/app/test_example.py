@@ -109,13 +109,6 @@ def test_the_box_is_closed_until_the_address_names_an_example(runs_folder, name)
 
 
 @pytest.mark.slow
-def test_an_image_that_is_not_there_is_named(runs_folder):
-    page = page_at("levels", run="kf-linear", example="359")
-    warnings = plain_text(" ".join(warning.value for warning in page.warning))
-    assert "Ignored example=359 in the address: it is a whole number from 0 to 358" in warnings
-
-
-@pytest.mark.slow
 def test_a_run_whose_networks_are_gone_says_so_and_the_page_stands(runs_folder):
     folder = runs_folder / "mine"
     shutil.copytree(runs.BUNDLED / "kf-linear", folder)

@@ -203,11 +203,6 @@ def test_another_table_keeps_the_rows_and_loses_scale_and_cell():
     }
 
 
-def test_a_cell_of_another_table_is_named():
-    page = open_page(table="widths", cell=CELL)
-    assert "no such cell of this table" in page.warning[0].value
-
-
 def test_a_package_without_records_says_where_they_are(monkeypatch, tmp_path):
     monkeypatch.setattr(paper, "RECORDS", tmp_path / "none")
     page = open_page(cell=CELL)
