@@ -14,7 +14,7 @@ from retrofit_core.fusion.fit import Gradient, Ridge
 from retrofit_core.fusion.grouping import Grouping, Hungarian
 from retrofit_core.fusion.importance import Uniform
 from retrofit_core.fusion.moments import layersums
-from retrofit_core.fusion.targets import Targets, group_totals
+from retrofit_core.fusion.targets import Targets, group_sums
 from retrofit_core.networks.levels import partition
 from retrofit_core.system import device as devices
 from retrofit_core.system.monitor import Cancelled, Monitor
@@ -583,7 +583,7 @@ def test_errors_of_other_targets_add_up_to_the_cost_of_the_final_network(options
         A = torch.zeros(len(scores), self.width, dtype=scores.dtype)
         for k in range(self.width):
             A[(self.labels == k).nonzero()[-1, 0], k] = 1
-        return Targets(A, group_totals(self.labels, scores, self.width))
+        return Targets(A, group_sums(scores, self.labels, self.width))
 
     monkeypatch.setattr(Grouping, "targets", of_last_neurons)
     parents, x = [mlp(seed=k) for k in range(2)], normal(60, 6)

@@ -371,11 +371,6 @@ def test_weighted_means_are_known_however_their_weights_were_rounded():
         assert excess(weighted_means(labels, 3 * scores, 7), labels, scores) is not None  # totals of other scores
 
 
-def test_targets_of_other_shapes_are_refused():
-    with pytest.raises(ValueError, match="targets need weights A"):
-        Targets(torch.ones(5, 3), torch.ones(5))
-
-
 def test_targets_are_the_best_representatives():
     """C3: moving a target by delta raises the cost by S_k |delta|^2 exactly."""
     rows, scores = problem()

@@ -574,15 +574,16 @@ def test_classes_in_another_order_are_measured_as_the_same_network_and_other_cla
     assert button(page, "start").disabled and str(runs_folder) not in errors(page)
 
 
-@pytest.mark.parametrize("networks", ["own", "train"])
-def test_a_link_opens_no_file_outside_the_known_folders_before_a_click(tmp_path, monkeypatch, networks):
+@each_case("field", ["data", "files", "rows", "target", "base"])
+def test_a_link_opens_no_file_outside_the_known_folders_before_a_click(tmp_path, monkeypatch, field):
     opened = []
     monkeypatch.setattr("retrofit_app.pages.fuse.plan.plan", lambda picks, entries: opened.append(picks) or Plan())
     outside = str(tmp_path / "elsewhere")
-    page = open_form(networks=networks, data=outside, files=f"{outside}/a.pt|{outside}/b.pt", rows=f"{outside}/s.json")
-    assert not opened and "start" not in keys(page) and outside in figures.plain_text(page.info[-1].value)
-    button(page, "fuse-grant").click().run()
-    assert opened[0].data == outside and "fuse-grant" not in keys(page) and "start" in keys(page)
+    for networks in ("own", "train") if field == "data" else ("own",):
+        page = open_form(networks=networks, **{field: outside})
+        assert not opened and "start" not in keys(page) and outside in figures.plain_text(page.info[-1].value)
+        button(page, "fuse-grant").click().run()
+        assert outside in str(opened.pop()) and "fuse-grant" not in keys(page) and "start" in keys(page)
 
 
 def test_a_path_that_is_typed_on_the_page_is_opened(tmp_path):

@@ -420,7 +420,7 @@ def test_a_missing_analysis_is_started_watched_and_cancelled(runs_folder, sleepe
     child.kill()
     child.wait()
     page = open_page(run="plain")
-    assert "The worker was killed" in page.error[0].value and page.button(key="analyse")
+    assert "worker was ended" in page.error[0].value and page.button(key="analyse")
 
 
 def test_an_analysis_is_not_started_beside_a_run(runs_folder, config, sleeper):

@@ -141,7 +141,7 @@ def test_differences_say_whether_the_sign_is_the_papers(column):
 
 
 def test_opponents_that_lose_by_dozens_of_points_are_counted_and_not_drawn(column):
-    claims = {f"{claim.left} {claim.right}" for claim in column.block.claims if claim.ours is not None}
+    claims = {f"{claim.left} {claim.right}" for claim in column.claims if claim.ours is not None}
     assert "KF-Linear OTFusion" in claims
     picture = differences(column, LIGHT)
     names = list(picture.figure.layout.yaxis.categoryarray)
@@ -154,8 +154,8 @@ def test_opponents_that_lose_by_dozens_of_points_are_counted_and_not_drawn(colum
     assert picture.caption.startswith(
         "Of 5 differences that the paper's numbers claim, 5 have its sign. Drawn are 4, of which"
     )
-    alone = replace(column.block, claims=tuple(c for c in column.block.claims if c.right == "OTFusion"))
-    only = differences(replace(column, block=alone), LIGHT)
+    alone = replace(column, claims=tuple(claim for claim in column.claims if claim.right == "OTFusion"))
+    only = differences(alone, LIGHT)
     assert list(only.figure.layout.yaxis.categoryarray) == ["KF-Linear \N{MINUS SIGN} OTFusion"]
 
 

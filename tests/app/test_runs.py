@@ -494,7 +494,7 @@ def test_a_training_that_was_killed_goes_on_to_the_numbers_of_a_straight_one(
 ):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as in this process: the order of sums decides the last bits
     folder = runs.start(wanted, training)
-    state = runs_folder / training.folder / "unfinished" / "parent-1.pt"
+    state = runs_folder / training.folder / "parent-1.unfinished"
     wait(folder, lambda entry: entry.status.get("stage") == "training" and state.exists())
     ended(worker_of(folder)["pid"])
     assert runs.read_entry(folder).state == "interrupted"
@@ -517,7 +517,7 @@ def test_cancel_in_training_keeps_the_finished_epochs(runs_folder, wanted, train
     runs.cancel(folder)
     entry = wait(folder, lambda entry: not entry.active)
     assert entry.state == "cancelled" and "finished epochs are kept" in runs.failure(entry)
-    assert (runs_folder / training.folder / "unfinished" / "parent-0.pt").exists()
+    assert (runs_folder / training.folder / "parent-0.unfinished").exists()
 
 
 # --- an analysis that is added later --------------------------------------------------------------
