@@ -130,10 +130,14 @@ class NeuronAxes:
         for neuron in torch.linspace(0, outputs.shape[axis] - 1, PROBES).long().unique().tolist():
             changed = outputs.clone()
             line = changed.select(axis, neuron)
-            line += (line.abs().max() + 1) * torch.randn(line.shape, generator=_seeded()).to(line)
+            noise = torch.randn(line.shape, generator=torch.Generator().manual_seed(0))
+            line += (line.abs().max() + 1) * noise.to(line)
             gap = (self._again(node, maker, changed, others) - before).abs()
             differs = gap > 1e-4 * gap.max()
-            shares = torch.stack([_share(differs, axis) for axis in range(1, differs.ndim)]).tolist()  # one sync
+            # the share of entries along each axis where anything differs
+            shares = [
+                differs.movedim(axis, 0).flatten(1).any(1).double().mean().item() for axis in range(1, differs.ndim)
+            ]
             if not any(shares):
                 continue
             least = min(shares)
@@ -147,12 +151,3 @@ class NeuronAxes:
             if other.all_input_nodes:  # not the input itself
                 self.interpreter.env[other] = self.interpreter.run_node(other)
         return self.interpreter.env[node]
-
-
-def _share(differs: Tensor, axis: int) -> Tensor:
-    """The share of entries along an axis where anything differs."""
-    return differs.movedim(axis, 0).flatten(1).any(1).double().mean()
-
-
-def _seeded() -> torch.Generator:
-    return torch.Generator().manual_seed(0)
