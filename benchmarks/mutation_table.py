@@ -890,7 +890,7 @@ MUTATIONS = [
     ),
     Mutation(
         "zipit: sums instead of averages",
-        "retrofit_core/baselines/zipit.py",
+        "retrofit_core/baselines/aligned.py",
         "(U / counts).split",
         "(U * 1.0).split",
         "tests/test_zipit.py::test_merging_and_handing_back_is_the_identity",

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from retrofit_core import FusionResult, ensemble
 from retrofit_core.baselines import average
+from retrofit_core.baselines.aligned import averages
 from retrofit_core.baselines.repair import statistics
-from retrofit_core.baselines.zipit import averages, zip_neurons
+from retrofit_core.baselines.zipit import zip_neurons
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.norm_statistics import reset_statistics
 from retrofit_core.networks.symmetry import tensors

@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -21,18 +21,26 @@ from ..networks.levels.folds import folded
 from ..networks.levels.tracing import trace
 from ..networks.norm_statistics import has_statistics, reset_statistics
 from ..networks.outputs import say_what_is_left
-from ..networks.symmetry import Group, Sums, TensorPart, check_rest, group_sums, matching, neuron_groups, tensors
+from ..networks.symmetry import (
+    Group,
+    Sums,
+    TensorPart,
+    check_rest,
+    group_sums,
+    mapped,
+    matching,
+    neuron_groups,
+    tensors,
+)
 from ..system.device import Stopwatch, of, on_device
 from ..system.monitor import Monitor
 from ..system.refusals import Refusal
 from ..system.settings import setting
 from .repair import mapped_goals, rescale
-from .scores import check_scores, group_scores
+from .scores import group_scores, levels_of_groups
 
 #: For one parent, group -> T and U, (n_k, d) each: T makes the fused neurons, U passes their values on.
 Pairs = dict[str, tuple[Tensor, Tensor]]
-#: Tensor -> (axis, (n, size)): the parents' weights for each entry of one axis.
-Shares = Mapping[str, tuple[int, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -142,27 +150,27 @@ class Aligning(AlignmentPlan):
         sums: Sequence[Sums],
         find: Callable[[int], tuple[Tensor, dict[str, Any]]],
         chosen: Sequence[int] | None = None,
-    ) -> tuple[dict[str, Tensor], list[LevelReport]]:
+    ) -> list[LevelReport]:
         """Assign the parents' neurons to fused ones, group by group.
 
         Args:
             sums: of each group, for the reports.
             find: group number -> (m,) the fused neuron of each of the parents' neurons, and facts about the search.
             chosen: group numbers; None: all.
+        Returns:
+            A report of each group, with its labels.
         """
-        labels: dict[str, Tensor] = {}
         reports = []
         numbers = range(len(self.targets)) if chosen is None else chosen
         groups = [self.targets[index] for index in numbers]
         for index, group in zip(numbers, self.monitor.each("level", groups), strict=True):
             with self.clock.phase("group"):
-                labels[group.name], facts = find(index)
+                labels, facts = find(index)
             device = sums[index].zz.device
-            s, found = self.together(index).double().to(device), labels[group.name].to(device)
-            assigned = Grouping(found, group.width, 0.0, facts)
+            s, assigned = self.together(index).double().to(device), Grouping(labels.to(device), group.width, 0.0, facts)
             report = level_report(group, self.widths(index), sums[index], s, assigned, Fitted("aligned"))
             reports.append(replace(report, seconds=self.clock.read()))
-        return labels, reports
+        return reports
 
     def corrected(
         self,
@@ -192,37 +200,70 @@ class Aligning(AlignmentPlan):
         goals = {name: goal for name, goal in goals.items() if modules is None or name in modules}
         return rescale(self.fused, goals, self.inputs, **facts)
 
-    def write(self, states: Sequence[Mapping[str, Tensor]], weights: Shares | None = None) -> None:
-        """Give the fused network the mean of the parents' mapped tensors; see `mean_of`."""
-        fused = tensors(self.fused)
-        for name, value in mean_of(states, weights).items():
-            fused[name].copy_(value)
+    def combine(self, maps: Sequence[Pairs]) -> None:
+        """Write the sum over parents of T' W U into the fused network, and averages of tensors that make no neurons.
 
-    def alignment(self, groups: Iterable[AlignedGroup], shares: Sequence[float] | None = None) -> Alignment:
-        """The alignment as a result.
+        Tensors that involve groups without maps stay as they are (after a partial zip).
+        """
+        aligned = maps[0]
+        fused = tensors(self.fused)
+        makers = {part.name for group in self.targets for part in group.parts if part.kind != "in"}
+        ready = {part.name for group in self.targets if group.name in aligned for part in group.parts}
+        ready -= {part.name for group in self.targets if group.name not in aligned for part in group.parts}
+        states = [
+            mapped(
+                {
+                    name: value.double() if value.is_floating_point() else value
+                    for name, value in tensors(parent).items()
+                    if name in ready or name not in makers
+                },
+                fused,
+                _only(groups, ready),
+                _only(self.targets, ready),
+                pairs,
+            )
+            for parent, groups, pairs in zip(self.parents, self.groups, maps, strict=True)
+        ]
+        for name, value in fused.items():
+            if name in states[0] and value.is_floating_point():
+                total = torch.stack([state[name] for state in states]).sum(0)
+                value.copy_(total if name in makers else total / len(states))
+
+    def result(
+        self,
+        method: str,
+        value: Averager,
+        reports: list[LevelReport],
+        *,
+        soft: Sequence[Pairs] | None = None,
+        shares: Sequence[float] | None = None,
+        **facts: object,
+    ) -> FusionResult:
+        """The fused network in its current state.
 
         Args:
-            groups: the `AlignedGroup` of each aligned neuron group.
+            soft: each parent's maps, if they split neurons among fused ones.
             shares: the parents' weights in the mean; None: equal.
+            facts: for the configuration.
         """
         n = len(self.parents)
-        return Alignment(
-            tuple(groups),
+        aligned = [
+            AlignedGroup(
+                level.name,
+                level.width,
+                level.labels.split(list(level.widths)),
+                None if soft is None else tuple(pairs[level.name] for pairs in soft),
+            )
+            for level in reports
+        ]
+        alignment = Alignment(
+            tuple(aligned),
             tuple(shares or [1 / n] * n),
             tuple(self.parents),
             tuple(self.groups),
             self.fused,
             self.targets,
         )
-
-    def result(
-        self, method: str, value: Averager, reports: list[LevelReport], alignment: Alignment, **facts: object
-    ) -> FusionResult:
-        """The fused network in its current state.
-
-        Args:
-            facts: for the configuration.
-        """
         task, target = self.task, self.task.target
         scoring = {"importance": importance_name(task.importance), **task.importance.to_json()}
         config = {
@@ -267,8 +308,10 @@ def plan_alignment(task: Task, method: str, *, leaves: Sequence[str], fold_norms
         matching(of_network, targets, f"parent {k}")
         _check_tied(of_network, targets, f"parent {k}")
         check_rest(tensors(parent), tensors(fused), of_network, targets, f"parent {k}")
-    for parent, of_network in zip(parents, groups, strict=True):
-        check_scores(parent, of_network, example, task.importance, leaves)
+    for parent, of_network in zip(parents, groups, strict=True) if not task.importance.widths_only else ():
+        levels = levels_of_groups(parent, of_network, example, task.importance, leaves)
+        if levels is not None:
+            task.importance.check(levels)
     check_parents_data(task.importance, task.parents_data(), output_shape(task.parents[0], task.inputs, "parent 0"))
     say_what_is_left(task.parents[0] if task.target is None else task.target, task.inputs)
     return AlignmentPlan(task, parents, fused, groups, targets, leaves, fold_norms)
@@ -365,24 +408,28 @@ def shares_of(maps: Sequence[Pairs], weights: Sequence[float] | None = None) -> 
     return [{name: weight * T for name, (T, _) in pairs.items()} for pairs, weight in zip(maps, weights, strict=True)]
 
 
-@torch.no_grad()
-def mean_of(states: Sequence[Mapping[str, Tensor]], weights: Shares | None = None) -> dict[str, Tensor]:
-    """The mean of every floating-point tensor; other tensors are the first parent's.
+def averages(labels: Tensor, widths: Sequence[int], width: int) -> list[tuple[Tensor, Tensor]]:
+    """For each parent (T, U), (n_k, d) each: T has each member's share of its fused neuron; U is 0 or 1."""
+    counts = torch.bincount(labels, minlength=width)
+    U = nn.functional.one_hot(labels, width).double()
+    return list(zip((U / counts).split(list(widths)), U.split(list(widths)), strict=True))
 
-    Args:
-        states: one dict of tensors per parent, of equal shapes.
-        weights: tensor -> (axis, (n, size)) the parents' weights for each entry of one axis, summing to one over the
-            parents. Other tensors get the plain mean.
-    """
+
+def averaging_maps(reports: Sequence[LevelReport]) -> list[Pairs]:
+    """The `averages` of each parent and reported group."""
+    of_groups = {level.name: averages(level.labels, level.widths, level.width) for level in reports}
+    return [dict(zip(of_groups, pairs, strict=True)) for pairs in zip(*of_groups.values(), strict=True)]
+
+
+def _only(groups: Sequence[Group], names: set[str]) -> list[Group]:
+    """Groups restricted to parts in these tensors."""
+    return [replace(group, parts=tuple(part for part in group.parts if part.name in names)) for group in groups]
+
+
+def mean_of(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of every floating-point tensor of equal shapes; other tensors are the first parent's."""
     means = dict(states[0])
     for name, value in means.items():
-        if not value.dtype.is_floating_point:
-            continue
-        together = torch.stack([state[name].double() for state in states])
-        if weights and name in weights:
-            axis, shares = weights[name]
-            shape = [len(states)] + [-1 if number == axis else 1 for number in range(value.ndim)]
-            means[name] = (together * shares.to(together).view(shape)).sum(0).to(value)
-        else:
-            means[name] = together.mean(0).to(value)
+        if value.dtype.is_floating_point:
+            means[name] = torch.stack([state[name].double() for state in states]).mean(0).to(value)
     return means

@@ -12,16 +12,15 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ..fusion.alignment import AlignedGroup
 from ..fusion.grouping import KMeans, first_least
 from ..fusion.results import FusionResult, LevelReport
 from ..fusion.task import Task
 from ..networks.symmetry import Group, Sums, mapped, tensors
 from ..system.extras import require
 from ..system.settings import setting
-from .aligned import Aligning, AlignmentPlan, Averager, Pairs, check_enough, lines_of, plan_alignment
+from .aligned import Aligning, AlignmentPlan, Averager, Pairs, check_enough, lines_of, mean_of, plan_alignment
 
 Mode = Literal["activations", "weights"]
 Solver = Literal["exact", "sinkhorn"]
@@ -141,77 +140,62 @@ class OTFusion(Averager):
                 return sums[index].zz
             return weight_gram(plan, states, index, maps, unit_rows=self.unit_rows)
 
-        transport = Transport(self.solver, self.regularisation, self.squared, self.normalise, self.match_classes)
-        reports, maps = transport.align(aligning, sums, gram, seed=plan.task.seed)
-        aligning.write(mapped_states(plan, states, maps))
+        names = ("solver", "regularisation", "squared", "normalise", "match_classes")
+        options = {name: getattr(self, name) for name in names}
+        reports, maps = align_by_transport(aligning, sums, gram, seed=plan.task.seed, **options)
+        write(plan.fused, mean_of(mapped_states(plan, states, maps)))
         shares = [{name: T / len(maps) for name, (T, _) in pairs.items()} for pairs in maps]
         repaired = aligning.corrected(shares, repair=self.repair, reset_norms=self.repair)
-        alignment = aligning.alignment(transported_groups(reports, maps))
-        return aligning.result("OTFusion", self, reports, alignment, repaired=repaired)
+        return aligning.result("OTFusion", self, reports, soft=maps, repaired=repaired)
 
 
-@dataclass(frozen=True)
-class Transport:
-    """How to find plans; the fields are settings of `OTFusion`."""
+def align_by_transport(
+    aligning: Aligning,
+    sums: Sequence[Sums],
+    gram: Callable[[int, Sequence[Pairs]], Tensor],
+    *,
+    solver: Solver,
+    regularisation: float | str,
+    squared: bool = False,
+    normalise: Normalise = "target",
+    match_classes: bool = False,
+    seed: int = 0,
+    joined: Callable[[int, Mapping[str, Tensor]], Tensor | None] | None = None,
+) -> tuple[list[LevelReport], list[Pairs]]:
+    """Find the plan from each parent's neurons to the anchor's, group by group.
 
-    solver: Solver
-    regularisation: float | str
-    squared: bool = False
-    normalise: Normalise = "target"
-    match_classes: bool = False
+    Args:
+        sums: of each group, for the reports and the precision of the costs.
+        gram: (group number, maps so far) -> (m, m) inner products of all parents' neurons, for the costs.
+        solver, regularisation, squared, normalise, match_classes: as in `OTFusion`.
+        joined: (group number, a parent's plans so far) -> its plan, or None to find it by transport.
+    Returns:
+        Reports, and for each parent T and U of every group.
+    """
+    anchor = anchor_of(aligning)
+    maps: list[Pairs] = [{} for _ in aligning.parents]
+    flows: list[dict[str, Tensor]] = [{} for _ in aligning.parents]
 
-    def align(
-        self,
-        aligning: Aligning,
-        sums: Sequence[Sums],
-        gram: Callable[[int, Sequence[Pairs]], Tensor],
-        *,
-        seed: int = 0,
-        joined: Callable[[int, Mapping[str, Tensor]], Tensor | None] | None = None,
-    ) -> tuple[list[LevelReport], list[Pairs]]:
-        """Find the plan from each parent's neurons to the anchor's, group by group.
+    def find(index: int) -> tuple[Tensor, dict[str, Any]]:
+        group, widths, s = aligning.targets[index], aligning.widths(index), aligning.together(index)
+        inner = gram(index, maps)
+        centres, nu = _centres(inner, s, widths, group.width, anchor, group.fixed, seed * 1_000_003 + index)
+        algorithm = "joined" if group.junction else "emd" if solver == "exact" else "sinkhorn"
+        facts: dict[str, Any] = {"algorithm": algorithm, "cost": 0.0}
+        labels = []
+        for k, part in enumerate(_parts(widths)):
+            cost = _distances(inner, part, centres, squared, sums[index].precision)
+            stays = k == anchor or (group.fixed and not match_classes)
+            flow = torch.diag(nu) if stays else joined and joined(index, flows[k])
+            if flow is None:
+                flow, converged = transport(cost, aligning.scores[k][index], nu, solver, regularisation)
+                facts["converged"] = facts.get("converged", True) and converged
+            flows[k][group.name], maps[k][group.name] = flow, _normalised(flow, normalise)
+            labels.append(first_least(-flow, flow.max()))
+            facts["cost"] += (flow * cost).sum().item()
+        return torch.cat(labels), facts
 
-        Args:
-            sums: of each group, for the reports and the precision of the costs.
-            gram: (group number, maps so far) -> (m, m) inner products of all parents' neurons, for the costs.
-            joined: (group number, a parent's plans so far) -> its plan, or None to find it by transport.
-        Returns:
-            Reports, and for each parent T and U of every group.
-        """
-        anchor = anchor_of(aligning)
-        maps: list[Pairs] = [{} for _ in aligning.parents]
-        flows: list[dict[str, Tensor]] = [{} for _ in aligning.parents]
-
-        def find(index: int) -> tuple[Tensor, dict[str, Any]]:
-            group, widths, s = aligning.targets[index], aligning.widths(index), aligning.together(index)
-            inner = gram(index, maps)
-            centres, nu = _centres(inner, s, widths, group.width, anchor, group.fixed, seed * 1_000_003 + index)
-            algorithm = "joined" if group.junction else "emd" if self.solver == "exact" else "sinkhorn"
-            facts: dict[str, Any] = {"algorithm": algorithm, "cost": 0.0}
-            labels = []
-            for k, part in enumerate(_parts(widths)):
-                cost = _distances(inner, part, centres, self.squared, sums[index].precision)
-                stays = k == anchor or (group.fixed and not self.match_classes)
-                flow = torch.diag(nu) if stays else joined and joined(index, flows[k])
-                if flow is None:
-                    flow, converged = transport(cost, aligning.scores[k][index], nu, self.solver, self.regularisation)
-                    facts["converged"] = facts.get("converged", True) and converged
-                flows[k][group.name], maps[k][group.name] = flow, _normalised(flow, self.normalise)
-                labels.append(first_least(-flow, flow.max()))
-                facts["cost"] += (flow * cost).sum().item()
-            return torch.cat(labels), facts
-
-        return aligning.assign(sums, find)[1], maps
-
-
-def transported_groups(reports: Sequence[LevelReport], maps: Sequence[Pairs]) -> list[AlignedGroup]:
-    """The aligned groups that transport found."""
-    return [
-        AlignedGroup(
-            level.name, level.width, level.labels.split(list(level.widths)), tuple(pairs[level.name] for pairs in maps)
-        )
-        for level in reports
-    ]
+    return aligning.assign(sums, find), maps
 
 
 def mapped_states(
@@ -223,6 +207,12 @@ def mapped_states(
         mapped(state, shapes, groups, plan.targets, pairs)
         for state, groups, pairs in zip(states, plan.groups, maps, strict=True)
     ]
+
+
+def write(model: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Give a network these tensors."""
+    for name, tensor in tensors(model).items():
+        tensor.copy_(state[name])
 
 
 def anchor_of(plan: AlignmentPlan) -> int | None:

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..fusion.alignment import hard_groups
 from ..fusion.fit.ridge import why_no_ridge
 from ..fusion.grouping import PRECISION, assigned
 from ..fusion.moments import Moments, product_dtype, solve
@@ -23,9 +22,17 @@ from ..networks.levels import rows
 from ..networks.symmetry import neuron_groups, tensors
 from ..system.device import of
 from ..system.settings import FRACTION, setting
-from .aligned import Aligning, AlignmentPlan, Averager, check_pair, check_widths, plan_alignment, shares_of
+from .aligned import (
+    Aligning,
+    AlignmentPlan,
+    Averager,
+    averaging_maps,
+    check_pair,
+    check_widths,
+    plan_alignment,
+    shares_of,
+)
 from .layers import BATCH, AffineLayer, affine_layers, form_of, refuse_shared_layers, watching
-from .zipit import averaging_maps, write_combined
 
 
 @dataclass(frozen=True)
@@ -98,13 +105,12 @@ class PLeaS(Averager):
             labels = alike if group.fixed else paired(sums[index].zz[:n, n:], group.width)
             return labels, {"algorithm": "linear_sum_assignment", "apart": group.width - n}
 
-        labels, reports = aligning.assign(sums, find)
-        alignment = aligning.alignment(hard_groups(labels, {level.name: level.widths for level in reports}))
-        maps = averaging_maps(aligning, labels)
-        write_combined(aligning, maps)
-        layers = fit_layers(aligning, labels, self.ridge)
+        reports = aligning.assign(sums, find)
+        maps = averaging_maps(reports)
+        aligning.combine(maps)
+        layers = fit_layers(aligning, {level.name: level.labels for level in reports}, self.ridge)
         repaired = aligning.corrected(shares_of(maps), repair=self.repair, reset_norms=self.reset_norms)
-        return aligning.result("PLeaS", self, reports, alignment, layers=layers, repaired=repaired)
+        return aligning.result("PLeaS", self, reports, layers=layers, repaired=repaired)
 
 
 def paired(similarity: Tensor, width: int) -> Tensor:

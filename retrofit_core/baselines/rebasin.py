@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ..fusion.alignment import hard_groups
 from ..fusion.grouping import assigned, pairwise_costs
 from ..fusion.results import FusionResult
 from ..fusion.task import Takes, Task
@@ -15,7 +14,7 @@ from ..networks.symmetry import Group, Sums, tensors
 from ..networks.symmetry.maps import reordered_tensors
 from ..system.monitor import Monitor
 from ..system.settings import setting
-from .aligned import AlignmentPlan, Averager, check_pair, check_widths, lines_of, plan_alignment
+from .aligned import AlignmentPlan, Averager, Pairs, check_pair, check_widths, lines_of, plan_alignment, shares_of
 from .otfusion import Mode, incoming
 
 Similarity = Literal["distance", "unsquared", "correlation"]
@@ -66,14 +65,13 @@ class GitReBasin(Averager):
         """Pair, average, and correct the statistics on request."""
         aligning = plan.scored()
         sums = aligning.sums(after=True)
-        states = [tensors(parent) for parent in plan.parents]
         orders: dict[str, Tensor] = {}
         facts: dict[str, Any] = {}
         if self.mode == "weights":
             with aligning.clock.phase("group"):
+                states = [tensors(parent) for parent in plan.parents]
                 orders, facts = match_weights(plan.targets, *states, seed=plan.task.seed, monitor=plan.monitor)
-        weights: dict[str, tuple[int, Tensor]] = {}
-        maps: list[dict[str, Tensor]] = [{}, {}]
+        maps: list[Pairs] = [{}, {}]
 
         def find(index: int) -> tuple[Tensor, dict[str, Any]]:
             group, (s0, s1) = plan.targets[index], (scores[index] for scores in aligning.scores)
@@ -83,17 +81,15 @@ class GitReBasin(Averager):
             order = orders.setdefault(group.name, line)
             shares = torch.stack([s0, s1[order.to(s1.device)]])
             shares = shares / shares.sum(0)
-            _note_shares(weights, group, shares, states[0])
-            for shares_of, share, members in zip(maps, shares, (line, order), strict=True):
-                matrix = torch.diag(share)[members.argsort().to(share.device)]
-                shares_of[group.name] = matrix  # (parent's neurons, fused ones)
+            for pairs, share, members in zip(maps, shares, (line, order), strict=True):
+                U = nn.functional.one_hot(members.argsort(), group.width).to(share)
+                pairs[group.name] = U * share, U
             return torch.cat([line, order.argsort()]), {"algorithm": "linear_sum_assignment", **facts}
 
-        labels, reports = aligning.assign(sums, find)
-        alignment = aligning.alignment(hard_groups(labels, {level.name: level.widths for level in reports}))
-        aligning.write([states[0], reordered_tensors(states[1], plan.targets, orders)], weights)
-        repaired = aligning.corrected(maps, repair=self.repair, reset_norms=self.repair)
-        return aligning.result("Git Re-Basin", self, reports, alignment, repaired=repaired)
+        reports = aligning.assign(sums, find)
+        aligning.combine(maps)
+        repaired = aligning.corrected(shares_of(maps), repair=self.repair, reset_norms=self.repair)
+        return aligning.result("Git Re-Basin", self, reports, repaired=repaired)
 
 
 def _matched(sums: Sums, s0: Tensor, s1: Tensor, similarity: str) -> Tensor:
@@ -108,18 +104,6 @@ def _matched(sums: Sums, s0: Tensor, s1: Tensor, similarity: str) -> Tensor:
         distances = (norms[:n, None] + norms[None, n:] - 2 * sums.zz[:n, n:]).clamp_min(0).sqrt()
         cost = 2 * s0[:, None] * s1[None] / (s0[:, None] + s1[None]) * distances
     return assigned(cost.double())[1]
-
-
-def _note_shares(
-    weights: dict[str, tuple[int, Tensor]], group: Group, shares: Tensor, state: Mapping[str, Tensor]
-) -> None:
-    """Add the parents' shares (2, width) of a group's neurons to `weights`, for every tensor that makes them."""
-    for part in group.parts:
-        if part.kind == "in":
-            continue
-        even = shares.new_full((2, state[part.name].shape[part.axis]), 0.5)
-        _, noted = weights.setdefault(part.name, (part.axis, even))
-        noted[:, part.index.to(shares.device)] = shares[:, :, None].expand(-1, -1, part.index.shape[1])
 
 
 def match_weights(

@@ -99,17 +99,3 @@ def levels_of_groups(
             *(("importance", other) for other in free),
         )
     return None
-
-
-def check_scores(
-    model: nn.Module, groups: Sequence[Group], example: Tensor, importance: Importance, leaves: Sequence[str]
-) -> None:
-    """Refuse, before any work, neurons for which a score is not defined.
-
-    Raises:
-        ValueError: says which, and what to do.
-    """
-    if not importance.widths_only:
-        levels = levels_of_groups(model, groups, example, importance, leaves)
-        if levels is not None:
-            importance.check(levels)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..fusion.results import FusionResult
-from ..fusion.task import Cost, Shown, Task, shown_neurons
+from ..fusion.task import Task
 from ..networks.symmetry import Group, Junction, Sums, Watched, group_sums, groups_apart, tensors
 from ..networks.symmetry.watch import MOST_SAMPLES
 from ..system.device import of
@@ -21,12 +21,12 @@ from .aligned import Aligning, AlignmentPlan, Averager, Pairs, lines_of, mean_of
 from .otfusion import (
     Mode,
     Solver,
-    Transport,
+    align_by_transport,
     anchor_of,
     mapped_states,
-    transported_groups,
     weight_gram,
     why_no_strength,
+    write,
 )
 
 Residual = Literal["mean", "only_resid", "no_resid", "resid_as_identity", "weighted_scalar", "weighted_matrix"]
@@ -43,25 +43,11 @@ def _why_no_strength(value: object) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ApartPlan(Shown):
+class ApartPlan(AlignmentPlan):
     """Parents that can be fused, with separate groups for every layer."""
 
     joined: AlignmentPlan
     """The plan with groups of neurons that may be permuted, which are scored"""
-    groups: list[list[Group]]
-    """Groups of each parent, layer by layer"""
-    targets: list[Group]
-    anchor: int
-    """The parent that the others are aligned to"""
-
-    def lines(self) -> list[str]:
-        """The task, and each group's neurons."""
-        return [self.joined.task.headline, *shown_neurons(self.groups, self.targets)]
-
-    def cost(self) -> Cost:
-        """The cost for the joined groups, with the number of separate ones."""
-        widths = tuple(tuple(group.width for group in alike) for alike in zip(*self.groups, strict=True))
-        return replace(self.joined.cost(), groups=widths)
 
     def scored(self) -> Aligning:
         """Add the importance of the layers' neurons."""
@@ -135,8 +121,7 @@ class TransformerOTFusion(Averager):
         """Find the layers' neurons and refuse what cannot be fused; see `Algorithm`."""
         require("ot", "baselines")
         joined = plan_alignment(task, "Transformer OTFusion", leaves=self.leaves)
-        anchor = anchor_of(joined)
-        if anchor is None:
+        if anchor_of(joined) is None:
             raise ValueError(
                 "Transformer OTFusion aligns the parents to one of them, and none has the widths of the target. Use "
                 "a parent's widths, or OTFusion."
@@ -148,12 +133,13 @@ class TransformerOTFusion(Averager):
         ]
         if self.residual == "resid_as_identity":
             _check_widths(groups, targets)
-        return ApartPlan(joined, groups, targets, anchor)
+        return ApartPlan(**{**vars(joined), "groups": groups, "targets": targets}, joined=joined)
 
     @torch.no_grad()
     def run(self, plan: ApartPlan) -> FusionResult:
         """Align, average, and correct the statistics on request."""
-        aligning, anchor = plan.scored(), plan.anchor
+        aligning, anchor = plan.scored(), anchor_of(plan.joined)
+        assert anchor is not None
         regularisation = STRENGTHS[self.mode] if self.regularisation is None else self.regularisation
         states = [tensors(parent) for parent in aligning.parents]
         with aligning.clock.phase("forward"):
@@ -174,15 +160,16 @@ class TransformerOTFusion(Averager):
                 return junction and _joined(junction, flows, shares)
             return torch.diag(aligning.scores[anchor][index])
 
-        reports, maps = Transport(self.solver, regularisation).align(aligning, sums, gram, joined=joined)
+        reports, maps = align_by_transport(
+            aligning, sums, gram, solver=self.solver, regularisation=regularisation, joined=joined
+        )
         states = mapped_states(aligning, states, maps)
         others = [state for k, state in enumerate(states) if k != anchor]
-        aligning.write([mean_of([state, states[anchor]]) for state in others] or states)
+        write(plan.fused, mean_of([mean_of([state, states[anchor]]) for state in others] or states))
         counts = _counts(len(states), anchor)
         repaired = aligning.corrected(shares_of(maps, counts), repair=self.repair, reset_norms=self.repair)
-        alignment = aligning.alignment(transported_groups(reports, maps), counts)
         facts = {"regularisation": regularisation, "repaired": repaired}
-        return aligning.result("Transformer OTFusion", self, reports, alignment, **facts)
+        return aligning.result("Transformer OTFusion", self, reports, soft=maps, shares=counts, **facts)
 
 
 def _scores_of(group: Group, coarse: Sequence[Group], scores: Sequence[Tensor]) -> Tensor:

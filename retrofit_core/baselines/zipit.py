@@ -13,21 +13,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..fusion.alignment import hard_groups
 from ..fusion.eligibility import output_shape
 from ..fusion.results import FusionResult
-from ..fusion.task import Cost, Shown, Takes, Task
+from ..fusion.task import Takes, Task
 from ..networks.composites import PartialZip
-from ..networks.levels import Level, partition
+from ..networks.levels import partition
 from ..networks.levels.cuts import choose_cuts
 from ..networks.levels.folds import folded
 from ..networks.levels.tracing import trace
 from ..networks.outputs import check_class_scores
-from ..networks.symmetry import Group, mapped, tensors
+from ..networks.symmetry import Group
 from ..networks.symmetry.rules import Rules
 from ..system.device import of
 from ..system.settings import FRACTION, Range, setting
-from .aligned import Aligning, AlignmentPlan, Averager, Pairs, check_enough, plan_alignment, shares_of
+from .aligned import Aligning, AlignmentPlan, Averager, averaging_maps, check_enough, plan_alignment, shares_of
 
 Combine = Literal["softmax", "logits"]
 #: Similarities that differ by less are equal, so that rounding decides nothing.
@@ -41,29 +40,6 @@ def _why_no_stop(value: object) -> str:
     if value is None or isinstance(value, str) or STOPS.holds(value):
         return ""
     return f"the name of a level, {STOPS} (a share of the levels before the head), or none"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ZipPlan(Shown):
-    """Parents that can be zipped, and where to stop."""
-
-    aligned: AlignmentPlan
-    cut: "Cut | None"
-    """None: zip everything"""
-
-    def lines(self) -> list[str]:
-        """As those of the aligned parents."""
-        return self.aligned.lines()
-
-    @property
-    def zipped(self) -> list[int]:
-        """Numbers of the neuron groups to zip."""
-        targets = self.aligned.targets
-        return [index for index, group in enumerate(targets) if self.cut is None or self.cut.holds(group)]
-
-    def cost(self) -> Cost:
-        """One pass through the parents; does not count merging the groups before the cut."""
-        return replace(self.aligned.cost(), groups=tuple(tuple(self.aligned.widths(index)) for index in self.zipped))
 
 
 @dataclass(frozen=True)
@@ -117,23 +93,26 @@ class ZipIt(Averager):
         True, "estimate new running statistics for BatchNorm", title="Renew BatchNorm statistics"
     )
 
-    def plan(self, task: Task) -> ZipPlan:
+    def plan(self, task: Task) -> AlignmentPlan:
         """Find the neuron groups and the cut, and refuse what cannot be zipped; see `Algorithm`."""
         plan = plan_alignment(task, "ZipIt!", leaves=self.leaves)
         check_enough(plan)
-        cut = None if self.stop_at is None else _cut(plan, self.stop_at)
-        if cut is not None and self.combine == "softmax":
-            shape = output_shape(task.parents[0], task.inputs, "parent 0")
-            check_class_scores(
-                shape, "a partial zip with combine='softmax'", "Use combine='logits'.", ("combine", "logits")
-            )
-        return ZipPlan(plan, cut)
+        if self.stop_at is not None:
+            _cut(plan, self.stop_at)
+            if self.combine == "softmax":
+                shape = output_shape(task.parents[0], task.inputs, "parent 0")
+                check_class_scores(
+                    shape, "a partial zip with combine='softmax'", "Use combine='logits'.", ("combine", "logits")
+                )
+        return plan
 
     @torch.no_grad()
-    def run(self, plan: ZipPlan) -> FusionResult:
+    def run(self, plan: AlignmentPlan) -> FusionResult:
         """Zip, average, and correct the statistics on request."""
-        aligning, cut = plan.aligned.scored(), plan.cut
+        aligning = plan.scored()
         sums = aligning.sums(after=True)
+        cut = None if self.stop_at is None else _cut(plan, self.stop_at)
+        zipped = [index for index, group in enumerate(plan.targets) if cut is None or _is_made_before(group, cut)]
 
         def find(index: int) -> tuple[Tensor, dict[str, Any]]:
             group, widths = aligning.targets[index], aligning.widths(index)
@@ -144,17 +123,17 @@ class ZipIt(Averager):
             labels, merges = zip_neurons(similarity, origins, group.width, a=self.a, b=self.b)
             return labels, {"algorithm": "zip", **merges}
 
-        labels, reports = aligning.assign(sums, find, plan.zipped)
-        alignment = aligning.alignment(hard_groups(labels, {level.name: level.widths for level in reports}))
-        maps = averaging_maps(aligning, labels)
-        write_combined(aligning, maps)
+        reports = aligning.assign(sums, find, zipped)
+        maps = averaging_maps(reports)
+        aligning.combine(maps)
         modules = None if cut is None else cut.modules
         repaired = aligning.corrected(
             shares_of(maps), repair=self.repair, reset_norms=self.reset_norms, modules=modules
         )
-        result = aligning.result("ZipIt!", self, reports, alignment, repaired=repaired)
+        result = aligning.result("ZipIt!", self, reports, repaired=repaired)
         if cut is None:
             return result
+        labels = {level.name: level.labels for level in reports}
         return replace(result, model=_with_tails(aligning, labels, cut, self.combine))
 
 
@@ -293,78 +272,17 @@ class _Zipper:
         self.top[rows] = values[np.arange(len(rows)), self.best[rows]]
 
 
-# --- the fused weights ----------------------------------------------------------------------------------------------
-
-
-def averages(labels: Tensor, widths: Sequence[int], width: int) -> list[tuple[Tensor, Tensor]]:
-    """For each parent (T, U), (n_k, d) each: T, its part of M', has each member's share of its fused neuron; U is 0 or 1."""
-    counts = torch.bincount(labels, minlength=width)
-    U = torch.nn.functional.one_hot(labels, width).double()
-    return list(zip((U / counts).split(list(widths)), U.split(list(widths)), strict=True))
-
-
-def averaging_maps(plan: Aligning, labels: Mapping[str, Tensor]) -> list[Pairs]:
-    """The `averages` of each parent and group with labels."""
-    pairs = {
-        group.name: averages(labels[group.name], plan.widths(index), group.width)
-        for index, group in enumerate(plan.targets)
-        if group.name in labels
-    }
-    return [{name: of_parents[k] for name, of_parents in pairs.items()} for k in range(len(plan.parents))]
-
-
-@torch.no_grad()
-def write_combined(plan: Aligning, maps: Sequence[Pairs]) -> None:
-    """Write the sum over parents of M W U into the fused network, and averages of entries of no neuron.
-
-    Tensors that involve groups without maps stay as they are (after a partial zip).
-    """
-    labels = maps[0]
-    fused = tensors(plan.fused)
-    written = {part.name for group in plan.targets for part in group.parts if part.kind != "in"}
-    ready = {part.name for group in plan.targets if group.name in labels for part in group.parts}
-    ready -= {part.name for group in plan.targets if group.name not in labels for part in group.parts}
-    states = [
-        mapped(
-            {
-                name: value.double() if value.is_floating_point() else value
-                for name, value in tensors(parent).items()
-                if name in ready or name not in written
-            },
-            fused,
-            _only(groups, ready),
-            _only(plan.targets, ready),
-            pairs,
-        )
-        for parent, groups, pairs in zip(plan.parents, plan.groups, maps, strict=True)
-    ]
-    for name, value in fused.items():
-        if name not in states[0] or not value.is_floating_point():
-            continue
-        total = torch.stack([state[name] for state in states]).sum(0)
-        value.copy_(total if name in written else total / len(states))
-
-
-def _only(groups: Sequence[Group], names: set[str]) -> list[Group]:
-    """Groups restricted to parts in these tensors."""
-    return [replace(group, parts=tuple(part for part in group.parts if part.name in names)) for group in groups]
-
-
 # --- partial zip ----------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class Cut:
     """The end of the last zipped level."""
 
-    def __init__(self, levels: Sequence[Level], count: int) -> None:
-        self.count = count
-        self.tensors = {name for level in levels[:count] for name in level.state()}
-        self.folded = {id(module) for level in levels[:count] for fold in level.folds for module in fold.modules}
-        self.modules = {name.rpartition(".")[0] for name in self.tensors}
-
-    def holds(self, group: Group) -> bool:
-        """Whether the neurons are made before the cut."""
-        return any(part.name in self.tensors for part in group.parts if part.kind != "in")
+    count: int
+    """Number of zipped levels"""
+    tensors: set[str]
+    modules: set[str]
 
 
 def _cut(plan: AlignmentPlan, stop_at: str | float) -> Cut:
@@ -380,9 +298,15 @@ def _cut(plan: AlignmentPlan, stop_at: str | float) -> Cut:
         count = names.index(stop_at) + 1
     else:
         count = max(1, round(stop_at * len(names)))
-    cut = Cut(levels, count)
-    cut.modules |= {name for name, module in plan.fused.named_modules() if id(module) in cut.folded}
-    return cut
+    zipped = {name for level in levels[:count] for name in level.state()}
+    folded = {id(module) for level in levels[:count] for fold in level.folds for module in fold.modules}
+    modules = {name for name, module in plan.fused.named_modules() if id(module) in folded}
+    return Cut(count, zipped, modules | {name.rpartition(".")[0] for name in zipped})
+
+
+def _is_made_before(group: Group, cut: Cut) -> bool:
+    """Whether neurons are made before a cut."""
+    return any(part.name in cut.tensors for part in group.parts if part.kind != "in")
 
 
 def _with_tails(plan: Aligning, labels: Mapping[str, Tensor], cut: Cut, combine: str) -> PartialZip:

@@ -5,7 +5,7 @@ U (n_k, d) maps the parent's outgoing weights to fused neurons.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -124,19 +124,6 @@ class Alignment:
             networks=tuple(on_device(network, device) for network in self.networks),
             fused=on_device(self.fused, device),
         )
-
-
-def hard_groups(labels: Mapping[str, Tensor], widths: Mapping[str, Sequence[int]]) -> tuple[AlignedGroup, ...]:
-    """Groups in which each neuron goes into a single fused neuron.
-
-    Args:
-        labels: group -> (m,) fused neuron of each neuron of all parents; no fused neuron is empty.
-        widths: group -> number of neurons of each parent.
-    """
-    return tuple(
-        AlignedGroup(name, int(together.max()) + 1, together.split(list(widths[name])))
-        for name, together in labels.items()
-    )
 
 
 def _is_permutation(matrix: Tensor) -> bool:
