@@ -26,7 +26,7 @@ from .report_words import (
     summary_rows,
     table_title,
 )
-from .reproduction import ReproducedColumn, ReproducedTable
+from .reproduction import Display, ReproducedColumn, ReproducedTable, display
 from .results import rounded
 
 
@@ -173,6 +173,17 @@ class Latex(Markdown):
 
 
 MARKDOWN, NOTEBOOK, LATEX = Markdown(), Notebook(), Latex()
+
+
+@display.register
+def _(shown: ReproducedColumn) -> Display:
+    return Display(NOTEBOOK.column(shown), MARKDOWN.column(shown))
+
+
+@display.register
+def _(shown: ReproducedTable) -> Display:
+    return Display(NOTEBOOK.table(shown), MARKDOWN.table(shown))
+
 
 FIELDS: tuple[str, ...] = (
     *("kind", "table", "column", "row", "metric"),

@@ -22,6 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +62,10 @@ class Display:
         return self.text
 
 
-def _displayed(shown: "ReproducedColumn | ReproducedTable") -> Display:
-    from .report_formats import MARKDOWN, NOTEBOOK  # which write what is defined here
-
-    if isinstance(shown, ReproducedTable):
-        return Display(NOTEBOOK.table(shown), MARKDOWN.table(shown))
-    return Display(NOTEBOOK.column(shown), MARKDOWN.column(shown))
+@singledispatch
+def display(shown: Any) -> Display:
+    """A column or a table for notebooks and terminals; `report_formats` says how each is written."""
+    raise TypeError(f"{type(shown).__name__} is neither a column nor a table.")
 
 
 @dataclass(frozen=True, repr=False)
@@ -242,7 +241,7 @@ class ReproducedColumn:
         Raises:
             ValueError: a row is unknown.
         """
-        return _displayed(self._shown(paper_alone=not self.lines, rows=rows))
+        return display(self._shown(paper_alone=not self.lines, rows=rows))
 
     def _shown(self, paper_alone: bool, rows: Sequence[str] | None = None) -> "ReproducedColumn":
         """With some rows, or else with the lines that have our number or a reason, and all of the paper's if we have none."""
@@ -307,7 +306,7 @@ class ReproducedTable:
         wanted = {self.column(name).name for name in columns} if columns else None
         chosen = [column for column in self.columns if wanted is None or column.name in wanted]
         nothing = not any(column.lines for column in chosen)
-        return _displayed(
+        return display(
             dataclasses.replace(self, columns=tuple(column._shown(paper_alone=nothing) for column in chosen))
         )
 
