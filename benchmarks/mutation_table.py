@@ -774,7 +774,7 @@ MUTATIONS = [
         "retrofit_core/networks/symmetry/maps.py",
         "line[part.index] = part.index[orders[group.name].cpu()]",
         "line[part.index[orders[group.name].cpu()]] = part.index",
-        "tests/test_symmetry.py::test_permuted_puts_the_wanted_neuron_in_the_wanted_place",
+        "tests/test_symmetry.py::test_reordering_puts_the_wanted_neuron_in_the_wanted_place",
     ),
     Mutation(
         "symmetry: a running variance stays where it was",
@@ -1038,7 +1038,7 @@ MUTATIONS = [
     Mutation(
         "training: no label smoothing",
         "retrofit_core/training/loop.py",
-        "logits.float(), label_smoothing=label_smoothing)",
+        "logits.float(), label_smoothing=smoothing)",
         "logits.float())",
         "tests/test_training.py::test_the_loss_after_cutmix_weighs_both_labels",
     ),
@@ -1082,7 +1082,7 @@ MUTATIONS = [
         "retrofit_core/runs/store.py",
         "isinstance(error, Cancelled | KeyboardInterrupt)",
         "isinstance(error, KeyboardInterrupt)",
-        "tests/test_runs.py::test_the_cancel_file_stops_a_run_and_says_so",
+        "tests/app/test_runs.py::test_cancel_while_the_worker_loads_is_not_lost",
     ),
     Mutation(
         "kept work: what was started again is written over",
@@ -1096,7 +1096,7 @@ MUTATIONS = [
         "retrofit_core/runs/worker.py",
         "        if store.is_going(folder):",
         "        if False:",
-        "tests/app/test_runs.py::test_one_run_at_a_time",
+        "tests/app/test_runs.py::test_any_kind_of_work_starts_once_and_holds_up_other_work",
     ),
     Mutation(
         "progress: the epochs of a level do not count",
@@ -1157,7 +1157,7 @@ MUTATIONS = [
     Mutation(
         "attention: maps that do not sum to one are taken for softmax",
         "retrofit_core/networks/attention.py",
-        " & _close(maps.sum(-1), torch.ones_like(maps[..., 0]), tolerance)",
+        " and _close(maps.sum(-1), torch.ones_like(maps[..., 0]), tolerance)",
         "",
         "tests/test_attention.py::test_attentions_of_other_kinds_are_fused_neuron_by_neuron",
     ),
@@ -1376,7 +1376,7 @@ MUTATIONS = [
         "retrofit_core/runs/answers.py",
         "if len(runs) > 1]",
         "if len(runs) > 9]",
-        "tests/experiments/test_claims.py::test_the_best_of_several_seeds_is_no_longer_sure",
+        "tests/experiments/test_claims.py::test_the_interval_covers_the_truth",
     ),
     Mutation(
         "fine-tunings: controls decide what a fine-tuning is called",
@@ -1453,14 +1453,14 @@ MUTATIONS = [
         "app/retrofit_app/figures/neurons.py",
         "weights / max(weights.mean(), 1e-300)",
         "weights / max(weights.sum(), 1e-300)",
-        "tests/app/test_figures.py::test_area_is_importance",
+        "tests/app/test_figures.py::test_every_neuron_is_drawn_once_its_shape_is_the_network_and_its_area_the_importance",
     ),
     Mutation(
         "app: numbers of the class grid go down the columns",
         "app/retrofit_app/figures/drawing.py",
         "[x for _ in lines for x in columns]",
         "[x for x in columns for _ in lines]",
-        "tests/app/test_figures.py::test_a_class_without_samples_is_a_dash",
+        "tests/app/test_figures.py::test_cells_of_classes_say_what_was_measured_and_a_class_without_samples_is_a_dash",
     ),
     Mutation(
         "app: the worst-off network is said to own a class",
@@ -1598,8 +1598,8 @@ MUTATIONS = [
     Mutation(
         "training: CutMix forgets what it pasted",
         "retrofit_core/training/loop.py",
-        "batch.shares[1] * loss(batch.others)",
-        "batch.shares[1] * loss(batch.labels)",
+        "pasted * loss(others)",
+        "pasted * loss(labels)",
         "tests/test_training.py::test_the_loss_after_cutmix_weighs_both_labels",
     ),
 ]

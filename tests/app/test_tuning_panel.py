@@ -106,6 +106,23 @@ def tiles(page: AppTest) -> str:
     )
 
 
+# --- on disk --------------------------------------------------------------------------------------
+
+
+def test_one_of_a_shipped_run_is_kept_in_the_runs_folder(entry, runs_folder, sleeper):
+    kept = followups.begin(entry, SHORT)
+    assert kept.folder == runs_folder / FINETUNING.folder / SHORT.key(entry.folder) and kept.going
+    SHORT.save(kept.folder, entry.folder)
+    assert [one.name for one in followups.works_of(entry, FINETUNING)] == [kept.name]
+    assert not followups.works_of(runs.read_entry(runs.BUNDLED / "hf-linear", shipped=True), FINETUNING)
+
+
+def test_what_is_done_is_not_done_again(record):
+    folder = placed(record)
+    kept = followups.begin(runs.read_entry(record), SHORT)
+    assert kept.folder == folder and kept.state == "done"
+
+
 # --- the panel ------------------------------------------------------------------------------------
 
 
