@@ -233,8 +233,8 @@ MUTATIONS = [
     Mutation(
         "targets: totals count neurons instead of scores",
         "retrofit_core/fusion/targets.py",
-        "one_hot(labels, width).to(scores.dtype).T @ scores",
-        "one_hot(labels, width).to(scores.dtype).sum(0)",
+        "return Targets(A, group_sums(scores, labels, width))",
+        "return Targets(A, group_counts(labels, width).to(scores))",
         "tests/test_moments.py::test_cost_is_approximation_plus_grouping",
     ),
     Mutation(
@@ -541,8 +541,8 @@ MUTATIONS = [
     Mutation(
         "levels: a skip is not known as one",
         "retrofit_core/networks/levels/building.py",
-        "and _is_residual(segment, modules",
-        "and False and _is_residual(segment, modules",
+        "residual=_is_residual(segment, modules)",
+        "residual=False",
         "tests/test_depths.py::test_blocks_on_a_residual_stream_are_known",
     ),
     Mutation(
@@ -561,7 +561,7 @@ MUTATIONS = [
     ),
     Mutation(
         "blocks: large states of a stream count more",
-        "retrofit_core/fusion/grouping/parts.py",
+        "retrofit_core/fusion/search.py",
         "gram / gram.trace().clamp_min(1e-300) for gram",
         "gram for gram",
         "tests/test_closed_forms.py::test_a_large_state_counts_no_more_than_a_small_one",
@@ -701,7 +701,7 @@ MUTATIONS = [
     ),
     Mutation(
         "parts: compared by their neurons in order",
-        "retrofit_core/fusion/grouping/parts.py",
+        "retrofit_core/fusion/search.py",
         "members.T @ zz.square() @ members",
         "members.T @ zz @ members",
         "tests/test_closed_forms.py::test_parts_and_the_neurons_within_are_matched_as_by_hand",

@@ -104,7 +104,7 @@ if given is not None:
 # %%
 for column in vgg.columns[1:]:
     display(*beside_in_parts(column, LIGHT))
-    if any(claim.ours is not None for claim in column.block.claims):
+    if any(claim.ours is not None for claim in column.claims):
         display(differences(column, LIGHT))
 
 # %% [markdown]

@@ -109,7 +109,7 @@ display(*beside_in_parts(trained, LIGHT)[:2], differences(trained, LIGHT))
 # %%
 for column in vgg.columns[1:]:
     display(*beside_in_parts(column, LIGHT))
-    if any(claim.ours is not None for claim in column.block.claims):
+    if any(claim.ours is not None for claim in column.claims):
         display(differences(column, LIGHT))
 
 # %% [markdown]

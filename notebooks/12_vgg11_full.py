@@ -63,7 +63,7 @@ if zero_shot.lines:
 
 # %%
 display(*beside_in_parts(tuned, LIGHT))
-if any(claim.ours is not None for claim in tuned.block.claims):
+if any(claim.ours is not None for claim in tuned.claims):
     display(differences(tuned, LIGHT))
 
 # %% [markdown]

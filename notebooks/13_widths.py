@@ -64,7 +64,7 @@ for scale in dict.fromkeys(["small", "evening", SCALE]):
 # %%
 for column in widths.columns:
     display(*beside_in_parts(column, LIGHT))
-    if any(claim.ours is not None for claim in column.block.claims):
+    if any(claim.ours is not None for claim in column.claims):
         display(differences(column, LIGHT))
 
 # %% [markdown]

@@ -86,7 +86,7 @@ class_grid(networks, main.classes, LIGHT)
 ROWS = ["Parent 0", "Ensemble", "KF-Gradient, uniform", "LP", "KD"]
 for column in vit.columns[1:]:
     display(*beside_in_parts(column, LIGHT))
-    if any(claim.ours is not None for claim in column.block.claims):
+    if any(claim.ours is not None for claim in column.claims):
         display(differences(column, LIGHT))
 for scale in dict.fromkeys(["evening", "small", SCALE]):
     same = [each for column in vit.columns for each in column.scales or [column] if each.setting.scale.name == scale]
@@ -144,8 +144,8 @@ if SCALE is None:  # what is said above is said of the records that come with th
     assert evening.claim("HF-Gradient, conductance", "HF-Gradient, uniform").verdict == "contradicted"
     assert evening.gap("Transformer-OTFusion-Weights, uniform", "Parent 1").points < -10
     two, four, six = (column.at("small") for column in vit.columns)
-    assert four.block.ranked.correlation > 0.9
-    assert "contradicted" not in {claim.verdict for claim in four.block.claims}
+    assert four.ranked.correlation > 0.9
+    assert "contradicted" not in {claim.verdict for claim in four.claims}
     for other in ("best parent", "LP", "Ensemble"):
         assert four.claim("KF-Gradient", other).verdict == "agreed", other
     assert two.claim("KF-Gradient", "KD").ours > 4 > 0 > four.claim("KF-Gradient", "KD").ours

@@ -55,7 +55,7 @@ cost = table("inference-cost", **asked).measure(SECONDS, ROWS)
 said = [column for column in vit.columns if column.says]
 for column in said:
     display(*beside_in_parts(column, LIGHT))
-    if any(claim.ours is not None for claim in column.block.claims):
+    if any(claim.ours is not None for claim in column.claims):
         display(differences(column, LIGHT))
 
 # %% [markdown]

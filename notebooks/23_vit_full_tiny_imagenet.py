@@ -49,7 +49,7 @@ said = [column for column in vit.columns if column.says]
 # %%
 for column in said:
     display(*beside_in_parts(column, LIGHT))
-    if any(claim.ours is not None for claim in column.block.claims):
+    if any(claim.ours is not None for claim in column.claims):
         display(differences(column, LIGHT))
 METHODS = ["KF-Gradient, uniform", "Transformer-OTFusion-Weights, uniform"]
 if len(measured_in(said, METHODS)) > 1:

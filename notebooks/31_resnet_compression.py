@@ -50,7 +50,7 @@ print(resnet)
 # %%
 for column in resnet.columns:
     display(*beside_in_parts(column, LIGHT))
-    if any(claim.ours is not None for claim in column.block.claims):
+    if any(claim.ours is not None for claim in column.claims):
         display(differences(column, LIGHT))
 
 # %% [markdown]

@@ -187,22 +187,6 @@ def test_outputs_come_into_order_or_are_refused_and_left_alone(make):
         assert torch.equal(model(example), before)
 
 
-def test_digits_and_trained_parents_go_on_without_a_word(tmp_path, capsys):
-    """Their classes are 0 to 9, also where a parent has seen some of them only."""
-    words = ["--data", "digits", "--device", "cpu"]
-    assert main(["train", *words, "--epochs", "1", "--out", str(tmp_path / "p"), "--json"]) == 0
-    parents = [str(tmp_path / "p" / f"parent-{index}.safetensors") for index in range(2)]
-    capsys.readouterr()
-    out = str(tmp_path / "f.safetensors")
-    assert (
-        main(
-            ["fuse", *parents, *words, "--splits", str(tmp_path / "p" / "splits.json"), "--samples", "40", "--out", out]
-        )
-        == 0
-    )
-    assert "Note" not in capsys.readouterr().err
-
-
 def test_moved_images_and_other_rows_are_noted_before_the_work(tmp_path, data, capsys):
     words = ["--data", str(data), "--device", "cpu"]
     arch = json.dumps({name: value for name, value in SPEC.items() if name in ("architecture", "widths")})

@@ -182,8 +182,8 @@ def test_levels_of_long_names_fit_into_eighty_columns(tmp_path):
         (["fuse", "/dev/null", "--fusion-from", "iid", "--data", "nowhere", "--out", "x.safetensors"], "nowhere"),
         (["evaluate", "missing.safetensors"], "no checkpoint at missing"),
         (["levels", "missing.safetensors"], "no checkpoint at missing"),
-        (["fuse", "--resume", "r", "--seed", "4", "--analyse"], "so --seed, --analyse would have no effect"),
-        (["fuse", "a.safetensors", "--resume", "r"], "so the checkpoints would have no effect"),
+        (["fuse", "--resume", "r", "--seed", "4", "--analyse"], "omit --seed, --analyse"),
+        (["fuse", "a.safetensors", "--resume", "r"], "omit the checkpoints"),
         (["fuse", "a.safetensors", "--record", "/dev/null/x"], "--record /dev/null/x: /dev/null is not a folder"),
         (["train", "--out", "/dev/null"], "--out /dev/null: /dev/null is not a folder"),
         (
@@ -379,7 +379,7 @@ def test_control_c_leaves_no_half_written_file_and_the_record_resumes(parents):
 def test_a_stopped_training_resumes_to_the_same_checkpoints(tmp_path):
     words = ("train", "--epochs", 12, "--seed", 5, "--out")
     for stop, code in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
-        state = tmp_path / "stopped" / "unfinished" / "parent-1.pt"
+        state = tmp_path / "stopped" / "parent-1.unfinished"
         process = begun(*words, "stopped", *(["--resume"] if state.exists() else []), cwd=tmp_path)
         before = state.stat().st_mtime_ns if state.exists() else 0
         deadline = time.time() + 120

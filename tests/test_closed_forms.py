@@ -10,9 +10,9 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import nn
 
-from retrofit_core.fusion.grouping import alike
 from retrofit_core.fusion.moments import MomentSums, approximation_error, cross_error, solve, unavoidable_error
 from retrofit_core.fusion.network_levels import cut_into_levels
+from retrofit_core.fusion.search import alike
 from retrofit_core.fusion.targets import Targets, weighted_means
 from retrofit_core.inspection.analysis import analyse
 from retrofit_core.methods import METHODS

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -72,29 +71,6 @@ def test_a_second_writer_is_refused_and_a_dead_one_is_not_waited_for(tmp_path):
     with files.locked(tmp_path):
         assert files.is_locked(tmp_path)
     assert not files.is_locked(tmp_path) and not list(tmp_path.iterdir())
-
-
-def test_a_folder_that_vanishes_while_it_is_locked_is_made_again(tmp_path):
-    """As that of unfinished trainings does when the other parent is done."""
-    folder, stop = tmp_path / "unfinished", threading.Event()
-
-    def remove():
-        while not stop.is_set():
-            try:
-                folder.rmdir()
-            except OSError:
-                continue
-            time.sleep(1e-4)  # others live too
-
-    thread = threading.Thread(target=remove)
-    thread.start()
-    try:
-        for index in range(300):
-            with files.locked(folder, name=f"{index}.lock"):
-                assert folder.is_dir()
-    finally:
-        stop.set()
-        thread.join()
 
 
 def test_a_lock_can_be_asked_for_without_patience(tmp_path, monkeypatch):

@@ -76,19 +76,9 @@ def test_settings_come_back_from_their_json_and_the_command_names_what_is_not_as
         FinetuneConfig.from_json({"epochs": 3})
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"epochs": 0}, "epochs is 0. Use a whole number from 1"),
-        ({"learning_rate": 0.0}, "learning_rate is 0.0"),
-        ({"precision": "float16"}, "precision is 'float16'. Use auto, float32, bfloat16"),
-        ({"augment": "spin"}, "augment is 'spin'. Use auto, none"),
-        ({"seed": -1}, "seed is -1"),
-    ],
-)
-def test_wrong_settings_are_refused(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        FinetuneConfig(**wrong)
+def test_a_wrong_augmentation_is_refused():
+    with pytest.raises(ValueError, match="augment is 'spin'. Use auto, none"):
+        FinetuneConfig(augment="spin")
 
 
 def test_the_key_changes_with_every_setting_and_with_the_fused_network(record, tmp_path):

@@ -4,18 +4,15 @@ import csv
 import json
 
 import pytest
-from typer.main import get_command
 
-from retrofit_core.cli import app, main
+from retrofit_core.cli import main
 from retrofit_core.cli.landscape import spanning
 from retrofit_core.data import load
-from retrofit_core.inspection.landscape import Landscape, Survey
+from retrofit_core.inspection.landscape import Survey
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.runs import RunConfig, execute
-from retrofit_core.system.settings import settings_of
 from retrofit_core.training.evaluation import evaluate
-from tests.marks import each_case
 
 MLP = {"architecture": "mlp", "sizes": [64, 8, 6, 10]}
 SMALL = ("--resolution", "3", "--images", "40", "--path-points", "3", "--directions", "3", "--device", "cpu")
@@ -136,15 +133,3 @@ def test_networks_that_span_the_plane_by_themselves():
     networks = dict.fromkeys(("parent 0", "parent 1", "aligned parent 1", "average", "fine-tuned"))
     assert spanning(networks, None) == ["parent 0", "parent 1", "fine-tuned"]  # type: ignore[arg-type]
     assert spanning({}, " a,b , c") == ["a", "b", "c"]
-
-
-def test_every_setting_is_an_option_with_its_default():
-    parameters = {parameter.name: parameter for parameter in get_command(app).commands["landscape"].params}
-    for name, entry in settings_of(Landscape).items():
-        assert parameters[name].default == entry.default, name
-
-
-@each_case("words", [("--resolution", "1"), ("--margin", "-1"), ("--radius", "0"), ("--norms", "none")])
-def test_settings_out_of_range_are_refused_before_anything_is_read(said, words):
-    code, text = said("nowhere.safetensors" if words[0] != "--norms" else "a.safetensors", *words)
-    assert code == 2 and words[0].removeprefix("--") in text

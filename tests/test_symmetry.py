@@ -10,7 +10,7 @@ from torch import nn
 
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.levels import partition
-from retrofit_core.networks.symmetry import group_sums, mapped, matching, neuron_groups, permuted, shuffled, tensors
+from retrofit_core.networks.symmetry import group_sums, mapped, matching, neuron_groups, reordered, shuffled, tensors
 from retrofit_core.networks.symmetry.groups import Members
 from tests import families
 from tests.families import FOLLOWED, network
@@ -175,26 +175,13 @@ def test_the_classes_come_last_and_stay():
         assert [group.fixed for group in groups] == [False] * (len(groups) - 1) + [True], name
 
 
-def test_permuted_puts_the_wanted_neuron_in_the_wanted_place():
+def test_reordering_puts_the_wanted_neuron_in_the_wanted_place():
     model, x = mlp(), normal(4, 6)
     order = torch.tensor([3, 1, 0, 2, 7, 6, 5, 4])
-    twin = permuted(model, x, {"0": order})
+    twin = reordered(model, neuron_groups(model, x), {"0": order})
     assert torch.equal(twin[0].weight, model[0].weight[order])
     assert torch.equal(twin[2].weight, model[2].weight[:, order])
     assert torch.equal(twin[2].bias, model[2].bias)
-
-
-@pytest.mark.parametrize(
-    "permutations, message",
-    [
-        ({"nowhere": torch.arange(3)}, "there is no group 'nowhere' to permute. Known: 0, 2"),
-        ({"4": torch.arange(4)}, "there is no group '4'"),
-        ({"0": torch.zeros(8, dtype=torch.int64)}, "group '0': this is no permutation of its 8 neurons"),
-    ],
-)
-def test_what_cannot_be_permuted_is_named(permutations, message):
-    with pytest.raises(ValueError, match=message):
-        permuted(mlp(), normal(4, 6), permutations)
 
 
 class Odd(nn.Module):
@@ -246,7 +233,7 @@ def test_mapping_with_permutations_is_permuting():
     maps = {name: (torch.eye(len(order)).double()[order].T,) * 2 for name, order in orders.items()}
     state = tensors(model)
     mapped_state = mapped(state, state, groups, groups, maps)
-    for name, tensor in tensors(permuted(model, x, orders)).items():
+    for name, tensor in tensors(reordered(model, groups, orders)).items():
         assert_close(mapped_state[name], tensor, 1e-14)
 
 
@@ -311,7 +298,7 @@ def test_neurons_are_watched_in_their_order(name):
     model, x = make(), normal(5, *shape)
     groups = neuron_groups(model, x)
     orders = {g.name: torch.randperm(g.width, generator=torch.Generator().manual_seed(1)) for g in groups[:-1]}
-    twin = permuted(model, x, orders)
+    twin = reordered(model, groups, orders)
     for after in (False, True):
         for group, sums in zip(groups, group_sums([model, twin], [groups, groups], x, after=after), strict=True):
             order = orders.get(group.name, torch.arange(group.width))

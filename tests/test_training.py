@@ -17,7 +17,7 @@ from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.system import device as devices
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training import OPTIMIZERS, RECIPES, finetune, loop, recipe, train
-from retrofit_core.training.batches import Augmentation, PixelSource, boxes, cutmix, epoch_of, steps_in
+from retrofit_core.training.batches import Augmentation, PixelSource, cutmix, epoch_of, steps_in
 from retrofit_core.training.evaluation import evaluate
 from retrofit_core.training.schedules import rates
 from tests.marks import each_case, spread
@@ -181,28 +181,26 @@ def test_cutmix_weights_are_the_areas(generator):
         n, height, width = 5, 9, 7
         values = torch.arange(1.0, n + 1)
         inputs = values.view(n, 1, 1, 1).repeat(1, 2, height, width)
-        mixed = cutmix(inputs, torch.arange(n), *boxes([n], inputs, generator))
-        assert mixed.labels.tolist() == [0, 1, 2, 3, 4] and sorted(mixed.others.tolist()) == [0, 1, 2, 3, 4]
-        for image, label, other in zip(mixed.inputs, mixed.labels, mixed.others, strict=True):
+        mixed, labels, others, shares = next(cutmix([(inputs, torch.arange(n))], generator))
+        assert labels.tolist() == [0, 1, 2, 3, 4] and sorted(others.tolist()) == [0, 1, 2, 3, 4]
+        for image, label, other in zip(mixed, labels, others, strict=True):
             assert ((image == values[label]) | (image == values[other])).all()
             if label != other:
-                assert (image == values[label]).double().mean().item() == pytest.approx(
-                    mixed.shares[0].item(), abs=1e-6
-                )
-        seen.add(round(mixed.shares[0].item(), 1))
+                assert (image == values[label]).double().mean().item() == pytest.approx(shares[0].item(), abs=1e-6)
+        seen.add(round(shares[0].item(), 1))
     assert {0.3, 0.5, 0.7, 1.0} <= seen
 
 
 def test_the_loss_after_cutmix_weighs_both_labels(generator):
     logits, labels = torch.randn(6, 4, generator=generator), torch.tensor([0, 1, 2, 3, 0, 1])
     inputs = torch.rand(6, 1, 8, 8, generator=generator)
-    batch = cutmix(inputs, labels, *boxes([6], inputs, generator))
-    kept, pasted = batch.shares.tolist()
+    _, labels, others, shares = next(cutmix([(inputs, labels)], generator))
+    kept, pasted = shares.tolist()
     assert 0 < kept < 1 and kept + pasted == pytest.approx(1)
-    targets = kept * nn.functional.one_hot(batch.labels, 4) + pasted * nn.functional.one_hot(batch.others, 4)
+    targets = kept * nn.functional.one_hot(labels, 4) + pasted * nn.functional.one_hot(others, 4)
     smooth = 0.9 * targets + 0.1 / 4
     expected = -(smooth * logits.log_softmax(1)).sum(1).mean()
-    assert loop._error(logits, batch, 0.1).item() == pytest.approx(expected.item(), rel=1e-5)
+    assert loop._error(logits, 0.1, labels, others, shares).item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize(("rows", "batch", "steps"), [(10, 5, 2), (11, 5, 2), (12, 5, 3), (1, 5, 1), (3, 1, 3)])
@@ -213,11 +211,11 @@ def test_an_epoch_sees_every_row_once_but_no_single_last_one(digits, generator, 
         source = PixelSource(images, torch.arange(100, 100 + rows), CPU, budget)
         chunks = list(epoch_of(source, torch.arange(rows), batch, Augmentation(), generator, torch.contiguous_format))
         assert len(chunks) == steps == steps_in(rows, batch)
-        seen = torch.cat([chunk.inputs for chunk in chunks])
+        seen = torch.cat([chunk[0] for chunk in chunks])
         known = images.inputs(torch.arange(100, 100 + rows))
         positions = [(known == image).flatten(1).all(1).nonzero()[0].item() for image in seen]
         assert len(set(positions)) == len(positions) == min(rows, steps * batch)
-        assert torch.equal(torch.cat([chunk.labels for chunk in chunks]), images.labels[100 + torch.tensor(positions)])
+        assert torch.equal(torch.cat([chunk[1] for chunk in chunks]), images.labels[100 + torch.tensor(positions)])
 
 
 def test_streamed_images_train_as_held_ones(digits):
@@ -242,7 +240,7 @@ def test_a_part_of_autoaugment_reaches_the_batches(digits, generator):
     plain, changed = (
         torch.cat(
             [
-                chunk.inputs
+                chunk[0]
                 for chunk in epoch_of(
                     source, torch.arange(500), 500, augment, torch.Generator().manual_seed(1), torch.contiguous_format
                 )

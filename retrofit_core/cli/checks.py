@@ -15,37 +15,24 @@ READ = ("models", "base", "target", "splits", "data")
 TRAINING = "training.json"  # how to train a folder's missing parents; written by `training.parents`
 
 
-def check_alone_with_record(context: typer.Context, of_record: Collection[str]) -> None:
-    """Raise ValueError if a parameter is given that the record determines.
+def check_alone(
+    context: typer.Context, why: str, *, without: Collection[str] | None = None, beside: Collection[str] = ()
+) -> None:
+    """Raise ValueError if a parameter is given on the command line that another one makes useless.
 
     Args:
-        of_record: their names.
+        why: that of --record or --resume, for the message.
+        without: names of the parameters that may not be given; None: all.
+        beside: names of those that may.
     """
-    if given := [words for name, words in _given(context).items() if name in of_record]:
-        raise ValueError(f"--record determines the networks and the data: omit {', '.join(given)}.")
-
-
-def check_alone_with_resume(context: typer.Context, beside: Collection[str]) -> None:
-    """Raise ValueError if settings are given with --resume, which takes those of the record.
-
-    Args:
-        beside: names of parameters that may be given with it.
-    """
-    if given := [words for name, words in _given(context).items() if name not in beside]:
-        raise ValueError(
-            f"--resume uses the settings in the record, so {', '.join(given)} would have no effect. Omit them, or "
-            "start a new run without --resume."
-        )
-
-
-def _given(context: typer.Context) -> dict[str, str]:
-    """Parameters given on the command line: name -> words for a sentence."""
     arguments = {"models": "the checkpoints", "model": "the checkpoint"}
     sources = {name: context.get_parameter_source(name) for name in context.params}
-    on_line = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-    on_line += context.obj or {}  # settings of methods
+    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    given += context.obj or {}  # settings of methods
     own = {name for name in ("arch",) if user_code.names_in(context.params.get(name))}  # says which code may be run
-    return {name: arguments.get(name, flag(name)) for name in on_line if name not in own}
+    refused = [name for name in given if name not in {*own, *beside} and (without is None or name in without)]
+    if refused:
+        raise ValueError(f"{why}: omit {', '.join(arguments.get(name, flag(name)) for name in refused)}.")
 
 
 def check_checkpoints(paths: Sequence[Path | str]) -> None:

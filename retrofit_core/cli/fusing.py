@@ -15,7 +15,7 @@ from ..system.registry import known_name
 from ..system.settings import same_as, setting
 from ..system.texts import flag
 from .application import command
-from .checks import check_alone_with_resume, check_checkpoints, check_folder, check_output, check_replaced, read_by
+from .checks import check_alone, check_checkpoints, check_folder, check_output, check_replaced, read_by
 from .fields import Shared, argument, config_of, options_of
 from .method_options import OfMethods
 from .progress import advised, progress
@@ -116,7 +116,7 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     The same from a file: `retrofit fuse --recipe merge.json`
     """
     if asked.resume is not None:
-        check_alone_with_resume(context, BESIDE_RESUME)
+        check_alone(context, "--resume continues with the settings in the record", beside=BESIDE_RESUME)
     elif not asked.models:
         raise ValueError("name at least one checkpoint, or a record folder with --resume.")
     else:
@@ -131,7 +131,7 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     from ..networks.checkpoints import save_model
     from ..runs import checkpoint_metadata, execute, read_config
     from ..runs.comparison import title
-    from ..runs.images import read_images
+    from ..runs.inputs import read_images
 
     config = read_config(asked.resume) if asked.resume is not None else config_of(context, options=context.obj)
     check_replaced("--out", [asked.out], overwrite=asked.overwrite, read=read_by(vars(config)))

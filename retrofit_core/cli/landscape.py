@@ -13,7 +13,7 @@ from ..runs.config import RunConfig
 from ..system.monitor import Monitor
 from ..system.settings import same_as, setting
 from .application import command
-from .checks import check_alone_with_record, check_checkpoints, check_folder, check_replaced
+from .checks import check_alone, check_checkpoints, check_folder, check_replaced
 from .fields import READING, Shared, argument, config_of, options_of, value_of
 from .progress import progress
 from .terminal import new_table, out, print_json, say
@@ -68,12 +68,12 @@ def landscape_command(context: typer.Context, asked: LandscapeRequest) -> None:
     check_checkpoints(asked.models)
     from ..inspection.landscape import Landscape, Survey, keep
     from ..inspection.landscape.survey import CSV, JSON
-    from ..runs.images import read_images
+    from ..runs.inputs import read_images
 
     settings = value_of(context, Landscape)
     check_folder(asked.out, "--out")
     if asked.record is not None:
-        check_alone_with_record(context, OF_RECORD)
+        check_alone(context, "--record determines the networks and the data", without=OF_RECORD)
     if asked.resume and asked.out is None:
         raise ValueError("--resume needs the folder of the landscape to continue. Name it with --out.")
     folder = None if asked.plan else asked.out
@@ -125,7 +125,7 @@ def _of_record(
 ) -> "tuple[RunConfig, Mapping[str, nn.Module]]":
     """The config and networks of a finished run; the request is saved in the folder before anything can fail."""
     from ..runs import read_config
-    from ..runs.images import read_images
+    from ..runs.inputs import read_images
     from ..runs.landscapes import LandscapeConfig, material_of
     from ..system.files import digest
 
@@ -156,8 +156,7 @@ def _of_checkpoints(asked: LandscapeRequest, config: RunConfig, monitor: Monitor
     """The networks of checkpoints, with one order of classes."""
     from ..data.sampling import balanced
     from ..inspection.landscape import networks_of
-    from ..runs.images import read_images
-    from ..runs.inputs import read_parents
+    from ..runs.inputs import read_images, read_parents
 
     images = read_images(config, asked.split)
     parents = read_parents(config, images)

@@ -12,9 +12,8 @@ from ..experiments.cells import Cell, Table, substitute
 from ..experiments.folders import BundleFile, update_folder, used_by
 from ..experiments.parallel import run_in_parallel
 from ..experiments.planning import PlannedUnit, plan
-from ..experiments.report import all_tables, report
-from ..experiments.report_csv import spreadsheet
-from ..experiments.report_formats import LATEX, MARKDOWN
+from ..experiments.report import report
+from ..experiments.report_formats import FORMATS
 from ..experiments.results import Result, all_results
 from ..experiments.runner import OnResult, Outcome, run
 from ..experiments.scales import scale_of
@@ -32,7 +31,6 @@ from .terminal import err, new_table, out, say
 
 SOME_FAILED = 1
 SCALE = "small"
-FORMATS = {"markdown": MARKDOWN.report, "latex": LATEX.report, "csv": spreadsheet}
 LARGE = 1_000_000
 
 
@@ -97,12 +95,12 @@ def print_report(asked: ReportRequest) -> None:
     check_replaced("--out", [asked.out], overwrite=overwrite, read=read)
     if asked.bundle is not None and not asked.bundle.is_dir():
         check_replaced("--bundle", [asked.bundle], overwrite=overwrite, read=read)
-    chosen = _chosen(dict.fromkeys(all_tables()), asked.tables or ["all"])
+    chosen = _chosen(TABLES, asked.tables or ["all"])
     wanted = _columns_of(chosen, asked.columns)
     of_tables = _given_for(chosen if asked.tables else [], wanted, given_source(asked))
     if asked.bundle is not None:
         known = merged([Bundle(all_results(asked.folder), of_tables), results_of(asked.results)])
-        of_results = [TABLES[name] for name in chosen if name in TABLES]
+        of_results = [TABLES[name] for name in chosen]
         _write_bundles(asked.bundle, known, of_results if asked.tables else None, asked.with_images)
         return
     known = merged([Bundle({}, of_tables), measured(asked.folder, asked.results)])
@@ -140,7 +138,7 @@ def _columns_of(tables: Sequence[str], columns: str | None) -> set[str] | None:
     """
     if columns is None:
         return None
-    known = {column.name: column for name in tables if name in TABLES for column in TABLES[name].columns}
+    known = {column.name: column for name in tables for column in TABLES[name].columns}
     return {find(known, name.strip(), "column").name for name in columns.split(";")}
 
 
@@ -154,7 +152,6 @@ def _given_for(
     stands_for = tuple(
         (name, column.name)
         for name in tables
-        if name in TABLES
         for column in TABLES[name].columns
         if column.parts == parts and (columns is None or column.name in columns)
     )

@@ -11,7 +11,7 @@ from ..runs.config import RunConfig
 from ..system.settings import COUNT, same_as, setting
 from ..training.config import TrainConfig
 from .application import command
-from .checks import check_alone_with_record, check_checkpoints, check_folder, check_output, check_replaced, read_by
+from .checks import check_alone, check_checkpoints, check_folder, check_output, check_replaced, read_by
 from .fields import READING, Shared, argument, config_of, options_of, value_of, with_logits
 from .progress import advised, progress
 from .terminal import arch_words, networks_table, new_table, out, pixel_words, print_json, say_next
@@ -99,7 +99,7 @@ def finetune_command(context: typer.Context, asked: FinetuneRequest) -> None:
     Example: `retrofit finetune fused.safetensors --data cifar10 --out tuned.safetensors`
     """
     if asked.record is not None:
-        check_alone_with_record(context, OF_RECORD)
+        check_alone(context, "--record determines the networks and the data", without=OF_RECORD)
     elif asked.model is None or asked.out is None:
         raise ValueError("name a checkpoint and --out FILE.safetensors, or a finished run with --record FOLDER.")
     else:

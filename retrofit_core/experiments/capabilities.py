@@ -57,12 +57,3 @@ def compared_capabilities() -> pd.DataFrame:
         for algorithm, claimed in claimed_capabilities().items()
     }
     return pd.DataFrame.from_dict(rows, orient="index", columns=list(COLUMNS)).rename_axis("algorithm")
-
-
-def capabilities_markdown() -> str:
-    """`capabilities` as a Markdown table."""
-    table = capabilities()
-    lines = [f"| method | {' | '.join(table.columns)} |", "| --- |" + " --- |" * len(table.columns)]
-    for name, row in table.iterrows():
-        lines.append(f"| {name} | {' | '.join('yes' if value else 'no' for value in row)} |")
-    return "\n".join(lines)

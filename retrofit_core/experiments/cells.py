@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .paper import FIGURES, paper_values
-from .results import Metric
 from .rows import OTHER_PARENT_FIRST, Row, applies, impossible, read_row, scored
 from .scales import Scale, data_set, network, run_settings, training
 from .units import FineTuning, Fusion, Parent, ParentSource, TunedEnsemble, Unit
@@ -65,7 +64,8 @@ class Cell:
     seed: int
     units: tuple[Unit, ...]
     """Units whose metrics are summed: one, except for times of several parts"""
-    metric: Metric
+    metric: tuple[str, ...]
+    """The number of a unit's result, see `Result.metric`"""
     relative_to: Unit | None = None
     """The unit to divide by, if the number is a multiple"""
     parents: int = 0
@@ -136,14 +136,13 @@ def usual_cell(table: Table, column: Column, name: str, scale: Scale, source: Pa
         return None
     unit = row_unit(column, row, scale, source, seed)
     parent = Parent(source, 0, scale.test_images)
-    kind, *of = column.metric.split()
     return Cell(
         table.name,
         column.name,
         name,
         seed,
         (unit,),
-        Metric(kind, tuple(of)),
+        tuple(column.metric.split()),
         relative_to=parent if column.relative else None,
     )
 

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from .bundles import Bundle, bundles_in, merged, read_bundle, without_images, write_bundle
@@ -23,10 +24,11 @@ class BundleFile:
 def used_by(tables: Sequence[Table], bundle: Bundle) -> Bundle:
     """The results of a bundle that tables show: at every scale, for all data sets and parents, also of earlier methods."""
     results = {}
-    for table in tables:
-        for setting in every_setting(table, bundle, list(SCALES.values())):
-            for known in setting.known:
-                results |= {each.key: each for each in (*known.results, known.start) if each is not None}
+    for table, scale in product(tables, SCALES.values()):
+        for column in table.columns:
+            for setting in every_setting(table, column, scale, bundle):
+                for known in setting.known:
+                    results |= {each.key: each for each in (*known.results, known.start) if each is not None}
     names = {table.name for table in tables}
     theirs = [tuple(column for column in entry.columns if column[0] in names) for entry in bundle.given]
     given = [

@@ -4,7 +4,6 @@ import os
 import platform
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, chdir, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +53,15 @@ def run_in_parallel(
     root = Path(root).absolute()
     root.mkdir(parents=True, exist_ok=True)
     threads = max(1, torch.get_num_threads() // jobs) if backend == "loky" else None
-    setting = Setting(root, str(Path.cwd()), os.environ.get(VARIABLE), threads, device, deadline)
+    # What a process on another machine needs besides its unit.
+    here: dict[str, Any] = {"root": root, "folder": Path.cwd(), "data": os.environ.get(VARIABLE), "threads": threads}
+    here |= {"device": device, "deadline": deadline}
     losses = 0
 
     def carry_out(wave: Sequence[PlannedUnit]) -> Iterator[tuple[int, Result | str | Skip]]:
         nonlocal losses
         left = set(range(len(wave)))
-        calls = [delayed(_remote)(index, one, setting) for index, one in enumerate(wave)]
+        calls = [delayed(_remote)(index, one, **here) for index, one in enumerate(wave)]
         options: Any = {"return_as": "generator_unordered", "batch_size": 1}
         try:
             # Dispatch all, because workers may join a cluster later.
@@ -84,41 +85,42 @@ def run_in_parallel(
         return until_done(units, waves, carry_out, on_result)
 
 
-@dataclass(frozen=True)
-class Setting:
-    """What a process on another machine needs besides its unit."""
+def _remote(
+    index: int,
+    one: PlannedUnit,
+    *,
+    root: Path,
+    folder: Path,
+    data: str | None,
+    threads: int | None,
+    device: str,
+    deadline: float | None,
+) -> tuple[int, Result | str | Skip]:
+    """`attempt` in another process, maybe on another machine.
 
-    root: Path
-    folder: str
-    """Working directory of the command, for relative file names"""
-    data: str | None
-    """Further folders of data sets, from the environment"""
-    threads: int | None
-    device: str
-    deadline: float | None
+    Args:
+        folder: working directory of the command, for relative file names.
+        data: further folders of data sets, from the environment.
+    """
+    for needed in (root, folder):
+        if not needed.is_dir():
+            return index, f"the worker on {platform.node()} does not see {needed}: all machines must share that folder."
+    if threads is not None:
+        torch.set_num_threads(threads)
+    if data is not None:
+        os.environ[VARIABLE] = data
+    with chdir(folder), ExitStack() as held:
+        return index, attempt(one, root, _own_gpu(root, held) if device == "auto" else device, deadline)
 
 
-def _remote(index: int, one: PlannedUnit, setting: Setting) -> tuple[int, Result | str | Skip]:
-    """`attempt` in another process, maybe on another machine."""
-    for folder in (setting.root, Path(setting.folder)):
-        if not folder.is_dir():
-            return index, f"the worker on {platform.node()} does not see {folder}: all machines must share that folder."
-    if setting.threads is not None:
-        torch.set_num_threads(setting.threads)
-    if setting.data is not None:
-        os.environ[VARIABLE] = setting.data
-    with chdir(setting.folder), ExitStack() as held:
-        return index, attempt(one, setting.root, _own_gpu(setting, held), setting.deadline)
-
-
-def _own_gpu(setting: Setting, held: ExitStack) -> str:
-    """A GPU of this machine that no other process of the run uses, while its lock is held; else the setting's device."""
-    for index in range(torch.cuda.device_count()) if setting.device == "auto" else ():
+def _own_gpu(root: Path, held: ExitStack) -> str:
+    """A GPU of this machine that no other process of the run uses, while its lock is held; "auto" if there is none."""
+    for index in range(torch.cuda.device_count()):
         with suppress(files.Locked):
             name = f"{platform.node()}-gpu-{index}.lock"
-            held.enter_context(files.locked(setting.root / UNIT.folder, name=name, patience=0))
+            held.enter_context(files.locked(root / UNIT.folder, name=name, patience=0))
             return f"cuda:{index}"
-    return setting.device
+    return "auto"
 
 
 @contextmanager

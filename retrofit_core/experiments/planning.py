@@ -49,36 +49,12 @@ def all_needs(unit: Unit) -> Iterator[Unit]:
 
 
 def expected(unit: Unit, past: Iterable[Result]) -> float | None:
-    """Median seconds of similar units: the same work with another seed, or else the same method."""
-    ours = unit.to_json()
+    """Median seconds of units of the same kind: the same work on the same networks and number of images."""
+    ours = _kind(unit.to_json())
     # A fine-tuning's `all_seconds` may include retraining missing parents.
-    seconds = "seconds" if "fine-tuning" in ours else "all_seconds"
-    same = {
-        level: [result.metrics[seconds] for result in past if not result.refusal and like(ours, result.unit)]
-        for level, like in LIKE
-    }
-    taken = next((times for times in same.values() if times), None)
-    return statistics.median(taken) if taken else None
-
-
-def _same_but_seed(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
-    return _without_seed(ours) == _without_seed(theirs)
-
-
-def _same_method(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
-    """The same kind of work on the same networks and number of images."""
-    return _kind(ours) == _kind(theirs)
-
-
-LIKE = (("same", _same_but_seed), ("method", _same_method))
-
-
-def _without_seed(unit: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: {key: value for key, value in facts.items() if key != "seed"} if name == "fusion" else facts
-        for name, facts in unit.items()
-        if name != "parent"
-    }
+    seconds = "seconds" if ours[0] == "fine-tuning" else "all_seconds"
+    times = [result.metrics[seconds] for result in past if not result.refusal and _kind(result.unit) == ours]
+    return statistics.median(times) if times else None
 
 
 def _kind(unit: dict[str, Any]) -> tuple[Any, ...]:

@@ -4,10 +4,10 @@ import statistics
 from collections.abc import Iterable
 
 from .claims import EASY, INFORMATIVE, Claim, Order
-from .report import Report
-from .report_parts import Block, Line, TableReport
+from .lines import Line
+from .report import Count, Report, Summary, verdicts
+from .reproduction import ReproducedColumn, ReproducedTable
 from .rows import PARENT
-from .summary import Count, Summary, verdicts
 
 HEADER = ("row", "paper", "ours", "difference", "within 2 sigma", "scale")
 CLAIM_HEADER = ("difference", "paper", "ours", "95 % interval", "sign", "opponent")
@@ -75,11 +75,11 @@ def ours_words(line: Line) -> str:
     return f"{line.mean:.2f}{deviation} ({parents}{len(line.values)})"
 
 
-def line_words(line: Line, block: Block) -> tuple[str, ...]:
+def line_words(line: Line, column: ReproducedColumn) -> tuple[str, ...]:
     """A line's cells, see HEADER."""
     difference = "-" if line.difference is None else f"{line.difference:+.2f}"
     within = {None: "-", True: "yes", False: "no"}[line.is_within]
-    badge = (line.badge or block.badge) if line.values else "-"
+    badge = (line.badge or column.badge) if line.values else "-"
     return line.row, paper_words(line), ours_words(line), difference, within, badge
 
 
@@ -109,35 +109,37 @@ def footnotes(lines: Iterable[Line]) -> dict[str, int]:
     return {note: number for number, note in enumerate(dict.fromkeys(line.note for line in lines if line.note), 1)}
 
 
-def block_title(block: Block) -> str:
+def column_title(column: ReproducedColumn) -> str:
     """A column's name and unit."""
-    part = block.metric.removeprefix("part ")
-    unit = METRICS.get(block.metric, f"% of the test images of part {part}'s classes" if part != block.metric else "")
-    return f"{block.column}, {unit}" if unit else block.column
+    part = column.metric.removeprefix("part ")
+    unit = METRICS.get(column.metric, f"% of the test images of part {part}'s classes" if part != column.metric else "")
+    return f"{column.name}, {unit}" if unit else column.name
 
 
-def block_sentences(block: Block) -> list[str]:
+def column_sentences(column: ReproducedColumn) -> list[str]:
     """Sentences below a column: its parents, the order of its methods, deviations, and unmeasured differences."""
-    sentences = [f"Given parents: {', '.join(block.parents)}."] if block.parents else []
-    if block.substitute and any(line.values for line in block.lines):
-        sentences.append(f"Measured on {block.substitute}: nothing here counts as the paper's.")
-    orders = [("", block.ranked), ("the paper's own ", block.ranked_own)]
+    given, substitute = column.setting.given, column.setting.substitute
+    sentences = [f"Given parents: {', '.join(given.names)}."] if given else []
+    if substitute and column.lines:
+        sentences.append(f"Measured on {substitute}: nothing here counts as the paper's.")
+    orders = [("", column.ranked), ("the paper's own ", column.ranked_own)]
     known = [_order(order, whose) for whose, order in orders if order is not None]
     if known:
-        at = f" at {block.badge}" if block.substitute or any(line.badge for line in block.lines) else ""
+        at = f" at {column.badge}" if substitute or any(line.badge for line in column.all_lines) else ""
         sentences.append(f"Rank correlation{at} of {'; of '.join(known)}.")
-    sentences += _spreads(block)
-    missing = sum(claim.verdict == "not measured" for claim in block.claims)
+    sentences += _spreads(column)
+    missing = sum(claim.verdict == "not measured" for claim in column.claims)
     if missing:
-        sentences.append(f"{many(missing, 'difference')} of the paper {_are(missing)} not measured here.")
+        verb = "is" if missing == 1 else "are"
+        sentences.append(f"{many(missing, 'difference')} of the paper {verb} not measured here.")
     return sentences
 
 
-def _spreads(block: Block) -> list[str]:
+def _spreads(column: ReproducedColumn) -> list[str]:
     """Deviations of the column's accuracies by source, as medians over rows, if anything was repeated."""
-    spreads = [line.spread for line in block.lines if line.images and line.values and not line.row.startswith(PARENT)]
+    spreads = [line.spread for line in column.lines if line.images and not line.row.startswith(PARENT)]
     over = {"parents": "sets of parents", "fusion": "fusion seeds", "images": "test images"}
-    known = {name: [getattr(each, name) for each in spreads if getattr(each, name) is not None] for name in over}
+    known = {name: [value for each in spreads if (value := each[name]) is not None] for name in over}
     if not known["parents"] and not known["fusion"]:
         return []
     words = [f"{statistics.median(values):.2f} over {over[name]}" for name, values in known.items() if values]
@@ -149,15 +151,10 @@ def _order(order: Order, whose: str) -> str:
     return f"{whose}{order.methods} rows: {order.correlation:.2f}{interval}"
 
 
-def known_claims(block: Block) -> list[Claim]:
-    """The claims that we have measured."""
-    return [claim for claim in block.claims if claim.ours is not None]
-
-
-def table_title(table: TableReport) -> str:
+def table_title(shown: ReproducedTable) -> str:
     """Name, subject, and labels in the paper's source, if any."""
-    labels = f" ({', '.join(table.labels)})" if table.labels else ""
-    return f"{table.name}: {table.title}{labels}"
+    labels = f" ({', '.join(shown.table.labels)})" if shown.table.labels else ""
+    return f"{shown.name}: {shown.table.title}{labels}"
 
 
 def findings(summary: Summary) -> list[str]:
@@ -233,20 +230,15 @@ def departures(report: Report) -> list[str]:
     """Sentences on how scales differ from the paper, and what replaces data sets and parents."""
     scales = [f"{scale.name}: {scale.sentence}." for scale in report.scales]
     served: dict[str, list[str]] = {}
-    for table in report.tables:
-        for block in table.blocks:
-            if block.badge != block.scale and any(line.values for line in block.lines):
-                served.setdefault(block.badge, []).append(f"{table.name} ({block.column})")
+    for column in report.columns:
+        if column.badge != column.setting.scale.name and column.lines:
+            served.setdefault(column.badge, []).append(f"{column.table} ({column.name})")
     return [*scales, *(f"{badge}: {'; '.join(columns)}." for badge, columns in served.items())]
 
 
 def many(count: int, noun: str) -> str:
     """A count with its noun: "1 difference", "2 differences"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 def _verb(verb: str, count: int) -> str:

@@ -16,11 +16,13 @@ table("vgg11-noniid", scale="small").measure(seconds=600)  # trains and fuses wh
 
 import dataclasses
 import datetime
+import shlex
 import statistics
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -31,19 +33,19 @@ from ..system.monitor import Monitor
 from ..system.registry import find
 from .bundles import Bundle, merged, results_in
 from .cells import Table
-from .claims import OURS, Claim, Gap, gap
+from .claims import OURS, Claim, Gap, Order, claims, gap
+from .lines import ACCURACY, Line, lines_of, measured_rows, printed_values, ranked
 from .planning import plan
 from .progress import notebook_bar
-from .report import command, machine_words, measured_rows, ranked, table_report
-from .report_formats import MARKDOWN, NOTEBOOK
-from .report_parts import Block, Line, TableReport
-from .results import Result, all_results
-from .rows import PARENT, scored
+from .results import Result, all_results, machine_words
+from .rows import BEST, PARENT, scored
 from .runner import run
-from .scales import BEST_FIRST, EVERY_SCALE, scale_of
+from .scales import BEST_FIRST, EVERY_SCALE, SAYING, scale_of
 from .setting import CellResults, Setting, settings
-from .summary import SAYING
 from .tables import TABLES
+
+#: Rows that apply to all columns of a table, if only one column has them.
+SHARED = (PARENT, "Ensemble")
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,32 +62,53 @@ class Display:
         return self.text
 
 
+@singledispatch
+def display(shown: Any) -> Display:
+    """A column or a table for notebooks and terminals; `report_formats` says how each is written."""
+    raise TypeError(f"{type(shown).__name__} is neither a column nor a table.")
+
+
 @dataclass(frozen=True, repr=False)
 class ReproducedColumn:
     """A column of a table at one scale, with parents of one kind; or at several scales, see `by_row`."""
 
-    table: str
-    block: Block
-    """Its lines and the paper's claims"""
     setting: Setting
     """The scale, data set and results of its lines; if there are several, those of most lines"""
+    all_lines: tuple[Line, ...]
+    """The paper's rows in its order, then ours, measured or not"""
+    claims: tuple[Claim, ...] = ()
+    """The paper's differences between rows, and ours"""
+    ranked: Order | None = None
+    """Order of all common methods; None if there is none, or numbers are not accuracies"""
+    ranked_own: Order | None = None
+    """Order of the paper's own methods"""
     scales: tuple["ReproducedColumn", ...] = ()
     """The column at each scale, the fullest first, if there are several"""
 
     @property
     def name(self) -> str:
         """Its name in the paper, such as "2-way"."""
-        return self.block.column
+        return self.setting.column.name
+
+    @property
+    def table(self) -> str:
+        """Its table's name."""
+        return self.setting.table.name
+
+    @property
+    def metric(self) -> str:
+        """What its numbers are, see `report_words.METRICS`."""
+        return self.setting.column.metric
 
     @property
     def badge(self) -> str:
         """The scale of most lines (the others have their own badges), and what replaces data or parents."""
-        return self.block.badge
+        return self.setting.badge
 
     @property
     def says(self) -> bool:
         """Whether its scale is informative about accuracy."""
-        return self.block.scale in SAYING
+        return self.setting.scale.name in SAYING
 
     @property
     def main(self) -> "ReproducedColumn":
@@ -111,7 +134,7 @@ class ReproducedColumn:
     @property
     def lines(self) -> tuple[Line, ...]:
         """The rows that we have measured, in the paper's order."""
-        return tuple(line for line in self.block.lines if line.mean is not None)
+        return tuple(line for line in self.all_lines if line.mean is not None)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -127,7 +150,7 @@ class ReproducedColumn:
         Raises:
             ValueError: no row has this name.
         """
-        return find({line.row: line for line in self.block.lines}, row, f"row of {self.table}, {self.name}")
+        return find({line.row: line for line in self.all_lines}, row, f"row of {self.table}, {self.name}")
 
     def number(self, row: str) -> float:
         """Our mean over seeds, in the unit of the column's metric.
@@ -147,7 +170,7 @@ class ReproducedColumn:
         Raises:
             ValueError: the paper's table does not have this difference.
         """
-        known = {f"{claim.left} - {claim.right}": claim for claim in self.block.claims}
+        known = {f"{claim.left} - {claim.right}": claim for claim in self.claims}
         return find(known, f"{left} - {right}", f"difference of {self.table}, {self.name}")
 
     def gap(self, left: str, right: str) -> Gap | None:
@@ -188,7 +211,7 @@ class ReproducedColumn:
             "scale": self.line(row).badge or self.badge,
             "seeds": len(self.line(row).values),
             "command": result.command_today,
-            "machine": machine_words(result),
+            "machine": machine_words([result]),
             "date": f"{datetime.datetime.fromtimestamp(result.finished, datetime.UTC):%Y-%m-%d}",
             "inputs": {role: digest[:12] for role, digest in result.inputs.items()},
         }
@@ -207,7 +230,7 @@ class ReproducedColumn:
                 "difference": line.difference,
                 "scale": line.badge or self.badge if line.values else None,
             }
-            for line in self.block.lines
+            for line in self.all_lines
         )
 
     def show(self, rows: Sequence[str] | None = None) -> Display:
@@ -218,14 +241,19 @@ class ReproducedColumn:
         Raises:
             ValueError: a row is unknown.
         """
-        lines = [self.line(row) for row in rows] if rows else _shown(self.block, paper_alone=not self.lines)
-        block = dataclasses.replace(self.block, lines=tuple(lines))
-        return Display(NOTEBOOK.block(block), MARKDOWN.block(block))
+        return display(self._shown(paper_alone=not self.lines, rows=rows))
+
+    def _shown(self, paper_alone: bool, rows: Sequence[str] | None = None) -> "ReproducedColumn":
+        """With some rows, or else with the lines that have our number or a reason, and all of the paper's if we have none."""
+        lines = [self.line(row) for row in rows or ()] or [
+            line
+            for line in self.all_lines
+            if line.mean is not None or line.note or (paper_alone and line.paper is not None)
+        ]
+        return dataclasses.replace(self, all_lines=tuple(lines))
 
     def __repr__(self) -> str:
-        return (
-            f"<{self.table}, {self.name}: {len(self.lines)} of {len(self.block.lines)} rows measured ({self._badges})>"
-        )
+        return f"<{self.table}, {self.name}: {len(self.lines)} of {len(self.all_lines)} rows measured ({self._badges})>"
 
     @property
     def _badges(self) -> str:
@@ -245,14 +273,17 @@ class ReproducedColumn:
 class ReproducedTable:
     """A table of the paper with our measurements."""
 
-    report: TableReport
+    table: Table
     columns: tuple[ReproducedColumn, ...]
-    request: "Request"
+    commands: tuple[str, ...] = ()
+    """Commands that measure what is missing"""
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of `table`, for reading it again"""
 
     @property
     def name(self) -> str:
         """Its name in TABLES."""
-        return self.report.name
+        return self.table.name
 
     def column(self, name: str | None = None) -> ReproducedColumn:
         """The first column of this name; without a name, the first measured column.
@@ -275,12 +306,9 @@ class ReproducedTable:
         wanted = {self.column(name).name for name in columns} if columns else None
         chosen = [column for column in self.columns if wanted is None or column.name in wanted]
         nothing = not any(column.lines for column in chosen)
-        blocks = [
-            dataclasses.replace(column.block, lines=tuple(_shown(column.block, paper_alone=nothing)))
-            for column in chosen
-        ]
-        report = dataclasses.replace(self.report, blocks=tuple(blocks))
-        return Display(NOTEBOOK.table(report), MARKDOWN.table(report))
+        return display(
+            dataclasses.replace(self, columns=tuple(column._shown(paper_alone=nothing) for column in chosen))
+        )
 
     def frame(self) -> pd.DataFrame:
         """All columns' `ReproducedColumn.frame`, concatenated."""
@@ -305,64 +333,32 @@ class ReproducedTable:
         """
         if seconds is not None and seconds <= 0:
             return self
-        request = self.request
-        if request.scale is None:
+        asked = self.asked
+        if asked["scale"] is None:
             raise ValueError(
                 f'measure needs a scale, as in table({self.name!r}, scale="small"); without one the best is shown '
                 "that is there."
             )
-        cells = TABLES[self.name].cells(scale_of(request.scale), request.seeds)
+        cells = self.table.cells(scale_of(asked["scale"]), asked["seeds"])
         names = [column.name for column in self.columns]
         beginnings = tuple(rows) if rows else ("",)
         wanted = [cell for cell in cells if cell.column in names and cell.row.startswith(beginnings)]
-        planned = plan(wanted, request.runs, request.known().results)
+        planned = plan(wanted, asked["runs"], _known(asked["runs"], asked["results"]).results)
         missing = sum(one.result is None for one in planned)
         if not missing:
             return self
         deadline = None if seconds is None else time.time() + seconds
         with notebook_bar(missing) as (bar, on_result):
             outcome = run(
-                planned, request.runs, monitor=monitor or bar, deadline=deadline, device=device, on_result=on_result
+                planned, asked["runs"], monitor=monitor or bar, deadline=deadline, device=device, on_result=on_result
             )
         if outcome.failed:
             unit, why = outcome.failed[0]
             raise ValueError(f"{len(outcome.failed)} of {missing} units failed; the first: {unit.key()}: {why}")
-        return request.read()
+        return table(**asked)
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.columns))
-
-
-@dataclass(frozen=True)
-class Request:
-    """Arguments of `table`, for reading it again."""
-
-    name: str
-    scale: str | None
-    columns: tuple[str, ...] | None
-    seeds: int | None
-    runs: Path
-    results: tuple[Path, ...]
-
-    def known(self) -> Bundle:
-        """The current results."""
-        return merged([Bundle(all_results(self.runs)), *map(results_in, self.results)])
-
-    def read(self) -> ReproducedTable:
-        """The table with the current results."""
-        current = self.known()
-        entry = TABLES[self.name]
-        scales = [scale_of(self.scale)] if self.scale else EVERY_SCALE
-        chosen, root = settings(entry, current, scales, self.seeds, self.columns), str(self.runs)
-        report, columns = reproduced(entry, chosen, root, self.seeds)
-        if not self.scale:
-            columns = by_row(columns)
-            missing = [column.setting for column in columns if column.block.measured < column.block.cells]
-            commands = dict.fromkeys(command(setting, root, self.seeds) for setting in missing)
-            report = dataclasses.replace(
-                report, blocks=tuple(column.block for column in columns), commands=tuple(commands)
-            )
-        return ReproducedTable(report, columns, self)
 
 
 def table(
@@ -392,21 +388,80 @@ def table(
     known = {column.name: column for column in entry.columns}
     chosen = None if columns is None else tuple(find(known, each, f"column of {entry.name}").name for each in columns)
     paths = [results] if isinstance(results, str | Path) else list(results)
-    return Request(entry.name, scale, chosen, seeds, Path(runs), tuple(map(Path, paths))).read()
+    scales = [scale_of(scale)] if scale else EVERY_SCALE
+    found = reproduced(entry, settings(entry, _known(runs, paths), scales, seeds, chosen), str(runs), seeds)
+    if scale is None:
+        merged_columns = by_row(found.columns)
+        commands = _commands([column.setting for column in merged_columns], str(runs), seeds)
+        found = dataclasses.replace(found, columns=merged_columns, commands=commands)
+    asked = {"name": entry.name, "scale": scale, "columns": chosen, "seeds": seeds, "runs": runs, "results": paths}
+    return dataclasses.replace(found, asked=asked)
 
 
-def reproduced(
-    entry: Table, chosen: Sequence[Setting], root: str, seeds: int | None = None
-) -> tuple[TableReport, tuple[ReproducedColumn, ...]]:
-    """A table's report, and its columns with their results.
+def _known(runs: str | Path, results: Iterable[str | Path]) -> Bundle:
+    return merged([Bundle(all_results(runs)), *map(results_in, results)])
+
+
+def reproduced(entry: Table, chosen: Sequence[Setting], root: str, seeds: int | None = None) -> ReproducedTable:
+    """A table with our measurements, one column for each setting.
 
     Args:
         chosen: settings of the table's columns.
         root, seeds: as in `report.report`.
     """
-    report = table_report(entry, chosen, root, seeds)
-    columns = [ReproducedColumn(entry.name, *pair) for pair in zip(report.blocks, chosen, strict=True)]
-    return report, tuple(columns)
+    columns = tuple(_column(setting, chosen, root) for setting in chosen)
+    return ReproducedTable(entry, columns, _commands(chosen, root, seeds))
+
+
+def _commands(chosen: Sequence[Setting], root: str, seeds: int | None) -> tuple[str, ...]:
+    missing = [setting for setting in chosen if setting.measured < len(setting.meant)]
+    return tuple(dict.fromkeys(command(setting, root, seeds) for setting in missing))
+
+
+def command(setting: Setting, root: str, seeds: int | None = None, row: str = "") -> str:
+    """The command that measures what is missing in a setting's table, or in its column if parents are given.
+
+    Args:
+        root, seeds: as in `report.report`.
+        row: measure only this row of the column, with its parents.
+    """
+    given = setting.given
+    words = ["retrofit", "reproduce", setting.table.name, "--scale", setting.scale.name]
+    words += ["--seeds", str(seeds)] if seeds else []
+    words += ["--folder", root] if root != "runs" else []
+    words += ["--columns", setting.column.name] if given or row else []
+    words += ["--methods", row.removesuffix(f", {BEST}")] if row else []
+    if given:
+        words += [word for name in given.names for word in ("--model", name)]
+        words += [*(["--splits", given.splits] if given.splits else []), "--data", given.facts["data"]]
+    return shlex.join(words)
+
+
+def _column(setting: Setting, chosen: Sequence[Setting], root: str) -> ReproducedColumn:
+    """A setting with its lines, orders and claims."""
+    lines = lines_of(setting, root)
+    says, metric = setting.scale.name in SAYING, setting.column.metric
+    has_order = says and (metric == ACCURACY or metric.startswith("part"))
+    claimed = _claims(setting, chosen) if metric == ACCURACY else []
+    return ReproducedColumn(
+        setting,
+        lines,
+        tuple(dataclasses.replace(claim, decides=says) for claim in claimed),
+        ranked(lines) if has_order else None,
+        ranked(lines, OURS) if has_order else None,
+    )
+
+
+def _claims(setting: Setting, chosen: Sequence[Setting]) -> list[Claim]:
+    """A column's claims; parents in another column count for this one, too."""
+    printed, measured = printed_values(setting), measured_rows(setting)
+    if not any(row.startswith(PARENT) for row in printed):
+        others = [other for other in chosen if other.column.metric == ACCURACY and other.has_parents_of(setting)]
+        beside = next((each for each in others if any(row.startswith(PARENT) for row in printed_values(each))), None)
+        if beside is not None:
+            printed |= {row: value for row, value in printed_values(beside).items() if row.startswith(SHARED)}
+            measured |= {row: by_seed for row, by_seed in measured_rows(beside).items() if row.startswith(SHARED)}
+    return claims(printed, measured)
 
 
 #: Rows with which a second data set is a column: fewer say little, and are shown once there are more.
@@ -434,9 +489,9 @@ def _by_data(same: Sequence[ReproducedColumn]) -> list[tuple[ReproducedColumn, .
     """One column's informative scales by data set, that with most rows first; of the others, those with FEW rows or more."""
     by_data: dict[str, list[ReproducedColumn]] = {}
     for each in [each for each in same if each.says] or same:
-        by_data.setdefault(each.block.substitute, []).append(each)
+        by_data.setdefault(each.setting.substitute, []).append(each)
     first, *others = sorted(
-        map(tuple, by_data.values()), key=lambda scales: (-_rows(scales), not scales[0].block.substitute)
+        map(tuple, by_data.values()), key=lambda scales: (-_rows(scales), not scales[0].setting.substitute)
     )
     return [first, *(scales for scales in others if _rows(scales) >= FEW)]
 
@@ -449,7 +504,7 @@ def _joined(scales: tuple[ReproducedColumn, ...]) -> ReproducedColumn:
     """Merge one column's scales, the fullest first."""
     if len(scales) == 1:
         return scales[0]
-    rows = dict.fromkeys(line.row for each in scales for line in each.block.lines)
+    rows = dict.fromkeys(line.row for each in scales for line in each.all_lines)
     of_row = {row: _fullest(scales, row) for row in rows}
     lines = {row: each.line(row) for row, each in of_row.items()}
     counts = Counter(each.badge for row, each in of_row.items() if lines[row].mean is not None)
@@ -459,42 +514,32 @@ def _joined(scales: tuple[ReproducedColumn, ...]) -> ReproducedColumn:
         return "" if each.badge == main.badge else each.badge
 
     badged = [dataclasses.replace(line, badge=badge(of_row[row])) for row, line in lines.items()]
-    claims: dict[tuple[str, str], Claim] = {}
+    claimed: dict[tuple[str, str], Claim] = {}
     for each in scales:
-        for claim in each.block.claims:
+        for claim in each.claims:
             key = claim.left, claim.right
-            if key not in claims or claims[key].ours is None:
-                claims[key] = dataclasses.replace(claim, badge=badge(each) if claim.ours is not None else "")
+            if key not in claimed or claimed[key].ours is None:
+                claimed[key] = dataclasses.replace(claim, badge=badge(each) if claim.ours is not None else "")
     alike = [line for line in badged if not line.badge]
-    has_order = main.block.ranked is not None
-    block = dataclasses.replace(
-        main.block,
-        lines=tuple(badged),
-        claims=tuple(claims.values()),
+    has_order = main.ranked is not None
+    return dataclasses.replace(
+        main,
+        all_lines=tuple(badged),
+        claims=tuple(claimed.values()),
         ranked=ranked(alike) if has_order else None,
         ranked_own=ranked(alike, OURS) if has_order else None,
+        scales=scales,
     )
-    return ReproducedColumn(main.table, block, main.setting, scales)
 
 
 def _fullest(scales: Sequence[ReproducedColumn], row: str) -> ReproducedColumn:
     """The fullest scale with a row. Parents share a scale, because the best one is needed, and so do a best row's scores."""
 
     def known(each: ReproducedColumn) -> tuple[int, bool]:
-        lines = {line.row: line for line in each.block.lines}
+        lines = {line.row: line for line in each.all_lines}
         together = [name for name in lines if name.startswith(PARENT)] if row.startswith(PARENT) else scored((row,))
         measured = sum(lines[name].mean is not None for name in together if name in lines)
         refused = row in lines and lines[row].mean is None and bool(lines[row].note)
         return measured if row in lines else -1, refused
 
     return max(scales, key=known)
-
-
-def _shown(block: Block, paper_alone: bool) -> list[Line]:
-    """The lines with our number or a reason, and all of the paper's if we have none."""
-    return [line for line in block.lines if _says(line) or (paper_alone and line.paper is not None)]
-
-
-def _says(line: Line) -> bool:
-    """Whether a line has our number or a reason."""
-    return line.mean is not None or bool(line.note)

@@ -19,16 +19,6 @@ DAMAGED = ".damaged"
 
 
 @dataclass(frozen=True)
-class Metric:
-    """The number of a unit's result that a cell shows."""
-
-    name: str
-    """accuracy, seconds, ..., see `Result.metrics`; part, rand or below; for a landscape: loss, accuracy, rise or barrier"""
-    of: tuple[str, ...] = ()
-    """Arguments: a part's number; two scores; a bound and a score; a network, or the two ends of a path"""
-
-
-@dataclass(frozen=True)
 class Result:
     """A unit's metrics, or the reason for having none."""
 
@@ -56,33 +46,57 @@ class Result:
         names_one = "--method" in self.command or not self.command.startswith("retrofit fuse ")
         return self.command if names_one else f"{self.command} --method {FIRST_METHOD}"
 
-    def metric(self, metric: Metric) -> float | None:
-        """A number; None if refused or missing."""
+    @property
+    def measured_on(self) -> str:
+        """The machine and versions."""
+        numbers = [(self.machine[name], name) for name in ("cores", "threads") if self.machine.get(name)]
+        counts = [f"{number} {name.removesuffix('s') if number == 1 else name}" for number, name in numbers]
+        versions = [
+            f"{name} {self.machine[name]}" for name in ("python", "torch", "retrofit") if self.machine.get(name)
+        ]
+        return ", ".join([str(self.machine.get("device", "unknown machine")), *counts, *versions])
+
+    def metric(self, metric: tuple[str, ...]) -> float | None:
+        """The number of a cell; None if refused or missing.
+
+        Args:
+            metric: a name in `metrics`, such as ("accuracy",); ("part", its index); ("rand", two scores); ("below", a bound, a
+                score); of a landscape ("loss", a network), ("accuracy", a network), ("rise", a network), ("barrier", the two ends
+                of a path).
+        """
         if self.refusal is not None:
             return None
         match metric:
-            case Metric("part", (part,)):
+            case "part", part:
                 return dict(enumerate(self.metrics["per_part"])).get(int(part))
-            case Metric("rand", scores):
+            case "rand", *scores:
                 rows = self.metrics["agreement"]
                 return next(row["mean"] for row in rows if {row["first"], row["second"]} == set(scores))
-            case Metric("below", (bound, score)):
+            case "below", bound, score:
                 return share_below(self.metrics["histograms"][score], float(bound))
-            case Metric("barrier", ends):
+            case "barrier", *ends:
                 paths = self.metrics["landscape"]["paths"]
-                return next(path["barrier"] for path in paths if (path["first"], path["last"]) == ends)
-            case Metric("rise", (network,)):
+                return next(path["barrier"] for path in paths if [path["first"], path["last"]] == ends)
+            case "rise", network:
                 return next(rise["mean"] for rise in self.metrics["landscape"]["rises"] if rise["name"] == network)
-            case Metric(name, (network,)):
+            case name, network:
                 return next(
                     marker[name] for marker in self.metrics["landscape"]["markers"] if marker["name"] == network
                 )
-        return self.metrics.get(metric.name)
+        return self.metrics.get(metric[0])
 
     def knows(self) -> np.ndarray:
         """(test images,) bool: which images the network gets right."""
         bits = np.unpackbits(np.frombuffer(base64.b64decode(self.correct), dtype=np.uint8))
         return bits[: int(self.metrics.get("samples", 0))].astype(bool)
+
+
+def machine_words(results: Sequence[Result]) -> str:
+    """The machine and versions of results, and their commits in this order."""
+    commits = list(dict.fromkeys(commit for result in results if (commit := result.machine.get("commit"))))
+    return results[0].measured_on + (
+        f", commit{'s' if len(commits) > 1 else ''} {', '.join(commits)}" if commits else ""
+    )
 
 
 def share_below(histogram: Mapping[str, Sequence[float]], score: float) -> float:

@@ -124,6 +124,8 @@ SCALES: dict[str, Scale] = {
 #: Search order of scales if none is named. `smoke`, which is not informative about accuracy, is shown only if there is nothing
 #: else; cells without any measurement appear as `small`.
 BEST_FIRST, UNMEASURED = ("paper", "evening", "small", "smoke"), "small"
+#: The scales that are informative about accuracy, the fullest first.
+SAYING = tuple(name for name in BEST_FIRST if name != "smoke")
 #: The first one also has unmeasured columns.
 EVERY_SCALE = tuple(SCALES[name] for name in (UNMEASURED, *(name for name in BEST_FIRST if name != UNMEASURED)))
 

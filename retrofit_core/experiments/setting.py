@@ -145,22 +145,17 @@ def _at_fullest(measured: Sequence[Setting]) -> list[Setting]:
 def _possible(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds: int | None) -> list[Setting]:
     """A column's settings at a scale: with trained parents on the first data set with results, then with given ones, which may
     be smaller or trained for less; without results with given parents first."""
-    every = list(_each(table, column, scale, bundle, seeds))
+    every = list(every_setting(table, column, scale, bundle, seeds))
     given = [each for each in every if each.given]
     trained = {each.data: each for each in every if not each.given}
     measured = next((each for each in trained.values() if each.is_measured), None)
     return [measured, *given] if measured else [*given, trained[data_set(column.data, scale)]]
 
 
-def every_setting(table: Table, bundle: Bundle, scales: Sequence[Scale]) -> Iterable[Setting]:
-    """The columns of a table at all scales, with all possible parents and data sets, measured or not."""
-    for column in table.columns:
-        for scale in scales:
-            yield from _each(table, column, scale, bundle, None)
-
-
-def _each(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds: int | None) -> Iterable[Setting]:
-    """A column's settings at a scale: with given parents, then with trained ones on each possible data set."""
+def every_setting(
+    table: Table, column: Column, scale: Scale, bundle: Bundle, seeds: int | None = None
+) -> Iterable[Setting]:
+    """A column's settings at a scale, measured or not: with given parents, then with trained ones on each possible data set."""
     meant = seeds or scale.seeds
     starts = [_start(result.unit) for result in bundle.results.values()]
     most = max(meant, 1 + max((start.get("fusion", {}).get("seed", 0) for start in starts), default=0))

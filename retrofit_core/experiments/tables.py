@@ -7,7 +7,6 @@ from ..inspection.landscape import Landscape
 from .ablation import ABLATION
 from .beyond import BEYOND
 from .cells import Cell, Column, Table, row_unit, usual_cell
-from .results import Metric
 from .rows import read_row
 from .scales import Scale
 from .units import Clustering, FineTuning, Fusion, LossLandscape, ParentSource
@@ -159,7 +158,7 @@ def end_to_end_cell(
         "ours, with fine-tuning": (fusion, tuning),
     }
     units = tuple(unit for unit in columns[column.name] if unit in rows[name])
-    return Cell(table.name, column.name, name, seed, units, Metric("seconds")) if units else None
+    return Cell(table.name, column.name, name, seed, units, ("seconds",)) if units else None
 
 
 def cost_cell(table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
@@ -180,7 +179,7 @@ def clustering_cell(
     if seed or (name == RAND and column.name == "uniform"):
         return None
     unit = Clustering(source, test_images=scale.test_images)
-    return Cell(table.name, column.name, name, seed, (unit,), Metric("rand", (other, column.name)))
+    return Cell(table.name, column.name, name, seed, (unit,), ("rand", other, column.name))
 
 
 #: Row of the neurons with scores near zero.
@@ -196,7 +195,7 @@ def histogram_cell(
     if seed:
         return None
     unit = Clustering(source, test_images=scale.test_images)
-    return Cell(table.name, column.name, name, seed, (unit,), Metric("below", (NEARLY, column.name)))
+    return Cell(table.name, column.name, name, seed, (unit,), ("below", NEARLY, column.name))
 
 
 #: The fused network of the landscape, and the landscape's names of rows: networks, then paths.
@@ -223,7 +222,7 @@ def landscape_cell(
     assert isinstance(fusion, Fusion)
     images = min(Landscape.images, scale.test_images or Landscape.images)
     unit = LossLandscape(fusion, Landscape(images=images, clip=CLIP))
-    return Cell(table.name, column.name, name, seed, (unit,), Metric(kind, names[name]))
+    return Cell(table.name, column.name, name, seed, (unit,), (kind, *names[name]))
 
 
 #: Samples as in other experiments with ViTs; the figure's caption does not state them.

@@ -1,19 +1,25 @@
 """Group the neurons of each space: which of the parents' neurons each fused neuron represents.
 
+A part of a fused grouped convolution reads only the parents' parts assigned to it, so a neuron can only be grouped with neurons
+of these: parts are grouped first, then the neurons within each group of parts. Comparing parts must not depend on the order of
+neurons within them: they are compared by Z Z' (rows x rows), with Z the outputs of a part's neurons, whose inner products are
+|Z_g' Z_h|^2 (docs/method.md).
+
 Legend: n neurons of a space in all parents, m neurons of a level in all parents, d fused neurons.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from ..networks.levels import Heads, Parts
 from .fit.heads import head_groupings, read_back
-from .grouping import Grouping, SameIndex, alike, among, grouped, grouped_within, part_gram
+from .grouping import Grouping, SameIndex, grouped
 from .joint_spaces import JointSpace, Levels
 from .moments import Moments, Rows
 from .walk import Step
@@ -106,3 +112,57 @@ class Search:
         groups = self.heads[step.index]
         assert groups.weights is not None
         return replace(groups, reading=read_back(groups.weights, zz))
+
+
+def alike(grams: Iterable[Tensor]) -> Tensor:
+    """(m, m) the sum of Gram matrices, each divided by its trace, so that the scale of a state does not matter."""
+    return torch.stack([gram / gram.trace().clamp_min(1e-300) for gram in grams]).sum(0)
+
+
+def among(gram: Tensor, places: Tensor) -> Tensor:
+    """(n, n) inner products of some neurons, summed over their copies.
+
+    Args:
+        places: (n, copies) their positions.
+    """
+    places = places.to(gram.device)
+    return torch.stack([gram[copy][:, copy] for copy in places.T]).sum(0)
+
+
+def part_gram(zz: Tensor, parts: Tensor) -> Tensor:
+    """(G, G) <Z_g Z_g', Z_h Z_h'> = |Z_g' Z_h|^2 of all parents' parts.
+
+    Args:
+        zz: (m, m) inner products of neurons.
+        parts: (m,) the part of each, with all parents' parts numbered consecutively.
+    """
+    members = one_hot(parts).to(zz)
+    return members.T @ zz.square() @ members
+
+
+def grouped_within(
+    grouping: Callable[..., Grouping],
+    gram: Tensor,
+    scores: Tensor,
+    assigned: Tensor,
+    widths: Sequence[int],
+    places: Tensor,
+    generator: torch.Generator,
+) -> Grouping:
+    """Group a level's neurons within each part of the fused network.
+
+    Args:
+        assigned: (m,) the fused network's part to which each neuron's part is assigned.
+        widths: number of neurons of each parent.
+        places: (parts, neurons of each) of the fused network's level.
+    """
+    parents = torch.arange(len(widths)).repeat_interleave(torch.tensor(widths)).to(gram.device)
+    labels, cost, report = torch.empty_like(assigned), 0.0, dict[str, Any]()
+    for part, slots in enumerate(places.to(gram.device)):
+        inside = (assigned == part).nonzero()[:, 0]
+        counts = tuple(count for count in parents[inside].bincount().tolist() if count)
+        groups = grouped(grouping, gram[inside][:, inside], scores[inside], counts, len(slots), generator)
+        labels[inside] = slots[groups.labels]
+        cost, report = cost + groups.cost, groups.report
+    algorithm = {name: value for name, value in report.items() if name == "algorithm"}
+    return Grouping(labels, places.numel(), cost, {**algorithm, "parts": len(places)})

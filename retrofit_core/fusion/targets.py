@@ -12,25 +12,12 @@ from torch.nn.functional import one_hot
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """T = z A, with the total score of each.
-
-    Raises:
-        ValueError: shapes do not match.
-    """
+    """T = z A, with the total score of each."""
 
     A: Tensor
     """(m, d): weight of each parent neuron in each target"""
     totals: Tensor
     """(d,) S_k: total score of the neurons that target k represents, whether or not they have weight in it"""
-    means_of: tuple[Tensor, Tensor] | None = None
-    """(labels, scores), if these targets are known to be their weighted means"""
-
-    def __post_init__(self) -> None:
-        if self.A.ndim != 2 or self.totals.shape != self.A.shape[1:]:
-            raise ValueError(
-                f"targets need weights A (m, d) and totals (d,). Found shapes {tuple(self.A.shape)} and "
-                f"{tuple(self.totals.shape)}."
-            )
 
 
 def adds_in_order(tensor: Tensor) -> bool:
@@ -72,12 +59,7 @@ def weighted_means(labels: Tensor, scores: Tensor, width: int) -> Targets:
     """
     A = scores.new_zeros(len(labels), width)
     A[torch.arange(len(labels), device=labels.device), labels] = shares(labels, scores, width)
-    return Targets(A, group_totals(labels, scores, width), (labels, scores))
-
-
-def group_totals(labels: Tensor, scores: Tensor, width: int) -> Tensor:
-    """(width,) S_k."""
-    return one_hot(labels, width).to(scores.dtype).T @ scores
+    return Targets(A, group_sums(scores, labels, width))
 
 
 def excess(targets: Targets, labels: Tensor, scores: Tensor) -> Tensor | None:
@@ -85,8 +67,6 @@ def excess(targets: Targets, labels: Tensor, scores: Tensor) -> Tensor | None:
 
     z times column k is the sum over the group of s_j (T_k - z_j), which must be zero for Theorem 1.
     """
-    if targets.means_of is not None and targets.means_of[0] is labels and targets.means_of[1] is scores:
-        return None
     width = targets.A.shape[1]
     members = one_hot(labels, width).to(scores) * scores[:, None]
     difference = targets.A * targets.totals - members

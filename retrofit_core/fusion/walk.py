@@ -109,25 +109,14 @@ class Walk:
                 h = self._at(batch, len(self.networks) - 1, index)
             yield h, outputs + before
 
-    def ahead(self, index: int, later: Sequence[int]) -> Iterator[tuple[int, list[Tensor]]]:
-        """For each batch and each of some levels after `index`: its number and the parents' outputs. None are kept."""
+    def ahead(self, index: int, later: Sequence[int]) -> Iterator[tuple[int, list[Boundary]]]:
+        """For each batch and each of some levels from `index` on: its number, and the parents' boundary tensors, (B, ...) each,
+        after it. None are kept."""
         for batch in self.monitor.each("step", self.kept, name="forward", level=self.fused[index].name):
-            boundaries = [self._at(batch, k, index + 1) for k in range(len(self.parents))]
-            for number in range(index + 1, max(later) + 1):
-                with self.stopwatch.phase("forward"), torch.no_grad():
-                    boundaries = [
-                        passed(levels[number : number + 1], z)
-                        for levels, z in zip(self.parents, boundaries, strict=True)
-                    ]
-                if number in later:
-                    yield number, [levels[number].of(z) for levels, z in zip(self.parents, boundaries, strict=True)]
-
-    def parents_ahead(self, index: int, level: int) -> Iterator[list[Boundary]]:
-        """For each batch, the parents' boundary tensors, (B, ...) each, before a later level. None are kept."""
-        for batch in self.monitor.each("step", self.kept, name="forward", level=self.fused[index].name):
-            with self.stopwatch.phase("forward"):
-                boundaries = [self._at(batch, k, level) for k in range(len(self.parents))]
-            yield boundaries
+            for number in later:
+                with self.stopwatch.phase("forward"):
+                    batch = [(number + 1, self._at(batch, k, number + 1)) for k in range(len(self.parents))]
+                yield number, [boundary for _, boundary in batch]
 
     def _advance(self, index: int) -> None:
         """Run the fused network through the level that was just fitted."""
@@ -297,7 +286,6 @@ class Step:
         """
         dtype, form = dtype or sum_dtype(self.walk.device), self.level.form
         inputs = inputs and isinstance(form, Affine)  # tables need no inputs
-        dtype = torch.float64 if inputs and form.parts else dtype
         collect = self._collector(form, dtype) if inputs else MomentSums(sum(self.widths), device=self.device)
         for h, outputs in self.walk.batches(self.index, layers=inputs and isinstance(form, Activated)):
             with self.walk.stopwatch.phase("moments"):
@@ -320,7 +308,8 @@ class Step:
             parts = torch.cat([parts, of_stream])
         n, p = self.walk.samples * self.level.positions, form.inputs_per_neuron + form.bias
         dual = parts is None and dual_is_cheaper(n, p, m) and dual_bytes(n, p, m) <= self.walk.memory
-        return LayerSums(form, m, dtype=dtype, parts=parts, dual=dual)
+        # Parts are too small for float32 to be faster.
+        return LayerSums(form, m, dtype=dtype if parts is None else torch.float64, parts=parts, dual=dual)
 
     @torch.no_grad()
     def grams(self, later: Sequence[int]) -> dict[int, Tensor]:
@@ -329,7 +318,8 @@ class Step:
             index: MomentSums(sum(levels[index].width for levels in self.walk.parents), device=self.walk.device)
             for index in later
         }
-        for index, outputs in self.walk.ahead(self.index, later) if later else ():
+        for index, boundaries in self.walk.ahead(self.index, later) if later else ():
+            outputs = [levels[index].of(z) for levels, z in zip(self.walk.parents, boundaries, strict=True)]
             with self.walk.stopwatch.phase("moments"):
                 sums[index].add(self.side_by_side(outputs, sum_dtype(self.walk.device), at=index))
         return {index: collected.finish().zz for index, collected in sums.items()}

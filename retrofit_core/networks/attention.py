@@ -92,17 +92,16 @@ def _checked(levels: Sequence[Level], heads: Heads, example: Tensor) -> Heads | 
     maps = attention_maps(levels, heads, boundary)
     tolerance = TOLERANCE.get(maps.dtype, 1e-2)
     v, mixed = of_heads(levels, heads, heads.value, boundary), mixed_values(levels, heads, boundary)
-    holds = _close(maps @ v, mixed, tolerance) & _close(maps.sum(-1), torch.ones_like(maps[..., 0]), tolerance)
+    if not (_close(maps @ v, mixed, tolerance) and _close(maps.sum(-1), torch.ones_like(maps[..., 0]), tolerance)):
+        return None
     for turned in (heads, replace(heads, query=heads.key, key=heads.query)):
         q, k = (of_heads(levels, turned, part, boundary) for part in (turned.query, turned.key))
         if (q.shape[2], k.shape[2]) != maps.shape[2:]:
             return None  # queries pooled before they meet the keys
         logits, wanted = (_centred(values, maps) for values in (q @ k.transpose(-1, -2), maps.clamp_min(1e-30).log()))
         scale = (maps * logits * wanted).sum() / (maps * logits * logits).sum().clamp_min(1e-300)
-        agrees = holds & _close(maps.sqrt() * scale * logits, maps.sqrt() * wanted, tolerance)
-        known, number = torch.stack([agrees.to(scale), scale]).tolist()  # one sync
-        if known:
-            return replace(turned, scale=number)
+        if _close(maps.sqrt() * scale * logits, maps.sqrt() * wanted, tolerance):
+            return replace(turned, scale=scale.item())
     return None
 
 
@@ -111,8 +110,8 @@ def _centred(logits: Tensor, maps: Tensor) -> Tensor:
     return logits - (maps * logits).sum(-1, keepdim=True) / maps.sum(-1, keepdim=True)
 
 
-def _close(left: Tensor, right: Tensor, tolerance: float) -> Tensor:
-    return (left - right).norm() <= tolerance * right.norm().clamp_min(1e-30)
+def _close(left: Tensor, right: Tensor, tolerance: float) -> bool:
+    return bool((left - right).norm() <= tolerance * right.norm().clamp_min(1e-30))
 
 
 def _index_of(levels: Sequence[Level], heads: Heads, maker: int) -> int:

@@ -7,7 +7,7 @@ A checkpoint's metadata may hold "architecture" (a spec, see `architectures` and
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +110,10 @@ def _fitted(
             spec = None if callable(arch) else _spec(arch, metadata, each.tensors, like)
             key = json.dumps(spec, sort_keys=True, default=str)
             if key not in built:
-                # Foreign initialisation must not disturb the caller's seeds.
-                with torch.random.fork_rng(devices=[]):
-                    built[key] = wrappers.unwrapped(arch()) if callable(arch) else _without_memory(spec or {})
+                # Foreign initialisation must not disturb the caller's seeds. On the meta device a hostile spec costs no memory;
+                # foreign networks are built on the CPU all the same.
+                with torch.random.fork_rng(devices=[]), nullcontext() if callable(arch) else torch.device("meta"):
+                    built[key] = wrappers.unwrapped(arch()) if callable(arch) else composites.build(spec or {})
             model = built[key]
             fits = statedicts.fitting(model, found)
             if not fits:
@@ -131,12 +132,6 @@ def _fitted(
         raise ValueError(sentence)
     text = str(refusal)
     raise ValueError(text if text.startswith(str(path)) else f"{path}: {text}") from refusal
-
-
-def _without_memory(spec: Mapping[str, Any]) -> nn.Module:
-    """Build on the meta device, so that a hostile spec costs no memory; foreign networks are built on the CPU all the same."""
-    with torch.device("meta"):
-        return composites.build(spec)
 
 
 def _nearest(model: nn.Module, state: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from . import architectures
+from .architectures import is_count
 from .levels import Level, partition
 from .outputs import check_class_scores, logits_in
 
@@ -187,7 +188,7 @@ def build(spec: Mapping[str, Any], depth: int = 0) -> nn.Module:
 def _ensemble(spec: Mapping[str, Any], depth: int) -> nn.Module:
     combine = spec.get("combine")
     counted = combine == "shares"
-    if not isinstance(combine, str) or combine not in COMBINATIONS or (counted and not _is_count(spec.get("classes"))):
+    if not isinstance(combine, str) or combine not in COMBINATIONS or (counted and not is_count(spec.get("classes"))):
         names = ", ".join(COMBINATIONS)
         raise ValueError(f"an ensemble combines by {names}, and the last needs classes. Found {combine!r:.80}.")
     members = [build(part, depth) for part in _parts(spec, "members")]
@@ -196,9 +197,9 @@ def _ensemble(spec: Mapping[str, Any], depth: int) -> nn.Module:
 
 def _partial_zip(spec: Mapping[str, Any], depth: int) -> nn.Module:
     shape, combine, leaves = spec.get("input"), spec.get("combine"), spec.get("leaves", [])
-    if not isinstance(shape, list) or not all(_is_count(size) for size in shape) or math.prod(shape) > LARGEST:
+    if not isinstance(shape, list) or not all(is_count(size) for size in shape) or math.prod(shape) > LARGEST:
         raise ValueError(f"a partial zip needs the shape of one input. Found {shape!r:.80}.")
-    if combine not in ("softmax", "logits") or not _is_count(spec.get("levels"), architectures.DEEPEST):
+    if combine not in ("softmax", "logits") or not is_count(spec.get("levels"), architectures.DEEPEST):
         raise ValueError("a partial zip needs its number of levels, and combines by softmax or logits.")
     if not isinstance(leaves, list) or not all(isinstance(name, str) for name in leaves):
         raise ValueError(f"the leaves of a partial zip are names of modules. Found {leaves!r:.80}.")
@@ -234,10 +235,6 @@ def _parts(spec: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
             "FusionResult.load (model=...)."
         )
     return parts
-
-
-def _is_count(value: object, largest: int = architectures.LARGEST) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= largest
 
 
 def check_entries(model: nn.Module) -> None:

@@ -5,7 +5,7 @@ There are two uses. A merged network keeps its weights and gets the statistics t
 and keeps its function, so that fine-tuning, which normalises by batch statistics, starts close to it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeGuard
 
@@ -15,7 +15,7 @@ from torch import Tensor, fx, nn
 from ..system import device as devices
 from ..system.monitor import Monitor
 from .levels.kinds import BatchNorm
-from .levels.tracing import trace
+from .levels.tracing import Interpreter, trace
 from .levels.weights import repeated
 from .training_flags import evaluating
 
@@ -169,9 +169,7 @@ def stepwise(
     device = devices.of(model)
     with evaluating(model):
         traced = trace(model, leaves, inputs[:1].to(device))
-        root = fx.GraphModule(traced.modules, traced.graph)
-        interpreter = fx.Interpreter(root)
-        nodes = list(root.graph.nodes)
+        interpreter, nodes = Interpreter(traced.graph, traced.modules), list(traced.graph.nodes)
         calls = [node.target for node in nodes if node.op == "call_module"]
         first = next(node for node in nodes if node.op == "placeholder")
         values: list[dict[fx.Node, Any]] = [{first: x.to(device)} for x in inputs.split(batch)]
@@ -181,19 +179,16 @@ def stepwise(
             if node is first or node.op == "output":
                 continue
             if node.op == "call_module" and calls.count(node.target) == 1:
-                layer = interpreter.fetch_attr(str(node.target))
-                visit(str(node.target), layer, [tensors[node.all_input_nodes[0]] for tensors in values])
+                visit(
+                    str(node.target),
+                    traced.modules[node.target],
+                    [tensors[node.all_input_nodes[0]] for tensors in values],
+                )
             for tensors in values:
-                tensors[node] = _run(interpreter, node, tensors)
+                interpreter.env = tensors
+                tensors[node] = interpreter.run_node(node)
             for other in node.all_input_nodes:
                 users_left[other] -= 1
                 if not users_left[other]:
                     for tensors in values:
                         del tensors[other]
-
-
-def _run(interpreter: fx.Interpreter, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
-    if node.op == "placeholder":
-        return node.args[0] if node.args else None
-    args, kwargs = fx.map_arg((node.args, node.kwargs), lambda other: values[other])
-    return getattr(interpreter, node.op)(node.target, args, kwargs)

@@ -60,8 +60,8 @@ class Packing:
         names = tuple(inputs) if isinstance(inputs, Mapping) else ()
         if names != self.names or tuple(tuple(tensor.shape[1:]) for tensor in tensors) != self.shapes:
             raise ValueError(
-                f"these inputs are {said(inputs)}; the fusion data are {self._said()}. Pass the same tensors everywhere."
-                f"{_or_labels(inputs)}"
+                f"these inputs are {said(inputs)}; the fusion data are {_listed(self.names, self.shapes, self.dtypes)}. "
+                f"Pass the same tensors everywhere.{_or_labels(inputs)}"
             )
         for tensor in tensors:
             _check_whole(tensor)
@@ -82,9 +82,6 @@ class Packing:
                 tensor = tensor if shape else tensor[:, 0]
             tensors.append(tensor if dtype.is_floating_point else tensor.to(dtype))
         return ([], dict(zip(self.names, tensors, strict=True))) if self.names else (tensors, {})
-
-    def _said(self) -> str:
-        return _listed(self.names, self.shapes, self.dtypes)
 
 
 def _check_whole(tensor: Tensor) -> None:
@@ -124,11 +121,12 @@ def packing_for(models: Sequence[nn.Module], inputs: Inputs) -> Packing | None:
     if packing is None or any(wrapper_of(model, TakingPacked) for model in models):
         return None
     for index, model in enumerate(models):
-        error = _why_not(model, inputs)
-        _refuse_labels(model, inputs, f"parent {index}", taken=error is None)
-        if error is not None and isinstance(inputs, Tensor):  # unnormalised pixels: refused later as such
+        error = _tried(model, inputs)
+        failed = isinstance(error, Exception)
+        _refuse_labels(model, inputs, f"parent {index}", taken=not failed)
+        if failed and isinstance(inputs, Tensor):  # unnormalised pixels: refused later as such
             return None
-        if error is not None:
+        if failed:
             raise ValueError(
                 f"parent {index} ({class_name(model)}) does not run on the tensors of the data, {said(inputs)}: "
                 f"{first_line(error)}. Name them as its forward does, and leave out what it does not take."
@@ -167,12 +165,6 @@ def _tried(model: nn.Module, inputs: Inputs) -> Any:
         return error
 
 
-def _why_not(model: nn.Module, inputs: Inputs) -> Exception | None:
-    """The exception that a network raises on the first of these samples, if any."""
-    result = _tried(model, inputs)
-    return result if isinstance(result, Exception) else None
-
-
 def _refuse_labels(model: nn.Module, inputs: Inputs, network: str, *, taken: bool) -> None:
     """Refuse a last tensor that is not an input but labels, in another form than one integer per sample.
 
@@ -189,7 +181,7 @@ def _refuse_labels(model: nn.Module, inputs: Inputs, network: str, *, taken: boo
     if (
         why is None
         or (taken and "Pass" not in why)
-        or _why_not(model, others[0] if len(others) == 1 else tuple(others))
+        or isinstance(_tried(model, others[0] if len(others) == 1 else tuple(others)), Exception)
     ):
         return
     also = " Where it is an input, name it: pass a dict with the names of forward's arguments." if taken else ""

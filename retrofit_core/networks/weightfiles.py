@@ -13,14 +13,13 @@ import types
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors.torch
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from ..system.registry import first_line
@@ -47,23 +46,21 @@ HARMLESS = [
     (_ARRAYS._reconstruct, "numpy.core.multiarray._reconstruct"),
     (_ARRAYS._reconstruct, "numpy._core.multiarray._reconstruct"),
 ]
+PACKED = "is a packed archive: unpack it, and name the checkpoint in it."
+WEB_PAGE = "is a web page in place of the file: download it again."
 #: First bytes of other kinds of files, and what to do about them.
 STRANGERS = {
     b"\x89HDF\r\n\x1a\n": "is an HDF5 file, as Keras writes them: only weights of PyTorch are read.",
     b"GGUF": "is a GGUF file, whose weights are quantised: name the network that it was made from.",
-    b"\x93NUMPY": "is a NumPy array: write the whole network's tensors with torch.save(model.state_dict(), FILE).",
-    b"\x1f\x8b": "is packed with gzip: unpack it, and name the checkpoint in it.",
-    b"7z\xbc\xaf": "is a packed archive: unpack it, and name the checkpoint in it.",
-    b"BZh": "is packed with bzip2: unpack it, and name the checkpoint in it.",
+    b"\x1f\x8b": PACKED,  # gzip
     b"version https://git-lfs": "is a pointer of Git LFS in place of the file: fetch that with `git lfs pull`.",
-    b"<!DOCTYPE": "is a web page in place of the file: download it again.",
-    b"<!doctype": "is a web page in place of the file: download it again.",
-    b"<html": "is a web page in place of the file: download it again.",
+    b"<!DOCTYPE": WEB_PAGE,
+    b"<html": WEB_PAGE,
 }
 
 
 def kind_of(path: Path) -> str:
-    """ "safetensors", "torch", "script" or "index", by content or, if that is inconclusive, by name.
+    """ "safetensors", "torch" or "index", by content or, if that is inconclusive, by name.
 
     Raises:
         ValueError: missing, or another kind of file; the message says what to do.
@@ -84,10 +81,8 @@ def kind_of(path: Path) -> str:
     if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05":
         return "torch"
     for start, sentence in STRANGERS.items():
-        if head.startswith(start):
+        if head.lower().startswith(start.lower()):
             raise ValueError(f"{path} {sentence}")
-    if head[257:262] == b"ustar":
-        raise ValueError(f"{path} is a packed archive: unpack it, and name the checkpoint in it.")
     if head.lstrip()[:1] == b"{" and path.suffix == ".json":
         return "index"
     if path.suffix in PICKLED:
@@ -120,7 +115,10 @@ def _kind_of_archive(path: Path) -> str:
     with suppress(zipfile.BadZipFile, OSError), zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         if any(name.endswith("/constants.pkl") for name in names) and any("/code/" in name for name in names):
-            return "script"
+            raise ValueError(
+                f"{path} is a scripted network (TorchScript), and only its weights can be read. In Python: "
+                f"torch.save(torch.jit.load({str(path)!r}).state_dict(), 'tensors.pt')."
+            )
         if any(name.endswith("data.pkl") for name in names):
             return "torch"
         if any(name.endswith(("models/model.json", "serialized_exported_program.json")) for name in names):
@@ -128,14 +126,7 @@ def _kind_of_archive(path: Path) -> str:
                 f"{path} is an exported program (torch.export), and only its weights can be read. In Python: "
                 f"torch.save(torch.export.load({str(path)!r}).state_dict, 'tensors.pt')."
             )
-        if names and all(name.endswith(".npy") for name in names):
-            raise ValueError(
-                f"{path} holds NumPy arrays. In Python: torch.save({{name: torch.from_numpy(array) for name, array in "
-                f"numpy.load({str(path)!r}).items()}}, 'tensors.pt')."
-            )
-        raise ValueError(
-            f"{path} is a packed archive without weights of PyTorch: unpack it, and name the checkpoint in it."
-        )
+        raise ValueError(f"{path} {PACKED}")
     return "torch"  # truncated: torch reports it
 
 
@@ -147,16 +138,9 @@ def content_of(path: Path) -> Any:
     """
     kind = kind_of(path)
     if kind == "safetensors":
-        header(path)
-        return _safetensors(path)
-    if kind == "index":
-        return _sharded(path)
-    if kind == "script":
-        raise ValueError(
-            f"{path} is a scripted network (TorchScript), and only its weights can be read. In Python: "
-            f"torch.save(torch.jit.load({str(path)!r}).state_dict(), 'tensors.pt')."
-        )
-    return _unpickled(path)
+        with _opened(path) as file:
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
+    return _sharded(path) if kind == "index" else _unpickled(path)
 
 
 def facts_of(path: Path) -> dict[str, Any]:
@@ -167,12 +151,24 @@ def facts_of(path: Path) -> dict[str, Any]:
     """
     kind = kind_of(path)
     if kind == "safetensors":
-        facts = {name: _decoded(text) for name, text in header(path).get("__metadata__", {}).items()}
+        with _opened(path) as file:
+            facts = {name: _decoded(text) for name, text in (file.metadata() or {}).items()}
         return classes_in(facts) | facts
     if kind == "torch":
         with suppress(ValueError):  # reading the tensors reports the error
             return classes_in(_unpickled(path, mapped=zipfile.is_zipfile(path)))
     return {}
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A safetensors file; the library itself checks that header and data fit together."""
+    try:
+        with safe_open(path, "pt") as file:
+            yield file
+    # KeyError: a dtype that safetensors knows and torch does not.
+    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{path} is truncated, damaged, or no safetensors file: {first_line(error)}.") from error
 
 
 def classes_in(content: object) -> dict[str, Any]:
@@ -194,52 +190,11 @@ def classes_in(content: object) -> dict[str, Any]:
     return {}
 
 
-def header(path: Path) -> dict[str, Any]:
-    """The header of a safetensors file: 8 bytes of length, then JSON; the data must end where it says.
-
-    Raises:
-        ValueError: no valid header, or the file is truncated.
-    """
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        start = file.read(8)
-        length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
-        if length > LARGEST_HEADER or not length:
-            raise ValueError(f"{path} is not a safetensors file: it announces a header of {length} bytes.")
-        text = file.read(length)
-    if len(text) < length:
-        if text[:1] != b"{":
-            raise ValueError(f"{path} is not a safetensors file: no header follows its length.")
-        raise ValueError(f"{path} is truncated within its header ({size} of {8 + length} bytes): copy it again.")
-    try:
-        content = json.loads(text)
-        facts = content.get("__metadata__", {})
-        entries = {name: entry for name, entry in content.items() if name != "__metadata__"}
-        end = max((int(entry["data_offsets"][1]) for entry in entries.values()), default=0)
-        if not all(isinstance(value, str) for value in facts.values()):
-            raise TypeError("metadata values must be text")
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{path} is not a safetensors file: its header is damaged ({error}).") from error
-    held = size - 8 - length
-    if held != end:
-        fault = "truncated" if held < end else "oversized"
-        raise ValueError(f"{path} is {fault}: its header announces {end} bytes of data, the file has {held}.")
-    return content
-
-
 def _decoded(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
-
-
-def _safetensors(path: Path) -> dict[str, Tensor]:
-    try:
-        return safetensors.torch.load_file(path)
-    # KeyError: a dtype that safetensors knows and torch does not.
-    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{path} is not a readable safetensors file: {first_line(error)}.") from error
 
 
 def files_of(path: Path) -> list[Path]:

@@ -22,7 +22,7 @@ from . import Identity, RunConfig, execute, of_network, read_identity, read_inpu
 from .config import title_of
 from .execute import Measurements
 from .identities import first_alike
-from .images import read_images
+from .inputs import read_images
 from .leaderboard import Entrant, Leaderboard, Made, Measure, choice_of, chosen_methods, rank
 from .options import check_choices
 
@@ -130,20 +130,14 @@ def compare_runs(
 
         return Entrant(row, [fuse])
 
-    def leaderboard(ranking: list[dict[str, Any]], classes: list[str]) -> Leaderboard:
-        board = Leaderboard(ranking, classes, test.name, len(rows), **facts)
+    measure = Measure(test, rows, monitor=monitor)
+    networks = {f"parent {index}": parent for index, parent in enumerate(parents)}
+    entrants = [entrant(config) for config in quick_first(configs)]
+    for ranking in rank(networks, entrants, measure, device=configs[0].device, monitor=monitor):
+        board = Leaderboard(ranking, measure.classes, test.name, len(rows), **facts)
         if out is not None:
             board.save(out)
-        return board
-
-    return rank(
-        {f"parent {index}": parent for index, parent in enumerate(parents)},
-        [entrant(config) for config in quick_first(configs)],
-        Measure(test, rows, monitor=monitor),
-        device=configs[0].device,
-        monitor=monitor,
-        leaderboard=leaderboard,
-    )
+    return board
 
 
 def _compared(configs: Sequence[RunConfig]) -> dict[str, Any]:

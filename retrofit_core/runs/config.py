@@ -3,9 +3,11 @@
 import contextlib
 import dataclasses
 import json
+import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from ..system.files import key_of
@@ -131,6 +133,25 @@ class RunConfig:
         Depends only on fields that differ from their defaults, so that new fields change no key.
         """
         return key_of(self.changed())
+
+    def located(self, folder: str | Path) -> "RunConfig":
+        """The same run with file names relative to the current folder instead of this one."""
+        base = Path(folder)
+        if base == Path():
+            return self
+
+        def at(name: str | None) -> str | None:
+            return name and str(base / name)
+
+        data = [] if self.data == "digits" else [base / Path(self.data).expanduser(), base / "data" / self.data]
+        return dataclasses.replace(
+            self,
+            models=tuple(str(base / name) for name in self.models),
+            splits=at(self.splits),
+            base=at(self.base),
+            target=at(self.target) if self.target and os.path.isfile(base / self.target) else self.target,
+            data=next((str(path) for path in data if path.exists()), self.data),
+        )
 
     def command(self) -> str:
         """The command line that repeats this run."""

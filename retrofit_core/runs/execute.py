@@ -21,8 +21,7 @@ from ..system.runtime import Runtime
 from ..training.evaluation import evaluate, evaluate_parents, measured, scores
 from .config import RunConfig
 from .finished import check_unchanged
-from .images import read_images
-from .inputs import Inputs, read_inputs, train_missing
+from .inputs import Inputs, read_images, read_inputs, train_missing
 from .options import check_choices
 from .record import read_run, seal_analysis
 from .recorder import recording

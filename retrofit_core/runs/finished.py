@@ -11,9 +11,7 @@ from ..fusion.results import FusionResult
 from ..networks import user_code
 from .config import RunConfig
 from .identities import difference, identity
-from .images import read_images
-from .inputs import read_parents
-from .locations import located
+from .inputs import read_images, read_parents
 from .record import Run, read_identity, read_run
 
 
@@ -53,7 +51,7 @@ def read_finished(folder: str | Path, base: str | Path = ".", what: str = "lands
         raise ValueError(f"{folder}: the run is {run.state}, so there is no fused network. Finish it first.")
     check_unchanged(run, Path(base), f"has no {what}")
     named = {name: user_code.recorded(getattr(run.config, name)) for name in ("arch", "target")}
-    config = located(dataclasses.replace(run.config, **named), base)
+    config = dataclasses.replace(run.config, **named).located(base)
     parents = read_parents(config, read_images(config, "train"))
     return Finished(Path(folder), config, parents, FusionResult.load(folder).model)
 

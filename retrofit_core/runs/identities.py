@@ -18,7 +18,6 @@ from ..system import files
 from ..system.registry import find
 from ..training.parents import read_training
 from .config import EARLY, RunConfig
-from .locations import located
 
 T = TypeVar("T")
 #: Config fields that name files: an identity contains the files' content, not their names.
@@ -63,7 +62,7 @@ def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
     Args:
         folder: folder that relative file names start from.
     """
-    here = located(config, folder)
+    here = config.located(folder)
     named = [*zip(config.models, here.models, strict=True), (config.splits, here.splits), (config.base, here.base)]
     inputs = {name: _digest(Path(path)) for name, path in named if name and path}
     if config.target:  # a checkpoint's content, or a preset or spec as text

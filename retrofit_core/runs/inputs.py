@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..data import Images, channel_advice, check_images
+from ..data import Images, channel_advice, check_images, load
 from ..data.augment import copies
+from ..data.images import Constants
 from ..data.sampling import balanced
 from ..data.splits import read_splits
 from ..fusion.eligibility import output_shape
@@ -29,7 +30,6 @@ from ..system.registry import find, first_line
 from ..training.parents import NOTE, read_training, train_parents
 from ..training.state import digest
 from .config import RunConfig
-from .images import read_images
 from .options import check_choices, method_keywords, needs_parents_data
 
 
@@ -95,22 +95,50 @@ def read_inputs(config: RunConfig) -> Inputs:
     )
 
 
+def read_images(config: RunConfig, split: str) -> Images:
+    """A split of a run's data. If neither config nor data set have the normalisation, the checkpoints do.
+
+    Raises:
+        ValueError: as in `load`; or checkpoints with different normalisations.
+    """
+    return load(
+        config.data, split, config.mean, config.std, config.size, stored=lambda: _stored_constants(config.models)
+    )
+
+
+def _stored_constants(models: Sequence[str | Path]) -> Constants | None:
+    """Mean and standard deviation stored in checkpoints; None if none has them.
+
+    Raises:
+        ValueError: different values.
+    """
+    constants: dict[Constants, str] = {}
+    for model in models:
+        if Path(model).exists():
+            facts = read_metadata(model)
+            if isinstance(facts.get("mean"), list) and isinstance(facts.get("std"), list):
+                constants.setdefault((tuple(facts["mean"]), tuple(facts["std"])), Path(model).name)
+    if len(constants) > 1:
+        said = "; ".join(f"{name}: {list(mean)}, {list(std)}" for (mean, std), name in constants.items())
+        raise ValueError(
+            f"the networks were trained on images with different normalisations ({said}). Choose one with --mean and "
+            "--std."
+        )
+    return next(iter(constants), None)
+
+
 def read_parents(config: RunConfig, images: Images) -> list[nn.Module]:
     """The networks of a config's checkpoints, with a common order of classes (`classes_of`).
 
     Raises:
         ValueError: a file is missing or damaged, or has other classes.
     """
-    order = classes_of(config.models, images)
-    return [_read(config, path, images, order) for path in config.models]
+    return [read_network(config, path, images) for path in config.models]
 
 
 def read_network(config: RunConfig, path: str | Path, images: Images) -> nn.Module:
-    """A further checkpoint's network, with the parents' order of classes."""
-    return _read(config, path, images, classes_of(config.models, images))
-
-
-def _read(config: RunConfig, path: str | Path, images: Images, order: Sequence[str]) -> nn.Module:
+    """A checkpoint's network, with the parents' order of classes."""
+    order = classes_of(config.models, images)
     return load_model(path, config.arch, like=images, weights=config.weights, classes=order)[0]
 
 

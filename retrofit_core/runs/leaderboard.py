@@ -269,19 +269,10 @@ def compare(
     if metric is None:
         check_classes(measure.labels, shape[0], measure.title, "the networks")
 
-    def leaderboard(rows: list[dict[str, Any]], known: list[str]) -> Leaderboard:
-        labels = [str(name) for name in classes or known]
-        facts = {"parents": titles, "fusion_samples": len(example), "seed": seed, "metric": measure.metric_name}
-        return Leaderboard(rows, labels, measure.title, len(measure.labels), **facts)
-
-    return rank(
-        dict(zip(titles, parents, strict=True)),
-        entrants,
-        measure,
-        device=device,
-        monitor=monitor,
-        leaderboard=leaderboard,
-    )
+    *_, rows = rank(dict(zip(titles, parents, strict=True)), entrants, measure, device=device, monitor=monitor)
+    labels = [str(name) for name in classes or measure.classes]
+    facts = {"parents": titles, "fusion_samples": len(example), "seed": seed, "metric": measure.metric_name}
+    return Leaderboard(rows, labels, measure.title, len(measure.labels), **facts)
 
 
 def chosen_methods(
@@ -442,13 +433,13 @@ def rank(
     *,
     device: str,
     monitor: Monitor,
-    leaderboard: Callable[[list[dict[str, Any]], list[str]], "Leaderboard"],
-) -> "Leaderboard":
+) -> Iterator[list[dict[str, Any]]]:
     """Run all methods, measure and rank the networks; a method that fails is a row with the reason.
 
     Args:
         device: where to measure networks.
-        leaderboard: (rows, class names) -> leaderboard; called before each run and at the end.
+    Returns:
+        The ranked rows before each run, and at the end.
     Raises:
         ValueError: the parents cannot be measured.
         Cancelled: on the monitor's request.
@@ -458,7 +449,7 @@ def rank(
         for name, parent in parents.items()
     ]
     for index, entrant in enumerate(entrants):
-        leaderboard(ranked(table, measure.answers, measure.metric_name is not None), measure.classes)
+        yield ranked(table, measure.answers, measure.metric_name is not None)
         monitor.check()
         name = entrant.row["name"]
         monitor.emit("phase", name=f"{name} ({index + 1} of {len(entrants)}):", index=index, total=len(entrants))
@@ -472,7 +463,7 @@ def rank(
         except Exception as error:  # one method's bug must not waste hours of others
             found = {"reason": f"failed: {type(error).__name__}: {error}"}
         table.append(EMPTY | entrant.row | found)
-    return leaderboard(ranked(table, measure.answers, measure.metric_name is not None), measure.classes)
+    yield ranked(table, measure.answers, measure.metric_name is not None)
 
 
 class Measure:

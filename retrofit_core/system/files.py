@@ -16,8 +16,6 @@ from filelock import FileLock, Timeout
 LOCK = ".lock"
 #: Seconds that a writer waits for a lock: `is_locked` holds it for a moment.
 PATIENCE = 1.0
-#: Seconds to keep recreating a lock's folder that others remove when it is empty.
-REMAKING = 60.0
 #: Files that changed within this many seconds are always digested again: a second change may have the same time.
 SETTLED = 2.0
 #: Larger sets of files are identified by names, sizes and times: reading a million images takes minutes.
@@ -70,9 +68,10 @@ def locked(folder: str | Path, what: str = "", name: str = LOCK, patience: float
         Locked: another writer, in this process or another one, holds it.
     """
     path = Path(folder) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path, timeout=patience)
     try:
-        _acquire(lock, path)
+        lock.acquire()
     except Timeout:
         with suppress(OSError):
             pid = path.read_text()
@@ -86,18 +85,6 @@ def locked(folder: str | Path, what: str = "", name: str = LOCK, patience: float
     finally:
         path.unlink(missing_ok=True)  # while held: waiting processes notice and create a new one
         lock.release()
-
-
-def _acquire(lock: FileLock, path: Path) -> None:
-    begin = time.monotonic()
-    while True:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            lock.acquire()
-            return
-        except (FileNotFoundError, FileExistsError):  # another process removed the empty folder
-            if time.monotonic() - begin > REMAKING or path.parent.is_file():
-                raise
 
 
 def is_locked(folder: str | Path, name: str = LOCK) -> bool:

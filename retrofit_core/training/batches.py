@@ -60,23 +60,6 @@ class PixelSource:
                 yield pixels.to(self.device), self.labels[chunk.to(self.device)]
 
 
-@dataclass(frozen=True)
-class Batch:
-    inputs: Tensor
-    """(n, C, H, W) float32, normalised"""
-    labels: Tensor
-    """(n,)"""
-    others: Tensor | None = None
-    """(n,) after CutMix, labels of the pasted boxes"""
-    shares: Tensor | None = None
-    """(2,) after CutMix, shares of the image that `labels` and `others` describe"""
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        """Those that are there, in order."""
-        given = (self.inputs, self.labels, self.others, self.shares)
-        return tuple(tensor for tensor in given if tensor is not None)
-
-
 def steps_in(rows: int, batch: int) -> int:
     """Batches per epoch; drops a last batch of one image, unless it is the only one (BatchNorm cannot use it)."""
     return rows // batch + (rows % batch > 1 or rows == 1 < batch)
@@ -89,8 +72,9 @@ def epoch_of(
     augment: Augmentation,
     draw: torch.Generator,
     layout: torch.memory_format,
-) -> Iterator[Batch]:
-    """One pass over these positions of the source, in new random order."""
+) -> Iterator[tuple[Tensor, ...]]:
+    """One pass over these positions of the source, in new random order: batches of inputs (n, C, H, W) float32, normalised, and
+    labels (n,); with CutMix, see `cutmix`."""
     block = batch * max(1, BLOCK_BYTES // (batch * source.bytes_per_image))
     order = positions[torch.randperm(len(positions), generator=draw)]
     left = steps_in(len(positions), batch)
@@ -98,61 +82,45 @@ def epoch_of(
         inputs = source.images.normalise(augment(pixels, draw)).contiguous(memory_format=layout)
         batches = list(zip(inputs.split(batch), labels.split(batch), strict=True))[:left]
         left -= len(batches)
-        if augment.cutmix and batches:
-            drawn = boxes([len(y) for _, y in batches], inputs, draw)
-            yield from (cutmix(x, y, box) for (x, y), box in zip(batches, drawn, strict=True))
-        else:
-            yield from (Batch(x, y) for x, y in batches)
+        yield from cutmix(batches, draw) if augment.cutmix else batches
 
 
-@dataclass(frozen=True)
-class Box:
-    """What CutMix pastes into each image of a batch."""
-
-    rows: slice
-    columns: slice
-    others: Tensor
-    """(n,) the image that each gets it from"""
-    shares: Tensor
-    """(2,) shares of an image outside and inside of it"""
-
-
-def boxes(sizes: Sequence[int], inputs: Tensor, draw: torch.Generator) -> list[Box]:
-    """A box for each batch, drawn from `draw`; all move to the device of the inputs at once, because the host would wait for
-    each.
+def cutmix(batches: Sequence[tuple[Tensor, Tensor]], draw: torch.Generator) -> Iterator[tuple[Tensor, ...]]:
+    """Paste a box of another image into each image of some batches, in place (CutMix, Yun et al. 2019, beta 1).
 
     A box's area is a uniform share of the image (Beta(1, 1)), its centre is uniform, and it is clipped to the image.
 
     Args:
-        sizes: images of each batch.
-        inputs: (..., H, W).
+        batches: inputs (n, C, H, W) and labels (n,).
+    Returns:
+        For each batch inputs, labels, (n,) labels of the pasted boxes, and (2,) shares of the image that either labels describe.
     """
-    height, width = inputs.shape[-2:]
-    places: list[tuple[slice, slice]] = []
-    others: list[Tensor] = []
+    boxes: list[tuple[slice, slice]] = []
+    order: list[Tensor] = []
     shares: list[list[float]] = []
-    for size in sizes:
+    for inputs, labels in batches:
+        height, width = inputs.shape[-2:]
         kept, across, down = torch.rand(3, generator=draw).tolist()
         side = math.sqrt(1 - kept)
-        top, bottom = _interval(down, side, height)
-        left, right = _interval(across, side, width)
-        pasted = (bottom - top) * (right - left) / (height * width)
-        places.append((slice(top, bottom), slice(left, right)))
-        others.append(torch.randperm(size, generator=draw))
+        rows, columns = _interval(down, side, height), _interval(across, side, width)
+        pasted = (rows.stop - rows.start) * (columns.stop - columns.start) / (height * width)
+        boxes.append((rows, columns))
+        order.append(torch.randperm(len(labels), generator=draw))
         shares.append([1 - pasted, pasted])
-    moved = torch.cat(others).to(inputs.device).split(list(sizes))
-    weights = torch.tensor(shares).to(inputs.device)
-    return [Box(*place, *rest) for place, *rest in zip(places, moved, weights, strict=True)]
+    if not batches:
+        return
+    # All are moved at once: a GPU would wait for each.
+    device = batches[0][0].device
+    others = torch.cat(order).to(device).split(list(map(len, order)))
+    for (inputs, labels), box, other, share in zip(
+        batches, boxes, others, torch.tensor(shares).to(device), strict=True
+    ):
+        # Indexing copies all boxes before any is overwritten.
+        inputs[:, :, *box] = inputs[:, :, *box][other]
+        yield inputs, labels, labels[other], share
 
 
-def cutmix(inputs: Tensor, labels: Tensor, box: Box) -> Batch:
-    """Paste the box of another image into each image, in place (CutMix, Yun et al. 2019, beta 1)."""
-    # Indexing copies all boxes before any is overwritten.
-    inputs[:, :, box.rows, box.columns] = inputs[:, :, box.rows, box.columns][box.others]
-    return Batch(inputs, labels, labels[box.others], box.shares)
-
-
-def _interval(centre: float, part: float, size: int) -> tuple[int, int]:
+def _interval(centre: float, part: float, size: int) -> slice:
     """An interval of about part * size pixels around the centre (0..1), clipped to 0..size."""
     length, middle = int(part * size), int(centre * size)
-    return max(0, middle - length // 2), min(size, middle - length // 2 + length)
+    return slice(max(0, middle - length // 2), min(size, middle - length // 2 + length))

@@ -1,7 +1,6 @@
 """Train into a checkpoint: the settings, the facts in the file, the state until training is done."""
 
 import inspect
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,10 @@ from ..data import Images, check_images
 from ..networks.checkpoints import load_model, save_model
 from ..system.files import locked
 from ..system.monitor import Cancelled, Monitor
-from .loop import train
+from .loop import NO_SETTINGS, train
 from .recipes import AUTO, recipe
 from .state import compare, digest
 
-UNFINISHED = "unfinished"  # folder next to the checkpoints, for states of unfinished trainings
 AGAIN = "Run the same command with --resume to continue after the last finished epoch."
 
 
@@ -25,8 +23,7 @@ def settings_of(
 ) -> dict[str, Any]:
     """All arguments of `train` that a recipe sets; `chosen` values other than None replace the recipe's."""
     arguments = {key: entry.default for key, entry in inspect.signature(train).parameters.items()}
-    left_out = ("model", "images", "rows", "seed", "state", "monitor", "device", "budget", "compile")
-    defaults = {key: value for key, value in arguments.items() if key not in left_out}
+    defaults = {key: value for key, value in arguments.items() if key not in (*NO_SETTINGS, "seed")}
     from_recipe = recipe(name, images.name, images.shape[1], architecture, parts, augment)
     return {**defaults, **from_recipe, **{key: value for key, value in chosen.items() if value is not None}}
 
@@ -69,7 +66,7 @@ def check_data(images: Images, rows: Tensor, test: Images | None, monitor: Monit
 def trained(
     file: Path, model: nn.Module, images: Images, rows: Tensor, run: dict[str, Any], facts: dict[str, Any], resume: bool
 ) -> tuple[nn.Module, int]:
-    """Train a model and write its checkpoint; until it is done, a folder next to it holds the state.
+    """Train a model and write its checkpoint; until it is done, a file next to it holds the state.
 
     Args:
         run: further arguments of `train`.
@@ -86,7 +83,7 @@ def trained(
     if resume and file.exists() and not state.exists():
         return _finished(file, model, facts)
     try:
-        with locked(state.parent, f"the checkpoint {file}", f"{file.name}.lock"):
+        with locked(file.parent, f"the checkpoint {file}", f"{file.name}.lock"):
             history = train(model, images, rows, state=state, **run)
             accuracies = [entry["accuracy"] for entry in history if entry["accuracy"] is not None]
             best = history[-1]["best"]
@@ -95,9 +92,6 @@ def trained(
     except (KeyboardInterrupt, Cancelled) as stopped:
         stopped.add_note(f"{file.name} is not written yet.")
         raise
-    finally:
-        with suppress(OSError):  # not empty: it holds states
-            state.parent.rmdir()
     return model, best
 
 
@@ -143,7 +137,7 @@ def _finished(file: Path, model: nn.Module, facts: dict[str, Any]) -> tuple[nn.M
 
 def state_of(file: Path) -> Path:
     """Path of the state of an unfinished training for `file`."""
-    return file.parent / UNFINISHED / f"{file.stem}.pt"
+    return file.with_suffix(".unfinished")
 
 
 def check_unfinished(file: Path, resume: bool) -> None:

@@ -20,7 +20,7 @@ from ..system.monitor import Monitor
 from ..system.registry import find
 from ..system.settings import check_seed
 from . import state as states
-from .batches import Augmentation, Batch, PixelSource, epoch_of, steps_in
+from .batches import Augmentation, PixelSource, epoch_of, steps_in
 from .descent import one_epoch, stepping
 from .evaluation import check_suits, rows_of
 from .optimizers import OPTIMIZERS, set_rate
@@ -32,6 +32,8 @@ VECTOR = 16
 #: Largest share of time for writing the state; if it would take more, some epochs are skipped.
 WRITING = 0.1
 CHECKED = 500  # batch size for the held-out rows
+#: Arguments of `train` that do not count as settings.
+NO_SETTINGS = ("model", "images", "rows", "state", "monitor", "device", "budget", "compile")
 
 
 def train(
@@ -96,26 +98,8 @@ def train(
         ValueError: no rows, a model that does not suit the images, settings out of range, a state that is damaged
             or was written with other settings, or a loss that is not finite.
     """
+    settings = {name: value for name, value in locals().items() if name not in NO_SETTINGS}
     rows = rows_of(images, rows)
-    settings = {
-        "epochs": epochs,
-        "batch": batch,
-        "optimizer": optimizer,
-        "learning_rate": learning_rate,
-        "weight_decay": weight_decay,
-        "schedule": schedule,
-        "warmup": warmup,
-        "floor": floor,
-        "label_smoothing": label_smoothing,
-        "clip": clip,
-        "crop": crop,
-        "flip": flip,
-        "policy": policy,
-        "cutmix": cutmix,
-        "holdout": holdout,
-        "precision": precision,
-        "seed": seed,
-    }
     check_settings(settings)
     check_suits(model, images)
     # For networks with several outputs; shares the model's weights.
@@ -149,10 +133,9 @@ def train(
         network = torch.compile(model) if compile else model
         mixed = partial(torch.autocast, chosen_device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16)
 
-        def loss_of(*batch: Tensor) -> Tensor:
-            chunk = Batch(*batch)
+        def loss_of(inputs: Tensor, *labels: Tensor) -> Tensor:
             with mixed():
-                return _error(network(chunk.inputs), chunk, label_smoothing)
+                return _error(network(inputs), label_smoothing, *labels)
 
         def clipped() -> None:
             if clip is not None:
@@ -182,7 +165,7 @@ def train(
         monitor.emit("history", epoch=history[-1]["epoch"], epochs=epochs, entries=[dict(entry) for entry in history])
         for epoch in range(history[-1]["epoch"] + 1, epochs + 1):
             model.train()
-            batches = (chunk.tensors() for chunk in epoch_of(source, fitted, batch, augment, draw, layout))
+            batches = epoch_of(source, fitted, batch, augment, draw, layout)
             loss = one_epoch(batches, step, before_step=before_step, after_step=after_step)
             if not isfinite(loss):
                 raise ValueError(f"training diverged in epoch {epoch}: use a learning rate below {learning_rate}.")
@@ -310,12 +293,13 @@ def _seeded(device: torch.device, seed: int) -> Iterator[list[torch.Generator]]:
         yield generators
 
 
-def _error(logits: Tensor, batch: Batch, label_smoothing: float) -> Tensor:
+def _error(logits: Tensor, smoothing: float, labels: Tensor, others: Tensor | None = None, *shares: Tensor) -> Tensor:
     """Cross entropy; after CutMix with both labels, weighted by their shares of the image."""
-    loss = partial(cross_entropy, logits.float(), label_smoothing=label_smoothing)
-    if batch.others is None or batch.shares is None:
-        return loss(batch.labels)
-    return batch.shares[0] * loss(batch.labels) + batch.shares[1] * loss(batch.others)
+    loss = partial(cross_entropy, logits.float(), label_smoothing=smoothing)
+    if others is None:
+        return loss(labels)
+    ((kept, pasted),) = shares
+    return kept * loss(labels) + pasted * loss(others)
 
 
 @torch.no_grad()

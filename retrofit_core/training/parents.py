@@ -1,7 +1,6 @@
 """Train parents on the parts of a split: one configuration for command line, app and Python."""
 
 import json
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,13 @@ from ..networks import user_code
 from ..networks.architectures import build, fitted, parse
 from ..networks.checkpoints import load_model, save_model
 from ..networks.symmetry import shuffled
-from ..system.files import Locked, write
-from ..system.monitor import Cancelled, Monitor
+from ..system.files import write
+from ..system.monitor import Monitor
 from ..system.registry import find
 from ..system.settings import check_seed
 from .config import AUTO, RATIO, TrainConfig
 from .evaluation import check_suits, evaluate
-from .files import check_data, check_unfinished, facts_of, settings_of, state_of, trained
+from .files import check_data, check_unfinished, facts_of, settings_of, trained
 from .loop import check_settings
 from .recipes import RECIPES, augmentation
 
@@ -162,33 +161,16 @@ def train_parents(
         )
     read = [planned.rows[index] for index in indices if not (resume and files[index].exists())]
     check_data(images, torch.cat(read or [torch.tensor([0])]).unique(), tested, monitor)
-    begun = (folder / NOTE).exists()
-    _make_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     _write_notes(config, folder, planned, files, keep)
     results = []
-    try:
-        for index in indices:
-            if not (config.twins and index):
-                monitor.emit("phase", name="training", parent=index, parents=1 if config.twins else config.parts)
-            model, facts = _parent(config, planned, files, index, resume, monitor, compile)
-            measured = evaluate(model, tested) if tested else {}
-            results.append({"model": str(files[index]), "class_counts": facts["class_counts"], **measured})
-    except (Cancelled, Locked):
-        raise
-    except Exception:
-        if not begun:
-            _take_back(folder, files)
-        raise
+    for index in indices:
+        if not (config.twins and index):
+            monitor.emit("phase", name="training", parent=index, parents=1 if config.twins else config.parts)
+        model, facts = _parent(config, planned, files, index, resume, monitor, compile)
+        measured = evaluate(model, tested) if tested else {}
+        results.append({"model": str(files[index]), "class_counts": facts["class_counts"], **measured})
     return results
-
-
-def _take_back(folder: Path, files: list[Path]) -> None:
-    """Remove the notes of a training without results, and the folder if it is then empty."""
-    if not any(file.exists() or state_of(file).exists() for file in files):
-        for name in (NOTE, "splits.json"):
-            (folder / name).unlink(missing_ok=True)
-        with suppress(OSError):
-            folder.rmdir()
 
 
 def _parent(
@@ -229,13 +211,6 @@ def _parent(
     model = build(spec, seed=seed)
     model, _ = trained(files[index], model, planned.images, rows, run, facts, resume)
     return model, facts
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"--out {folder}: the folder cannot be created: {error.strerror}.") from error
 
 
 def _write_notes(config: TrainConfig, folder: Path, planned: PlannedParent, files: list[Path], keep: bool) -> None:

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -67,6 +68,17 @@ def invented(run: Run, *, seeds: int = 3, plane: bool = True, without: str = "")
         )
     accuracy = [95.0, *(94.0 - 7.5 * (index >= 1) for index in range(len(levels)))]
     return Analysis(levels, accuracy, 1000, {}, 1.0)
+
+
+def copied(name: str = "mine", of: str = "kf-linear", without: str = "", **changes: Any) -> Path:
+    """A shipped run as one of the user's own, with changes of its configuration and without a folder of it."""
+    folder = runs.runs_folder() / name
+    shutil.copytree(runs.BUNDLED / of, folder, ignore=shutil.ignore_patterns(without))
+    for file in ("config.json", "result.json") if changes else ():
+        content = json.loads((folder / file).read_text())
+        content["config"] |= changes
+        (folder / file).write_text(json.dumps(content))
+    return folder
 
 
 def analysed(folder: Path, source: Path = runs.BUNDLED / "kf-linear", **options) -> Path:

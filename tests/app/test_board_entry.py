@@ -1,7 +1,6 @@
 """A leaderboard is one entry of Your runs: it opens to its runs, and is deleted and brought back with them."""
 
 import json
-import shutil
 from functools import partial
 
 import pytest
@@ -11,6 +10,7 @@ from retrofit_app import runs
 from retrofit_app.pages.fuse import history, trash
 from retrofit_app.runs import leaderboards
 
+from .analyses import copied
 from .pages import page_at, words
 
 pytestmark = pytest.mark.slow
@@ -23,10 +23,7 @@ METHODS = ("HF-Linear", "KF-Linear", "KF-Gradient")
 def board(runs_folder):
     """The runs of a finished leaderboard, and one of the user's own."""
     for number, name in enumerate([*(f"made{index}" for index in range(3)), "own"]):
-        shutil.copytree(runs.BUNDLED / "kf-linear", runs_folder / name)
-        content = json.loads((runs_folder / name / "config.json").read_text())
-        content["config"] |= {"seed": 20 + number, "method": METHODS[number % 3]}
-        (runs_folder / name / "config.json").write_text(json.dumps(content))
+        copied(name, seed=20 + number, method=METHODS[number % 3])
     folder = runs_folder / "comparisons" / "0123456789"
     folder.mkdir(parents=True)
     asked = {"of": "kf-linear", "methods": ",".join(METHODS), "scores": "conductance", "runs": 3}

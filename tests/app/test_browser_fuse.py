@@ -9,13 +9,10 @@ from pathlib import Path
 import pytest
 
 from retrofit_app.pages.fuse.history import HEAD, ROW
-from retrofit_app.pages.fuse.presets import PRESETS
 
 from .browsing import (
     LONG,
-    act_until,
     at_rest,
-    choose,
     does_not_scroll_sideways,
     end_workers,
     settled,
@@ -100,69 +97,6 @@ def test_phone_in_both_themes_does_not_scroll_sideways(open_page, scheme):
     assert fill == {"light": "rgb(89, 89, 85)", "dark": "rgb(169, 169, 164)"}[scheme]
 
 
-@pytest.mark.long
-def test_every_preset_says_what_it_is_and_what_start_would_take(open_page):
-    page = open_page("/?view=new")
-    settled(page)
-    ready = page.get_by_text("takes about").or_(page.get_by_text("A run with these settings already exists"))
-    for name, preset in list(PRESETS.items())[1:]:
-        page.get_by_role("button", name=preset.title, exact=True).or_(
-            page.get_by_role("radio", name=preset.title, exact=True)
-        ).click()
-        page.wait_for_url(f"**preset={name}*")
-        page.get_by_text(preset.sentence).wait_for()
-        at_rest(page)
-        if name == "own":
-            page.get_by_text("No networks yet").wait_for()
-            assert page.get_by_role("button", name="Start", exact=True).is_disabled()
-        else:
-            ready.wait_for()
-            assert page.locator(".retrofit-split").is_visible()
-
-
-@pytest.mark.long
-def test_a_fresh_window_shows_the_form_of_a_link(open_page):
-    link = "/?view=new&preset=four&split-seed=3&method=KF-Gradient&samples=150"
-    page, again = open_page(link), open_page(link)
-    counts = "document.querySelector('.retrofit-split').innerText"
-    for one in (page, again):
-        one.get_by_role("rowheader", name="network D").wait_for()
-        settled(one)
-        for name, value in (("Training seed", "3"), ("Samples", "150")):
-            one.wait_for_function(
-                "([name, value]) => document.querySelector(`input[aria-label='${name}']`)?.value === value",
-                arg=[name, value],
-            )
-    assert page.evaluate(counts) == again.evaluate(counts)
-
-
-@pytest.mark.long
-def test_the_form_is_as_it_was_left_when_one_comes_back_to_it(open_page):
-    page = open_page("/?view=new&preset=sharded&split-seed=3")
-    settled(page)
-    choose(page, "Method", "HF-Linear", "HF-Linear", "**method=HF-Linear*")
-    page.get_by_role("link", name="Levels", exact=True).click()
-    page.wait_for_url("**/levels*")
-    page.get_by_role("heading", name="Where is knowledge lost?").wait_for()
-    at_rest(page)
-    assert "preset" not in page.url
-    page.get_by_role("link", name="Fuse", exact=True).click()
-    page.wait_for_url("**method=HF-Linear*")
-    settled(page)
-    assert "preset=sharded" in page.url and "split-seed=3" in page.url
-    page.get_by_text(PRESETS["sharded"].sentence).wait_for()
-    assert page.get_by_role("spinbutton", name="Training seed").input_value() == "3"
-
-
-@pytest.mark.long
-def test_nonsense_in_the_address_is_named_and_the_page_stands(open_page):
-    page = open_page("/?view=new&run=gone&preset=nope&parents=many")
-    settled(page)
-    for word in ("run=gone", "preset=nope", "parents=many"):
-        page.get_by_text(f"Ignored {word}").wait_for()
-    page.get_by_role("heading", name="New fusion").wait_for()
-
-
 def test_the_views_are_steps_of_back(open_page):
     page = open_page()
     settled(page)
@@ -207,22 +141,6 @@ def test_a_run_from_start_to_result_with_reload_and_second_tab(open_page, served
 
 
 @pytest.mark.long
-def test_a_start_that_other_work_holds_up_leads_to_that_work(open_page, served_runs):
-    page, second = open_page(f"/?{LONG}&fusion-seed=17"), open_page()
-    settled(page)
-    start_button = page.get_by_role("button", name="Start", exact=True)
-    start_button.wait_for()
-    run = start(second, 18)
-    second.get_by_role("heading", name="Your fusion is in progress").wait_for()
-    os.kill(worker(served_runs / run), signal.SIGSTOP)  # it waits for the page, however slow that is
-    start_button.click()
-    page.get_by_text(f"Not started: run {run} is still running").wait_for()
-    page.get_by_role("button", name="Show that run").click()
-    page.get_by_role("heading", name="Your fusion is in progress").wait_for()
-    assert page.url.endswith(f"run={run}") or f"run={run}&" in page.url
-
-
-@pytest.mark.long
 def test_cancel_keeps_what_is_finished_and_the_run_goes_on_from_there(open_page, served_runs):
     page = open_page()
     run = start(page, 12)
@@ -258,31 +176,24 @@ def test_a_killed_worker_is_reported_and_its_run_can_be_deleted_and_brought_back
     page.get_by_text("The worker was killed").wait_for()
 
 
-def test_the_list_of_runs_and_the_bar_of_the_form_are_whole(open_page):
+def test_tables_and_the_bar_of_the_form_are_whole_and_a_wide_table_on_a_phone_says_that_it_goes_on(open_page):
     """The last column was cut off, and what lies below the bar shone through it."""
-    page = open_page("/?view=runs")
-    settled(page)
-    page.locator("[data-testid=stDataFrame] .dvn-scroller").wait_for()
+    page = open_page("/?view=runs&filter=shipped")
+    cue = "Number(getComputedStyle(document.querySelector('.stDataFrame'), '::after').opacity)"
+    scroller = page.locator("[data-testid=stDataFrame] .dvn-scroller")
+    scroller.wait_for()
     page.wait_for_function("(one => one.scrollWidth <= one.clientWidth)(document.querySelector('.dvn-scroller'))")
+    at_rest(page)
+    assert page.evaluate(cue) == 0
     page.goto(f"{page.base}/?view=new&preset=sharded")
     settled(page)
     colour = page.evaluate("getComputedStyle(document.querySelector('div:has(> .st-key-fuse-action)')).backgroundColor")
     assert colour == "rgb(255, 255, 255)"
-
-
-def test_a_wide_table_on_a_phone_says_that_it_goes_on(open_page):
-    page = open_page("/?view=runs", width=390)
-    settled(page)
-    page.locator("[data-testid=stDataFrame] .dvn-scroller").wait_for()
-    cue = "Number(getComputedStyle(document.querySelector('.stDataFrame'), '::after').opacity)"
-    page.wait_for_function(f"{cue} === 1")
-    page.evaluate("(one => one.scrollTo(one.scrollWidth, 0))(document.querySelector('.dvn-scroller'))")
-    page.wait_for_function(f"{cue} === 0")
-    wide = open_page("/?view=runs&filter=shipped")
-    settled(wide)
-    wide.locator("[data-testid=stDataFrame] .dvn-scroller").wait_for()
-    at_rest(wide)
-    assert wide.evaluate(cue) == 0
+    phone = open_page("/?view=runs", width=390)
+    phone.locator("[data-testid=stDataFrame] .dvn-scroller").wait_for()
+    phone.wait_for_function(f"{cue} === 1")
+    phone.evaluate("(one => one.scrollTo(one.scrollWidth, 0))(document.querySelector('.dvn-scroller'))")
+    phone.wait_for_function(f"{cue} === 0")
 
 
 @pytest.mark.long
@@ -332,35 +243,6 @@ def test_networks_are_trained_first_and_the_losses_come_live(open_page, served_r
     run = page.url.partition("run=")[2].partition("&")[0]
     config = json.loads((served_runs / run / "config.json").read_text())["config"]
     assert all((served_runs / name).exists() for name in [*config["models"], config["splits"]])
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("method", "levels"), [("OTFusion", True), ("Ensemble", False)])
-def test_another_method_is_started_from_the_form_and_shown(open_page, served_runs, method, levels):
-    page = open_page("/?view=new&samples=60&importance=uniform")
-    settled(page)
-    choose(page, "Method", method, f"{method} (to compare)", f"**method={method}*")
-    if levels:
-        page.locator(".st-key-fuse-advanced summary").click()
-        toggle = page.locator(f".st-key-fuse-option-{method}-repair")
-        act_until(
-            page,
-            "**options=repair*",
-            lambda: toggle.locator("input").is_checked() or toggle.get_by_text("Correct statistics").click(),
-        )
-    page.get_by_text("takes about").wait_for()
-    at_rest(page)
-    page.get_by_role("button", name="Start", exact=True).click()
-    page.wait_for_url("**run=*")
-    page.get_by_text(f"this run: {method}").first.wait_for()
-    settled(page)
-    run = page.url.partition("run=")[2].partition("&")[0]
-    config = json.loads((served_runs / run / "config.json").read_text())["config"]
-    assert config["method"] == method and config.get("options") == ({"repair": True} if levels else None)
-    assert all(any(map(str.isdigit, text)) for text in words_of_figures(page))
-    assert page.get_by_text("so there are no levels to look at").count() == (not levels)
-    page.goto(f"{page.base}/levels?run={run}")
-    page.get_by_text("fits no level, so it has no analysis" if levels else "does not work level by level").wait_for()
 
 
 @pytest.mark.long

@@ -81,9 +81,10 @@ def ink_of(page, layer: str) -> list[int]:
 
 
 @pytest.mark.long
-def test_keys_buttons_and_back_step_through_the_levels(open_page):
+def test_keys_buttons_clicks_and_back_step_through_the_levels(open_page):
     page = open_page(f"{RUN}&level={FIRST}")
     shown(page, FIRST)
+    assert page.title() == "Levels · kf-gradient"
     before = page.evaluate("history.length")
     page.locator("h1").click()
     page.keyboard.press("j")
@@ -100,22 +101,18 @@ def test_keys_buttons_and_back_step_through_the_levels(open_page):
     press_until(page, "Home", f"**level={FIRST}**")
     shown(page, FIRST)
     assert page.get_by_role("button", name="Previous").is_disabled()
-
-
-@pytest.mark.long
-def test_keys_can_be_switched_off(open_page):
-    page = open_page(f"{RUN}&level=features.5")
-    shown(page, "features.5")
+    network = page.locator("[aria-label^='The networks drawn with']").first.locator(".nsewdrag").first
+    box = network.bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 0.9, box["y"] + box["height"] * 0.5)
+    shown(page, LAST)
     page.get_by_text("Keyboard shortcuts").click()
     page.locator(".st-key-go-next kbd").first.wait_for(state="detached")
     at_rest(page)
     page.locator("h1").click()
     page.keyboard.press("Home")
-    page.keyboard.press("k")
-    # Had a key counted, the level after the next one would be another.
-    page.get_by_role("button", name="Next").click()
-    shown(page, LAST)
-    assert f"level={LAST}" in page.url
+    # Had the key counted, the level before would be another.
+    page.get_by_role("button", name="Previous").click()
+    shown(page, "features.5")
 
 
 @pytest.mark.long
@@ -139,13 +136,24 @@ def test_a_lasso_fills_the_table_and_stays_in_a_copied_link(open_page):
     other = open_page(link.removeprefix(page.base))
     shown(other, FIRST)
     assert other.get_by_text("neurons picked").inner_text() == picked
+    tick_first_row(other)
+    shown(other, FIRST)
     other.get_by_role("button", name="Clear pick").click()
     other.get_by_text("neurons picked").wait_for(state="detached")
     assert "pick=" not in other.url
 
 
+def tick_first_row(page) -> None:
+    """Tick the first row of the table of picked neurons."""
+    table = page.locator("[data-testid=stDataFrame]").filter(has=page.locator("canvas")).first
+    table.scroll_into_view_if_needed()
+    box = table.bounding_box()
+    page.mouse.click(box["x"] + 16, box["y"] + 53)
+    page.wait_for_url("**mark=**")
+
+
 @pytest.mark.long
-def test_a_neuron_that_is_hovered_over_shows_in_every_picture(open_page):
+def test_what_is_hovered_over_or_drawn_around_shows_in_every_picture_at_once(open_page):
     page = open_page(f"{RUN}&level={FIRST}")
     shown(page, FIRST)
     assert ink_of(page, "over") == [0, 0, 0]
@@ -157,12 +165,6 @@ def test_a_neuron_that_is_hovered_over_shows_in_every_picture(open_page):
     page.locator(TIP).wait_for(state="hidden")
     assert ink_of(page, "over") == [0, 0, 0]
     assert "pick=" not in page.url
-
-
-@pytest.mark.long
-def test_what_is_drawn_around_shows_in_every_picture_before_the_gesture_ends(open_page):
-    page = open_page(f"{RUN}&level={FIRST}")
-    shown(page, FIRST)
     page.get_by_text("box", exact=True).click()
     at_rest(page)
     box = box_of(page, index=2)
@@ -186,15 +188,27 @@ def test_a_click_picks_shift_adds_and_escape_clears(open_page):
     first = re.match(r"neuron (\w+)", over_a_neuron(page))[1]
     page.mouse.down()
     page.mouse.up()
-    page.wait_for_url(f"**pick={first}")
+    page.wait_for_url(lambda url: picked(url) == {first})
     at_rest(page)
     page.keyboard.press("ArrowDown")
     second = re.match(r"neuron (\w+)", page.locator(TIP).inner_text())[1]
     page.keyboard.press("Shift+Enter")
-    page.wait_for_url(lambda url: {first, second} == set(url.partition("pick=")[2].split(".")))
+    page.wait_for_url(lambda url: picked(url) == {first, second})
     page.get_by_text("2 neurons picked").first.wait_for()
     page.keyboard.press("Escape")
     page.wait_for_url(lambda url: "pick=" not in url)
+
+
+@pytest.mark.long
+def test_a_click_on_a_heading_makes_the_tables_follow_its_score(open_page):
+    page = open_page(f"{RUN}&level={FIRST}")
+    shown(page, FIRST)
+    heading = page.get_by_role("button", name="Uniform", exact=True)
+    assert heading.get_attribute("aria-pressed") == "false"
+    act_until(page, "**score=uniform**", heading.click)
+    page.locator(".retrofit-neurons .score[aria-pressed=true]").filter(has_text="Uniform").wait_for()
+    page.get_by_role("button", name="Conductance", exact=True).press("Enter")
+    page.wait_for_url(lambda url: "score=" not in url)  # that of the run
 
 
 def test_a_picked_neuron_leads_to_the_images_that_excite_its_group(open_page):
@@ -211,18 +225,6 @@ def test_a_picked_neuron_leads_to_the_images_that_excite_its_group(open_page):
     rows.filter(has_text=f"Fused neuron {cluster}").wait_for()
     words = rows.nth(1).locator("figcaption").inner_text()
     assert words.splitlines()[0] == name  # the picked one comes before other members
-
-
-@pytest.mark.long
-def test_a_click_on_a_heading_makes_the_tables_follow_its_score(open_page):
-    page = open_page(f"{RUN}&level={FIRST}")
-    shown(page, FIRST)
-    heading = page.get_by_role("button", name="Uniform", exact=True)
-    assert heading.get_attribute("aria-pressed") == "false"
-    act_until(page, "**score=uniform**", heading.click)
-    page.locator(".retrofit-neurons .score[aria-pressed=true]").filter(has_text="Uniform").wait_for()
-    page.get_by_role("button", name="Conductance", exact=True).press("Enter")
-    page.wait_for_url(lambda url: "score=" not in url)  # that of the run
 
 
 @pytest.mark.long
@@ -244,6 +246,11 @@ def test_pictures_are_gone_through_by_keyboard(open_page):
     assert f"level={FIRST}" in page.url and "step=" not in page.url  # the arrows did not turn the lecture's pages
     members = int(re.search(r"(\d+) members", other)[1])
     assert len(written(page.url)) == members
+
+
+def picked(url: str) -> set[str]:
+    """The names of the neurons that an address names, whatever else it says."""
+    return set(url.partition("pick=")[2].partition("&")[0].split("."))
 
 
 def written(url: str) -> list[tuple[int, int]]:
@@ -306,30 +313,6 @@ def test_pictures_are_as_sharp_as_the_screen_and_follow_the_width_of_the_window(
     )
     page.wait_for_function(fits)
     context.close()
-
-
-@pytest.mark.long
-def test_a_row_of_the_table_puts_a_ring_into_the_pictures(open_page):
-    page = open_page(f"{RUN}&level={FIRST}&pick=A0-3")
-    shown(page, FIRST)
-    page.get_by_text("4 neurons picked").wait_for()
-    table = page.locator("[data-testid=stDataFrame]").filter(has=page.locator("canvas")).first
-    table.scroll_into_view_if_needed()
-    box = table.bounding_box()
-    page.mouse.click(box["x"] + 16, box["y"] + 53)  # the box before the first row
-    page.wait_for_url("**mark=A0*")
-    shown(page, FIRST)
-
-
-@pytest.mark.long
-def test_a_click_on_the_drawn_network_goes_to_that_level(open_page):
-    page = open_page(f"{RUN}&level=features.2")
-    shown(page, "features.2")
-    network = page.locator("[aria-label^='The networks drawn with']").first.locator(".nsewdrag").first
-    box = network.bounding_box()
-    page.mouse.click(box["x"] + box["width"] * 0.9, box["y"] + box["height"] * 0.5)
-    shown(page, LAST)
-    assert f"level={LAST}" in page.url
 
 
 @pytest.mark.long
@@ -422,9 +405,15 @@ def test_a_lecture_on_a_phone_has_pictures_of_their_usual_size(open_page):
     assert does_not_scroll_sideways(page)
 
 
-def test_a_lecture_is_entered_and_left_by_a_key(open_page):
-    page = open_page(f"{RUN}&level={FIRST}&lecture=1")
+def test_a_lecture_is_entered_turned_and_left_by_keys(open_page):
+    page = open_page(f"{RUN}&level={FIRST}&step=targets&lecture=1")
     page.get_by_role("button", name="Leave").wait_for()
+    press_until(page, "PageDown", "**step=fit**")
+    press_until(page, "PageDown", "**level=features.2**step=activations**")
+    press_until(page, "PageUp", f"**level={FIRST}**step=fit**")
+    press_until(page, "ArrowLeft", "**step=targets**")
+    press_until(page, "End", "**level=classifier**")
+    press_until(page, "Home", f"**level={FIRST}**")
     press_until(page, "j", "**level=features.2**")
     at_rest(page)
     page.keyboard.press("l")
@@ -434,24 +423,6 @@ def test_a_lecture_is_entered_and_left_by_a_key(open_page):
     press_until(page, "l", "**lecture=1**")
     page.get_by_role("button", name="Leave").click()
     page.get_by_role("button", name="How to read this").wait_for()
-
-
-@pytest.mark.long
-def test_a_presenters_keys_turn_the_steps_and_then_the_levels(open_page):
-    page = open_page(f"{RUN}&level={FIRST}&step=targets&lecture=1")
-    page.get_by_role("button", name="Leave").wait_for()
-    press_until(page, "PageDown", "**step=fit**")
-    press_until(page, "PageDown", "**level=features.2**step=activations**")
-    press_until(page, "PageUp", f"**level={FIRST}**step=fit**")
-    press_until(page, "ArrowLeft", "**step=targets**")
-
-
-@pytest.mark.long
-def test_home_and_end_lead_through_a_lecture(open_page):
-    page = open_page(f"{RUN}&level={FIRST}&lecture=1")
-    page.get_by_role("button", name="Leave").wait_for()
-    press_until(page, "End", "**level=classifier**")
-    press_until(page, "Home", "**level=features.0**")
 
 
 def smallest_text(page) -> float:
@@ -466,62 +437,38 @@ def smallest_text(page) -> float:
     )
 
 
-@pytest.mark.parametrize("kind", ["svg", "png"])
-def test_what_a_pictures_menu_saves_says_where_it_comes_from(open_page, kind):
-    page = open_page(f"{RUN}&level={FIRST}")
-    shown(page, FIRST)
-    page.locator(".st-key-menu-clusters button:visible").click()
-    page.get_by_test_id("stPopoverBody").get_by_text("Uniform").click()
-    page.get_by_text("clusters-uniform.csv").or_(page.locator(".saver")).first.wait_for()
-    button = page.get_by_role("button", name=kind.upper(), exact=True)
-    button.wait_for()
-    at_rest(page)
-    with page.expect_download() as download:
-        button.click()
-    saved = download.value.path().read_bytes()
-    assert download.value.suggested_filename == f"kf-gradient-1-{FIRST}-clusters-uniform.{kind}"
-    if kind == "png":
-        assert saved.startswith(b"\x89PNG")
-        return
-    words = saved.decode()
-    for part in ("Run kf-gradient of 20", "retrofit-workbench", "licence holds"):
-        assert part in words
-    assert words.count("<circle") == words.count("<polygon") == 16  # every neuron of both networks, as shapes
-    width = float(re.search(r'width="([\d.]+)"', words)[1])
-    assert width == page.locator(PICTURES).first.evaluate("one => one.clientWidth")  # as it is seen
-
-
-@pytest.mark.long
-def test_a_pictures_menu_has_its_numbers_a_link_and_the_command(open_page):
+def test_a_pictures_menu_has_numbers_files_a_link_and_the_command(open_page):
     page = open_page(f"{RUN}&level={FIRST}&pick=A3")
     shown(page, FIRST)
     page.locator(".st-key-menu-clusters button:visible").click()
-    menu = page.locator("[data-testid=stPopoverBody]")
+    menu = page.get_by_test_id("stPopoverBody")
     menu.locator("[data-testid=stDataFrame] canvas").first.wait_for()
-    with page.expect_download() as download:
-        menu.get_by_role("button", name="CSV", exact=True).click()
-    # The score that tables follow comes first.
-    assert download.value.suggested_filename == f"kf-gradient-1-{FIRST}-clusters-conductance.csv"
+
+    def saved(kind: str, name: str) -> bytes:
+        button = page.get_by_role("button", name=kind.upper(), exact=True)
+        button.wait_for()
+        at_rest(page)
+        with page.expect_download() as download:
+            button.click()
+        assert download.value.suggested_filename == f"kf-gradient-1-{FIRST}-clusters-{name}.{kind}"
+        return download.value.path().read_bytes()
+
+    assert b"A3" in saved("csv", "conductance")  # the score that tables follow comes first
     menu.get_by_role("tab", name="Link").click()
     menu.get_by_text("pick=A3").wait_for()
     menu.get_by_role("tab", name="Command").click()
     menu.get_by_text("retrofit fuse").first.wait_for()
+    menu.get_by_text("Uniform").click()
+    assert saved("png", "uniform").startswith(b"\x89PNG")
+    words = saved("svg", "uniform").decode()
+    assert all(part in words for part in ("Run kf-gradient of 20", "retrofit-workbench", "licence holds"))
+    assert words.count("<circle") >= 16 and words.count("<polygon") >= 16  # every neuron of both networks, as shapes
+    width = float(re.search(r'width="([\d.]+)"', words)[1])
+    assert width == page.locator(PICTURES).first.evaluate("one => one.clientWidth")  # as it is seen
 
 
-@pytest.mark.long
-def test_nonsense_is_named_and_the_menu_keeps_the_run(open_page):
-    page = open_page(f"{RUN}&level=99&step=none&score=luck&seed=x&pick=%3Cb%3E")
-    for word in ("level=99", "step=none", "score=luck", "seed=x", "pick=<b>"):
-        page.get_by_text(f"Ignored {word}").wait_for()
-    assert page.title() == "Levels · kf-gradient"
-    page.get_by_role("link", name="Fuse").click()
-    page.wait_for_url("**/?run=kf-gradient")
-
-
-@pytest.mark.long
-def test_on_a_phone_no_control_lies_on_another_and_no_key_is_named(open_page):
-    page = open_page(f"{RUN}&level={FIRST}", width=390)
-    shown(page, FIRST)
+def controls_stand_apart(page) -> None:
+    """No control lies on another, and no key is named, which a phone does not have."""
     assert page.locator("[data-testid=stMain] kbd:visible").count() == 0
     for bar in (".st-key-stepper", ".st-key-facts", ".st-key-toolbar"):
         controls = page.locator(f"{bar} > *:visible")
@@ -543,6 +490,7 @@ def overlap(one: dict[str, float], other: dict[str, float]) -> bool:
 def test_a_phone_does_not_scroll_sideways_and_every_picture_of_every_step_has_words(open_page, scheme):
     page = open_page(f"{RUN}&level=features.2", width=390, scheme=scheme)
     shown(page, "features.2")
+    controls_stand_apart(page)
     for number, step in enumerate(("activations", "importance", "grouping", "targets", "fit"), 1):
         page.get_by_text(f"{number} {step}", exact=True).click()
         page.get_by_text(SENTENCES[step]).wait_for()

@@ -17,6 +17,7 @@ from retrofit_core import save_model
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build
 
+from .analyses import copied
 from .pages import clean, page_at, words
 
 pytestmark = pytest.mark.slow
@@ -90,62 +91,30 @@ def test_order_and_layout_are_in_the_address(runs_folder):
     assert "kf-gradient|hf-linear" in str(page.query_params["runs"]) and clean(page)
 
 
-def test_stale_and_foolish_addresses_are_named(runs_folder):
-    page = open_page(runs="kf-linear|gone", order="mood", view="board2")
-    said = " ".join(element.value for element in page.warning)
-    assert "no such finished run (gone)" in said and "no such order of the table" in said and "no such view" in said
-    assert not page.exception and "KF-Linear" in tables(page)[0]
-
-
-def test_one_run_alone_has_its_references(runs_folder):
+def test_one_run_alone_has_its_references_and_its_files(runs_folder):
     page = open_page(runs="hf-gradient")
     assert clean(page) and "ensemble" in tables(page)[0] and "There is only one row" in words(page)
+    assert {"CSV", "Markdown", "LaTeX"} <= {element.proto.label for element in page.get("download_button")}
+    assert "at least one method" in words(open_page(view="board", methods=","))
 
 
 def test_seeds_stand_together_or_apart(runs_folder):
     for seed in (5, 6):
-        folder = runs_folder / f"seed-{seed}"
-        shutil.copytree(runs.BUNDLED / "kf-linear", folder)
-        content = json.loads((folder / "config.json").read_text())
-        content["config"]["seed"] = seed
-        (folder / "config.json").write_text(json.dumps(content))
-        result = json.loads((folder / "result.json").read_text())
-        result["config"]["seed"] = seed
-        (folder / "result.json").write_text(json.dumps(result))
+        copied(f"seed-{seed}", seed=seed)
     page = open_page(runs="seed-5|seed-6|hf-linear")
     assert clean(page) and "|2|0.0|" in tables(page)[0]  # two seeds of the same numbers
     page.toggle(key="compare-apart").set_value(True).run()
     assert "KF-Linear, seed 5" in tables(page)[0] and "KF-Linear, seed 6" in tables(page)[0]
 
 
-def test_confusions_are_drawn_when_they_are_asked_for(runs_folder):
-    page = open_page()
-    before = len(pictures(page))
-    page = open_page(left="parent 0", right="ensemble")
-    assert clean(page) and len(pictures(page)) == before  # closed: they wait in the address
-
-
-def test_a_network_that_is_not_there_any_more_has_no_interval_and_says_so(runs_folder):
-    folder = runs_folder / "mine"
-    shutil.copytree(runs.BUNDLED / "kf-linear", folder)
-    (folder / "fused.safetensors").unlink()
+def test_a_network_that_is_gone_or_changed_does_not_answer_for_the_old_one(runs_folder):
+    file = copied() / "fused.safetensors"
+    file.unlink()
     page = open_page(runs="mine|kf-linear")
     assert not page.exception and "fused.safetensors no longer exists" in words(page)
-
-
-def test_a_changed_network_does_not_answer_for_the_old_one(runs_folder):
-    folder = runs_folder / "mine"
-    shutil.copytree(runs.BUNDLED / "kf-linear", folder)
-    shutil.copy(runs.BUNDLED / "parent-0.safetensors", folder / "fused.safetensors")
-    network = predictions.Network(runs.read_entry(folder), "fused", folder / "fused.safetensors", 93.0)
+    shutil.copy(runs.BUNDLED / "parent-0.safetensors", file)
     with pytest.raises(ValueError, match="its checkpoint or the data have changed"):
-        predictions.ask(network)
-
-
-def test_files_have_the_digits_of_the_page(runs_folder):
-    page = open_page()
-    labels = [element.proto.label for element in page.get("download_button")]
-    assert {"CSV", "Markdown", "LaTeX"} <= set(labels)
+        predictions.ask(predictions.Network(runs.read_entry(file.parent), "fused", file, 93.0))
 
 
 def test_the_comparison_is_copied_with_its_fine_tunings(runs_folder):
@@ -179,26 +148,18 @@ def test_the_plan_counts_what_is_there_and_what_cannot_be(runs_folder):
 
 
 def test_a_run_without_an_analysis_is_there_already(runs_folder):
-    folder = runs_folder / "plain"
-    shutil.copytree(runs.BUNDLED / "kf-linear", folder)
+    copied("plain", seed=7, evaluate=True, analyse=False)
     for name in ("parent-0.safetensors", "parent-1.safetensors", "splits.json"):
         shutil.copy(runs.BUNDLED / name, runs_folder / name)
-    content = json.loads((folder / "config.json").read_text())
-    content["config"] |= {"seed": 7, "evaluate": True, "analyse": False}
-    (folder / "config.json").write_text(json.dumps(content))
     (planned,) = board_of(of="plain", methods="KF-Linear", scores="conductance").runs
     assert planned.config.analyse and planned.entry.name == "plain" and planned.done
 
 
 def test_what_does_not_apply_is_a_row_with_its_reason(runs_folder):
-    folder = runs_folder / "three"
-    shutil.copytree(runs.BUNDLED / "kf-linear", folder)
-    for name in ("parent-0.safetensors", "parent-1.safetensors"):
-        shutil.copy(runs.BUNDLED / name, runs_folder / f"mine-{name}")
-    content = json.loads((folder / "config.json").read_text())
-    names = ["mine-parent-0.safetensors", "mine-parent-1.safetensors", "mine-parent-0.safetensors"]
-    content["config"] |= {"models": names, "splits": None, "fusion_from": "iid", "importance_data": "fusion"}
-    (folder / "config.json").write_text(json.dumps(content))
+    names = [f"mine-parent-{index}.safetensors" for index in (0, 1, 0)]
+    copied("three", models=names, splits=None, fusion_from="iid", importance_data="fusion")
+    for name in names:
+        shutil.copy(runs.BUNDLED / name.removeprefix("mine-"), runs_folder / name)
     page = open_page(run="three", view="board", of="three", methods="HF-Linear,Average", scores="uniform")
     assert not page.exception and "1 does not apply to these networks, 1 to do" in words(page)
     assert "|HF-Linear|does not apply: " in tables(page)[0] and "KF-Linear works here." in tables(page)[0]
@@ -214,17 +175,11 @@ def test_some_of_each_family_are_chosen_and_each_has_its_line(runs_folder):
 
 
 def test_equal_accuracies_share_a_place(runs_folder):
-    page = open_page(view="board", of="kf-linear", methods="HF-Linear,KF-Linear,HF-Gradient", scores="conductance")
-    table = tables(page)[0]
-    assert "|1. HF-Linear|" in table and "|1. KF-Linear|" in table and "|3. HF-Gradient|" in table
-    assert "HF-Linear and KF-Linear are tied first with 93.0" in words(page)
-    page = open_page(view="board", of="kf-linear", methods="HF-Linear,KF-Linear,Ensemble", scores="conductance")
-    assert "the best single network is a tie of HF-Linear and KF-Linear with 93.0" in words(page)
-
-
-def test_an_empty_choice_is_asked_for(runs_folder):
-    page = open_page(view="board", methods=",")
-    assert "at least one method" in words(page) and not page.exception
+    methods = "HF-Linear,KF-Linear,HF-Gradient,Ensemble"
+    page = open_page(view="board", of="kf-linear", methods=methods, scores="conductance")
+    places = dict(re.findall(r"\|(\d)\. ([KH]F-\w+)\|", tables(page)[0])[::-1])
+    assert places == {"2": "HF-Linear", "4": "HF-Gradient"} and "|2. KF-Linear|" in tables(page)[0]
+    assert "a tie of HF-Linear and KF-Linear" in words(page)
 
 
 def test_start_makes_a_worker_that_can_be_cancelled(runs_folder, sleeper):
@@ -265,14 +220,10 @@ def test_the_words_of_the_worker_make_these_runs(runs_folder, monkeypatch):
 
 def test_networks_with_batchnorm_have_the_second_rows_of_compare(runs_folder):
     """Methods that average running statistics run again with new ones, as on the command line."""
-    folder = runs_folder / "norms"
-    shutil.copytree(runs.BUNDLED / "kf-linear", folder)
+    copied("norms", models=["0.safetensors", "1.safetensors"], splits=None, fusion_from="iid")
     spec = {"architecture": "vgg", "plan": [4, "M"], "batch_norm": True, "channels": 1, "size": 8}
     for seed in (0, 1):
         save_model(build(spec, seed=seed), runs_folder / f"{seed}.safetensors")
-    content = json.loads((folder / "config.json").read_text())
-    content["config"] |= {"models": ["0.safetensors", "1.safetensors"], "splits": None, "fusion_from": "iid"}
-    (folder / "config.json").write_text(json.dumps(content))
     made = board_of(of="norms", methods="Average,ZipIt,Ensemble", scores="uniform")
     assert [run.name for run in made.runs] == ["Average", "Average, reset_norms", "ZipIt", "Ensemble"]
     page = open_page(run="norms", view="board", of="norms", methods="Average,ZipIt,Ensemble", scores="uniform")

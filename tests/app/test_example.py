@@ -8,7 +8,7 @@ import pytest
 from retrofit_app import runs
 from retrofit_app.figures import LIGHT, plain_text
 from retrofit_app.figures.followed import Answer, Step, answers, followed_words, steps
-from retrofit_app.models import following
+from retrofit_app.models import following, sources
 from retrofit_app.widgets import readings
 
 from .pages import clean, page_at, words
@@ -24,7 +24,7 @@ def entry() -> runs.Entry:
 
 def test_all_networks_answer_as_their_records_say_and_levels_as_the_analysis_says(entry):
     """Over all test images the answers give the recorded accuracies, those of the levels the accuracy after each level."""
-    images, reports = following.images_of(entry), readings.record(entry).levels
+    images, reports = sources.test_images(entry), readings.record(entry).levels
     labels, right, stopped = images.labels.tolist(), [], []
     for row, label in enumerate(labels):
         pixels = following.pixels_of(entry, row)
@@ -106,13 +106,6 @@ def test_the_box_is_closed_until_the_address_names_an_example(runs_folder, name)
     assert page.query_params["example"] == "7" and "Test image 7 shows" in words(page)
     page.selectbox(key="example-example").set_value("drawn").run()
     assert "Draw a digit in the black square." in words(page) and clean(page)
-
-
-@pytest.mark.slow
-def test_an_image_that_is_not_there_is_named(runs_folder):
-    page = page_at("levels", run="kf-linear", example="359")
-    warnings = plain_text(" ".join(warning.value for warning in page.warning))
-    assert "Ignored example=359 in the address: it is a whole number from 0 to 358" in warnings
 
 
 @pytest.mark.slow

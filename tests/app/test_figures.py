@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from retrofit_app import figures, runs
 from retrofit_app.figures import DARK, LIGHT, Network
@@ -63,35 +65,32 @@ def test_scores_have_the_titles_of_their_classes(monkeypatch):
     assert [figures.title(name) for name in names] == shown
 
 
-def test_accuracies_are_drawn_and_said():
+def test_accuracies_are_drawn_and_said_with_their_intervals():
     picture = figures.accuracy_bars(NETWORKS, LIGHT)
-    assert list(picture.figure.data[0].x) == [49.6, 95.8, 93.0]
+    assert list(picture.figure.data[0].x) == [49.6, 95.8, 93.0] and not picture.figure.data[0].error_x.visible
     assert "network A 49.6, ensemble 95.8, KF-Linear 93.0" in picture.alt
     # Not by colour alone: references are hatched, the chosen run is bold and framed.
     assert picture.figure.data[0].marker.pattern.shape == ("", "/", "")
     assert picture.figure.data[0].y[2] == "<b>KF-Linear</b>"
+    measured = figures.accuracy_bars([replace(network, samples=359) for network in NETWORKS], LIGHT)
+    assert "network A 49.6 ±\N{NO-BREAK SPACE}5.2" in measured.alt
+    margins = [figures.margin(network.accuracy, images=359) for network in NETWORKS]
+    assert list(measured.figure.data[0].error_x.array) == margins
+    assert measured.figure.data[1].x[0] > NETWORKS[0].accuracy + 5  # the number stands right of it
 
 
-def test_bars_carry_their_intervals():
-    measured = [replace(network, samples=359) for network in NETWORKS]
-    picture = figures.accuracy_bars(measured, LIGHT)
-    assert "network A 49.6 ±\N{NO-BREAK SPACE}5.2" in picture.alt
-    assert list(picture.figure.data[0].error_x.array) == [
-        figures.margin(network.accuracy, images=359) for network in NETWORKS
-    ]
-    assert picture.figure.data[1].x[0] > NETWORKS[0].accuracy + 5  # the number stands right of it
-    assert not figures.accuracy_bars(NETWORKS, LIGHT).figure.data[0].error_x.visible
-
-
-def test_a_class_without_samples_is_a_dash():
-    picture = figures.class_grid(NETWORKS, ["0", "1"], LIGHT)
+def test_cells_of_classes_say_what_was_measured_and_a_class_without_samples_is_a_dash():
+    names = ["immature granulocytes", "?"]
+    networks = [*NETWORKS, Network("B", "parent", 50.0, [100 * 5932 / 5949, 0.0])]
+    picture = figures.class_grid(networks, names, LIGHT)
     cells, words = picture.figure.data
-    assert list(words.text[4:6]) == ["92", "–"]
+    assert list(words.text) == ["100", "0", "97", "94", "92", "–", "99.7", "0"]  # nearly all does not read as all
     places = dict(zip(zip(words.x, words.y, strict=True), words.text, strict=True))
     for name, row in zip(cells.y, cells.z, strict=True):
         for column, value in zip(cells.x, row, strict=True):
             assert places[column, name] == ("–" if value is None or value != value else figures.share(value, 0))
-    assert "network A fails on 1" in picture.alt and "ensemble is weakest on 1 with 94" in picture.alt
+    assert "network A fails on" in picture.alt and "with 94" in picture.alt
+    assert list(picture.figure.layout.xaxis.ticktext) == ["immature granulocytes", "“?”"]  # signs in quotes
 
 
 def test_a_tile_names_what_a_network_knows_and_escapes_names():
@@ -101,6 +100,8 @@ def test_a_tile_names_what_a_network_knows_and_escapes_names():
     assert "<b></b>" not in html and "&lt;b&gt;" in html
     assert "Network A: 50.0 % ± 5.2, saw 1 of 2 classes; knows 1 of 2 classes" in html
     assert html.count("class='row'") == 1 and "--across:2" in html and "no test images" in html
+    bare = figures.tiles([[figures.Tile("Plain average", "–", "", "not possible", "reference")]], ["0"], LIGHT)
+    assert "columns" not in bare and "Plain average: –, not possible." in bare
 
 
 def test_a_hollow_column_is_seen_as_one_and_bold_names_classes_of_the_training():
@@ -112,11 +113,6 @@ def test_a_hollow_column_is_seen_as_one_and_bold_names_classes_of_the_training()
     fused = figures.Tile("Fused", "90.0 %", "", "one network", "fused", [99.0, 0.0, 3.0])
     assert "hollow" not in figures.tiles([[fused]], ["0", "1", "2"], LIGHT)
     assert "known" not in figures.tiles([[fused]], ["0", "1", "2"], LIGHT)  # it was not trained
-
-
-def test_a_tile_without_a_measurement_has_no_columns():
-    html = figures.tiles([[figures.Tile("Plain average", "–", "", "not possible", "reference")]], ["0"], LIGHT)
-    assert "columns" not in html and "Plain average: –, not possible." in html
 
 
 def test_an_interval_holds_the_true_accuracy_as_often_as_it_says():
@@ -182,8 +178,11 @@ def test_densest_is_the_largest_cluster_and_on_a_tie_the_tightest():
 
 def colours_of(picture: figures.Picture) -> dict[int, str]:
     """The colour of every neuron."""
-    marks = next(trace for trace in picture.figure.data if trace.customdata is not None)
-    return {int(row[0]): colour for row, colour in zip(marks.customdata, marks.marker.color, strict=True)}
+    return {
+        int(row[0]): colour
+        for trace in marks_of(picture)
+        for row, colour in zip(trace.customdata, trace.marker.color, strict=True)
+    }
 
 
 def test_the_six_largest_clusters_have_a_colour_each():
@@ -222,25 +221,35 @@ def test_lines_join_every_cluster_of_few_neurons_and_the_largest_one_of_many():
     assert lines(seen((np.arange(300) // 3).tolist())) == 1
 
 
-def test_cluster_picture_shows_each_neuron_once_with_its_number(points):
-    picture = figures.clusters(level(points, [0, 0, 0, 1, 1, 2, 3, 3]), LIGHT)
-    marks = [trace for trace in picture.figure.data if trace.customdata is not None]
-    assert sorted(int(row[0]) for trace in marks for row in trace.customdata) == list(range(8))
-    symbols = {
-        int(row[0]): symbol
-        for trace in marks
-        for row, symbol in zip(trace.customdata, trace.marker.symbol, strict=True)
-    }
-    assert symbols[0].startswith("circle") and symbols[4].startswith("diamond")  # shape is the parent
-    ink = [
-        int(row[0])
-        for trace in marks
-        for row, colour in zip(trace.customdata, trace.marker.color, strict=True)
-        if colour == LIGHT.ink
+@pytest.mark.slow
+@given(
+    st.lists(st.integers(0, 7), min_size=8, max_size=8),
+    st.lists(st.sampled_from([0.0, 1e-30, 0.5, 1.0, 4.0]), min_size=8, max_size=8),
+)
+def test_every_neuron_is_drawn_once_its_shape_is_the_network_and_its_area_the_importance(labels, scores):
+    """Of whatever groups and scores: one cluster, none, or scores that are all zero."""
+    labels = np.unique(labels, return_inverse=True)[1].tolist()
+    points = np.random.default_rng(0).normal(size=(8, 3)) * np.array([3.0, 1.0, 0.1])
+    picture = figures.clusters(level(points, labels, scores), LIGHT)
+    drawn = [
+        (int(row[0]), symbol, size)
+        for trace in marks_of(picture)
+        for row, symbol, size in zip(trace.customdata, trace.marker.symbol, trace.marker.size, strict=True)
     ]
-    assert sorted(ink) == [0, 1, 2] == sorted(int(row[0]) for row in marks[-1].customdata[-3:])  # on top
-    assert "largest 3" in picture.caption and "1 alone" in picture.caption
-    assert "4 + 4 neurons in 4 clusters" in picture.alt
+    assert sorted(row for row, _, _ in drawn) == list(range(8))
+    assert all(symbol.startswith("circle" if row < 4 else "diamond") for row, symbol, _ in drawn)
+    sizes = {scores[row]: size for row, _, size in drawn}
+    assert len(sizes) < 2 or not {1.0, 4.0} <= set(sizes) or sizes[4.0] == pytest.approx(2 * sizes[1.0], rel=0.02)
+    counts = np.bincount(labels)
+    assert (
+        f"4 + 4 neurons in {len(counts)} clusters" in picture.alt and f"{(counts == 1).sum()} alone" in picture.caption
+    )
+    largest = [row for row, colour in colours_of(picture).items() if colour == LIGHT.ink]
+    assert counts.max() == 1 or len(largest) == counts.max()
+
+
+def marks_of(picture: figures.Picture) -> list[Any]:
+    return [trace for trace in picture.figure.data if trace.customdata is not None]
 
 
 def test_a_cluster_picture_is_drawn_once_by_the_browser(points):
@@ -266,37 +275,14 @@ def test_outliers_stand_open_on_the_border_and_are_counted():
     points[0] = [500, 0]
     picture = figures.clusters(level(points, list(range(20)) * 2, widths=(20, 20)), LIGHT)
     opened = [
-        row
-        for trace in picture.figure.data
-        if trace.customdata is not None
+        int(row[0])
+        for trace in marks_of(picture)
         for row, symbol in zip(trace.customdata, trace.marker.symbol, strict=True)
         if symbol.endswith("-open")
     ]
-    assert 0 in [int(row[0]) for row in opened]
-    assert f"{len(opened)} outside the frame" in picture.caption
+    assert 0 in opened and f"{len(opened)} outside the frame" in picture.caption
     low, high = picture.figure.layout.xaxis.range
     assert high - low < 100
-
-
-def test_area_is_importance(points):
-    picture = figures.clusters(level(points, [0, 0, 1, 1, 2, 2, 3, 3], [1.0, 4.0] * 4), LIGHT)
-    sizes = {
-        int(row[0]): size
-        for trace in picture.figure.data
-        if trace.customdata is not None
-        for row, size in zip(trace.customdata, trace.marker.size, strict=True)
-    }
-    assert sizes[1] / sizes[0] == pytest.approx(2.0, rel=0.02)  # tenths of a pixel
-
-
-@pytest.mark.parametrize("labels", [[0] * 8, list(range(8))])
-def test_one_cluster_and_no_cluster_can_be_drawn(points, labels):
-    assert figures.clusters(level(points, labels), DARK).alt
-
-
-@pytest.mark.parametrize("scores", [[0.0] * 8, [1e-30] * 8])
-def test_zero_importance_can_be_drawn(points, scores):
-    assert figures.clusters(level(points, [0, 0, 1, 1, 2, 2, 3, 3], scores), DARK).alt
 
 
 def luminance(colour: str) -> float:
@@ -310,20 +296,15 @@ def contrast(first: str, second: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
-def test_lettering_can_be_read_on_every_shade_of_the_scale(palette):
+@each_case("palette", [LIGHT, DARK])
+def test_text_and_marks_have_contrast_and_lettering_can_be_read_on_every_shade(palette):
     assert min(contrast(*shade(share / 200, palette)) for share in range(201)) >= 4.5
     networks = [Network("A", "parent", 50.0, [share, 100 - share]) for share in (0.0, 30.0, 45.0, 61.0)]
     cells, words = figures.class_grid(networks, ["0", "1"], palette).figure.data
     expected = [shade(value / 100, palette)[1] for row in cells.z for value in row]
     assert list(words.textfont.color) == expected and len(set(expected)) == 2
-
-
-@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
-def test_text_and_marks_have_contrast(palette):
     assert all(contrast(colour, palette.paper) >= 4.5 for colour in (palette.ink, palette.muted, palette.accent))
-    assert contrast(palette.grey, palette.paper) >= 3
-    assert contrast(palette.grouping, palette.paper) >= 3
+    assert all(contrast(colour, palette.paper) >= 3 for colour in (palette.grey, palette.grouping))
     # Light colours stand out on white by their outline.
     assert palette is DARK or contrast(palette.outline, palette.paper) >= 3
     for colours in (palette.clusters, palette.networks):
@@ -369,7 +350,7 @@ def test_hues_are_told_apart_by_the_colour_blind(palette, cones):
     assert apart(list(palette.networks[:4]), CONES[cones]) > 10  # letters, shapes and hatches say it, too
 
 
-@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
+@each_case("palette", [LIGHT, DARK])
 def test_a_colour_means_one_thing(palette):
     """A network, a cluster, an error, what is fused: none has a colour that could be taken for another's."""
     families = [palette.networks, palette.clusters, (palette.grouping,), (palette.approximation,), (palette.accent,)]
@@ -378,7 +359,7 @@ def test_a_colour_means_one_thing(palette):
             assert min(apart([one, other], CONES["all"]) for one in first for other in second) > 18
 
 
-@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
+@each_case("palette", [LIGHT, DARK])
 def test_figures_name_no_other_host(shipped, palette):
     pictures = [figures.accuracy_bars(NETWORKS, palette), figures.clusters(shipped.levels[0], palette)]
     for picture in pictures:
@@ -462,25 +443,27 @@ def test_the_drawn_network_names_the_biggest_drop_and_carries_levels_for_clicks(
     assert "has the largest error" in figures.drawn_network(table, [], LIGHT).caption  # accuracy was not measured
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("between", "floor", "says"),
     [
         (0.5, (0.55, 0.45, 0.7), "chance of another start"),
         (0.2, (0.55, 0.45, 0.7), "do group differently"),
         (0.2, (1.0, 1.0, 1.0), "no randomness"),
+        (1.0, (1.0, 1.0, 1.0), "All scores give the same groups"),
     ],
 )
-def test_agreement_is_read_against_the_floor(between, floor, says):
-    mean, least, most = floor
-    rows = [
-        {"first": name, "second": name, "mean": mean, "least": least, "most": most} for name in ("uniform", "deeplift")
-    ]
+def test_agreement_is_read_against_the_floor_and_cells_can_be_picked(between, floor, says):
+    own = dict(zip(("mean", "least", "most"), floor, strict=True))
+    rows = [{"first": name, "second": name, **own} for name in ("uniform", "deeplift")]
     rows.append({"first": "uniform", "second": "deeplift", "mean": between, "least": between, "most": between})
-    picture = figures.agreement_matrix(rows, DARK)
-    assert says in picture.caption and "0.20" in picture.caption or "0.50" in picture.caption
+    picture, mean = figures.agreement_matrix(rows, DARK), floor[0]
+    assert says in picture.caption and (between == 1 or figures.number(between, 2) in picture.caption)
+    cells, _, marks = picture.figure.data
     # Values near each other do not have one tint.
-    assert picture.figure.data[0].zmin == min(between, mean) and picture.figure.data[0].zmax <= max(between, mean) + 0.2
-    assert picture.figure.data[0].z[0][1] == between and picture.figure.data[0].z[1][1] == mean
+    assert cells.zmin == min(between, mean) and cells.zmax <= max(between, mean) + 0.2
+    assert cells.z[0][1] == between and cells.z[1][1] == mean
+    pairs = {(x, y): pair for x, y, (pair,) in zip(marks.x, marks.y, marks.customdata, strict=True)}
+    assert pairs[0, 1] == pairs[1, 0] == "uniform-deeplift" and pairs[0, 0] == "uniform-uniform"
 
 
 def test_cluster_sizes_add_up_to_the_clusters():
@@ -590,35 +573,13 @@ def test_followed_neurons_are_joined_by_lines():
     assert len(lines) == 1 and len(lines[0].x) == 6  # two neurons, each to the middle, and a gap
 
 
-def test_cells_of_the_matrix_can_be_picked():
-    rows = [
-        {"first": a, "second": b, "mean": 0.5, "least": 0.4, "most": 0.6}
-        for a, b in (("uniform", "uniform"), ("uniform", "deeplift"), ("deeplift", "deeplift"))
-    ]
-    marks = figures.agreement_matrix(rows, LIGHT).figure.data[2]
-    pairs = {(x, y): pair for x, y, (pair,) in zip(marks.x, marks.y, marks.customdata, strict=True)}
-    assert pairs[0, 1] == pairs[1, 0] == "uniform-deeplift" and pairs[0, 0] == "uniform-uniform"
-
-
-@pytest.mark.parametrize("losses", [(0.3, 0.2, 0.15), (0.9, 0.004, 0.05), (20, 1e-7, 1e-3)])
-def test_a_logarithmic_axis_has_a_few_numbers_within_reach(losses):
+@each_case("losses", [(0.3, 0.2, 0.15), (0.9, 0.004, 0.05), (20, 1e-7, 1e-3)])
+def test_a_loss_curve_has_a_few_numbers_within_reach_and_can_be_linear(losses):
     curve = [{"epoch": epoch, "loss": loss, "validation": loss} for epoch, loss in enumerate(losses)]
     ticks = figures.loss_curve(curve, LIGHT).figure.layout.yaxis.tickvals
     assert 1 <= len(ticks) <= 10 and all(min(losses) / 1.3 <= tick <= max(losses) * 1.3 for tick in ticks)
-
-
-def test_a_curve_on_a_linear_axis():
-    curve = [{"epoch": epoch, "loss": 1 / (1 + epoch), "validation": 1.1 / (1 + epoch)} for epoch in range(3)]
-    assert figures.loss_curve(curve, LIGHT, log=False).figure.layout.yaxis.type == "linear"
-    assert "linear" in figures.loss_curve(curve, LIGHT, log=False).alt
-
-
-def test_scores_that_group_alike_are_not_said_to_differ():
-    rows = [
-        {"first": one, "second": other, "mean": 1.0, "least": 1.0, "most": 1.0}
-        for one, other in (("uniform", "uniform"), ("uniform", "deeplift"), ("deeplift", "deeplift"))
-    ]
-    assert figures.agreement_words(rows) == "All scores give the same groups here."
+    linear = figures.loss_curve(curve, LIGHT, log=False)
+    assert linear.figure.layout.yaxis.type == "linear" and "linear" in linear.alt
 
 
 @each_case(
@@ -640,19 +601,6 @@ def test_scores_that_group_alike_are_not_said_to_differ():
 )
 def test_a_share_reads_all_or_nothing_only_if_it_is(value, digits, reads):
     assert figures.share(value, digits) == reads and figures.percent(value, digits) == f"{reads}\N{NO-BREAK SPACE}%"
-
-
-def test_class_names_of_several_words_stand_as_they_are_and_signs_in_quotes():
-    network = figures.Network("A", "parent", 50.0, [50.0] * 3)
-    picture = figures.class_grid([network], ["immature granulocytes", "7", "?"], figures.LIGHT)
-    assert list(picture.figure.layout.xaxis.ticktext) == ["immature granulocytes", "7", "“?”"]
-
-
-def test_a_class_of_which_nearly_all_is_right_does_not_read_as_all():
-    picture = figures.class_grid(
-        [figures.Network("A", "parent", 50.0, [100 * 5932 / 5949, 0.0])], ["a", "b"], figures.LIGHT
-    )
-    assert list(picture.figure.data[1].text) == ["99.7", "0"]
 
 
 @each_case(

@@ -67,47 +67,24 @@ def errors(page: AppTest) -> str:
 def test_the_run_that_is_shown_first_is_named_by_the_bundle(monkeypatch):
     facts = {**runs.bundle_facts(), "first": "hf-gradient"}
     monkeypatch.setattr(runs, "bundle_facts", lambda: facts)
-    page = page_at()
-    assert page.session_state["shown"].entry.name == page.session_state["shown"].first == "hf-gradient"
+    assert page_at().session_state["shown"].entry.name == "hf-gradient"
 
 
 def test_first_page_shows_the_shipped_fusion(shipped):
     page = page_at()
     assert not page.error and not page.exception and not page.warning
-    assert page.title[0].value == "Two half-blind networks, one that sees it all"
     networks = shipped.metrics["networks"]
-    for name in ("parent 0", "parent 1", "ensemble", "average", "fused"):
-        assert figures.percent(networks[name]["accuracy"]) in words(page)
+    assert all(figures.percent(measured["accuracy"]) in words(page) for measured in networks.values())
     assert "Groups bring +55.2 points" in words(page) and "No level clearly loses accuracy" in words(page)
     assert [download.label for download in page.get("download_button")] == ["Fused network", "Levels", "Run record"]
     for table in ("menu-accuracy", "menu-per-class"):
         page.session_state[table] = True  # as a click on the menu does
     page.run()
-    shown = [table.value for table in page.dataframe if "network" in table.value]
-    assert [list(table["network"]) for table in shown] == [
-        [
-            "network A",
-            "network B",
-            "ensemble",
-            "plain average",
-            *RETROFITTING,
-        ]
-    ] * 2
-    fused = shown[1].set_index("network").loc["KF-Linear"]
+    tables = [table.value for table in page.dataframe if "network" in table.value]
+    references = ["network A", "network B", "ensemble", "plain average"]
+    assert [list(table["network"]) for table in tables] == [[*references, *RETROFITTING]] * 2
+    fused = tables[1].set_index("network").loc["KF-Linear"]
     assert fused.tolist() == pytest.approx(networks["fused"]["per_class"])
-
-
-def test_nonsense_in_the_address_is_named():
-    page = open_form(run="gone", preset="nope", parents="99", ratio="zero", method="Magic", **{"split-seed": "-1"})
-    messages = errors(page)
-    assert all(
-        part in messages for part in ("run=gone", "preset=nope", "parents=99", "ratio=zero", "method=Magic", "seed=-1")
-    )
-    assert (
-        page.query_params["run"] == "gone"
-        and page.session_state["shown"].entry.name == page.session_state["shown"].first
-    )
-    assert not button(page, "start").disabled  # what is left is the shipped preset
 
 
 def test_form_offers_every_method_and_importance():
@@ -155,48 +132,21 @@ def test_methods_can_be_chosen_and_say_what_they_do(methods):
         assert not button(page, "start").disabled
 
 
-@pytest.mark.parametrize(
-    ("address", "says"),
+@each_case(
+    ("key", "given", "kept", "said"),
     [
-        (
-            {"method": "OTFusion", "options": "temperature=2|solver=sinkhorn"},
-            ["options=temperature=2", "a setting of KD"],
-        ),
-        ({"method": "KD", "options": "epochs=many"}, ["options=epochs=many", "a whole number"]),
-        ({"method": "KD", "options": "nonsense"}, ["options=nonsense", "NAME=VALUE"]),
+        ("fuse-samples", 5, 10, "5 became 10"),
+        ("fuse-samples", 10**7, parameters.MOST_SAMPLES, f"{10**7:,} became {parameters.MOST_SAMPLES:,}"),
+        ("fuse-samples", 60, 60, ""),
+        ("fuse-option-KD-epochs", -3, None, "from 0"),
     ],
 )
-def test_options_that_mean_nothing_are_named_and_left_out(address, says):
-    page = open_form(**address)
-    assert all(part in errors(page) for part in says) and not page.error
-    assert not button(page, "start").disabled
-
-
-def test_the_method_that_needs_two_networks_names_those_that_take_more():
-    page = open_form(preset="four", method="Git-Re-Basin")
-    message = next(error.value for error in page.error)
-    assert (
-        "exactly two parents; found 4" in message
-        and "OTFusion, KF-Linear" in message
-        and button(page, "start").disabled
-    )
-
-
-@pytest.mark.parametrize(("value", "kept"), [(5, 10), (10**7, parameters.MOST_SAMPLES), (60, 60)])
-def test_a_number_outside_its_limits_becomes_the_nearest_and_that_is_said(value, kept):
-    page = open_form(preset="sharded")
-    page.number_input(key="fuse-samples").set_value(value).run()
-    assert page.query_params["samples"] == str(kept) and page.number_input(key="fuse-samples").value == kept
-    assert [str(kept if value == kept else f"{value:,} became {kept:,}") in toast.value for toast in page.toast] == [
-        True
-    ] * (value != kept)
-
-
-def test_an_option_out_of_range_is_left_as_it_was_with_the_reason():
+def test_a_number_outside_its_limits_becomes_the_nearest_or_stays_and_that_is_said(key, given, kept, said):
     page = open_form(preset="sharded", method="KD")
-    page.number_input(key="fuse-option-KD-epochs").set_value(-3).run()
-    assert "options" not in page.query_params and page.number_input(key="fuse-option-KD-epochs").value > 0
-    assert ["epochs" in toast.value and "from 0" in toast.value for toast in page.toast] == [True]
+    before = page.number_input(key=key).value
+    page.number_input(key=key).set_value(given).run()
+    assert page.number_input(key=key).value == (before if kept is None else kept)
+    assert [said in toast.value for toast in page.toast] == [True] * bool(said)
 
 
 def test_samples_of_all_networks_are_asked_for_and_told():
@@ -209,14 +159,6 @@ def test_samples_of_all_networks_are_asked_for_and_told():
     plain = dataclasses.replace(picks, source="first")
     assert configs.fusion(plain, configs.training(plain, 64, 10), 64, 10).fusion_from is None
     assert "samples" not in [box.key for box in open_form(preset="own").selectbox]
-
-
-@pytest.mark.parametrize(
-    ("page_name", "address"), [("fuse", {"foo": "1", "level": "x"}), ("levels", {"preset": "four"})]
-)
-def test_parameters_that_a_page_does_not_have_are_named(page_name, address):
-    page = open_form(**address) if page_name == "fuse" else page_at(page_name, **address)
-    assert all(f"{name}={value}" in errors(page) for name, value in address.items())
 
 
 def test_the_menu_leads_back_to_the_form_as_it_was_left():
@@ -290,19 +232,6 @@ def test_one_network_has_no_ensemble_and_no_average(runs_folder, monkeypatch):
     assert "ensemble" not in words(page) and "plain average" not in words(page) and not page.error
 
 
-def test_every_control_has_a_help_text():
-    for address in (
-        {},
-        {"method": "KD"},
-        {"method": "ZipIt"},
-        {"preset": "four"},
-        {"preset": "own", "data": "../data/nowhere"},
-    ):
-        page = open_form(**address)
-        for kind in (page.selectbox, page.number_input, page.text_input, page.text_area, page.button):
-            assert all(control.help for control in kind), [control.label for control in kind if not control.help]
-
-
 @each_case("preset", [name for name in presets.PRESETS if name != "own"])
 def test_presets_can_be_started_and_show_who_gets_what(preset):
     page = open_form(preset=preset)
@@ -332,52 +261,36 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
 
 
 @each_case(
-    ("address", "says"),
+    ("address", "says", "label", "picks"),
     [
-        ({"preset": "four", "method": "HF-Linear"}, ["hungarian", "KF-Linear works here"]),
-        ({"preset": "widths", "method": "HF-Gradient"}, ["widths", "KF-Gradient"]),
-        ({"preset": "sharded", "parents": "11"}, ["10 classes are too few for 11"]),
-        ({"preset": "twins", "parents": "1"}, ["at least two"]),
-        ({"preset": "twins", "widths": "1,2"}, ["one width"]),
-        ({"preset": "sharded", "arch": "resnet18", "widths": "2"}, ["normal width only"]),
-        ({"preset": "sharded", "samples": "100000"}, ["samples"]),
-        ({"preset": "own", "files": "gone.safetensors"}, ["no checkpoint"]),
-        ({"preset": "sharded", "data": "../data/nowhere"}, ["no folder"]),
+        ({"preset": "four", "method": "HF-Linear"}, "hungarian", "Use KF-Linear", {"method": "KF-Linear"}),
+        (
+            {"preset": "four", "method": "Git-Re-Basin"},
+            "exactly two parents; found 4",
+            "Use OTFusion",
+            {"method": "OTFusion"},
+        ),
+        ({"preset": "widths", "method": "HF-Gradient"}, "widths", "Use KF-Gradient", {"method": "KF-Gradient"}),
+        ({"preset": "widths", "method": "Average"}, "averaged", "Use KF-Linear", {"method": "KF-Linear"}),
+        ({"preset": "sharded", "samples": "100000"}, "samples", "Take 721 samples", {"samples": 721}),
+        ({"preset": "sharded", "parents": "11", "samples": "100"}, "10 classes", "Take 10 networks", {"parents": 10}),
+        ({"preset": "twins", "parents": "1"}, "at least two", "Take 2 networks", {"parents": 2}),
+        ({"preset": "twins", "widths": "1,2"}, "one width", "Give all networks one width", {"widths": ()}),
+        ({"preset": "sharded", "arch": "resnet18", "widths": "2"}, "normal width", "Use normal width", {"widths": ()}),
+        ({"preset": "own", "files": "gone.safetensors"}, "no checkpoint", "", {}),
+        ({"preset": "sharded", "data": "../data/nowhere"}, "no folder", "", {}),
     ],
 )
-def test_what_cannot_work_is_refused_before_the_start(address, says):
+def test_what_cannot_work_is_refused_before_the_start_and_one_click_makes_it_work(address, says, label, picks):
     page = open_form(**address)
     message = next(error.value for error in page.error if error.value.startswith("This cannot be started"))
-    assert all(part in message for part in says), message
-    assert button(page, "start").disabled and str(runs.runs_folder()) not in message
-
-
-@each_case(
-    ("address", "label", "picks"),
-    [
-        ({"preset": "four", "method": "HF-Linear"}, "Use KF-Linear", {"method": "KF-Linear"}),
-        ({"preset": "sharded", "samples": "100000"}, "Take 721 samples", {"samples": 721}),
-        ({"preset": "sharded", "parents": "11", "samples": "100"}, "Take 10 networks", {"parents": 10}),
-        ({"preset": "twins", "parents": "1"}, "Take 2 networks", {"parents": 2}),
-        ({"preset": "twins", "widths": "1,2"}, "Give all networks one width", {"widths": ()}),
-        ({"preset": "sharded", "arch": "resnet18", "widths": "2"}, "Use normal width", {"widths": ()}),
-        ({"preset": "widths", "method": "Average"}, "Use KF-Linear", {"method": "KF-Linear"}),
-    ],
-)
-def test_a_click_on_a_cure_makes_what_was_refused_work(address, label, picks):
-    page = open_form(**address)
-    cure = button(page, "fuse-cure-0")
-    assert cure.label == label and button(page, "start").disabled
-    cure.click().run()
-    assert not page.error and not page.warning and not button(page, "start").disabled, errors(page)
-    chosen = form_of(page.query_params)[1]
-    assert {name: getattr(chosen, name) for name in picks} == picks
-
-
-def test_networks_of_ones_own_begin_without_an_error():
-    page = open_form(preset="own")
-    assert not page.error and not page.warning and button(page, "start").disabled
-    assert "No networks yet" in page.info[0].value and len(page.info) == 1
+    assert says in message and button(page, "start").disabled and str(runs.runs_folder()) not in message
+    if label:
+        assert button(page, "fuse-cure-0").label == label
+        button(page, "fuse-cure-0").click().run()
+        assert not page.error and not page.warning and not button(page, "start").disabled, errors(page)
+        chosen = form_of(page.query_params)[1]
+        assert {name: getattr(chosen, name) for name in picks} == picks
 
 
 def preview(page: AppTest) -> str:
@@ -404,17 +317,6 @@ def test_the_levels_of_the_shipped_networks_take_less_than_a_second():
     assert time.process_time() - start < 1
 
 
-def test_options_have_names_that_a_newcomer_understands():
-    page = open_form()
-    labels = {control.key: control.label for kind in (page.toggle, page.selectbox, page.text_input) for control in kind}
-    known = {
-        "project": "Group by what can be fitted",
-        "scored": "Weight by importance",
-        "leaves": "Modules fused as a whole",
-    }
-    assert {name: labels[f"fuse-option-KF-Linear-{name}"] for name in known} == known
-
-
 def test_a_path_that_no_file_system_takes_is_refused(monkeypatch):
     def facts(picks):
         raise OSError(36, "File name too long")
@@ -428,6 +330,11 @@ def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sl
     page = open_form(preset="sharded")
     button(page, "start").click().run()
     key = page.query_params["run"]
+    held = page_at(run=stopped(runs_folder, state="cancelled", levels_done=1, levels=4))
+    button(held, "resume").click().run()
+    assert f"run {key} is still running" in errors(held)
+    button(held, "show-other").click().run()
+    assert held.query_params["run"] == key
     config = read_config(runs_folder / key)
     assert config.analyse and config.evaluate and config.models[0].endswith("/parent-0.safetensors")
     assert (runs_folder / key / "worker.json").exists()
@@ -472,18 +379,6 @@ def test_the_three_views_are_one_click_apart():
     assert page.number_input(key="fuse-parents").value == 4  # what the address said all the time
     page.selectbox(key="run").set_value("hf-linear").run()  # another run is looked at, so its result is shown
     assert "view" not in page.query_params and page.query_params["preset"] == "four" and "start" not in keys(page)
-
-
-def test_settings_that_were_run_before_open_the_run(runs_folder, sleeper, monkeypatch):
-    known = runs.read_entry(runs.BUNDLED / "hf-linear", shipped=True)
-    _, picks, _ = form_of({"method": "HF-Linear"})
-    same = dataclasses.replace(known, config=configs.fusion(picks, None, 64, 10).to_json())
-    entries = [runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True), same]
-    monkeypatch.setattr(runs, "entries", lambda folder=None: (entries, []))
-    page = open_form(method="HF-Linear")
-    assert button(page, "start").label == "Open that run"
-    button(page, "start").click().run()
-    assert page.query_params["run"] == "hf-linear" and not runs_folder.exists()
 
 
 def test_networks_that_were_trained_again_in_place_are_new_work(runs_folder, sleeper, monkeypatch):
@@ -574,15 +469,16 @@ def test_classes_in_another_order_are_measured_as_the_same_network_and_other_cla
     assert button(page, "start").disabled and str(runs_folder) not in errors(page)
 
 
-@pytest.mark.parametrize("networks", ["own", "train"])
-def test_a_link_opens_no_file_outside_the_known_folders_before_a_click(tmp_path, monkeypatch, networks):
+@each_case("field", ["data", "files", "rows", "target", "base"])
+def test_a_link_opens_no_file_outside_the_known_folders_before_a_click(tmp_path, monkeypatch, field):
     opened = []
     monkeypatch.setattr("retrofit_app.pages.fuse.plan.plan", lambda picks, entries: opened.append(picks) or Plan())
     outside = str(tmp_path / "elsewhere")
-    page = open_form(networks=networks, data=outside, files=f"{outside}/a.pt|{outside}/b.pt", rows=f"{outside}/s.json")
-    assert not opened and "start" not in keys(page) and outside in figures.plain_text(page.info[-1].value)
-    button(page, "fuse-grant").click().run()
-    assert opened[0].data == outside and "fuse-grant" not in keys(page) and "start" in keys(page)
+    for networks in ("own", "train") if field == "data" else ("own",):
+        page = open_form(networks=networks, **{field: outside})
+        assert not opened and "start" not in keys(page) and outside in figures.plain_text(page.info[-1].value)
+        button(page, "fuse-grant").click().run()
+        assert outside in str(opened.pop()) and "fuse-grant" not in keys(page) and "start" in keys(page)
 
 
 def test_a_path_that_is_typed_on_the_page_is_opened(tmp_path):
@@ -620,43 +516,34 @@ def test_a_run_that_measured_a_network_tells_its_accuracy(runs_folder, shipped, 
             assert (sentence in words(page)) != changed, words(page)
 
 
-def test_uploads_are_checked_and_kept_by_content(runs_folder):
-    page = open_form(preset="own")
-    content = (runs.BUNDLED / bundle.PARENTS[0]).read_bytes()
-    page.file_uploader[0].set_value(("../../evil.safetensors", content, "application/octet-stream")).run()
-    assert page.query_params["files"].startswith("uploads/")
-    stored = list(runs_folder.rglob("*.safetensors"))
-    assert [path.parents[1].name for path in stored] == ["uploads"] and stored[0].read_bytes() == content
-    assert page.text_area(key="fuse-files-text").value == "evil.safetensors (uploaded)"
-    assert "A, evil.safetensors: cnn" in words(page)
-    good, torn = (
-        ("a.safetensors", content, "application/octet-stream"),
-        ("net.safetensors", content[:-4], "application/octet-stream"),
+def test_uploads_are_checked_and_kept_by_content_until_they_are_taken_back(runs_folder):
+    first, second = (
+        (name, (runs.BUNDLED / parent).read_bytes(), "application/octet-stream")
+        for name, parent in zip(("../../evil.safetensors", "b.safetensors"), bundle.PARENTS, strict=True)
     )
-    other = ("odd.safetensors", save({"a": torch.zeros(2)}), "application/octet-stream")
-    page.file_uploader[0].set_value([good, torn, other]).run()
+    torn = ("net.safetensors", first[1][:-4], first[2])
+    other = ("odd.safetensors", save({"a": torch.zeros(2)}), first[2])
+    page = open_form(preset="own")
+    assert not page.error and not page.warning and button(page, "start").disabled and len(page.info) == 1
+
+    def upload(*files):
+        page.file_uploader[0].set_value(list(files)).run()
+        return list(runs_folder.rglob("*.safetensors"))
+
+    (stored,) = upload(first)
+    assert page.query_params["files"].startswith("uploads/") and stored.read_bytes() == first[1]
+    assert stored.parents[1].name == "uploads" and "A, evil.safetensors: cnn" in words(page)
+    assert page.text_area(key="fuse-files-text").value == "evil.safetensors (uploaded)"
+    assert upload(first, torn, other) == [stored]
     assert "net.safetensors is not taken: it is incomplete" in errors(page)
     assert "odd.safetensors is not taken: the architecture is not recognised" in errors(page)
-    assert len(list(runs_folder.rglob("*.safetensors"))) == 1
     # One network alone could be compressed, but nobody has asked for that.
     assert "2 uploads were not taken. Remove them" in errors(page) and button(page, "start").disabled
-    page.file_uploader[0].set_value([good]).run()
-    assert "not taken" not in errors(page) and not button(page, "start").disabled
+    assert len(upload(first, second)) == 2 and not errors(page) and not button(page, "start").disabled
+    (left,) = upload(second)
+    assert left.name == "b.safetensors" and page.query_params["files"].endswith("/b.safetensors")
     button(page, "fuse-forget").click().run()
     assert not list(runs_folder.rglob("*.safetensors")) and "files" not in page.query_params
-
-
-def test_an_upload_that_is_taken_back_leaves_the_fusion_and_the_disk(runs_folder):
-    page = open_form(preset="own")
-    files = [
-        (f"{index}.safetensors", (runs.BUNDLED / name).read_bytes(), "application/octet-stream")
-        for index, name in enumerate(bundle.PARENTS)
-    ]
-    page.file_uploader[0].set_value(files).run()
-    first, second = page.query_params["files"].split("|")
-    page.file_uploader[0].set_value(files[1:]).run()
-    assert page.query_params["files"] == second
-    assert not (runs_folder / first).exists() and (runs_folder / second).exists()
 
 
 def test_uploads_of_before_stay_when_others_come_and_keep_their_names(runs_folder):
@@ -686,13 +573,15 @@ def test_uploads_of_before_stay_when_others_come_and_keep_their_names(runs_folde
     assert "other.safetensors is kept: run mine reads it" in errors(page)
 
 
-def test_runs_can_be_deleted_and_brought_back(runs_folder):
-    key = stopped(runs_folder, state="cancelled", levels_done=1, levels=4)
-    page = open_runs(run=key, ticks=f"{key}|kf-linear")
+def test_runs_that_are_not_at_work_can_be_deleted_and_brought_back(runs_folder, sleeper):
+    key, going = (stopped(runs_folder, seed=seed, state="cancelled", levels_done=1, levels=4) for seed in (8, 9))
+    page = open_runs(run=key, ticks=f"{key}|{going}|kf-linear")
+    runs.resume(runs_folder / going)  # after the page was drawn
     button(page, "delete").click().run()
-    assert not (runs_folder / key).exists() and "run" not in page.query_params
-    assert page.title[0].value == "Your runs" and page.query_params["ticks"] == "kf-linear"  # shipped runs stay
-    assert f"Run {key} was deleted." in words(page)
+    assert not (runs_folder / key).exists() and (runs_folder / going).exists() and "run" not in page.query_params
+    assert f"Not deleted: run {going} is still running" in errors(page)
+    assert set(page.query_params["ticks"].split("|")) == {going, "kf-linear"}  # shipped runs stay
+    assert page.title[0].value == "Your runs" and f"Run {key} was deleted." in words(page)
     page = open_runs()  # the way back survives a reload
     assert f"Run {key} was deleted." in words(page)
     button(page, "undo").click().run()
@@ -720,22 +609,13 @@ def test_epochs_that_the_recipe_decides_are_an_empty_field(runs_folder):
     assert "epochs" not in page.query_params and page.number_input(key="fuse-epochs-number").value is None
 
 
-def test_a_run_at_work_is_not_deleted_from_a_list_that_was_drawn_before(runs_folder, sleeper, config):
-    key = stopped(runs_folder, state="cancelled", levels_done=1, levels=4)
-    other = stopped(runs_folder, seed=9, state="cancelled", levels_done=1, levels=4)
-    page = open_runs(ticks=f"{key}|{other}")
-    runs.resume(runs_folder / key)
-    button(page, "delete").click().run()
-    assert f"Not deleted: run {key} is still running" in errors(page) and (runs_folder / key).exists()
-    assert not (runs_folder / other).exists() and page.query_params["ticks"] == key
-
-
 def listed(page: AppTest) -> list[str]:
     """Names in the table of runs."""
     return [name.removesuffix(" (shipped)") for name in page.dataframe[0].value["run"]]
 
 
 def test_the_list_is_filtered_and_pinned_runs_stand_first(runs_folder, shipped):
+    assert "no runs of your own yet" in words(open_runs())
     shutil.copytree(shipped.folder, runs_folder / "mine")
     page = open_runs()
     assert listed(page) == ["mine", *runs.bundle_facts()["runs"]]
@@ -749,11 +629,6 @@ def test_the_list_is_filtered_and_pinned_runs_stand_first(runs_folder, shipped):
     assert listed(page)[0] == "mine" and "pin" not in page.dataframe[0].value
     empty = open_runs(filter="nothing of the kind")
     assert "No run has all the words" in words(empty) and not empty.dataframe
-
-
-def test_an_empty_list_says_what_makes_a_run():
-    page = open_runs()
-    assert "no runs of your own yet" in words(page) and "hf-linear" in listed(page) and not page.exception
 
 
 def test_ticked_runs_show_only_what_differs(runs_folder):

@@ -111,7 +111,7 @@ def test_what_was_stopped_says_so_and_can_be_measured_again(record):
     folder.mkdir(parents=True)
     noted(folder, "failed", "no more memory")
     page = page_at(run="mine")
-    assert "Not measured: no more memory" in page.error[0].value
+    assert "no more memory" in page.error[0].value
     assert "start-ingredients" in {widget.key for widget in page.button}
 
 

@@ -8,6 +8,8 @@ import pytest
 from retrofit_app import runs
 from retrofit_app.runs import listing
 
+from .analyses import copied
+
 
 @pytest.fixture
 def read(monkeypatch):
@@ -31,13 +33,10 @@ def finished(runs_folder):
 def test_runs_that_differ_in_a_setting_do_not_share_a_line(runs_folder):
     """In the picker they would be told apart by trying them."""
     for name, options in (("a", {"restarts": 3}), ("b", {"restarts": 4}), ("c", {"restarts": 4})):
-        shutil.copytree(runs.BUNDLED / "kf-linear", runs_folder / name)
-        content = json.loads((runs_folder / name / "config.json").read_text())
-        content["config"]["options"] = options
-        (runs_folder / name / "config.json").write_text(json.dumps(content))
-        result = json.loads((runs_folder / name / "result.json").read_text())
+        folder = copied(name, options=options)
+        result = json.loads((folder / "result.json").read_text())
         result["config"] |= options
-        (runs_folder / name / "result.json").write_text(json.dumps(result))
+        (folder / "result.json").write_text(json.dumps(result))
     lines = runs.labels(runs.entries()[0])
     assert lines["kf-linear"] == "KF-Linear 93.0\N{NO-BREAK SPACE}% · shipped"
     assert [lines[name].partition("seed 0, ")[2] for name in "abc"] == ["restarts 3", "restarts 4, b", "restarts 4, c"]

@@ -13,8 +13,8 @@ from retrofit_app.figures.paper import rank_against_rank
 from retrofit_app.pages.paper import taking
 from retrofit_app.runs import paper
 from retrofit_core.experiments import table
+from retrofit_core.experiments.report import summarised, verdicts
 from retrofit_core.experiments.results import write_result
-from retrofit_core.experiments.summary import summarised, verdicts
 from retrofit_core.experiments.units import FROM_SOURCE
 from tests.experiments.made_up import cells_of, made
 
@@ -111,7 +111,7 @@ def test_a_number_at_another_scale_than_its_column_s_says_so_in_cell_and_recipe(
 
 def test_only_what_disagrees_and_only_some_families():
     column = recorded("vgg11-noniid", "2-way")
-    against = {row for claim in column.block.claims if claim.verdict == "contradicted" for row in claim.rows}
+    against = {row for claim in column.claims if claim.verdict == "contradicted" for row in claim.rows}
     page = open_page(table="vgg11-noniid", disagreeing="1")
     assert against and against <= set(shown(page)) < set(shown(open_page(table="vgg11-noniid")))
     rows = shown(open_page(table="vgg11-noniid", families="Matching"))
@@ -123,7 +123,7 @@ def test_only_what_disagrees_and_only_some_families():
 def test_all_tables_have_the_summary_of_the_report():
     page = open_page(view="all")
     assert clean(page)
-    known = summarised([paper.table(name, paper.read()[0]).report for name in paper.names()])
+    known = summarised([column for name in paper.names() for column in paper.table(name, paper.read()[0]).every])
     agreed, undecided, contradicted = verdicts(known.decided())
     assert f"Of {known.numbers} numbers that the paper prints, {known.measured()} are measured." in words(page)
     assert f"{agreed} agreed, {undecided} undecided, {contradicted} contradicted" in words(page)
@@ -159,7 +159,7 @@ def test_the_picture_s_command_reads_the_same_results():
 
 
 def test_files_are_what_the_report_writes():
-    from retrofit_core.experiments.report_csv import spreadsheet
+    from retrofit_core.experiments.report_formats import spreadsheet
 
     page = open_page(table="widths")
     assert [button.proto.label for button in page.get("download_button")] == ["CSV", "Markdown", "LaTeX"]
@@ -201,11 +201,6 @@ def test_another_table_keeps_the_rows_and_loses_scale_and_cell():
         "table": "vgg11-full",
         "families": "Matching",
     }
-
-
-def test_a_cell_of_another_table_is_named():
-    page = open_page(table="widths", cell=CELL)
-    assert "no such cell of this table" in page.warning[0].value
 
 
 def test_a_package_without_records_says_where_they_are(monkeypatch, tmp_path):

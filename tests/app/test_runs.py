@@ -27,6 +27,7 @@ from retrofit_core.runs.worker import CHILDREN, Job
 from retrofit_core.system import files
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training.parents import TrainConfig, read_training, train_parents, write_training
+from tests.marks import each_case
 
 from .analyses import plain
 
@@ -40,27 +41,18 @@ def ended(pid):
     CHILDREN[pid].wait(10)
 
 
-def test_shipped_runs_come_first_and_are_whole(runs_folder):
+def test_shipped_runs_come_first_are_whole_and_small(runs_folder):
     known, problems = runs.entries()
     assert not problems
     assert [entry.config["method"] for entry in known] == ["HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient"]
     assert all(entry.shipped and entry.state == "done" and entry.accuracy > 80 for entry in known)
     for entry in known:
         run = read_run(entry.folder)  # checksums
-        assert len(run.levels) == 4
+        assert len(run.levels) == 4 and entry.training == TrainConfig(seed=1, device="cpu").to_json()
         assert not any(name.startswith("/") for name in run.config.models)
-
-
-def test_the_bundle_is_small():
-    files = [path for path in runs.BUNDLED.rglob("*") if path.is_file()]
-    assert max(path.stat().st_size for path in files) < 1_000_000
-    assert sum(path.stat().st_size for path in files) < 1_500_000
-
-
-def test_class_counts_of_the_shipped_parents():
-    counts = runs.class_counts(runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True))
-    assert len(counts) == 2
-    assert all((first == 0) != (second == 0) for first, second in zip(*counts, strict=True))  # sharded
+        assert all((first == 0) != (second == 0) for first, second in zip(*runs.class_counts(entry), strict=True))
+    sizes = [path.stat().st_size for path in runs.BUNDLED.rglob("*") if path.is_file()]
+    assert max(sizes) < 1_000_000 and sum(sizes) < 1_500_000
 
 
 def test_a_shipped_config_opens_the_shipped_run(runs_folder):
@@ -71,10 +63,9 @@ def test_a_shipped_config_opens_the_shipped_run(runs_folder):
 def test_the_same_work_starts_once(runs_folder, config, sleeper):
     first = runs.start(config)
     pid = worker_of(first)["pid"]
-    assert first == runs_folder / config.key()
-    assert runs.start(config) == first
-    assert worker_of(first)["pid"] == pid
-    assert runs.read_entry(first).state == "created"
+    assert first == runs_folder / config.key() == runs.start(config)
+    assert worker_of(first)["pid"] == pid and runs.read_entry(first).state == "created"
+    assert psutil.Process(pid).nice() >= worker.NICENESS  # the machine is whoever's who works at it
 
 
 def test_two_sessions_that_start_the_same_work_at_once_start_it_once(runs_folder, config, sleeper):
@@ -99,13 +90,6 @@ def test_another_server_does_not_start_it_twice(runs_folder, config, sleeper, mo
         runs.start(config)
     assert not (runs_folder / config.key()).exists()
     assert runs.start(config) == runs_folder / config.key()
-
-
-def test_one_run_at_a_time(runs_folder, config, sleeper):
-    first = runs.start(config)
-    with pytest.raises(runs.Busy, match="still running") as busy:
-        runs.start(bundle.config("HF-Linear", importance="uniform", samples=50, seed=4))
-    assert busy.value.run == first.name
 
 
 def test_a_killed_worker_is_reported_and_can_be_started_again(runs_folder, config, sleeper):
@@ -170,11 +154,6 @@ def test_a_worker_that_does_not_stop_is_ended_with_all_that_it_started(runs_fold
     assert (
         runs.failure(entry) == "Cancelled. The worker did not stop on its own, so it was ended. No level was finished."
     )
-
-
-def test_workers_leave_the_machine_to_whoever_works_at_it(runs_folder, config, sleeper):
-    folder = runs.start(config)
-    assert psutil.Process(worker_of(folder)["pid"]).nice() >= worker.NICENESS
 
 
 def test_what_went_on_since_the_page_was_drawn_is_not_deleted_or_written_over(runs_folder, config, sleeper):
@@ -379,10 +358,7 @@ def test_a_runs_folder_that_cannot_be_written_to_is_refused(tmp_path, monkeypatc
 @pytest.mark.slow
 def test_a_real_worker_writes_the_record_of_a_direct_run(runs_folder, config, monkeypatch, tmp_path):
     folder = runs.start(config)
-    deadline = time.time() + 60
-    while runs.read_entry(folder).active and time.time() < deadline:
-        time.sleep(0.2)
-    entry = runs.read_entry(folder)
+    entry = wait(folder, lambda entry: not entry.active)
     assert entry.state == "done", runs.log_tail(folder)
     monkeypatch.chdir(runs.BUNDLED)
     _, metrics = execute(config, tmp_path / "direct")
@@ -394,10 +370,7 @@ def test_cancel_while_the_worker_loads_is_not_lost(runs_folder, config, monkeypa
     monkeypatch.setattr(worker, "PATIENCE", 300)  # a busy machine loads for half a minute
     folder = runs.start(config)
     runs.cancel(folder)
-    deadline = time.time() + 300
-    while runs.read_entry(folder).active and time.time() < deadline:
-        time.sleep(0.2)
-    entry = runs.read_entry(folder)
+    entry = wait(folder, lambda entry: not entry.active)
     assert entry.state == "cancelled" and "Cancelled" in runs.failure(entry)
     assert not (folder / "cancel").exists()
 
@@ -418,7 +391,7 @@ def wanted(training):
 
 
 def wait(folder, until):
-    deadline = time.time() + 90
+    deadline = time.time() + 300  # a busy machine loads for half a minute
     while not until(runs.read_entry(folder)):
         assert time.time() < deadline, runs.log_tail(folder)
         time.sleep(0.05)
@@ -437,11 +410,6 @@ def test_a_start_with_training_notes_it_beside_the_parents(runs_folder, wanted, 
         runs.start(dataclasses.replace(wanted, seed=1), training)
     known, problems = runs.entries()
     assert [entry.name for entry in known if not entry.shipped] == [folder.name] and not problems
-
-
-def test_shipped_runs_know_how_their_parents_were_trained():
-    known, _ = runs.entries()
-    assert [entry.training for entry in known if entry.shipped] == [TrainConfig(seed=1, device="cpu").to_json()] * 4
 
 
 def test_runs_that_their_training_does_not_serve_are_refused(runs_folder, wanted, training, sleeper):
@@ -494,7 +462,7 @@ def test_a_training_that_was_killed_goes_on_to_the_numbers_of_a_straight_one(
 ):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as in this process: the order of sums decides the last bits
     folder = runs.start(wanted, training)
-    state = runs_folder / training.folder / "unfinished" / "parent-1.pt"
+    state = runs_folder / training.folder / "parent-1.unfinished"
     wait(folder, lambda entry: entry.status.get("stage") == "training" and state.exists())
     ended(worker_of(folder)["pid"])
     assert runs.read_entry(folder).state == "interrupted"
@@ -517,7 +485,7 @@ def test_cancel_in_training_keeps_the_finished_epochs(runs_folder, wanted, train
     runs.cancel(folder)
     entry = wait(folder, lambda entry: not entry.active)
     assert entry.state == "cancelled" and "finished epochs are kept" in runs.failure(entry)
-    assert (runs_folder / training.folder / "unfinished" / "parent-0.pt").exists()
+    assert (runs_folder / training.folder / "parent-0.unfinished").exists()
 
 
 # --- an analysis that is added later --------------------------------------------------------------
@@ -529,20 +497,35 @@ def finished(runs_folder):
     return plain(runs_folder)
 
 
-def test_an_analysis_starts_once_and_holds_up_other_work(finished, config, sleeper):
-    runs.analyse(finished)
-    pid = worker_of(finished)["pid"]
-    runs.analyse(finished)
+@each_case("kind", ["analysis", "landscape"])
+def test_any_kind_of_work_starts_once_and_holds_up_other_work(finished, config, sleeper, kind):
+    """Runs among them, of which one is at work at a time."""
+
+    def begin() -> Path:
+        if kind == "analysis":
+            runs.analyse(finished)
+            return finished
+        work = Work(KINDS[kind], finished.parent / "plane")
+        runs.begin(Job(work, ("plane",), finished.parent, finished.parent))
+        return work.folder
+
+    folder = begin()
+    pid = worker_of(folder)["pid"]
+    assert begin() == folder and worker_of(folder)["pid"] == pid
     entry = runs.read_entry(finished)
-    assert worker_of(finished)["pid"] == pid and entry.analysing and entry.state == "done"
-    assert notes_of(finished)["state"] == "running"
-    with pytest.raises(runs.Busy, match="the analysis of run plain is still running"):
+    assert entry.state == "done" and entry.analysing == (kind == "analysis")
+    with pytest.raises(runs.Busy, match=f"the {kind} .*is still running"):
         runs.start(config)
     ended(pid)
     assert not runs.read_entry(finished).analysing
-    runs.start(config)
-    with pytest.raises(runs.Busy, match="^run"):
-        runs.analyse(finished)
+    run = runs.start(config)
+    with pytest.raises(runs.Busy, match="^run") as busy:
+        begin()
+    assert busy.value.run == run.name
+    with pytest.raises(runs.Busy, match="still running"):
+        runs.start(dataclasses.replace(config, seed=4))
+    ended(worker_of(run)["pid"])
+    shutil.rmtree(run)
 
 
 def test_a_killed_analysis_is_reported_and_can_be_started_again(finished, sleeper):
@@ -563,20 +546,6 @@ def test_workers_run_the_command_lines_own_code(runs_folder, training):
     command = worker.command_of(training_job(training, runs_folder))
     words = ["-m", "retrofit_core", "train", "--arch", training.arch[0], "--epochs", "15"]
     assert command[1 : 1 + len(words)] == words and command[-1] == "--json"
-
-
-def test_any_kind_of_work_starts_once_and_holds_up_other_work(runs_folder, config, sleeper):
-    job = Job(Work(KINDS["landscape"], runs_folder / "plane"), ("plane",), runs_folder, runs_folder)
-    runs.begin(job)
-    pid = worker_of(job.work.folder)["pid"]
-    runs.begin(job)
-    assert worker_of(job.work.folder)["pid"] == pid
-    with pytest.raises(runs.Busy, match="the landscape plane is still running"):
-        runs.start(config)
-    ended(pid)
-    runs.start(config)
-    with pytest.raises(runs.Busy, match="^run"):
-        runs.begin(job)
 
 
 @pytest.mark.long
@@ -600,9 +569,7 @@ def test_an_analysis_without_its_parents_is_refused(finished):
 @pytest.mark.slow
 def test_an_analysis_is_added_to_a_finished_run(finished):
     runs.analyse(finished)
-    deadline = time.time() + 120
-    while runs.read_entry(finished).analysing and time.time() < deadline:
-        time.sleep(0.2)
+    wait(finished, lambda entry: not entry.analysing)
     assert notes_of(finished) == {}, runs.log_tail(finished)
     run, shipped = read_run(finished), read_run(runs.BUNDLED / "kf-linear")
     assert run.analysis.accuracy == pytest.approx(shipped.analysis.accuracy, abs=0.5)

@@ -1,6 +1,5 @@
 """MedMNIST's .npz files, and archives that are none."""
 
-
 import numpy as np
 import pytest
 import torch

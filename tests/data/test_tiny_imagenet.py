@@ -1,6 +1,5 @@
 """Tiny-ImageNet in its authors' layout."""
 
-
 import numpy as np
 import pytest
 

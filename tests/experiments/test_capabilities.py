@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from retrofit_core import METHODS
-from retrofit_core.experiments.capabilities import COLUMNS, capabilities, capabilities_markdown
+from retrofit_core.experiments.capabilities import COLUMNS, COMPARED, capabilities, compared_capabilities
 from tests.marks import each_case
 from tests.networks import initialised, labels, mlp, normal
 from tests.properties import untouched
@@ -197,4 +197,31 @@ def test_a_closed_form_fits_no_levels_that_are_joined(name):
 
 
 def test_the_page_shows_this_table():
-    assert capabilities_markdown() in (DOCS / "methods.md").read_text()
+    lines = (DOCS / "methods.md").read_text().splitlines()
+    assert f"| method | {' | '.join(COLUMNS)} |" in lines
+    for name, row in capabilities().iterrows():
+        assert f"| {name} | {' | '.join('yes' if value else 'no' for value in row)} |" in lines
+
+
+# --- beside the paper's comparison ------------------------------------------------------------------------------------
+
+
+def test_the_differences_are_those_that_the_page_of_baselines_explains():
+    compared = compared_capabilities()
+    assert list(compared.columns) == list(COLUMNS)
+    assert list(compared.index) == ["OTFusion", "Git-Re-Basin", "ZipIt", "HF", "KF"]
+    assert set(compared.to_numpy().ravel()) <= set(COMPARED.values())
+    different = {(row, title) for row, words in compared.iterrows() for title in COLUMNS if "only" in words[title]}
+    assert different == {
+        ("OTFusion", "benefits from importance scores"),
+        ("Git-Re-Basin", "transformers"),
+        ("ZipIt", "transformers"),
+        ("ZipIt", "different widths"),
+    }
+    assert compared.loc["ZipIt", "transformers"] == "only here"
+
+
+def test_a_family_has_what_one_of_its_fits_has():
+    compared = compared_capabilities()
+    assert compared.loc["HF", "transformers"] == "both"  # by the gradient fit alone
+    assert compared.loc["HF", "more than two models"] == "neither"

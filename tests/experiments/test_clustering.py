@@ -32,6 +32,20 @@ def found(config):
     return clustering(config, 1, seeds=3)
 
 
+def raw_outputs(config) -> torch.Tensor:
+    """(rows, neurons) of both parents' second convolutions, as hooks read them."""
+    inputs, outputs = read_inputs(config), []
+    for model in inputs.models:
+        convolutions = [module for module in model.modules() if isinstance(module, torch.nn.Conv2d)]
+        hook = convolutions[1].register_forward_hook(
+            lambda module, x, y: outputs.append(y.movedim(1, -1).flatten(0, -2))
+        )
+        with torch.no_grad():
+            model(inputs.fusion[0])
+        hook.remove()
+    return torch.cat(outputs, 1).double()
+
+
 def by_pair(metrics):
     return {(row["first"], row["second"]): row for row in metrics["agreement"]}
 
@@ -54,17 +68,7 @@ def test_groups_are_those_of_the_parents_raw_outputs(config, found, monkeypatch)
 
     again = clustering(config, 1, seeds=2)
     assert all(row["mean"] == 1 for row in again["agreement"])
-    inputs = read_inputs(config)
-    outputs = []
-    for model in inputs.models:
-        convolutions = [module for module in model.modules() if isinstance(module, torch.nn.Conv2d)]
-        hook = convolutions[1].register_forward_hook(
-            lambda module, x, y: outputs.append(y.movedim(1, -1).flatten(0, -2))
-        )
-        with torch.no_grad():
-            model(inputs.fusion[0])
-        hook.remove()
-    z = torch.cat(outputs, 1).double()
+    z = raw_outputs(config)
     assert len(seen) == 6
     for gram, scores in seen:
         assert torch.allclose(gram, z.T @ z, rtol=1e-5)
@@ -88,17 +92,7 @@ def test_the_plane_is_that_of_scikit_learns_components_with_the_first_seeds_grou
     """Points up to signs and one length; weights are multiples of the mean, uniform ones are 1."""
     from sklearn.decomposition import PCA
 
-    plane, inputs = found["plane"], read_inputs(config)
-    outputs = []
-    for model in inputs.models:
-        convolutions = [module for module in model.modules() if isinstance(module, torch.nn.Conv2d)]
-        hook = convolutions[1].register_forward_hook(
-            lambda module, x, y: outputs.append(y.movedim(1, -1).flatten(0, -2))
-        )
-        with torch.no_grad():
-            model(inputs.fusion[0])
-        hook.remove()
-    neurons = torch.cat(outputs, 1).T.double().numpy()  # (m, rows)
+    plane, neurons = found["plane"], raw_outputs(config).T.numpy()  # (m, rows)
     pca = PCA(2).fit(neurons)
     expected = pca.transform(neurons)
     points = torch.tensor(plane["points"]).T.double().numpy()

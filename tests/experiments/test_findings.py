@@ -12,9 +12,8 @@ import pytest
 from retrofit_core.experiments import table
 from retrofit_core.experiments.bundles import results_in
 from retrofit_core.experiments.claims import INFORMATIVE
-from retrofit_core.experiments.report import report
-from retrofit_core.experiments.scales import SCALES
-from retrofit_core.experiments.summary import SAYING, verdicts
+from retrofit_core.experiments.report import report, verdicts
+from retrofit_core.experiments.scales import SAYING, SCALES
 from retrofit_core.experiments.tables import TABLES
 from tests.marks import ROOT, skip_without
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from retrofit_core.data import load
-from retrofit_core.experiments.results import Metric, all_results, share_below
+from retrofit_core.experiments.results import all_results, share_below
 from retrofit_core.experiments.units import LossLandscape
 from retrofit_core.inspection.landscape import Landscape, Survey
 from retrofit_core.networks.checkpoints import load_model, save_model
@@ -36,11 +36,11 @@ def test_its_numbers_are_those_of_its_networks(root):
     files = [*SOURCE.files(root), UNIT.fusion.network(root)]
     for name, file in zip(survey.through, files, strict=True):
         expected = evaluate(load_model(file)[0], load("digits", "test"))
-        assert result.metric(Metric("loss", (name,))) == pytest.approx(expected["loss"], rel=1e-5)
-        assert result.metric(Metric("accuracy", (name,))) == pytest.approx(expected["accuracy"])
+        assert result.metric(("loss", name)) == pytest.approx(expected["loss"], rel=1e-5)
+        assert result.metric(("accuracy", name)) == pytest.approx(expected["accuracy"])
     path = survey.paths[0]
-    assert result.metric(Metric("barrier", ("parent 0", "parent 1"))) == path.barrier == max(path.rises)
-    assert result.metric(Metric("rise", ("fused",))) == next(rise.mean for rise in survey.rises if rise.name == "fused")
+    assert result.metric(("barrier", "parent 0", "parent 1")) == path.barrier == max(path.rises)
+    assert result.metric(("rise", "fused")) == next(rise.mean for rise in survey.rises if rise.name == "fused")
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Runners that are killed, that share a folder, and that hand their units to other processes."""
 
-import dataclasses
 import json
 import os
 import random
@@ -132,12 +131,12 @@ def test_two_processes_of_this_machine_of_which_one_is_killed(straight, tmp_path
     assert run_in_parallel(late, root, jobs=2, device="cpu", deadline=time.time() - 1).left == 1
 
 
-def remote_but_one_is_killed(index, one, setting):
+def remote_but_one_is_killed(index, one, *, root, **here):
     if isinstance(one.unit, Fusion):
         with suppress(FileExistsError):
-            (setting.root / "killed").touch(exist_ok=False)
+            (root / "killed").touch(exist_ok=False)
             os.kill(os.getpid(), signal.SIGKILL)
-    return _remote(index, one, setting)
+    return _remote(index, one, root=root, **here)
 
 
 @pytest.mark.long
@@ -148,7 +147,7 @@ def test_processes_that_die_again_and_again_end_the_run_in_a_sentence(tmp_path, 
         run_in_parallel(plan([cell(fusion())], tmp_path), tmp_path, jobs=2)
 
 
-def die(*_):
+def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -167,21 +166,18 @@ def test_a_backend_that_cannot_be_is_refused(tmp_path, choice, message):
 
 def test_each_process_has_a_gpu_of_its_own_as_long_as_there_are_enough(tmp_path, monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    setting = parallel.Setting(tmp_path, str(tmp_path), None, None, "auto", None)
     with ExitStack() as first, ExitStack() as others:
-        assert parallel._own_gpu(setting, first) == "cuda:0"
-        assert parallel._own_gpu(setting, others) == "cuda:1"
-        assert parallel._own_gpu(setting, others) == "auto"
+        assert parallel._own_gpu(tmp_path, first) == "cuda:0"
+        assert [parallel._own_gpu(tmp_path, others) for _ in range(2)] == ["cuda:1", "auto"]
         first.close()
-        assert parallel._own_gpu(setting, others) == "cuda:0"
-        assert parallel._own_gpu(dataclasses.replace(setting, device="cpu"), others) == "cpu"
+        assert parallel._own_gpu(tmp_path, others) == "cuda:0"
 
 
 def test_a_machine_that_does_not_share_the_folder_is_told_of(tmp_path):
-    setting = parallel.Setting(tmp_path / "elsewhere", str(tmp_path), None, None, "cpu", None)
+    here = {"root": tmp_path / "elsewhere", "folder": tmp_path, "device": "cpu"}
     one = plan([cell(fusion())], tmp_path)[0]
-    index, why = parallel._remote(3, one, setting)
-    assert index == 3 and "all machines must share that folder" in why and not setting.root.exists()
+    index, why = parallel._remote(3, one, **here, data=None, threads=None, deadline=None)
+    assert index == 3 and "all machines must share that folder" in why and not here["root"].exists()
 
 
 @contextmanager

@@ -14,39 +14,35 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from retrofit_core.cli import main
 from retrofit_core.experiments import setting as setting_module
-from retrofit_core.experiments.bundles import Bundle, GivenParents, merged, read_bundle, write_bundle
+from retrofit_core.experiments.bundles import Bundle, GivenParents, merged
+from retrofit_core.experiments.lines import Line, spread
 from retrofit_core.experiments.paper import paper_values
-from retrofit_core.experiments.report import all_tables, report
-from retrofit_core.experiments.report_csv import FIELDS, spreadsheet
-from retrofit_core.experiments.report_formats import LATEX, MARKDOWN
-from retrofit_core.experiments.report_parts import Block, Line, Spread, spread
+from retrofit_core.experiments.report import report, verdicts
+from retrofit_core.experiments.report_formats import FORMATS, MARKDOWN, spreadsheet
 from retrofit_core.experiments.report_words import ours_words, printed
+from retrofit_core.experiments.reproduction import ReproducedColumn
 from retrofit_core.experiments.results import write_result
-from retrofit_core.experiments.scales import SCALES, scale_of
-from retrofit_core.experiments.summary import verdicts
+from retrofit_core.experiments.scales import scale_of
 from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import ParentSource
-from retrofit_core.system.tables import latex_escaped
 from tests.experiments.made_up import bundle_of, cells_of, knowing, made, renamed
 from tests.marks import each_case
 
 GOLDEN = Path(__file__).parent / "golden"
-FORMATS = {"md": MARKDOWN.report, "tex": LATEX.report, "csv": spreadsheet}
+ENDINGS = {"markdown": "md", "latex": "tex", "csv": "csv"}
 SMOKE = [scale_of("smoke")]
 NOTHING = Bundle({})
 
 
-def block_of(written, table: str, column: str) -> Block:
-    (block,) = (
-        block for each in written.tables if each.name == table for block in each.blocks if block.column == column
-    )
-    return block
+def column_of(written, table: str, column: str) -> ReproducedColumn:
+    (found,) = (each for each in written.columns if (each.table, each.name) == (table, column))
+    return found
 
 
 def line_of(written, table: str, column: str, row: str) -> Line:
-    (line,) = (line for line in block_of(written, table, column).lines if line.row == row)
-    return line
+    return column_of(written, table, column).line(row)
 
 
 def lines_of_csv(text: str) -> list[dict[str, str]]:
@@ -71,9 +67,9 @@ def golden_report():
     return report(bundle_of(cells, facts), tables, SMOKE)
 
 
-@pytest.mark.parametrize("ending", FORMATS)
-def test_golden(ending):
-    text, file = FORMATS[ending](golden_report()), GOLDEN / f"report.{ending}"
+@pytest.mark.parametrize("name", FORMATS)
+def test_golden(name):
+    text, file = FORMATS[name](golden_report()), GOLDEN / f"report.{ENDINGS[name]}"
     if os.environ.get("RETROFIT_WRITE_GOLDEN"):
         file.write_text(text, encoding="utf-8")
     assert text == file.read_text(encoding="utf-8")
@@ -83,18 +79,7 @@ def test_golden(ending):
 @pytest.fixture(scope="module")
 def empty():
     """The report of everything where nothing is measured."""
-    return report(NOTHING, all_tables(), SMOKE)
-
-
-@pytest.mark.slow
-@each_case("name", TABLES)
-def test_every_table_prints_with_its_command(empty, name):
-    text = MARKDOWN.report(empty)
-    section = text.split(f"\n## {name}: ")[1].split("\n## ")[0]
-    assert "not measured" in section
-    assert f"\nretrofit reproduce {name} --scale smoke\n" in section
-    for column in TABLES[name].columns:
-        assert f"\n### {column.name}, " in section
+    return report(NOTHING, list(TABLES), SMOKE)
 
 
 def test_every_number_of_the_paper_is_in_the_report(empty):
@@ -109,21 +94,9 @@ def test_every_number_of_the_paper_is_in_the_report(empty):
         assert float(line["paper"]) == value.mean
         # Short tables repeat means without deviations, and "best" rows stand in them alone.
         assert value.deviation is None or float(line["paper_deviation"]) == value.deviation
-
-
-def test_every_number_of_the_paper_is_in_the_text(empty):
+    assert all(line["command"].startswith("retrofit ") for line in lines.values() if line["state"] == "not measured")
     text = MARKDOWN.report(empty)
-    for value in paper_values():
-        section = text.split(f"\n## {value.table}: ")[1].split("\n## ")[0]
-        column = re.split(rf"\n### {re.escape(value.column)}(?:, [^\n]*)?\n\n", section)[1].split("\n### ")[0]
-        row = re.search(rf"^\| {re.escape(value.row)} +\| ([\d.]+)( ± [\d.]+)? +\|", column, re.MULTILINE)
-        assert row and float(row[1]) == value.mean
-
-
-def test_every_cell_has_a_command(empty):
-    for line in lines_of_csv(spreadsheet(empty)):
-        if line["kind"] == "cell" and line["state"] == "not measured":
-            assert line["command"].startswith("retrofit "), line
+    assert all(f"\nretrofit reproduce {name} --scale smoke\n" in text for name in TABLES)
 
 
 @pytest.mark.slow
@@ -131,20 +104,9 @@ def test_nothing_is_measured_of_nothing(empty):
     assert {measured for measured, _ in empty.counts().values()} == {0}
     # Tables share no cell, so all cells are those of the tables.
     assert sum(cells for _, cells in empty.counts().values()) == sum(len(cells_of(name)) for name in TABLES)
-    assert {claim.verdict for block in empty.blocks for claim in block.claims} == {"not measured"}
+    assert {claim.verdict for column in empty.columns for claim in column.claims} == {"not measured"}
     assert empty.summary.measured() == 0 and not empty.summary.counts
-    assert not report(NOTHING, all_tables(), SMOKE, only_measured=True).tables
-
-
-def test_all_scales_can_be_asked(monkeypatch):
-    monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: name == "cifar10")
-    for scale in SCALES.values():
-        written = report(NOTHING, ["vit-full-cifar100"], [scale])
-        assert written.counts() == {
-            ("small, cifar10 for cifar100" if scale.name == "small" else badge): counts
-            for badge, counts in written.counts().items()
-        }
-        assert MARKDOWN.report(written).count(scale.sentence) == 1
+    assert not report(NOTHING, list(TABLES), SMOKE, only_measured=True).tables
 
 
 def test_means_deviations_and_two_sigma():
@@ -186,36 +148,36 @@ def test_several_sets_of_parents_are_one_factor():
         lambda cell: {"known": knowing(shares[cell.parents].get(cell.row, 60 + 10 * cell.parents + 4 * cell.seed))},
     )
     written = report(bundle, ["vgg11-noniid"], SMOKE)
-    block = block_of(written, "vgg11-noniid", "2-way")
+    column = column_of(written, "vgg11-noniid", "2-way")
     line = line_of(written, "vgg11-noniid", "2-way", "KF-Linear, uniform")
     assert line.by_parents == ((60, 64), (70, 74)) and ours_words(line) == "67.00 ± 7.07 (2 parents, 4)"
     # Within sets 8 (of 60, 64 and of 70, 74); between their means 50, of which 8 / 2 come from the seeds.
-    assert line.spread == Spread(*map(pytest.approx, (46**0.5, 8**0.5, (67 * 33 / 100) ** 0.5)))
-    (claim,) = (claim for claim in block.claims if claim.ours is not None)
+    assert line.spread == pytest.approx({"parents": 46**0.5, "fusion": 8**0.5, "images": (67 * 33 / 100) ** 0.5})
+    (claim,) = (claim for claim in column.claims if claim.ours is not None)
     assert claim.rows == ("KF-Linear, uniform", "best parent")
     assert claim.ours == pytest.approx(((62 - 40) + (72 - 50)) / 2) and claim.seeds == 4
     assert "(median of the rows): 6.78 over sets of parents, 2.83 over fusion seeds" in MARKDOWN.report(written)
-    assert (block.measured, len(bundle.results)) == (3, 8)  # one set is meant, and with one seed
+    assert (column.setting.measured, len(bundle.results)) == (3, 8)  # one set is meant, and with one seed
 
 
 def test_spread_finds_what_made_the_numbers():
     generator = np.random.default_rng(0)
     parents = generator.normal(scale=2, size=(4000, 1))
     found = spread((50 + parents + generator.normal(size=(4000, 3))).tolist(), 100)
-    assert (found.parents, found.fusion, found.images) == pytest.approx((2, 1, 5), rel=0.04)
-    assert spread([[50.0]], 0) == Spread(None, None, None) == spread([], 0)
-    assert spread([[50.0, 50.0], [50.0]], 0) == Spread(0, 0, None)
+    assert found == pytest.approx({"parents": 2, "fusion": 1, "images": 5}, rel=0.04)
+    assert {*spread([[50.0]], 0).values(), *spread([], 0).values()} == {None}
+    assert list(spread([[50.0, 50.0], [50.0]], 0).values()) == [0, 0, None]
 
 
 def test_more_seeds_than_the_scale_has_are_shown_but_not_missed():
     cells = [cell for cell in cells_of("fusion-set-size", seeds=3) if cell.seed != 1]
-    block = block_of(
+    column = column_of(
         report(bundle_of(cells, lambda cell: {}), ["fusion-set-size"], SMOKE), "fusion-set-size", "5k samples"
     )
-    assert (block.measured, block.cells) == (5, 5)
-    assert {len(line.values) for line in block.lines} == {2}
+    assert (column.setting.measured, len(column.setting.meant)) == (5, 5)
+    assert {len(line.values) for line in column.all_lines} == {2}
     asked = report(bundle_of(cells, lambda cell: {}), ["fusion-set-size"], SMOKE, seeds=3)
-    assert block_of(asked, "fusion-set-size", "5k samples").measured == 10
+    assert column_of(asked, "fusion-set-size", "5k samples").setting.measured == 10
     assert asked.tables[0].commands == ("retrofit reproduce fusion-set-size --scale smoke --seeds 3",)
 
 
@@ -223,19 +185,12 @@ def test_parents_stand_in_order_of_accuracy():
     shares = {"Parent 0": 20, "Parent 1": 50, "Parent 2": 40, "Parent 3": 10}
     cells = [cell for cell in cells_of("vgg11-noniid") if cell.column == "4-way" and cell.row in shares]
     written = report(bundle_of(cells, lambda cell: {"accuracy": float(shares[cell.row])}), ["vgg11-noniid"], SMOKE)
-    lines = [line for line in block_of(written, "vgg11-noniid", "4-way").lines if line.row in shares]
+    lines = [line for line in column_of(written, "vgg11-noniid", "4-way").all_lines if line.row in shares]
     assert [line.values for line in lines] == [(50.0,), (40.0,), (20.0,), (10.0,)]
     assert [line.note for line in lines] == ["parent 1 of ours", "parent 2 of ours", "parent 0 of ours", ""]
     half = bundle_of(cells[:2], lambda cell: {"accuracy": float(shares[cell.row])})
-    lines = block_of(report(half, ["vgg11-noniid"], SMOKE), "vgg11-noniid", "4-way").lines
+    lines = column_of(report(half, ["vgg11-noniid"], SMOKE), "vgg11-noniid", "4-way").all_lines
     assert [line.values for line in lines if line.row in shares] == [(20.0,), (50.0,), (), ()]
-
-
-def test_parents_of_different_widths_keep_their_order():
-    shares = {"Parent 0": 20, "Parent 1": 50}
-    cells = [cell for cell in cells_of("widths") if cell.column == "1x, 4x" and cell.row in shares]
-    written = report(bundle_of(cells, lambda cell: {"accuracy": float(shares[cell.row])}), ["widths"], SMOKE)
-    assert line_of(written, "widths", "1x, 4x", "Parent 0").values == (20.0,)
 
 
 def test_a_best_row_is_the_best_of_ours():
@@ -270,7 +225,7 @@ def test_rows_that_do_not_apply_are_not_applicable(empty):
     deeplift = line_of(empty, "vit-full-cifar100", "2-way fine-tuned", "Transformer-OTFusion, deeplift")
     assert (deeplift.state, deeplift.paper.mean) == ("not planned", 74.0)
     assert deeplift.note.startswith("DeepLIFT is known at the ends of levels only")
-    assert not [line for line in block_of(empty, "vgg11-noniid", "2-way").lines if line.row == "Parent 2"]
+    assert not [line for line in column_of(empty, "vgg11-noniid", "2-way").all_lines if line.row == "Parent 2"]
 
 
 def test_seconds_add_up_and_operations_are_multiples():
@@ -281,7 +236,7 @@ def test_seconds_add_up_and_operations_are_multiples():
     seconds = [line_of(written, "runtime-end-to-end", column, ours).values for column in ("fusion", "total")]
     assert seconds == [(1.5,), (3.0,)]
     assert line_of(written, "inference-cost", "2-way zero-shot", "Ensemble").values == (2.0,)
-    assert not block_of(written, "inference-cost", "2-way zero-shot").claims
+    assert not column_of(written, "inference-cost", "2-way zero-shot").claims
 
 
 def test_accuracy_on_a_part_is_that_of_its_classes():
@@ -304,7 +259,7 @@ def test_claims_find_parents_of_another_column():
         ["fusion-set-size"],
         SMOKE,
     )
-    claimed = block_of(written, "fusion-set-size", "5k samples").claims
+    claimed = column_of(written, "fusion-set-size", "5k samples").claims
     (claim,) = [claim for claim in claimed if claim.right == "best parent"]
     assert claim.ours == pytest.approx(20) and claim.interval[0] > 0
 
@@ -335,8 +290,8 @@ def test_results_of_a_substitute_count_where_the_data_set_is_gone(no_data):
     small = scale_of("small")
     cells = TABLES["runtime-vit"].cells(dataclasses.replace(small, always="cifar10"))
     written = report(bundle_of(cells, lambda cell: {"seconds": 7.0}), ["runtime-vit"], [small])
-    block = block_of(written, "runtime-vit", "400 samples")
-    assert (block.badge, block.lines[0].values) == ("small, cifar10 for cifar100", (7.0,))
+    column = column_of(written, "runtime-vit", "400 samples")
+    assert (column.badge, column.all_lines[0].values) == ("small, cifar10 for cifar100", (7.0,))
     assert "| small, cifar10 for cifar100 |" in MARKDOWN.report(written)
     assert "- small, cifar10 for cifar100: runtime-vit (400 samples); runtime-vit (6000 samples)." in MARKDOWN.report(
         written
@@ -350,18 +305,8 @@ def test_the_nearest_data_set_with_results_is_shown(no_data):
         **bundle_of(served["digits"], lambda cell: {"seconds": 1.0}).results,
         **bundle_of(served["cifar100"], lambda cell: {"seconds": 2.0}).results,
     }
-    block = block_of(report(Bundle(results), ["runtime-vit"], [small]), "runtime-vit", "400 samples")
-    assert (block.badge, block.lines[0].values) == ("small", (2.0,))
-
-
-def test_several_scales_stand_one_below_the_other(no_data):
-    small, paper = scale_of("small"), scale_of("paper")
-    cells = TABLES["runtime-vit"].cells(paper)
-    bundle = bundle_of(cells, lambda cell: {"seconds": 9.0})
-    (table,) = report(bundle, ["runtime-vit"], [small, paper]).tables
-    assert [(block.badge, block.measured) for block in table.blocks] == [("paper", 5), ("paper", 5)]
-    (table,) = report(NOTHING, ["runtime-vit"], [small, paper]).tables
-    assert [block.badge for block in table.blocks] == ["small, digits for cifar100"] * 2
+    column = column_of(report(Bundle(results), ["runtime-vit"], [small]), "runtime-vit", "400 samples")
+    assert (column.badge, column.all_lines[0].values) == ("small", (2.0,))
 
 
 def test_given_parents_have_columns_of_their_own(tmp_path):
@@ -375,9 +320,9 @@ def test_given_parents_have_columns_of_their_own(tmp_path):
     cells = [cell for cell in cells_of("vgg11-noniid", given=source) if cell.column == "2-way"]
     results = bundle_of(cells[:3], lambda cell: {"accuracy": 60.0}).results
     written = report(Bundle(results, (given,)), ["vgg11-noniid", "vgg11-sharded"], SMOKE)
-    block = block_of(written, "vgg11-noniid", "2-way")
-    assert block.badge == "smoke, given parents, digits for cifar10" and block.measured == 3
-    assert {block.badge for block in written.tables[1].blocks} == {"smoke, digits for cifar10"}
+    column = column_of(written, "vgg11-noniid", "2-way")
+    assert column.badge == "smoke, given parents, digits for cifar10" and column.setting.measured == 3
+    assert {column.badge for column in written.tables[1].columns} == {"smoke, digits for cifar10"}
     assert any("--columns 2-way --model" in command for command in written.tables[0].commands)
     assert "Given parents: " in MARKDOWN.report(written)
 
@@ -396,21 +341,11 @@ def test_given_parents_stand_at_the_fullest_scale_that_means_the_same_work(tmp_p
 
     def badges(*scales):
         (table,) = report(bundle, ["vgg11-noniid"], scales, columns={"2-way"}, only_measured=True).tables
-        return [block.badge for block in table.blocks]
+        return [column.badge for column in table.columns]
 
     words = "given parents, digits for cifar10"  # with the paper's settings they are named by themselves
     assert badges(evening, small, paper) == badges(paper, evening, small)[::-1] == [f"small, {words}", words]
     assert badges(evening) == [f"evening, {words}"]
-
-
-def test_given_parents_are_named_by_what_they_are(tmp_path):
-    source = {"given": ["a", "b"], "data": "digits"}
-    given = GivenParents((("vgg11-noniid", "2-way"),), ("a", "b"), source, None, "VGG11s of half width")
-    bundle = Bundle({}, (given,))
-    write_bundle(tmp_path / "all.json", bundle)
-    read = merged([Bundle({}, (dataclasses.replace(given, about=""),)), read_bundle(tmp_path / "all.json")])
-    block = block_of(report(read, ["vgg11-noniid"], [scale_of("paper")]), "vgg11-noniid", "2-way")
-    assert block.badge == "given VGG11s of half width, digits for cifar10"
 
 
 def test_results_of_earlier_methods_are_marked():
@@ -419,7 +354,7 @@ def test_results_of_earlier_methods_are_marked():
     old = renamed(bundle, inputs={"method version": "0"})
     written = report(old, ["fusion-set-size"], SMOKE)
     assert written.outdated == len({cell.units[0].key() for cell in cells}) - 2  # parents have no method
-    lines = {line.row: line for block in written.blocks for line in block.lines if line.values}
+    lines = {line.row: line for column in written.columns for line in column.lines}
     assert all(("earlier version" in line.note) != row.startswith("Parent") for row, line in lines.items())
     assert f"- {written.outdated} results come from earlier versions" in MARKDOWN.report(written)
 
@@ -437,54 +372,8 @@ def test_only_what_is_measured(empty):
         bundle_of(cells, lambda cell: {}), ["fusion-set-size", "resnet-compression"], SMOKE, only_measured=True
     )
     assert [table.name for table in written.tables] == ["fusion-set-size"]
-    assert {line.row for block in written.blocks for line in block.lines} == {"KF-Gradient, uniform"}
+    assert {line.row for column in written.columns for line in column.all_lines} == {"KF-Gradient, uniform"}
     assert "not measured" not in MARKDOWN.report(written).split("\n## ")[1]
-
-
-def test_columns_can_be_chosen():
-    written = report(NOTHING, ["vgg11-noniid", "runtime-vgg"], SMOKE, columns={"8-way"})
-    assert [(table.name, [block.column for block in table.blocks]) for table in written.tables] == [
-        ("vgg11-noniid", ["8-way"])
-    ]
-
-
-def test_markdown_columns_are_aligned():
-    for grid in re.findall(r"(?:^\|.*\n)+", MARKDOWN.report(golden_report()), re.MULTILINE):
-        bars = {tuple(at for at, letter in enumerate(line) if letter == "|") for line in grid.splitlines()}
-        assert len(bars) == 1
-
-
-def test_latex_has_the_structure_of_a_document():
-    text = LATEX.report(golden_report())
-    opened: list[str] = []
-    for word, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
-        if word == "begin":
-            opened.append(name)
-        else:
-            assert opened.pop() == name
-    assert not opened
-    for columns, body in re.findall(r"\\begin\{longtable\}\{(l+)\}\n(.*?)\\end\{longtable\}", text, re.DOTALL):
-        rows = [line for line in body.splitlines() if line.endswith(r"\\")]
-        assert rows and all(len(re.findall(r"(?<!\\)&", row)) == len(columns) - 1 for row in rows)
-    outside = re.sub(r"\\begin\{verbatim\}.*?\\end\{verbatim\}", "", text, flags=re.DOTALL)
-    plain = "\n".join(line for line in outside.splitlines()[1:] if not line.endswith(r"\\"))
-    assert not re.search(r"(?<!\\)[%&_#]", plain)
-    assert r"level 'a\_b' is 50 \% of \$x \& y: use \{fit\}." in text
-
-
-def test_latex_escapes_every_command():
-    assert latex_escaped("\\%&_#${}~^<>±") == (
-        r"\textbackslash{}\%\&\_\#\$\{\}\textasciitilde{}\textasciicircum{}\textless{}\textgreater{}$\pm$"
-    )
-
-
-def test_csv_has_one_line_for_each_cell():
-    written = golden_report()
-    lines = lines_of_csv(spreadsheet(written))
-    assert tuple(lines[0]) == FIELDS
-    cells = [line for line in lines if line["kind"] == "cell"]
-    assert len(cells) == sum(len(block.lines) for block in written.blocks)
-    assert sum(line["kind"] == "difference" for line in lines) == sum(len(block.claims) for block in written.blocks)
 
 
 @pytest.mark.parametrize(("number", "text"), [(76.0, "76.0"), (83.8, "83.8"), (0.74, "0.74"), (8717.0, "8717.0")])
@@ -493,8 +382,6 @@ def test_the_papers_digits(number, text):
 
 
 def test_the_command_prints_writes_and_bundles(tmp_path, capsys, monkeypatch):
-    from retrofit_core.cli import main
-
     monkeypatch.chdir(tmp_path)
     cells = cells_of("fusion-set-size")
     for result in bundle_of(cells, lambda cell: {"known": knowing(40)}).results.values():
@@ -513,8 +400,6 @@ def test_the_command_prints_writes_and_bundles(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.slow
 def test_without_a_scale_the_command_prints_whatever_is_measured(tmp_path, capsys, monkeypatch):
-    from retrofit_core.cli import main
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: True)
     chosen = [
@@ -545,8 +430,6 @@ def test_without_a_scale_the_command_prints_whatever_is_measured(tmp_path, capsy
     ],
 )
 def test_the_command_refuses_in_a_sentence(words, sentence, tmp_path, capsys, monkeypatch):
-    from retrofit_core.cli import main
-
     monkeypatch.chdir(tmp_path)
     for name in ("c", "d"):
         Path(name).write_text(name)
@@ -556,8 +439,6 @@ def test_the_command_refuses_in_a_sentence(words, sentence, tmp_path, capsys, mo
 
 @pytest.mark.slow
 def test_given_checkpoints_are_found_again_by_the_command(tmp_path, capsys, monkeypatch):
-    from retrofit_core.cli import main
-
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):
         Path(name).write_text(name)
@@ -577,15 +458,6 @@ def test_given_checkpoints_are_found_again_by_the_command(tmp_path, capsys, monk
     capsys.readouterr()
     assert main([*words, "--folder", "elsewhere", "--results", "all.json"]) == 0
     assert capsys.readouterr().out.count("12.50 (1)") > 20
-
-
-def test_a_bundle_prints_what_its_results_print(tmp_path):
-    bundle = bundle_of(cells_of("fusion-set-size"), lambda cell: {"known": knowing(40)})
-    write_bundle(tmp_path / "all.json", bundle, with_images=True)
-    read = read_bundle(tmp_path / "all.json").results
-    assert MARKDOWN.report(report(Bundle(read), ["fusion-set-size"], SMOKE)) == MARKDOWN.report(
-        report(bundle, ["fusion-set-size"], SMOKE)
-    )
 
 
 @pytest.mark.parametrize(("table", "kept"), [("widths", True), ("resnet-compression", False)])
@@ -643,10 +515,6 @@ def test_the_summary_counts_each_claim_once_by_its_verdict(all_data):
     assert sum(verdicts(claimed)) == len(claimed) and all(verdicts(claimed))
 
 
-def test_smoke_says_nothing_in_the_summary(all_data):
-    assert summary_of(lambda scale, cell: 50, ("smoke",)).measured() == 0
-
-
 def blood(data: str, scale: str, **shares: int) -> Bundle:
     """Results of `bloodmnist` measured on a data set; parents know 40 images."""
     cells = TABLES["bloodmnist"].cells(dataclasses.replace(scale_of(scale), always=data), 1)
@@ -660,7 +528,9 @@ def test_a_substitute_counts_for_nothing_and_stands_apart(no_data):
     scales = [scale_of("evening"), scale_of("small")]
     alone = report(other, ["bloodmnist"], scales, only_measured=True)
     assert (alone.summary.measured(), alone.summary.decided(), alone.summary.counts) == (0, [], ())
-    printed = len({value.row for value in paper_values("bloodmnist")} & {line.row for line in alone.blocks[0].lines})
+    printed = len(
+        {value.row for value in paper_values("bloodmnist")} & {line.row for line in alone.columns[0].all_lines}
+    )
     assert [(count.badge, count.numbers) for count in alone.summary.substituted] == [
         ("evening, cifar10 for bloodmnist", printed)
     ]
@@ -668,7 +538,7 @@ def test_a_substitute_counts_for_nothing_and_stands_apart(no_data):
     assert [(count.scale, count.badge) for count in both.summary.counts] == [("small", "small")]
     assert [claim.ours for claim in both.summary.decided() if claim.right == "best parent"] == [pytest.approx(20)]
     assert both.summary.substituted == alone.summary.substituted
-    assert {line.is_within for line in alone.blocks[0].lines} == {None}
+    assert {line.is_within for line in alone.columns[0].all_lines} == {None}
     above, _, apart = MARKDOWN.report(both).partition("## Measured on another data set than the paper's\n")
     assert [line.split()[-2] for line in above.splitlines() if line.startswith("| bloodmnist ")] == ["small"]
     assert "evening, cifar10 for bloodmnist |" in apart

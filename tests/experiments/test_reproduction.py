@@ -70,7 +70,7 @@ def test_one_fuller_result_changes_its_own_row_alone(tmp_path, runs):
     line = next(line for line in repr(column.show()).splitlines() if "KF-Linear, uniform" in line)
     assert "75.00 (1)" in line and "evening" in line
     # Nothing else is measured at evening, so every comparison is that of small.
-    assert column.block.claims == before.block.claims
+    assert column.claims == before.claims
     assert column.gap("KF-Linear, uniform", "Ensemble") == before.gap("KF-Linear, uniform", "Ensemble")
 
 
@@ -106,13 +106,6 @@ def test_the_best_of_several_scores_is_of_a_scale_that_has_them_all(tmp_path, ru
     results = beside(tmp_path, small, blood("evening", {"KF-Linear, uniform": 20}))
     column = table("bloodmnist", runs=runs, results=results).column()
     assert (column.number("KF-Linear, best"), column.number("KF-Linear, uniform")) == (70, 20)
-
-
-def test_a_scale_that_a_column_lacks_is_named(bundle, runs):
-    column = table("vgg11-noniid", runs=runs, results=bundle).column("2-way")
-    assert [column.at(scale).number("Ensemble") for scale in ("small", "evening")] == [90, 100]
-    with pytest.raises(ValueError, match="unknown scale of vgg11-noniid, 2-way 'paper'"):
-        column.at("paper")
 
 
 def test_each_row_is_shown_at_its_fullest_scale(bundle, runs):
@@ -192,6 +185,7 @@ def test_claims_and_recipes_are_found_by_their_names(bundle, runs):
         (lambda vgg: vgg.column("2-way").number("LP"), "measure it with: retrofit fuse"),
         (lambda vgg: vgg.column("2-way").recipe("LP"), "has no number of ours"),
         (lambda vgg: vgg.column("2-way").claim("KF-Linear", "worst parent"), "unknown difference"),
+        (lambda vgg: vgg.column("2-way").at("paper"), "unknown scale of vgg11-noniid, 2-way 'paper'"),
         (lambda vgg: vgg.measure(1), "needs a scale"),
     ],
 )
@@ -228,13 +222,6 @@ def test_where_nothing_is_measured_the_paper_stands_alone(runs):
     assert "| KF-Linear, conductance" in words
     assert "| Random-Linear, uniform" not in words
     assert "| KF-Linear, conductance" in repr(vgg.column("4-way").show())
-
-
-@pytest.mark.slow
-def test_columns_without_a_number_are_empty_beside_those_that_have_some(bundle, runs):
-    words = repr(table("vgg11-noniid", runs=runs, results=bundle).show())
-    assert "| KF-Linear, conductance" in words
-    assert "| HF-Linear, uniform" not in words
 
 
 def test_chosen_rows_come_in_their_order(bundle, runs):

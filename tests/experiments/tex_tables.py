@@ -1,30 +1,6 @@
-"""Tables read off the paper's LaTeX source; it knows nothing of paper.csv."""
+"""Tables of settings, read off the paper's LaTeX source."""
 
 import re
-
-Number = tuple[float, float | None]
-NUMBER = re.compile(r"(\d+(?:\.\d+)?)(?:[^\d±]*±\s*(\d+(?:\.\d+)?))?")
-#: Gains such as {\small\textcolor{darkgreen}{+1.8}}
-GAIN = re.compile(r"\{\\small\\textcolor\{dark(?:green|red)\}\{([+-][\d.]+)\}\}")
-
-
-def environment(tex: str, label: str) -> str:
-    """The table or figure that bears a label."""
-    for _, text in re.findall(r"\\begin\{((?:table|figure)\*?)\}(.*?)\\end\{\1\}", tex, re.DOTALL):
-        if f"\\label{{{label}}}" in text:
-            return text
-    raise LookupError(label)
-
-
-def caption(text: str) -> str:
-    """Of an environment; it ends where its braces close."""
-    start = text.index("\\caption{") + len("\\caption{")
-    depth = 1
-    for end in range(start, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[end], 0)
-        if not depth:
-            return text[start:end]
-    raise LookupError("caption without an end")
 
 
 def header_and_body(text: str) -> tuple[str, list[list[str]]]:
@@ -44,18 +20,6 @@ def plain(cell: str) -> str:
     cell = re.sub(r"\\footnotemark\[\d+\]|\\tnote\{\w\}|\(Ours\)", "", cell)
     cell = re.sub(r"\\textcolor\{\w+\}|\\(?:text(?:bf|sc|it)|math(?:bf|rm)|small|scriptsize)\b", "", cell)
     return " ".join(re.sub(r"[{}$]", "", cell).split())
-
-
-def numbers(cell: str) -> list[Number]:
-    """Every number of a cell, with the deviation behind it; gains left out."""
-    cell = re.sub(r"\\begin\{tabular\}\[c\]\{.*?l@\{\}\}", "", GAIN.sub("", cell)).replace("\\pm", "±")
-    return [(float(mean), float(deviation) if deviation else None) for mean, deviation in NUMBER.findall(cell)]
-
-
-def named_rows(tex: str, label: str, names: int = 1) -> list[tuple[str, list[list[Number]]]]:
-    """(name, numbers of each cell) by row; the first `names` columns are the name."""
-    _, rows = header_and_body(environment(tex, label))
-    return [(", ".join(map(plain, row[:names])), [numbers(cell) for cell in row[names:]]) for row in rows]
 
 
 def settings_after(tex: str, start: str) -> dict[str, list[str]]:

@@ -15,7 +15,7 @@ import torch
 from retrofit_core.experiments import work as working
 from retrofit_core.experiments.cells import Cell
 from retrofit_core.experiments.planning import plan
-from retrofit_core.experiments.results import Metric, Result, all_results
+from retrofit_core.experiments.results import Result, all_results
 from retrofit_core.experiments.runner import Outcome, run
 from retrofit_core.experiments.units import FineTuning, Fusion, ParentSource, Unit
 from retrofit_core.runs import RunConfig
@@ -32,7 +32,7 @@ def fusion(method: str = "KF-Linear", source: ParentSource = SOURCE, **changes: 
 
 
 def cell(*units: Unit) -> Cell:
-    return Cell("table", "column", "row", 0, units, Metric("accuracy"))
+    return Cell("table", "column", "row", 0, units, ("accuracy",))
 
 
 UNITS = (

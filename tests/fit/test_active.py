@@ -11,21 +11,21 @@ from retrofit_core.fusion.grouping import Hungarian, KMeans
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.symmetry import shuffled
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual
+from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, normal, residual
 from tests.properties import assert_close, assert_same_function
 
 DATA = normal(50, *CNN_SHAPE)
 
 
 class Watching:
-    """Hungarian groups that keep the Gram matrices which they were given."""
+    """Groups that keep the Gram matrices which they were given."""
 
-    def __init__(self):
-        self.grams = []
+    def __init__(self, grouping=None):
+        self.grams, self.grouping = [], grouping or Hungarian()
 
-    def __call__(self, gram, scores, widths, width, *, generator=None):
+    def __call__(self, gram, *rest, **options):
         self.grams.append(gram)
-        return Hungarian()(gram, scores, widths, width, generator=generator)
+        return self.grouping(gram, *rest, **options)
 
 
 def pooled(seed=0):
@@ -104,20 +104,12 @@ def test_what_is_read_of_a_neuron_is_found_however_it_is_laid_side_by_side(name)
     """Against the activities themselves, channel by channel."""
     function, places, by_channel = READINGS[name]
     parents = [initialised(Reads(function, places * width, width), width) for width in (4, 5)]
-    x, watching = normal(30, 2, 7, 7), Watching()
+    x, watching = normal(30, 2, 7, 7), Watching(KMeans())
     target = initialised(Reads(function, places * 4, 4), 0)
-    fuse(parents, x, grouping=watching_kmeans(watching), target=target, fit=Ridge(active=True), boundaries="layers")
+    fuse(parents, x, grouping=watching, target=target, fit=Ridge(active=True), boundaries="layers")
     read = torch.cat([by_channel(parent.first(x).relu()) for parent in parents], 1).movedim(1, -1).flatten(0, 1)
     read = read - read.mean(0)
     assert_close(watching.grams[0], read.T @ read, 1e-10)
-
-
-def watching_kmeans(watching):
-    def group(gram, scores, widths, width, *, generator=None):
-        watching.grams.append(gram)
-        return KMeans()(gram, scores, widths, width, generator=generator)
-
-    return group
 
 
 @pytest.mark.slow
@@ -162,12 +154,6 @@ def test_a_shuffled_copy_is_found_again(make, method):
     twin = shuffled(model, DATA, torch.Generator().manual_seed(5))
     fused = METHODS[method]([model, twin], DATA, active=True, repair=True, ridge=0.0, device="cpu").model
     assert_same_function(fused, model, DATA, 1e-6)
-
-
-def test_three_networks_and_other_widths():
-    parents = [mlp(), mlp((6, 9, 7, 4), seed=1), mlp(seed=2)]
-    fused = METHODS["KF-Linear"](parents, normal(40, 6), target=mlp((6, 10, 8, 4)), active=True, device="cpu")
-    assert [level.width for level in fused.levels] == [10, 8, 4]
 
 
 def test_networks_with_blocks_are_refused():

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrofit_core.fusion.grouping import Grouping, SameIndex, adjusted_rand, adjusted_rand_matrix, ordered_like
+from retrofit_core.fusion.grouping import Grouping, SameIndex, ordered_like
 from tests import reference
 from tests.grouping.points import gram, numpy, points, positive
 from tests.properties import as_groups, as_sets
@@ -47,12 +47,3 @@ def test_class_c_goes_with_class_c():
     assert grouping.cost == pytest.approx(reference.cluster_cost(*numpy(phi, scores), as_groups(grouping.labels, 4)))
     with pytest.raises(ValueError, match="same_index needs equal widths"):
         SameIndex()(gram(phi), scores, (6, 6), 5)
-
-
-def test_adjusted_rand_is_one_for_equal_groups_whatever_their_numbers():
-    labels = torch.tensor([0, 0, 1, 1, 2, 2])
-    assert adjusted_rand(labels, 2 - labels) == 1
-    assert adjusted_rand(labels, torch.tensor([0, 1, 2, 0, 1, 2])) < 0
-    matrix = adjusted_rand_matrix([labels, 2 - labels, torch.arange(6)])
-    assert matrix[0, 1] == 1 == matrix[2, 2]
-    assert matrix[0, 2] == matrix[2, 0] == pytest.approx(0)

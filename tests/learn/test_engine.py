@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from retrofit_app.learn import FOLDER
 from retrofit_app.learn.train import PARENTS, SAMPLES, TEST, accuracy, network, points
 from retrofit_core import METHODS
-from retrofit_core.fusion.grouping import Grouping, adjusted_rand, grouped_cost
+from retrofit_core.fusion.grouping import Grouping, grouped_cost
+from retrofit_core.inspection.analysis.groups import adjusted_rand
 from retrofit_core.training.evaluation import ensemble
 
 pytestmark = pytest.mark.browser

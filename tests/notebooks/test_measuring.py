@@ -27,15 +27,15 @@ READING = [source for source in SOURCES if TABLE.search(source.read_text())]
 
 def one_of_each_column(name: str, at: int) -> list[Cell]:
     """The cell of one method in each column at the fullest scale, with trained parents."""
-    cells = [cell for cell in TABLES[name].cells(SCALES["paper"], 1) if cell.metric.name in MADE_UP and is_single(cell)]
+    cells = [cell for cell in TABLES[name].cells(SCALES["paper"], 1) if is_single(cell)]
     columns = dict.fromkeys(cell.column for cell in cells)
     of_column = [[cell for cell in cells if cell.column == column] for column in columns]
     return [same[at % len(same)] for same in of_column]
 
 
 def is_single(cell: Cell) -> bool:
-    """Whether its number is of one network, not of a landscape."""
-    return not cell.metric.of or cell.metric.name == "part"
+    """Whether its number is one that a made-up result has: of one network, not of a landscape."""
+    return cell.metric[0] == "part" or (len(cell.metric) == 1 and cell.metric[0] in MADE_UP)
 
 
 def executed(source: Path, **parameters: Any) -> None:

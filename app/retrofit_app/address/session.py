@@ -1,7 +1,4 @@
-"""The session's side of the address: what was last read or written, and the widgets that hold its values.
-
-Everything that outlasts a page's run goes through here (or the shell): pages do not touch `st.session_state`.
-"""
+"""The session's side of the address: what was last read or written, and the widgets that hold its values."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -106,7 +103,7 @@ class Scope:
         """Set these parameters, and reset the page's others to their defaults. For callbacks."""
         every = self._memory().parameters
         for name in every:
-            forget(self.key(name))
+            st.session_state.pop(self.key(name), None)
         self._show(values)
         _write({self: (list(every.values()), self._address(values)[1])})
 
@@ -213,35 +210,6 @@ def link() -> str:
     """This page's address with all choices, for copying."""
     parameters = {word: texts[-1] for word, texts in _url().items() if texts}
     return (st.context.url or "") + (f"?{urlencode(parameters)}" if parameters else "")
-
-
-# --- beside the address ---------------------------------------------------------------------------
-
-
-def recall(key: str, default: Any = None) -> Any:
-    """A widget's value, or what was remembered under a name."""
-    return st.session_state.get(key, default)
-
-
-def remember(key: str, value: Any) -> Any:
-    """Keep a value for this session; a widget's key sets the widget."""
-    st.session_state[key] = value
-    return value
-
-
-def first_time(key: str, value: Any) -> Any:
-    """The remembered value, or else this one from now on: for a control that is drawn after its value is needed."""
-    return st.session_state.setdefault(key, value)
-
-
-def forget(key: str) -> Any:
-    """Remove and return what was remembered; None if nothing was."""
-    return st.session_state.pop(key, None)
-
-
-def selected(key: str, what: str = "points") -> list[Any]:
-    """A chart's clicked or encircled marks, or a table's ticked "rows"; for the callback."""
-    return st.session_state[key]["selection"][what]
 
 
 def _memories() -> dict[str, Memory]:

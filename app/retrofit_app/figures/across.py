@@ -33,7 +33,7 @@ def across(columns: Sequence[Any], names: Sequence[str], palette: Palette, along
         raise ValueError(f"nothing is measured of these rows of {table}, {listing(titles)}: there is nothing to draw.")
     columns, titles = kept, [column.name for column in kept]
     lines = {name: _lines(columns, name) for name in names}
-    kind = quantity(columns[0].block.metric)
+    kind = quantity(columns[0].metric)
     traces: list[Trace] = []
     values: list[float] = []
     for index, (name, of_row) in enumerate(lines.items()):
@@ -126,7 +126,7 @@ def _in_lines(title: str, letters: int) -> str:
 
 def _lines(columns: Sequence[Any], name: str) -> list[Any]:
     """A row in each column; None if the column lacks it."""
-    rows = [{line.row: line for line in column.block.lines} for column in columns]
+    rows = [{line.row: line for line in column.all_lines} for column in columns]
     if columns and not any(name in of_column for of_column in rows):
         columns[0].line(name)  # refuses, and lists the known rows
     return [of_column.get(name) for of_column in rows]

@@ -59,10 +59,8 @@ class Table:
         for line in self.lines:
             body.append(self._row(line, first_reference=line.is_reference and not references))
             references = line.is_reference
-        colours = {name: getattr(palette, name) for name in ("ink", "muted", "line", "accent", "paper")}
-        style = ";".join(f"--{name}:{colour}" for name, colour in colours.items())
         return (
-            f"<div class='retrofit-book' style='{style}' tabindex='0' role='region' "
+            f"<div class='retrofit-book' style='{palette.css}' tabindex='0' role='region' "
             f"aria-label='{escape(self.name, quote=True)}'>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
         )

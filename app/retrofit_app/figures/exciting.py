@@ -46,8 +46,7 @@ class Excited:
 
 def exciting(rows: Sequence[Excited], palette: Palette) -> str:
     """The rows as HTML."""
-    colours = f"--ink:{palette.ink};--muted:{palette.muted};--line:{palette.line};--accent:{palette.accent}"
-    return f"<div class='retrofit-exciting' style='{colours}'>{''.join(map(_row, rows))}</div>"
+    return f"<div class='retrofit-exciting' style='{palette.css}'>{''.join(map(_row, rows))}</div>"
 
 
 def _row(row: Excited) -> str:

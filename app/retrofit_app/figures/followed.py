@@ -5,11 +5,8 @@ from dataclasses import dataclass
 from html import escape
 
 from .palette import Palette
+from .tiles import stands, tile_html
 from .words import letter, listing, percent
-
-LABELLED = 20  # most classes for which columns have names
-SHORT = 3  # letters that fit below a column
-OUTLINED = 40  # most classes for which columns have room for outlines
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ def answers(rows: Sequence[Answer], classes: Sequence[str], truth: int | None, p
     """
     tiles = "".join(_tile(row, classes, truth) for row in rows)
     return (
-        f"<div class='retrofit-tiles' style='{_colours(palette)}'>"
+        f"<div class='retrofit-tiles' style='{palette.css}'>"
         f"<div class='row' style='--across:{len(rows)}'>{tiles}</div></div>"
     )
 
@@ -69,22 +66,11 @@ def answers(rows: Sequence[Answer], classes: Sequence[str], truth: int | None, p
 def _tile(row: Answer, classes: Sequence[str], truth: int | None) -> str:
     chance, verdict = percent(100 * row.chances[row.best], 0), _verdict(row.best, truth)
     name = f"Network {letter(int(row.name.split()[1]))}" if row.name.startswith("parent ") else TITLES[row.name]
-    words = f"{classes[row.best]}, {chance}{', ' + verdict if verdict else ''}"
-    labelled = len(classes) <= LABELLED and max(map(len, classes)) <= SHORT
-    columns = "".join(
-        f"<div title='{escape(f'{kind}: {percent(100 * value, 0)}', quote=True)}'><div class='stand'>"
-        f"<div class='bar' style='height:{max(100 * value, 1):.0f}%'></div></div>"
-        + (f"<div class='{'known' if index == truth else ''}'>{escape(kind)}</div>" if labelled else "")
-        + "</div>"
-        for index, (kind, value) in enumerate(zip(classes, row.chances, strict=True))
-    )
-    return (
-        f"<div role='img' aria-label='{escape(f'{name} answers {words}', quote=True)}.' "
-        f"class='tile {ROLES.get(row.name, 'parent')}'><div class='name'>{escape(name)}</div>"
-        f"<div class='value'>{escape(classes[row.best])}<span>{chance}</span></div>"
-        f"<div class='columns{'' if len(classes) <= OUTLINED else ' many'}'>{columns}</div>"
-        f"<div class='note {verdict}'>{verdict}</div></div>"
-    )
+    words = f"{name} answers {classes[row.best]}, {chance}{', ' + verdict if verdict else ''}"
+    heights = [max(100 * value, 1) for value in row.chances]
+    tips = [percent(100 * value, 0) for value in row.chances]
+    columns = stands(classes, heights, tips, [index == truth for index in range(len(classes))])
+    return tile_html(name, ROLES.get(row.name, "parent"), words, classes[row.best], chance, columns, verdict, verdict)
 
 
 def steps(rows: Sequence[Step], classes: Sequence[str], truth: int | None, chosen: str, palette: Palette) -> str:
@@ -104,7 +90,7 @@ def steps(rows: Sequence[Step], classes: Sequence[str], truth: int | None, chose
             f"{escape(row.answer.name)}</div><div class='said'>{said}<span class='{verdict}'>{verdict}</span></div>"
             f"<div class='groups'>{groups}</div></div>"
         )
-    return f"<div class='retrofit-followed' style='{_colours(palette)}'>{''.join(inside)}</div>"
+    return f"<div class='retrofit-followed' style='{palette.css}'>{''.join(inside)}</div>"
 
 
 def _group(strong: Strong, palette: Palette) -> str:
@@ -148,8 +134,3 @@ def called(name: str) -> str:
 
 def _verdict(best: int, truth: int | None) -> str:
     return "" if truth is None else "right" if best == truth else "wrong"
-
-
-def _colours(palette: Palette) -> str:
-    names = ("ink", "muted", "line", "accent", "grey")
-    return ";".join(f"--{name}:{getattr(palette, name)}" for name in names) + f";--wrong:{palette.grouping}"

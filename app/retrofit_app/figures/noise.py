@@ -28,6 +28,12 @@ class Difference:
         within = f"\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{number(self.margin)}" if math.isfinite(self.margin) else ""
         return f"{signed(self.points)}{within} points"
 
+    def than(self, other: str) -> str:
+        """In Markdown: "**clearly better than A** (+2.8 ± 1.4 points)", with the other's name."""
+        if not self.clear:
+            return f"not clearly different from {other} ({self.words})"
+        return f"**clearly {'better' if self.points > 0 else 'worse'} than {other}** ({self.words})"
+
 
 def margin(*accuracies: float, images: int) -> float:
     """Half the 95 % interval of an accuracy, or of the difference of two independent ones, in points.
@@ -52,4 +58,9 @@ def difference(first: float, second: float, images: int) -> Difference:
 
 def interval(accuracy: float, images: int) -> str:
     """ "± 2.6" with a no-break space; empty if the number of images is unknown."""
-    return f"±\N{NO-BREAK SPACE}{number(margin(accuracy, images=images))}" if images else ""
+    return f"±\N{NO-BREAK SPACE}{half(accuracy, images)}" if images else ""
+
+
+def half(accuracy: float, images: int) -> str:
+    """`interval` without its sign."""
+    return number(margin(accuracy, images=images)) if images else ""

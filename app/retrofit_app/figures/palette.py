@@ -46,6 +46,12 @@ class Palette:
     approximation: str
     """Approximation errors, which are also hatched"""
 
+    @property
+    def css(self) -> str:
+        """The colours as variables of an element's style."""
+        names = ("paper", "ink", "muted", "accent", "line", "grey", "grouping")
+        return ";".join(f"--{name}:{getattr(self, name)}" for name in names)
+
     def parent(self, index: int) -> str:
         """A network's colour, used for nothing else."""
         return self.networks[index % len(self.networks)]

@@ -159,7 +159,7 @@ class _Scale:
 def _gap(column: Any, change: Any) -> Any:
     """A change's difference; None if the column lacks it or it is unmeasured."""
     column = column.main  # one panel has one scale
-    has = {change.row, change.whole} <= {line.row for line in column.block.lines}
+    has = {change.row, change.whole} <= {line.row for line in column.all_lines}
     return column.gap(change.row, change.whole) if has else None
 
 

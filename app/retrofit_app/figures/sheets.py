@@ -53,8 +53,7 @@ def rows_of(counts: Sequence[int], most: int) -> tuple[int, ...]:
 
 def sheets(sheets_of_networks: Sequence[Sheet], palette: Palette) -> str:
     """The sheets side by side as HTML; one below the other if they do not fit."""
-    colours = f"--ink:{palette.ink};--muted:{palette.muted};--line:{palette.line}"
-    return f"<div class='retrofit-sheets' style='{colours}'>{''.join(map(_sheet, sheets_of_networks))}</div>"
+    return f"<div class='retrofit-sheets' style='{palette.css}'>{''.join(map(_sheet, sheets_of_networks))}</div>"
 
 
 def _sheet(sheet: Sheet) -> str:

@@ -46,13 +46,12 @@ def tiles(rows: Sequence[Sequence[Tile]], classes: Sequence[str], palette: Palet
     Args:
         classes: names, in the order of each tile's `per_class`.
     """
-    colours = f"--ink:{palette.ink};--muted:{palette.muted};--line:{palette.line};--accent:{palette.accent};--grey:{palette.grey}"
     inside = [
         f"<div class='row' style='--across:{len(row)}'>{''.join(_tile(tile, classes) for tile in row)}</div>"
         for row in rows
         if row
     ]
-    return f"<div class='retrofit-tiles' style='{colours};--rows:{len(inside)}'>{''.join(inside)}</div>"
+    return f"<div class='retrofit-tiles' style='{palette.css};--rows:{len(inside)}'>{''.join(inside)}</div>"
 
 
 def _tile(tile: Tile, classes: Sequence[str]) -> str:
@@ -61,11 +60,26 @@ def _tile(tile: Tile, classes: Sequence[str]) -> str:
     if tile.per_class:
         which = f" ({', '.join(knows)})" if knows and len(classes) <= LABELLED else ""
         alt += f"; knows {len(knows)} of {len(classes)} classes{which}"
+    return tile_html(
+        tile.name,
+        tile.role,
+        alt,
+        tile.value,
+        tile.interval,
+        _columns(tile, classes) if tile.per_class else "",
+        tile.note,
+    )
+
+
+def tile_html(
+    name: str, role: str, alt: str, value: str, beside: str, columns: str, note: str = "", kind: str = ""
+) -> str:
+    """A tile: a network's name, a large value with small print beside it, `stands` and a note of a kind (a CSS class)."""
     return (
-        f"<div role='img' aria-label='{escape(alt, quote=True)}.' class='tile {tile.role}'>"
-        f"<div class='name'>{escape(tile.name)}</div>"
-        f"<div class='value'>{escape(tile.value)}<span>{escape(tile.interval)}</span></div>"
-        f"{_columns(tile, classes) if tile.per_class else ''}<div class='note'>{escape(tile.note)}</div></div>"
+        f"<div role='img' aria-label='{escape(alt, quote=True)}.' class='tile {role}'>"
+        f"<div class='name'>{escape(name)}</div>"
+        f"<div class='value'>{escape(value)}<span>{escape(beside)}</span></div>"
+        f"{columns}<div class='note {kind}'>{escape(note)}</div></div>"
     )
 
 
@@ -74,22 +88,35 @@ def _columns(tile: Tile, classes: Sequence[str]) -> str:
 
     Bold: the classes it was trained on, if known.
     """
+    guessed = tile.guessed or [False] * len(classes)
+    # Nothing if nothing is recognised; a hollow column is high enough to look hollow.
+    heights = [
+        max(HOLLOW if hollow else 2.0, value) if value else 0.0
+        for value, hollow in zip(tile.per_class, guessed, strict=True)
+    ]
+    tips = ["no test images" if value is None else percent(value, 0) for value in tile.per_class]
+    return stands(classes, heights, tips, tile.seen or [False] * len(classes), guessed)
+
+
+def stands(
+    classes: Sequence[str],
+    heights: Sequence[float],
+    tips: Sequence[str],
+    known: Sequence[bool],
+    hollow: Sequence[bool] = (),
+) -> str:
+    """A column for each class.
+
+    Args:
+        heights: in per cent; 0 for no column.
+        known: whose names are bold.
+    """
     labelled = len(classes) <= LABELLED and max(map(len, classes)) <= SHORT
     columns = []
-    trained = tile.seen or [None] * len(classes)
-    guessed = tile.guessed or [False] * len(classes)
-    for name, value, was_seen, hollow in zip(classes, tile.per_class, trained, guessed, strict=True):
-        label = f"<div class='{'known' if was_seen else ''}'>{escape(name)}</div>" if labelled else ""
-        # Nothing if nothing is recognised; a hollow column is high enough to look hollow.
-        height = max(HOLLOW if hollow else 2.0, value) if value else 0.0
-        tip = escape(f"{name}: {'no test images' if value is None else percent(value, 0)}", quote=True)
-        columns.append(
-            f"<div title='{tip}'><div class='stand'>"
-            + (
-                f"<div class='{'bar hollow' if hollow else 'bar'}' style='height:{height:.0f}%'></div>"
-                if height
-                else ""
-            )
-            + f"</div>{label}</div>"
-        )
+    for index, (name, height, tip) in enumerate(zip(classes, heights, tips, strict=True)):
+        kind = "bar hollow" if hollow and hollow[index] else "bar"
+        bar = f"<div class='{kind}' style='height:{height:.0f}%'></div>" if height else ""
+        label = f"<div class='{'known' if known[index] else ''}'>{escape(name)}</div>" if labelled else ""
+        title = escape(f"{name}: {tip}", quote=True)
+        columns.append(f"<div title='{title}'><div class='stand'>{bar}</div>{label}</div>")
     return f"<div class='columns{'' if len(classes) <= OUTLINED else ' many'}'>{''.join(columns)}</div>"

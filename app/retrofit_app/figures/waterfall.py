@@ -7,7 +7,7 @@ from html import escape
 from .drawing import NOTHING, bars, drawn, edge, lettering, note, room, rows
 from .palette import TEXT, Palette
 from .picture import Picture
-from .words import number, share, signed
+from .words import share, signed, within
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Step:
         """ "+13.6 (10.0 to 17.3)"; empty without comparison."""
         if self.brings is None:
             return ""
-        points, (low, high) = self.brings
-        return f"{signed(points)} ({number(low)} to {number(high)})"
+        points, ends = self.brings
+        return f"{signed(points)}{within(ends)}"
 
 
 def waterfall(every: Sequence[Step], finding: str, palette: Palette, shown: int | None = None) -> Picture:

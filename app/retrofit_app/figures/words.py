@@ -19,6 +19,11 @@ def signed(value: float, digits: int = 1) -> str:
     return f"{'+' if rounded > 0 else ''}{number(rounded, digits)}"
 
 
+def within(ends: tuple[float, float] | None) -> str:
+    """An interval after its value: " (0.4 to 5.1)"; empty if unknown."""
+    return "" if ends is None else f" ({number(ends[0])} to {number(ends[1])})"
+
+
 def share(value: float, digits: int = 1) -> str:
     """A number of per cent that reads 0 or 100 only if it is; near them it has more decimals, up to FINEST."""
     whole = next((end for end in (0, 100) if abs(value - end) < 10**-digits), None)

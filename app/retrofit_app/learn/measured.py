@@ -37,9 +37,9 @@ def measured(records: Path = RECORDS) -> dict[str, dict[str, float]]:
 
     sheet = {}
     for networks, (table, column, badge) in TABLES.items():
-        found = report(results_in(records), [table], list(SCALES.values()), columns={column}, only_measured=True)
-        (block,) = (block for block in found.blocks if block.badge == badge)
-        means = {line.row: line.mean for line in block.lines if line.mean is not None}
+        written = report(results_in(records), [table], list(SCALES.values()), columns={column}, only_measured=True)
+        (found,) = (each for each in written.columns if each.badge == badge)
+        means = {line.row: line.mean for line in found.lines if line.mean is not None}
         parents = [mean for row, mean in means.items() if row.startswith("Parent ")]
         accuracies = {name: means[row] for name, row in ROWS.items() if row in means}
         sheet[networks] = {name: round(mean, 1) for name, mean in {"best": max(parents), **accuracies}.items()}

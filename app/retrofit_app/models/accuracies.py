@@ -42,8 +42,9 @@ def seconds(picks: Any, name: str) -> float:
     """The time to measure a network."""
     from retrofit_core.runs.estimate import forward_seconds
 
-    spec = checkpoints.model(name).spec
-    return forward_seconds(json.dumps(spec)) * min(len(sources.images(picks, "test")), IMAGES)
+    return forward_seconds(json.dumps(checkpoints.described(name).spec)) * min(
+        len(sources.images(picks, "test")), IMAGES
+    )
 
 
 def measure(picks: Any, name: str) -> None:

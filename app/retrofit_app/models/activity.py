@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import streamlit as st
+
 from retrofit_app import runs
 from retrofit_app.figures.exciting import GAP
-from retrofit_app.memory import MEBI, cached
 from retrofit_app.runs import methods
 from retrofit_core.system import files
 
@@ -73,8 +74,7 @@ def levels(entry: runs.Entry) -> Any:
     Raises:
         ValueError: as `activity`.
     """
-    images = _images(*version_of_data(entry), "test", _options(entry))
-    return _levels(*entry.version, _entry=entry, _images=images)
+    return _levels(*entry.version, *version_of_data(entry), _entry=entry)
 
 
 def largest(networks_levels: Sequence[Any], x: Any) -> list[Any]:
@@ -91,35 +91,18 @@ def largest(networks_levels: Sequence[Any], x: Any) -> list[Any]:
 
 def version_of_data(entry: runs.Entry) -> tuple[str, float]:
     """A run's data set and when it last changed: a key for caches."""
-    return _source(entry), sources.changed(_source(entry))
+    data = entry.config["data"]
+    return data, sources.changed(data)
 
 
 def strip(entry: runs.Entry, seen: Activity, images: list[int]) -> str:
     """Some of the N images side by side, as a data URL."""
     rows = tuple(int(seen.rows[image]) for image in images)
-    return _strip(*version_of_data(entry), seen.split, _options(entry), rows)
+    return _strip(*entry.version, *version_of_data(entry), rows, _entry=entry)
 
 
-def _source(entry: runs.Entry) -> str:
-    """The run's data set: a path, or a known data set's bare name."""
-    path = sources.located(entry.config["data"])
-    return path if Path(path).exists() else entry.config["data"]
-
-
-def _options(entry: runs.Entry) -> tuple[Any, ...]:
-    values = (entry.config.get(name) for name in ("mean", "std", "size"))
-    return tuple(tuple(value) if isinstance(value, list) else value for value in values)
-
-
-@cached(256 * MEBI)
-def _images(data: str, changed: float, split: str, options: tuple[Any, ...]) -> Any:
-    from retrofit_core.data import load
-
-    return load(data, split, *options)
-
-
-@cached(256 * MEBI)
-def _levels(folder: str, updated: float, *, _entry: runs.Entry, _images: Any) -> Any:
+@st.cache_resource(max_entries=2, show_spinner=False)
+def _levels(folder: str, updated: float, data: str, changed: float, *, _entry: runs.Entry) -> Any:
     import torch
 
     from retrofit_core.fusion.network_levels import cut_into_levels
@@ -128,11 +111,12 @@ def _levels(folder: str, updated: float, *, _entry: runs.Entry, _images: Any) ->
 
     retrofit = retrofit_of({**methods.decided(_entry), "importance": "uniform"})
     automatic = retrofit.boundaries == "auto"
-    parents = [_parent(_entry, name, _images) for name in _entry.config["models"]]
+    images = sources.test_images(_entry)
+    parents = [_parent(_entry, name, images) for name in _entry.config["models"]]
     fused = load_model(Path(folder) / "fused.safetensors")[0]
     return cut_into_levels(
         parents,
-        _images.inputs([0, min(1, len(_images) - 1)]),
+        images.inputs([0, min(1, len(images) - 1)]),
         target=fused,
         device=torch.device("cpu"),
         boundaries=retrofit.fit.levels if automatic else retrofit.boundaries,
@@ -147,14 +131,14 @@ def _parent(entry: runs.Entry, name: str, images: Any) -> Any:
     return checkpoints.of_run(entry, path, images)
 
 
-@cached(128 * MEBI, "Looking at images…")
+@st.cache_resource(max_entries=12, show_spinner="Looking at images…")
 def _activity(folder: str, updated: float, data: str, changed: float, level: int, *, _entry: runs.Entry) -> Activity:
     import torch
 
     from retrofit_core.data.sampling import balanced
     from retrofit_core.networks.levels import compose
 
-    images = _images(data, changed, "test", _options(_entry))
+    images = sources.test_images(_entry)
     generator = torch.Generator().manual_seed(0)
     rows = balanced(images.labels, min(IMAGES, len(images)), generator=generator).sort().values
     networks = levels(_entry).networks
@@ -178,11 +162,11 @@ def _by_position(level: Any, boundary: Any) -> Any:
     return h.reshape(len(h), -1, level.width)
 
 
-@cached(32 * MEBI)
-def _strip(data: str, changed: float, split: str, options: tuple[Any, ...], rows: tuple[int, ...]) -> str:
+@st.cache_resource(max_entries=500, show_spinner=False)
+def _strip(folder: str, updated: float, data: str, changed: float, rows: tuple[int, ...], *, _entry: runs.Entry) -> str:
     from PIL import Image
 
-    images = _images(data, changed, split, options)
+    images = sources.test_images(_entry)
     times = max(SIDE // max(images.shape[1:]), 1)
     side = min(max(images.shape[1:]) * times, SIDE)
     gap = round(GAP * side)

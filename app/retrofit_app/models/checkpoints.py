@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import streamlit as st
+
 from retrofit_app.figures import lettered
-from retrofit_app.memory import MEBI, cached
 from retrofit_core.system import files
 
 from .sources import located
@@ -16,8 +17,8 @@ class Checkpoint:
     """What the form shows about a network."""
 
     name: str
-    architecture: str
-    widths: str
+    spec: dict[str, Any]
+    """Its architecture"""
     parameters: int
     counts: tuple[int, ...]
     """Training images per class, if the file says so"""
@@ -25,6 +26,14 @@ class Checkpoint:
     """On held-out images, if the file says so"""
     weights: str = ""
     """The key of the weights to read, if the file has several"""
+
+    @property
+    def widths(self) -> str:
+        """Its layers' widths; "" if the architecture has none."""
+        names = ("widths", "sizes", "plan", "layers", "hidden")
+        widths = next((self.spec[name] for name in names if name in self.spec), None)
+        each = [str(entry) for entry in widths if entry != "M"] if isinstance(widths, list) else []
+        return ", ".join(each) or str(widths or "")
 
 
 def described(name: str, arch: str = "") -> Checkpoint:
@@ -36,15 +45,6 @@ def described(name: str, arch: str = "") -> Checkpoint:
         ValueError: it is missing or damaged, or its architecture is unknown.
     """
     return _described(*stamped(name), arch)
-
-
-def model(name: str) -> Any:
-    """A checkpoint's network (shared by all sessions: do not modify it).
-
-    Raises:
-        ValueError: as `described`.
-    """
-    return _read(*stamped(name))[0]
 
 
 def of_run(entry: Any, path: Path, images: Any) -> Any:
@@ -69,16 +69,9 @@ def stamped(name: str) -> tuple[str, str]:
         return path, ""
 
 
-@cached(1024 * MEBI, "Reading the checkpoint…")
-def _read(path: str, content: str) -> tuple[Any, dict[str, Any]]:
-    from retrofit_core.networks.checkpoints import load_model
-
-    return load_model(path)
-
-
-@cached(MEBI)
+@st.cache_resource(max_entries=1000, show_spinner="Reading the checkpoint…")
 def _described(path: str, content: str, arch: str) -> Checkpoint:
-    from retrofit_core.networks.checkpoints import read_metadata, read_tensors
+    from retrofit_core.networks.checkpoints import load_model, read_metadata, read_tensors
 
     metadata = read_metadata(path)
     stored = metadata.get("architecture")
@@ -86,24 +79,17 @@ def _described(path: str, content: str, arch: str) -> Checkpoint:
         spec = stored if isinstance(stored, dict) else {"architecture": arch}
         parameters = sum(tensor.numel() for tensor in read_tensors(Path(path)).values() if tensor.is_floating_point())
     else:
-        model, metadata = _read(path, content)
+        model, metadata = load_model(path)
         spec, parameters = metadata["architecture"], sum(value.numel() for value in model.parameters())
     counts = metadata.get("class_counts")
     return Checkpoint(
         Path(path).name,
-        spec["architecture"],
-        _widths(spec),
+        spec,
         parameters,
         tuple(counts) if isinstance(counts, list) and all(isinstance(count, int) for count in counts) else (),
         accuracy if isinstance(accuracy := metadata.get("validation_accuracy"), float) else None,
         metadata.get("weights", ""),
     )
-
-
-def _widths(spec: dict[str, Any]) -> str:
-    """The widths in a network's spec."""
-    widths = next((spec[name] for name in ("widths", "sizes", "plan", "layers", "hidden") if name in spec), None)
-    return ", ".join(str(entry) for entry in widths if entry != "M") if isinstance(widths, list) else str(widths or "")
 
 
 def form_words(text: str) -> str:

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import streamlit as st
+
 from retrofit_app import runs
 from retrofit_app.figures.followed import Answer, Step, Strong
-from retrofit_app.memory import MEBI, cached
 from retrofit_app.runs import methods
 
-from . import activity, predictions, samples
+from . import activity, predictions, samples, sources
 from .predictions import Network
 
 LISTED = 400  # most images to choose from
@@ -38,22 +39,13 @@ def names(entry: runs.Entry) -> list[str]:
     return [name for name in (*parents, "average", "fused", "ensemble") if name in entry.metrics["networks"]]
 
 
-def images_of(entry: runs.Entry) -> Any:
-    """A run's test images (an `Images`, shared by all sessions: do not modify it).
-
-    Raises:
-        ValueError: the data set is missing or damaged.
-    """
-    return predictions.test_images(entry)
-
-
 def are_digits(entry: runs.Entry) -> bool:
     """Whether its images are grey digits, which users can draw.
 
     Raises:
-        ValueError: as `images_of`.
+        ValueError: as `sources.images`.
     """
-    images = images_of(entry)
+    images = sources.test_images(entry)
     return images.shape[0] == 1 and tuple(images.classes) == DIGITS and "fashion" not in images.name.lower()
 
 
@@ -61,11 +53,11 @@ def listed(entry: runs.Entry) -> list[int]:
     """The test images to choose from: all, or equally many of each class.
 
     Raises:
-        ValueError: as `images_of`.
+        ValueError: as `sources.images`.
     """
     from retrofit_core.data.sampling import balanced
 
-    images = images_of(entry)
+    images = sources.test_images(entry)
     return balanced(images.labels, min(LISTED, len(images))).sort().values.tolist()
 
 
@@ -76,7 +68,7 @@ def right(entry: runs.Entry) -> dict[str, Any]:
         ValueError: a file is missing, damaged or not the record's.
     """
     networks = [_network(entry, name) for name in names(entry)]
-    if len(images_of(entry)) > predictions.IMAGES or not predictions.is_quick(networks):
+    if len(sources.test_images(entry)) > predictions.IMAGES or not predictions.is_quick(networks):
         return {}
     return {network.which: predictions.ask(network).right for network in networks}
 
@@ -110,9 +102,9 @@ def pixels_of(entry: runs.Entry, row: int) -> bytes:
     """A test image.
 
     Raises:
-        ValueError: as `images_of`; or there is no such image.
+        ValueError: as `sources.images`; or there is no such image.
     """
-    return images_of(entry).pixels([row])[0].numpy().tobytes()
+    return sources.test_images(entry).pixels([row])[0].numpy().tobytes()
 
 
 def picture(entry: runs.Entry, pixels: bytes) -> str:
@@ -157,15 +149,15 @@ def _tensor(entry: runs.Entry, pixels: bytes) -> Any:
     """(1, C, H, W) uint8."""
     import torch
 
-    return torch.frombuffer(bytearray(pixels), dtype=torch.uint8).view(1, *images_of(entry).shape)
+    return torch.frombuffer(bytearray(pixels), dtype=torch.uint8).view(1, *sources.test_images(entry).shape)
 
 
-@cached(256 * MEBI, "Reading the networks…")
+@st.cache_resource(max_entries=2, show_spinner="Reading the networks…")
 def _models(folder: str, updated: float, data: tuple[str, float], *, _entry: runs.Entry) -> dict[str, Any]:
     return {name: predictions.model(_network(_entry, name)) for name in names(_entry)}
 
 
-@cached(8 * MEBI)
+@st.cache_resource(max_entries=500, show_spinner=False)
 def _answers(
     folder: str, updated: float, data: tuple[str, float], pixels: bytes, *, _entry: runs.Entry
 ) -> list[Answer]:
@@ -173,7 +165,7 @@ def _answers(
 
     from retrofit_core.training.evaluation import evaluating
 
-    x = images_of(_entry).normalise(_tensor(_entry, pixels))
+    x = sources.test_images(_entry).normalise(_tensor(_entry, pixels))
     found = []
     for name, model in _models(folder, updated, data, _entry=_entry).items():
         with evaluating(model), torch.inference_mode():
@@ -181,14 +173,14 @@ def _answers(
     return found
 
 
-@cached(64 * MEBI, "Looking at images…")
+@st.cache_resource(max_entries=4, show_spinner="Looking at images…")
 def _ranges(folder: str, updated: float, data: tuple[str, float], *, _entry: runs.Entry) -> list[list[Any]]:
     """(2, width) for each network and level: each neuron's least and greatest activity on test images."""
     import torch
 
     from retrofit_core.data.sampling import balanced
 
-    images = images_of(_entry)
+    images = sources.test_images(_entry)
     rows = balanced(images.labels, min(RANGED, len(images)), generator=torch.Generator().manual_seed(0))
     found = []
     for levels in activity.levels(_entry).networks:
@@ -197,7 +189,7 @@ def _ranges(folder: str, updated: float, data: tuple[str, float], *, _entry: run
     return found
 
 
-@cached(8 * MEBI)
+@st.cache_resource(max_entries=500, show_spinner=False)
 def _steps(
     folder: str,
     updated: float,
@@ -211,7 +203,7 @@ def _steps(
 
     from retrofit_core.inspection.analysis.accuracy import readings, stopped
 
-    plan, x = activity.levels(_entry), images_of(_entry).normalise(_tensor(_entry, pixels))
+    plan, x = activity.levels(_entry), sources.test_images(_entry).normalise(_tensor(_entry, pixels))
     ranges = _ranges(folder, updated, data, _entry=_entry)
     shares = [
         [

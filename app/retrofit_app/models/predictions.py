@@ -71,9 +71,9 @@ def seconds(networks: Sequence[Network]) -> float:
     wanted = [network for network in networks if known(network) is None]
     total = 0.0
     for network in wanted:
-        images = len(test_images(network.entry))
+        images = len(sources.test_images(network.entry))
         for path in _paths(network):
-            total += forward_seconds(json.dumps(_spec(path))) * min(images, IMAGES)
+            total += forward_seconds(json.dumps(checkpoints.described(str(path)).spec)) * min(images, IMAGES)
     return total
 
 
@@ -114,7 +114,7 @@ def _computed(network: Network) -> Answers:
     from retrofit_core.data.sampling import balanced
     from retrofit_core.training.evaluation import scores
 
-    test = test_images(network.entry)
+    test = sources.test_images(network.entry)
     rows = torch.arange(len(test)) if len(test) <= IMAGES else balanced(test.labels, IMAGES)
     try:
         logits = scores(model(network), test, rows=rows)
@@ -143,7 +143,7 @@ def model(network: Network) -> Any:
     from retrofit_core.baselines import average
     from retrofit_core.training.evaluation import ensemble
 
-    models = [checkpoints.of_run(network.entry, path, test_images(network.entry)) for path in _paths(network)]
+    models = [checkpoints.of_run(network.entry, path, sources.test_images(network.entry)) for path in _paths(network)]
     if network.which in ("ensemble", "average"):
         return ensemble(models) if network.which == "ensemble" else average(models)
     return models[0]
@@ -174,35 +174,6 @@ def _there(path: Path) -> Path:
     return path
 
 
-def test_images(entry: Entry) -> Any:
-    """The test images of a run's data set (shared by all sessions: do not modify them).
-
-    Raises:
-        ValueError: as `sources.images`.
-    """
-
-    class Picks:
-        """What `sources.images` needs."""
-
-        data = entry.config.get("data", "")
-        mean = tuple(entry.config.get("mean") or ())
-        std = tuple(entry.config.get("std") or ())
-        size = entry.config.get("size") or 0
-
-    return sources.images(Picks, "test")
-
-
-@st.cache_data(max_entries=200, show_spinner=False)
-def _spec_of(path: str, content: str) -> Any:
-    from retrofit_core.networks.checkpoints import load_model
-
-    return load_model(path)[1]["architecture"]
-
-
-def _spec(path: Path) -> Any:
-    return _spec_of(str(path), files.digest(path))
-
-
 @st.cache_resource
 def _kept() -> dict[tuple[Any, ...], Answers]:
     return {}
@@ -210,9 +181,7 @@ def _kept() -> dict[tuple[Any, ...], Answers]:
 
 def _key(network: Network) -> tuple[Any, ...]:
     """A key of the network's content and the images."""
-    entry, config = network.entry, network.entry.config
-    data = config.get("data", "")
-    pixels = str([config.get(name) for name in ("mean", "std", "size")])
+    entry, source = network.entry, sources.source_of(network.entry)
     made_of = str(network.file) if network.which == "fused" else "|".join(entry.networks)
     changed = network.file.stat().st_mtime if network.which == "fused" and network.file.exists() else 0.0
-    return made_of, changed, network.which, data, pixels, sources.changed(data)
+    return made_of, changed, network.which, source, sources.changed(source.data)

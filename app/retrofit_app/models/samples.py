@@ -4,6 +4,7 @@ import base64
 import io
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +44,12 @@ def filled(entry: runs.Entry, counts: Sequence[Sequence[int]]) -> list[Sheet]:
     """
     path = entry.base / entry.config["splits"]
     names = tuple(Path(model).name for model in entry.config["models"])
-    data = entry.config["data"]
-    options = tuple(_hashable(entry.config.get(name)) for name in ("mean", "std", "size"))
+    source = sources.source_of(entry)
     try:
         changed = path.stat().st_mtime
     except OSError as error:
         raise ValueError(f"the splits file of this run is not there ({error.strerror}).") from error
-    return _filled(str(path), changed, names, data, sources.changed(data), options, tuple(blank(entry, counts)))
+    return _filled(str(path), changed, names, source, sources.changed(source.data), tuple(blank(entry, counts)))
 
 
 @st.cache_data(max_size=KEPT, show_spinner=False)
@@ -57,16 +57,11 @@ def _filled(
     path: str,
     written: float,
     names: tuple[str, ...],
-    data: str,
+    source: sources.Source,
     changed: float,
-    options: tuple[Any, ...],
     sheets: tuple[Sheet, ...],
 ) -> list[Sheet]:
-    from dataclasses import replace
-
-    from retrofit_core.data import load
-
-    images = load(sources.located(data), "train", *options)
+    images = sources.images(source)
     parts = {part.get("model"): part for part in json.loads(Path(path).read_text())["parts"]}
     return [replace(sheet, image=_drawn(sheet, images, parts[name])) for sheet, name in zip(sheets, names, strict=True)]
 
@@ -113,7 +108,3 @@ def url_of(image: Any) -> str:
     file = io.BytesIO()
     image.save(file, "PNG")
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

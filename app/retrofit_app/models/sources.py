@@ -5,12 +5,24 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
+import streamlit as st
+
 from retrofit_app import runs
-from retrofit_app.memory import MEBI, cached
 from retrofit_core.system.files import is_hidden
 
 #: Further folders with data sets, besides `data` next to the runs folder; separated as in PATH.
 VARIABLE = "RETROFIT_DATA"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set as a config names it."""
+
+    data: str
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    size: int = 0
+    """Pixels per side; 0 keeps them"""
 
 
 @dataclass(frozen=True)
@@ -80,22 +92,37 @@ def changed(name: str) -> float:
         return 0.0
 
 
-@cached(1024 * MEBI, "Looking at the data set…")
-def _loaded(name: str, mean: tuple[float, ...], std: tuple[float, ...], size: int, changed: float) -> tuple[Any, Any]:
+def source_of(entry: runs.Entry) -> Source:
+    """A run's data set."""
+    config = entry.config
+    pixels = (tuple(config.get("mean") or ()), tuple(config.get("std") or ()), config.get("size") or 0)
+    return Source(config.get("data", ""), *pixels)
+
+
+@st.cache_resource(max_entries=4, show_spinner="Looking at the data set…")
+def _loaded(source: Source, split: str, changed: float) -> Any:
     from retrofit_core.data import load
 
-    options = (mean or None, std or None, size or None)
-    return load(located(name), "train", *options), load(located(name), "test", *options)
+    path, bare = located(source.data), PurePath(source.data).name == source.data
+    # A bare name that is no folder here may be that of a known data set elsewhere.
+    name = source.data if bare and not Path(path).exists() else path
+    return load(name, split, source.mean or None, source.std or None, source.size or None)
 
 
 def images(picks: Any, split: str = "train") -> Any:
-    """A split ("train" or "test") of the picks' data set (shared by all sessions: do not modify it).
+    """A split ("train" or "test") of a data set (shared by all sessions: do not modify it).
 
+    Args:
+        picks: a `Source`, or the form's picks.
     Raises:
         ValueError: it is missing, incomplete or damaged.
     """
-    both = _loaded(picks.data, picks.mean, picks.std, picks.size, changed(picks.data))
-    return both[split == "test"]
+    return _loaded(Source(picks.data, picks.mean, picks.std, picks.size), split, changed(picks.data))
+
+
+def test_images(entry: runs.Entry) -> Any:
+    """The test images of a run; see `images`."""
+    return images(source_of(entry), "test")
 
 
 def facts(picks: Any) -> Facts:
@@ -104,5 +131,5 @@ def facts(picks: Any) -> Facts:
     Raises:
         ValueError: as `images`.
     """
-    train, test = _loaded(picks.data, picks.mean, picks.std, picks.size, changed(picks.data))
+    train, test = images(picks), images(picks, "test")
     return Facts(train.name, tuple(train.classes), tuple(train.shape), len(train), len(test))

@@ -12,7 +12,7 @@ from retrofit_core.runs.store import alone
 from retrofit_core.runs.worker import Busy, begin, cancel, was_asked
 from retrofit_core.system.extras import library_version as library
 
-from .endings import analysis_ending, error_of, failure, log_tail
+from .endings import error_of, failure, log_tail, without_folders
 from .listing import entries, reader_of, same_work
 from .records import BUNDLED, Entry, bundle_facts, class_counts, home, own_name, read_entry, runs_folder
 from .starting import analyse, delete, deleted, restore, resume, start

@@ -237,7 +237,7 @@ def default(entries: Sequence[Entry], shown: Entry) -> tuple[str, ...]:
 def _group(entries: Sequence[Entry], known: Sequence[Entry], apart: bool, importance: str) -> Group:
     networks = [network for entry in entries for network in networks_of(entry, weighed=not importance)]
     measured = next((entry for entry in (*entries, *known) if entry.metrics.get("networks")), None)
-    references = _references(measured) if measured else []
+    beside = references(measured) if measured else []
     baseline = _best_baseline(known, [network.id for network in networks])
     several = len(entries[0].config["models"]) > 1
     first = measured or entries[0]
@@ -246,7 +246,7 @@ def _group(entries: Sequence[Entry], known: Sequence[Entry], apart: bool, import
         + (f", {importance} importance" if importance else ""),
         first,
         tuple(_rows(networks, apart)),
-        (*references, *([baseline] if baseline else [])),
+        (*beside, *([baseline] if baseline else [])),
         tuple(measured.metrics["classes"]) if measured else (),
         several and baseline is None and not any(_is_baseline(entry) for entry in entries),
     )
@@ -269,7 +269,7 @@ def _rows(networks: Sequence[FusedNetwork], apart: bool) -> list[Row]:
     ]
 
 
-def _references(entry: Entry) -> list[Row]:
+def references(entry: Entry) -> list[Row]:
     """Parents, ensemble and average as a run measured them; a single network only itself."""
     networks, parents = entry.metrics["networks"], len(entry.config["models"])
     rows = [

@@ -1,7 +1,7 @@
 """How a run or its analysis ended, in words."""
 
 import signal
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from retrofit_app.figures import letter, lettered
 from retrofit_core.runs.store import notes_of, worker_of
@@ -23,20 +23,21 @@ def failure(entry: Entry) -> str:
     return f"Failed: {lettered(entry.status.get('error') or 'no reason was recorded.')} {_finished_part(entry)}"
 
 
-def analysis_ending(folder: Path) -> str:
-    """One sentence on how the last attempt at an analysis ended; empty if there was none."""
-    notes = notes_of(folder)
-    return {
-        "cancelled": "Cancelled before it was finished. Nothing of the analysis is kept.",
-        "interrupted": "The worker was killed before it had finished. Nothing of the analysis is kept, and the run is unchanged.",
-        "failed": f"Failed: {lettered(notes.get('error', ''))}",
-    }.get(notes.get("state", ""), "")
-
-
 def error_of(folder: Path) -> str:
     """Why work in a folder failed, without this machine's folders."""
-    text = str(notes_of(folder).get("error") or "")
-    return lettered(text.replace(str(runs_folder()), "RUNS").replace(str(Path.home()), "~"))
+    return lettered(without_folders(notes_of(folder).get("error") or ""))
+
+
+def without_folders(text: object, *paths: Path | str) -> str:
+    """A message without this machine's folders.
+
+    Args:
+        paths: further files and folders, which get their bare names.
+    """
+    words = str(text)
+    for path in paths:
+        words = words.replace(str(path), PurePath(path).name)
+    return words.replace(f"{runs_folder()}/", "").replace(str(runs_folder()), "RUNS").replace(str(Path.home()), "~")
 
 
 def _finished_part(entry: Entry) -> str:
@@ -52,10 +53,9 @@ def _finished_part(entry: Entry) -> str:
 
 
 def log_tail(folder: Path, lines: int = 12) -> str:
-    """The last lines of the worker's output, with home and runs folder shortened."""
+    """The last lines of the worker's output, without this machine's folders."""
     try:
         text = (folder / LOG).read_text(errors="replace")
     except OSError:
         return ""
-    tail = "\n".join(text.splitlines()[-lines:])
-    return tail.replace(str(folder.parent), "RUNS").replace(str(Path.home()), "~")
+    return without_folders("\n".join(text.splitlines()[-lines:]))

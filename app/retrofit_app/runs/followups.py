@@ -4,7 +4,6 @@ The folders are inside the run's; for shipped runs, work that was not shipped wi
 """
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -77,20 +76,10 @@ def restore(work: Work, entry: Entry) -> None:
     store.restore(work, _within(entry))
 
 
-@dataclass(frozen=True)
-class Control:
-    """A network that was trained like the fused one."""
-
-    name: str
-    """One of CONTROL_NAMES"""
-    work: Work
-    """Its files, laid out like a fine-tuning's"""
-
-
-def controls(tuning: Work) -> list[Control]:
-    """The controls of a fine-tuning that have started."""
-    every = [Control(name, Work(FINETUNING, tuning.folder / CONTROLS / name)) for name in CONTROL_NAMES]
-    return [control for control in every if control.work.has_content]
+def controls(tuning: Work) -> dict[str, Work]:
+    """The started controls of a fine-tuning, networks trained like the fused one, by name; laid out like a fine-tuning."""
+    every = {name: Work(FINETUNING, tuning.folder / CONTROLS / name) for name in CONTROL_NAMES}
+    return {name: work for name, work in every.items() if work.has_content}
 
 
 def has_network(tuning: Work) -> bool:

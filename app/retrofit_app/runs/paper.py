@@ -78,8 +78,7 @@ def read() -> tuple[Any, list[str]]:
 class Shown:
     """A table of the paper: its columns at every measured scale."""
 
-    report: Any
-    """A `TableReport`"""
+    name: str
     every: tuple[Any, ...]
     """`ReproducedColumn`s; an unmeasured one appears once"""
     scales: Mapping[str, str]
@@ -93,7 +92,7 @@ class Shown:
     @property
     def has_paper(self) -> bool:
         """Whether the paper prints its numbers."""
-        return any(line.paper is not None for column in self.every for line in column.block.lines)
+        return any(line.paper is not None for column in self.every for line in column.all_lines)
 
     def at(self, scale: str) -> list[Any]:
         """Each column once, at a scale; where that is FULLEST or not measured, each row at its fullest, on the paper's data set
@@ -121,12 +120,12 @@ def table(name: str, bundle: Any) -> Shown:
     from retrofit_core.experiments.tables import TABLES
 
     chosen = settings(TABLES[name], bundle, EVERY_SCALE)
-    report, columns = reproduced(TABLES[name], chosen, runs_folder().name)
+    columns = reproduced(TABLES[name], chosen, runs_folder().name).columns
     words: dict[str, list[str]] = {}
     for column in columns:
         if column.setting.is_measured:
             words.setdefault(scale_of(column), []).append(differences(column))
-    return Shown(report, columns, {scale: _common(same) for scale, same in words.items()})
+    return Shown(name, columns, {scale: _common(same) for scale, same in words.items()})
 
 
 def scale_of(column: Any) -> str:
@@ -158,11 +157,9 @@ def _common(words: Sequence[str]) -> str:
 
 def summary(columns: Sequence[Any]) -> Any:
     """The `Summary` of a table's columns."""
-    from retrofit_core.experiments.report_parts import TableReport
-    from retrofit_core.experiments.summary import summarised
+    from retrofit_core.experiments.report import summarised
 
-    blocks = tuple(each.block for column in columns for each in column.scales or (column,))
-    return summarised([TableReport(columns[0].table, "", (), blocks)])
+    return summarised([each for column in columns for each in column.scales or (column,)])
 
 
 def report(bundle: Any, tables: Sequence[str], scale: str) -> Any:
@@ -187,17 +184,17 @@ def family(row: str) -> str:
 
 def counts(column: Any) -> bool:
     """Whether a column's numbers count as measurements of the paper's: they mean something, and are of its data set."""
-    return column.says and not column.block.substitute
+    return column.says and not column.setting.substitute
 
 
 def contradicted(column: Any) -> dict[str, list[str]]:
     """Row -> the comparisons, in words, where our difference and the paper's have opposite signs; none unless it `counts`."""
     found: dict[str, list[str]] = {}
     scales = {each.badge: each for each in column.scales or (column,)}
-    for claim in column.block.claims if counts(column) else ():
+    for claim in column.claims if counts(column) else ():
         if claim.verdict == "contradicted":
             at = f" ({claim.badge})" if claim.badge else ""
-            for line in scales[claim.badge or column.badge].block.lines:
+            for line in scales[claim.badge or column.badge].all_lines:
                 if (line.stands_for or line.row) in claim.rows:
                     found.setdefault(line.row, []).append(f"{claim.left} against {claim.right}{at}")
     return found
@@ -205,7 +202,7 @@ def contradicted(column: Any) -> dict[str, list[str]]:
 
 def command(column: Any, row: str) -> str:
     """The command that measures one row of a column, at its scale and with its parents."""
-    from retrofit_core.experiments.report import command
+    from retrofit_core.experiments.reproduction import command
 
     return command(column.setting, runs_folder().name, row=row)
 

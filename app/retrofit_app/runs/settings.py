@@ -1,6 +1,6 @@
 """Runs' settings in words, and those in which runs differ."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -33,9 +33,13 @@ def differing(entries: Sequence[Entry]) -> dict[str, list[str]]:
     A setting that a run lacks, such as the epochs of a closed form, makes no difference.
     """
     each = [settings(entry) for entry in entries]
+    return {name: [values.get(name, NONE) for values in each] for name in different(each)}
+
+
+def different(each: Sequence[Mapping[str, str]]) -> list[str]:
+    """The names of settings that have several values; see `differing`."""
     names = dict.fromkeys(name for values in each for name in values)
-    different = [name for name in names if len({values[name] for values in each if name in values}) > 1]
-    return {name: [values.get(name, NONE) for values in each] for name in different}
+    return [name for name in names if len({values[name] for values in each if name in values}) > 1]
 
 
 def _networks(entry: Entry) -> str:

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 import streamlit as st
 
 from retrofit_app import widgets
-from retrofit_app.address import session
 from retrofit_app.address.readers import number
 from retrofit_app.address.rule import declared, switch
 from retrofit_app.address.session import Scope
 from retrofit_app.figures import escaped
 from retrofit_app.figures.words import first_up
+from retrofit_app.widgets.errors import guarded
 
-from .errors import guarded
 from .style import stylesheet
 
 LECTURE = Scope("lecture")
@@ -70,7 +69,7 @@ def way_in(shows: str, turns: str, keys: str = "") -> None:
         turns: what PAGES turn.
         keys: further keys.
     """
-    are_on = session.first_time("shortcuts", True)
+    are_on = st.session_state.setdefault("shortcuts", True)
     with st.sidebar:
         st.button(
             "Lecture mode",
@@ -109,7 +108,7 @@ def ends(turn: Callable[[int], None], note: str, answers: int = 0) -> None:
         turn: a callback that turns so many pages.
         answers: how many the page has. Keys turn the page once all are revealed.
     """
-    keys, shown = session.first_time("shortcuts", True), min(LECTURE.current("shown"), answers)
+    keys, shown = st.session_state.setdefault("shortcuts", True), min(LECTURE.current("shown"), answers)
 
     def go(by: int) -> None:
         now = min(LECTURE.current("shown"), answers)

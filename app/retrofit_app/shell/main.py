@@ -10,9 +10,9 @@ import streamlit as st
 from retrofit_app.address import session
 from retrofit_app.figures import escaped
 from retrofit_app.shell import navigation, picker
-from retrofit_app.shell.errors import guarded
 from retrofit_app.shell.mark import mark
 from retrofit_app.shell.style import stylesheet
+from retrofit_app.widgets.errors import guarded
 from retrofit_core.networks import user_code
 
 #: Anyone can send a link that names a module: import what `retrofit app --arch` named, and nothing else.

@@ -74,11 +74,6 @@ def _changed(by_name: dict[str, runs.Entry], before: runs.Entry) -> None:
     session.change_run(chosen.name, same_networks=same)
 
 
-def to_run(name: str) -> None:
-    """Put a run into the address, which omits the first run."""
-    session.open_run(name)
-
-
 def leave_run(name: str) -> None:
     """Show the first run in place of this one."""
     if choice().entry.name == name:
@@ -87,5 +82,5 @@ def leave_run(name: str) -> None:
 
 def open_run(name: str) -> None:
     """Put a run into the address and draw the whole page again."""
-    to_run(name)
+    session.open_run(name)
     st.rerun()

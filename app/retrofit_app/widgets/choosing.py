@@ -6,8 +6,6 @@ from typing import Any
 import streamlit as st
 from streamlit.components.v2 import component
 
-from retrofit_app.address import session
-
 NAME = "retrofit-choosing"
 #: A click beside a button, in its table cell or to its left in the row, counts as a click on it.
 SCRIPT = """
@@ -39,6 +37,6 @@ def choosing(key: str, html: str, on_choice: Callable[[str], None]) -> None:
     """
 
     def told() -> None:
-        on_choice(session.recall(key)["chosen"])
+        on_choice(st.session_state[key]["chosen"])
 
     _component()(key=key, data={"html": html}, on_chosen_change=told)

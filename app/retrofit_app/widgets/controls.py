@@ -5,7 +5,6 @@ from typing import Any
 
 import streamlit as st
 
-from retrofit_app.address import session
 from retrofit_app.address.fields import Control
 from retrofit_app.address.session import Scope
 
@@ -59,10 +58,10 @@ def views(scope: Scope, names: Mapping[str, str], help: str) -> None:
 def _optional(scope: Scope, name: str, control: Control, look: dict[str, Any]) -> None:
     """An optional number: an empty field means 0, which has no other meaning."""
     key = scope.key(f"{name}-number")
-    session.remember(key, scope.current(name) or None)
+    st.session_state[key] = scope.current(name) or None
 
     def write() -> None:
-        scope.change(**{name: _within(control, session.recall(key) or 0)})
+        scope.change(**{name: _within(control, st.session_state.get(key) or 0)})
 
     st.number_input(control.label, None, None, key=key, on_change=write, **look)
 
@@ -78,11 +77,11 @@ def text(
         kind: st.text_input or st.text_area.
     """
     key = scope.key(f"{name}-text")
-    session.remember(key, written)
+    st.session_state[key] = written
 
     def write() -> None:
         try:
-            value = read(session.recall(key))
+            value = read(st.session_state[key])
         except ValueError:
             return
         scope.change(**{name: value})

@@ -1,13 +1,11 @@
 """Follow one example, a test image or a drawn digit, through all networks of a run and level by level."""
 
 from collections.abc import Callable, Sequence
-from pathlib import PurePath
 from typing import Any
 
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.address import session
 from retrofit_app.address.readers import number
 from retrofit_app.address.rule import Parameter
 from retrofit_app.address.session import Scope
@@ -35,7 +33,7 @@ def follow(entry: runs.Entry, palette: Palette, may_open: Callable[[], bool], le
     if not following.is_possible(entry):
         return
     example = EXAMPLE.one(_parameter(entry))
-    session.remember(BOX, bool(example))
+    st.session_state[BOX] = bool(example)
     box = st.expander("Follow one example", icon=":material/route:", key=BOX, on_change=lambda: _show(_first(entry)))
     if not box.open:
         return
@@ -45,20 +43,19 @@ def follow(entry: runs.Entry, palette: Palette, may_open: Callable[[], bool], le
         try:
             _followed(entry, palette, example, level)
         except (OSError, ValueError, KeyError) as error:
-            data = entry.config["data"]
-            text = str(error).replace(sources.located(data), PurePath(data).name).replace(str(entry.base), "")
+            text = runs.without_folders(error, sources.located(entry.config["data"]), entry.base)
             why(f"The image cannot be followed: {text}")
 
 
 def relink() -> None:
     """Rerun the page if another example was chosen, because the sidebar's links carry it; call it at the start of a
     fragment."""
-    if session.forget(MOVED):
+    if st.session_state.pop(MOVED, None):
         st.rerun()
 
 
 def _show(example: str) -> None:
-    session.remember(MOVED, True)
+    st.session_state[MOVED] = True
     EXAMPLE.change(example=example)
 
 
@@ -74,7 +71,7 @@ def _parameter(entry: runs.Entry) -> Parameter:
 
 def _first(entry: runs.Entry) -> str:
     """The example the box opens with: one that just one parent and the fused network get right, but not the average."""
-    if not session.recall(BOX):
+    if not st.session_state.get(BOX):
         return ""
     if not sources.is_known(entry.config["data"]):
         return "0"
@@ -90,7 +87,7 @@ def _first(entry: runs.Entry) -> str:
 
 
 def _followed(entry: runs.Entry, palette: Palette, example: str, level: str) -> None:
-    images, right = following.images_of(entry), following.right(entry)
+    images, right = sources.test_images(entry), following.right(entry)
     shown = st.container(horizontal=True, vertical_alignment="bottom", gap="medium", key="example")
     with shown:
         _choose(entry, images, right, example)

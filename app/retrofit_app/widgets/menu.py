@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
-from retrofit_app.address import session
 from retrofit_app.figures import LIGHT, Palette, Picture
 
 from . import copies
@@ -86,21 +85,11 @@ def menu_of(key: str, items: Sequence[Item], entry: Origin, level: str = "", can
                     key=f"{key}-html",
                     help="The picture as a page that opens without a connection (about 5 MB).",
                 )
-        numbers_tab, link, command, python = st.tabs(["Table", "Link", "Command", "Python"])
-        numbers_tab.dataframe(
+        makes = entry.what if isinstance(entry, Several) else "Makes this run again, in the runs folder."
+        (table,) = copies.tabs(copies.texts(entry)[:2], makes, link=True, first=["Table"])
+        table.dataframe(
             numbers, hide_index=True, height=min(36 * len(numbers) + 40, 320), alt=f"The numbers of {stem}."
         )
-        with link:
-            st.caption("This view, with everything that is chosen on the page.")
-            st.code(session.link(), language=None, wrap_lines=True)
-        in_shell, in_python, _ = copies.texts(entry)
-        makes = entry.what if isinstance(entry, Several) else "Makes this run again, in the runs folder."
-        with command:
-            st.caption(makes)
-            st.code(in_shell, language="bash", wrap_lines=True)
-        with python:
-            st.caption(makes)
-            st.code(in_python, language="python", wrap_lines=True)
 
 
 def _chosen(key: str, items: Sequence[Item]) -> Item:

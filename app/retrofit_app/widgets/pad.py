@@ -6,8 +6,6 @@ from typing import Any
 import streamlit as st
 from streamlit.components.v2 import component
 
-from retrofit_app.address import session
-
 NAME = "retrofit-pad"
 SIDE = 144  # px
 MOST = 5_000  # most points that are kept
@@ -75,10 +73,10 @@ def pad(key: str, label: str, on_change: Callable[[], None]) -> list[list[tuple[
     """
 
     def told() -> None:
-        session.remember(f"{key}-kept", _lines(session.recall(key)["strokes"]))
+        st.session_state[f"{key}-kept"] = _lines(st.session_state[key]["strokes"])
         on_change()
 
-    kept = session.recall(f"{key}-kept", [])
+    kept = st.session_state.get(f"{key}-kept", [])
     _component()(key=key, data={"strokes": kept, "label": label}, on_strokes_change=told, width="content")
     return kept
 

@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import streamlit as st
+
 from retrofit_app import figures, runs
 from retrofit_app.figures import Palette, Picture
-from retrofit_app.memory import MEBI, cached
 
 from .readings import analysis, grouping, overview, record, version
 
@@ -19,7 +20,7 @@ def picture(entry: runs.Entry, kind: str, palette: Palette, level: int = 0, **op
     return _picture(*version(entry), kind, level, palette is figures.DARK, tuple(sorted(options.items())), _entry=entry)
 
 
-@cached(256 * MEBI)
+@st.cache_resource(max_entries=300, show_spinner=False)
 def _picture(
     folder: str,
     updated: float,

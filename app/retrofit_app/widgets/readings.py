@@ -12,13 +12,13 @@ import streamlit as st
 
 from retrofit_app import figures, runs
 from retrofit_app.figures import Neurons
-from retrofit_app.memory import MEBI, cached
 from retrofit_app.runs import methods
 
 MEMBERS = 30  # most members of a cluster to name one by one
 
 
-@cached(512 * MEBI, "Reading the run's levels…")
+# A record of large networks has hundreds of megabytes, so few are kept.
+@st.cache_resource(max_entries=2, show_spinner="Reading the run's levels…")
 def _record(folder: str, updated: float) -> Any:
     from retrofit_core.runs import read_run
 
@@ -66,7 +66,7 @@ def overview(entry: runs.Entry) -> Overview:
     return _overview(*version(entry), methods.is_fitted(entry))
 
 
-@cached(16 * MEBI)
+@st.cache_resource(max_entries=200, show_spinner=False)
 def _overview(folder: str, updated: float, sealed: str, is_fitted: bool) -> Overview:
     path = Path(folder)
     try:
@@ -110,7 +110,7 @@ def version(entry: runs.Entry) -> tuple[str, float, str]:
     return *entry.version, entry.status.get("checksums", {}).get("analysis.json", "")
 
 
-@cached(512 * MEBI, "Reading the analysis…")
+@st.cache_resource(max_entries=2, show_spinner="Reading the analysis…")
 def _analysis(folder: str, updated: float, sealed: str) -> Any:
     from retrofit_core.inspection.analysis import Analysis
 
@@ -131,7 +131,7 @@ def grouping(entry: runs.Entry, level: int, score: str | None = None, seed: int 
     return _grouping(*version(entry), level, score, seed, _entry=entry)
 
 
-@cached(64 * MEBI)
+@st.cache_resource(max_entries=1000, show_spinner=False)
 def _grouping(
     folder: str, updated: float, sealed: str, level: int, score: str | None, seed: int, *, _entry: Any
 ) -> Neurons:
@@ -152,7 +152,7 @@ def index(entry: runs.Entry, level: int, first: tuple[str | None, int], second: 
     return _index(*version(entry), level, first, second, _entry=entry)
 
 
-@cached(MEBI)
+@st.cache_resource(max_entries=10_000, show_spinner=False)
 def _index(
     folder: str,
     updated: float,
@@ -165,7 +165,7 @@ def _index(
 ) -> float:
     import torch
 
-    from retrofit_core.fusion.grouping import adjusted_rand
+    from retrofit_core.inspection.analysis.groups import adjusted_rand
 
     one, other = (torch.from_numpy(grouping(_entry, level, *which).labels) for which in (first, second))
     return float(adjusted_rand(one, other))

@@ -2,18 +2,19 @@
 
 from typing import Any
 
-from retrofit_app.memory import MEBI, cached
+import streamlit as st
+
 from retrofit_app.runs import paper
 from retrofit_app.runs.paper import Shown, Stamp
 
 
-@cached(512 * MEBI, "Reading the results…")
+@st.cache_resource(max_entries=1, show_spinner="Reading the results…")
 def results(stamp: Stamp) -> tuple[Any, list[str]]:
     """See `paper.read`."""
     return paper.read()
 
 
-@cached(512 * MEBI, "Comparing them with the paper…")
+@st.cache_resource(max_entries=60, show_spinner="Comparing them with the paper…")
 def table(stamp: Stamp, name: str) -> Shown:
     """See `paper.table`."""
     return paper.table(name, results(stamp)[0])

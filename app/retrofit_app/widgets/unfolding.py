@@ -2,8 +2,6 @@
 
 import streamlit as st
 
-from retrofit_app.address import session
-
 
 def unfolds(label: str, key: str, help: str, quiet: bool = False) -> bool:
     """Draw a button that opens and closes what the page draws below; return whether it is open.
@@ -12,13 +10,12 @@ def unfolds(label: str, key: str, help: str, quiet: bool = False) -> bool:
         quiet: without a frame.
     """
     name = f"unfolded-{key}"
-    is_open = session.recall(name, False)
+    is_open = st.session_state.get(name, False)
     st.button(
         label,
         key=key,
         icon=":material/expand_less:" if is_open else ":material/expand_more:",
-        on_click=session.remember,
-        args=(name, not is_open),
+        on_click=lambda: st.session_state.update({name: not is_open}),
         help=help,
         type="tertiary" if quiet else "secondary",
     )

@@ -5,8 +5,6 @@ from typing import Any
 import streamlit as st
 from streamlit.components.v2 import component
 
-from retrofit_app.address import session
-
 NAME, KNOWN = "retrofit-window", "enlarged"
 PAGE = (1280, 720)  # px, the page that has to fit
 NARROW = 700  # px, below which a lecture scrolls, with pictures of their usual size
@@ -37,8 +35,9 @@ def enlarged() -> float:
 
     It is 0 until the browser has reported. Draw nothing then: anything drawn at another size would jump.
     """
-    known = session.recall(KNOWN, 0.0)
+    known = st.session_state.get(KNOWN, 0.0)
     state = _component()(
         key="window", data={"shown": known}, default={"ratio": known}, on_ratio_change=lambda: None, height="content"
     )
-    return session.remember(KNOWN, round(float(state.ratio), 2))
+    st.session_state[KNOWN] = round(float(state.ratio), 2)
+    return st.session_state[KNOWN]

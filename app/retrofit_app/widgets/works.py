@@ -10,7 +10,6 @@ from typing import Any, Literal
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.address import session
 from retrofit_app.address.rule import Parameter
 from retrofit_app.address.session import Scope
 from retrofit_app.figures import Picture, escaped
@@ -18,6 +17,16 @@ from retrofit_app.runs import followups
 from retrofit_core.runs.store import Kind, Work
 
 from .downloads import CAMERA
+from .errors import guarded
+
+
+@st.fragment(run_every=0.7)  # seconds
+@guarded
+def watch(is_going: Callable[[], bool], draw: Callable[[], None]) -> None:
+    """Draw running work again and again, which redraws only this part of the page; the whole page once it has ended."""
+    if not is_going():
+        st.rerun()
+    draw()
 
 
 def stop(folder: Path, key: str, help: str) -> None:
@@ -32,9 +41,6 @@ def stop(folder: Path, key: str, help: str) -> None:
         args=(folder,),
         help=help,
     )
-
-
-POLL = 0.7  # seconds between two looks at running work
 
 
 @dataclass(frozen=True)
@@ -106,18 +112,28 @@ def stopped(shelf: Shelf, entry: runs.Entry, work: Work, every: Sequence[Work], 
         part: what exists, in words: "the finished epochs are kept".
         resumes: what resuming does.
     """
-    sentence = {
-        "cancelled": f"Cancelled: {part}.",
-        "interrupted": f"The worker was ended before it had finished: {part}.",
-        "failed": f"Not finished: {runs.error_of(work.folder)}",
-    }[work.state]
-    (st.warning if work.state == "cancelled" else st.error)(escaped(sentence))
+    ended(work.state, work.folder, part)
     with st.container(horizontal=True):
         if st.button("Resume", key=f"{shelf.scope.page}-resume", icon=":material/resume:", help=resumes):
             start(lambda: shelf.begin(entry, shelf.config(work.settings)))
         delete(shelf, entry, work, every)
     if work.state != "cancelled":
         last_lines(work.folder)
+
+
+def ended(state: str, folder: Path, part: str) -> None:
+    """Say why work in a folder is unfinished; nothing for other states.
+
+    Args:
+        part: what exists, in words: "the finished epochs are kept".
+    """
+    sentence = {
+        "cancelled": f"Cancelled: {part}.",
+        "interrupted": f"The worker was ended before it had finished: {part}.",
+        "failed": f"Not finished: {runs.error_of(folder)}",
+    }.get(state)
+    if sentence:
+        (st.warning if state == "cancelled" else st.error)(escaped(sentence))
 
 
 def last_lines(folder: Path, about: str = "") -> None:
@@ -219,7 +235,7 @@ def delete(shelf: Shelf, entry: runs.Entry, work: Work, every: Sequence[Work]) -
 
 def undo(shelf: Shelf, entry: runs.Entry) -> None:
     """Say why deleting or restoring failed, and offer to restore this run's deleted work."""
-    if problem := session.forget(f"{shelf.what}-problem"):
+    if problem := st.session_state.pop(f"{shelf.what}-problem", None):
         st.error(escaped(problem))
     deleted = followups.deleted(entry, shelf.kind)
     if deleted is None:
@@ -240,7 +256,7 @@ def _delete(shelf: Shelf, entry: runs.Entry, work: Work, every: Sequence[Work]) 
     try:
         followups.delete(work, entry)
     except ValueError as error:
-        session.remember(f"{shelf.what}-problem", f"Not deleted: {error}")
+        st.session_state[f"{shelf.what}-problem"] = f"Not deleted: {error}"
         return
     # The address then names none and shows the first: if that is the deleted one, the next.
     shelf.scope.change(**shelf.key_of(every[0].name))
@@ -250,4 +266,4 @@ def _restore(shelf: Shelf, entry: runs.Entry, work: Work) -> None:
     try:
         followups.restore(work, entry)
     except ValueError as error:
-        session.remember(f"{shelf.what}-problem", f"Not restored: {error}")
+        st.session_state[f"{shelf.what}-problem"] = f"Not restored: {error}"

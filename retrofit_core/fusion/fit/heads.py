@@ -9,7 +9,6 @@ matter most to the mean logits sum_i w_i q_i k_i, or to the heads' joint contrib
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -24,29 +23,18 @@ from ..walk import Step, Walk, level_generator
 CUTOFF = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
-class HeadSums:
-    """Sums over samples for one attention, with all heads of all parents, in float64."""
-
-    maps: Tensor
-    """(heads, heads) inner products of attention maps"""
-    query: Tensor
-    """(n, n) inner products of queries"""
-    key: Tensor
-    """(n, n) of keys minus each sample's mean over tokens: a constant added to all keys changes no map"""
-    mixed: Tensor
-    """(n, n) of mixed values"""
-
-
 @torch.no_grad()
-def head_sums(walk: Walk, index: int, parents: Sequence[Heads]) -> HeadSums:
-    """Run the parents ahead to the reader of their attention.
+def head_sums(walk: Walk, index: int, parents: Sequence[Heads]) -> list[Tensor]:
+    """Inner products over samples, in float64, of all heads of all parents, which run ahead to the reader of their attention.
 
     Args:
         index: the current level of the walk.
+    Returns:
+        (heads, heads) of attention maps; (n, n) of queries; of keys minus each sample's mean over tokens, because a constant
+        added to all keys changes no map; of mixed values.
     """
     totals: list[MomentSums] = []
-    for boundaries in walk.parents_ahead(index, parents[0].reader):
+    for _, boundaries in walk.ahead(index, [parents[0].reader - 1]):
         with walk.stopwatch.phase("moments"):
             rows: list[list[Tensor]] = [[], [], [], []]
             for levels, heads, boundary in zip(walk.parents, parents, boundaries, strict=True):
@@ -62,7 +50,7 @@ def head_sums(walk: Walk, index: int, parents: Sequence[Heads]) -> HeadSums:
             totals = totals or [MomentSums(sum(part.shape[1] for part in parts), device=walk.device) for parts in rows]
             for total, parts in zip(totals, rows, strict=True):
                 total.add(torch.cat(parts, 1))
-    return HeadSums(*(total.finish().zz for total in totals))
+    return [total.finish().zz for total in totals]
 
 
 def head_groupings(
@@ -82,16 +70,16 @@ def head_groupings(
     first = walk.levels.stream(fused.reader)[0]
     stream = walk.reports[first].target_weights if first < index else None
     generator = level_generator(walk.seed, min(fused.levels))
-    sums = head_sums(walk, index, parents)
+    maps, *products = head_sums(walk, index, parents)
     members = [(k, head) for k, heads in enumerate(parents) for head in range(heads.count)]
     s = torch.stack([_head_score(parents[k], head, scores[k]) for k, head in members])
     counts = tuple(heads.count for heads in parents)
-    groups = grouping(sums.maps, s, counts, fused.count, generator=generator)
+    groups = grouping(maps, s, counts, fused.count, generator=generator)
     groups = check_grouping(groups, len(members), fused.count)
     sizes = [parents[k].columns.shape[1] for k, _ in members]
     columns = torch.arange(sum(sizes)).split(sizes)
     # Small factorisations gain nothing on a GPU.
-    computed = (s, groups.labels, sums.query, sums.key, sums.mixed, _outgoing(walk.parents, parents, stream))
+    computed = (s, groups.labels, *products, _outgoing(walk.parents, parents, stream))
     s, head_labels, query, key, mixed, outgoing = (tensor.cpu() for tensor in computed)
     by_level: dict[int, tuple[Tensor, Tensor]] = {}
     for number in range(fused.count):
@@ -110,7 +98,7 @@ def head_groupings(
             to = places[number]
             for j, part in zip(inside, A.split([sizes[j] for j in inside]), strict=True):
                 k, head = members[j]
-                rows = _before(walk.parents, level, k) + getattr(parents[k], role)[1][head]
+                rows = sum(walk.levels.widths(level)[:k]) + getattr(parents[k], role)[1][head]
                 weights[rows[:, None], to] = part
                 labels[rows] = to[_labels(part)]
     report = {**groups.report, "heads": head_labels.tolist(), "heads_cost": groups.cost}
@@ -229,12 +217,7 @@ def _outgoing(parents: Sequence[Sequence[Level]], heads: Sequence[Heads], stream
     return together if stream is None else stream.T.to(together) @ together
 
 
-def _before(parents: Sequence[Sequence[Level]], level: int, k: int) -> int:
-    """Number of neurons before parent k's at a level."""
-    return sum(levels[level].width for levels in parents[:k])
-
-
 def _empty(walk: Walk, level: int) -> tuple[Tensor, Tensor]:
     """Weights (m, d) and labels (m,) of a level, all zero, on the CPU."""
-    m = sum(levels[level].width for levels in walk.parents)
+    m = sum(walk.levels.widths(level))
     return torch.zeros(m, walk.fused[level].width, dtype=torch.float64), torch.zeros(m, dtype=torch.int64)

@@ -7,12 +7,10 @@ subclass of `Grouper`, whose fields are its options, and one line in GROUPINGS. 
 
 from .assignment import PRECISION, assigned, first_least
 from .base import Grouper, Grouping, check_grouping, grouped_cost, pairwise_costs
-from .compare import adjusted_rand, adjusted_rand_matrix
 from .hungarian import Hungarian
 from .kmeans import KMeans
 from .local_search import LocalSearch
 from .order import grouped, ordered_like
-from .parts import alike, among, grouped_within, part_gram
 from .random import Random
 from .same_index import SameIndex
 
@@ -34,17 +32,11 @@ __all__ = [
     "PRECISION",
     "Random",
     "SameIndex",
-    "adjusted_rand",
-    "adjusted_rand_matrix",
-    "alike",
-    "among",
     "assigned",
     "check_grouping",
     "first_least",
     "grouped",
     "grouped_cost",
-    "grouped_within",
     "ordered_like",
     "pairwise_costs",
-    "part_gram",
 ]

@@ -36,8 +36,8 @@ class LayerSums:
     ) -> None:
         self.form, self.m, self.dtype, device = form, m, dtype, form.layers[0].weight.device
         (first, *others), self.bias = form.layers, ones and form.bias
-        #: Numbers for each row.
-        self.columns = max(form.parts, 1) * form.inputs_per_neuron
+        #: Numbers for each row of a chunk, twice where parts are laid apart.
+        self.columns = form.inputs_per_neuron
         self.sums: MomentSums | lags.LagSums | list[tuple[Tensor, Tensor]]
         if dual:
             self.sums = []
@@ -48,6 +48,8 @@ class LayerSums:
             of_parts = None if parts is None else (parts, form.parts)
             p = form.inputs_per_neuron + self.bias
             self.sums = MomentSums(m, p, bias=self.bias, device=device, parts=of_parts)
+            if self.sums.columns is not None:
+                self.columns = 2 * form.parts * (p + self.sums.columns.shape[1]) + m
 
     def add(self, inputs: Sequence[Tensor], z: Tensor | None = None) -> None:
         """Add a batch of the layers' input tensors and, if there are targets, their rows (N, m), in chunks that fit into
@@ -57,7 +59,8 @@ class LayerSums:
         step = rows_per_batch(self.dtype.itemsize * positions * self.columns, CHUNK_BYTES)
         z = h.new_zeros(len(h) * positions, self.m) if z is None else z
         chunks = zip(*(tensor.split(step) for tensor in inputs), strict=True)
-        for tensors, rows in zip(chunks, z.to(self.dtype).split(step * positions), strict=True):
+        for tensors, rows in zip(chunks, z.split(step * positions), strict=True):
+            rows = rows.to(self.dtype)
             if isinstance(self.sums, lags.LagSums):
                 self.sums.add(rows, tensors[0])
                 continue

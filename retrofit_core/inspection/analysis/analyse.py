@@ -14,13 +14,14 @@ from ...fusion.algorithm import FusionPlan, Retrofit
 from ...fusion.centring import shifted
 from ...fusion.eligibility import output_shape
 from ...fusion.fit import missing_targets
-from ...fusion.grouping import Grouper, Grouping, SameIndex, alike
+from ...fusion.grouping import Grouper, Grouping, SameIndex
 from ...fusion.importance import IMPORTANCE, as_importance
 from ...fusion.importance.parents import check_parents_data, parents_scores
 from ...fusion.joint_spaces import Levels
 from ...fusion.mapping import parents_weights, reads
 from ...fusion.results import FusionResult, LevelReport
 from ...fusion.samples import parents_data
+from ...fusion.search import alike
 from ...fusion.targets import Targets, weighted_means
 from ...fusion.task import Task
 from ...fusion.walk import Step, Walk

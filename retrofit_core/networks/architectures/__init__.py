@@ -38,6 +38,7 @@ __all__ = [
     "fitted",
     "input_shape",
     "input_shape_of",
+    "is_count",
     "is_foreign",
     "parse",
     "recognise",
@@ -205,7 +206,7 @@ def input_shape(spec: str | Mapping[str, Any]) -> tuple[int, ...]:
     """
     if not isinstance(spec, str) and is_foreign(name := spec.get("architecture")):
         shape = spec.get("input")
-        if not isinstance(shape, list) or not shape or not all(map(_is_count, shape)):
+        if not isinstance(shape, list) or not shape or not all(map(is_count, shape)):
             raise ValueError(
                 f"the shape of the inputs of {name!r} is unknown. Name a data set whose images it takes with --data "
                 "FOLDER, or give the shape: "
@@ -270,10 +271,11 @@ def _is_usable(key: str, value: object) -> bool:
         return _is_list_of_counts(value, key)
     if key == "dropout":
         return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1
-    return _is_count(value, DEEPEST if key == "depth" else LARGEST)
+    return is_count(value, DEEPEST if key == "depth" else LARGEST)
 
 
-def _is_count(value: object, largest: int = LARGEST) -> bool:
+def is_count(value: object, largest: int = LARGEST) -> bool:
+    """Whether a file's value is a number of things."""
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= largest
 
 
@@ -281,6 +283,6 @@ def _is_list_of_counts(values: object, key: str) -> bool:
     if not isinstance(values, list | tuple) or not 1 <= len(values) <= DEEPEST:
         return False
     counts = [value for value in values if not (key == "plan" and value == vgg.POOL)]
-    if not all(map(_is_count, counts)) or (key == "layers" and sum(counts) > DEEPEST):
+    if not all(map(is_count, counts)) or (key == "layers" and sum(counts) > DEEPEST):
         return False
     return len(counts) >= (2 if key == "sizes" else 1)

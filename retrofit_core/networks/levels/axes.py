@@ -5,13 +5,15 @@ local, along the others it spreads.
 """
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 
+from .cuts import ancestors
 from .kinds import BatchNorm, operation
+from .tracing import Interpreter
 
 CHANNELS_FIRST = (nn.modules.conv._ConvNd, nn.GroupNorm)
 CHANNELS_LAST = (nn.Linear, nn.LayerNorm, nn.RMSNorm, nn.Embedding)
@@ -35,8 +37,7 @@ class NeuronAxes:
         self.order = {node: index for index, node in enumerate(graph.nodes)}
         self.known: dict[fx.Node, int | None] = {}
         self.values: dict[fx.Node, Any] = {}
-        self.interpreter = fx.Interpreter(fx.GraphModule(modules, graph), garbage_collect_values=False)
-        self.interpreter.graph = graph  # GraphModule copies the graph
+        self.interpreter = Interpreter(graph, modules, keep=True)
 
     def of(self, node: fx.Node, name: str, by_user: int | None = None) -> int:
         """The neuron axis of a node's output: usually 1, or -1 for the last of more than two.
@@ -129,10 +130,14 @@ class NeuronAxes:
         for neuron in torch.linspace(0, outputs.shape[axis] - 1, PROBES).long().unique().tolist():
             changed = outputs.clone()
             line = changed.select(axis, neuron)
-            line += (line.abs().max() + 1) * torch.randn(line.shape, generator=_seeded()).to(line)
+            noise = torch.randn(line.shape, generator=torch.Generator().manual_seed(0))
+            line += (line.abs().max() + 1) * noise.to(line)
             gap = (self._again(node, maker, changed, others) - before).abs()
             differs = gap > 1e-4 * gap.max()
-            shares = torch.stack([_share(differs, axis) for axis in range(1, differs.ndim)]).tolist()  # one sync
+            # the share of entries along each axis where anything differs
+            shares = [
+                differs.movedim(axis, 0).flatten(1).any(1).double().mean().item() for axis in range(1, differs.ndim)
+            ]
             if not any(shares):
                 continue
             least = min(shares)
@@ -141,33 +146,8 @@ class NeuronAxes:
 
     def _again(self, node: fx.Node, maker: fx.Node, changed: Tensor, others: set[fx.Node]) -> Tensor:
         """Recompute a node's output (B, ...) with a layer's output replaced."""
-        values, new = self.values, {maker: changed}
-        for other in _between(maker, node, self.graph.nodes, others):
-            args, kwargs = fx.map_arg((other.args, other.kwargs), lambda n: new.get(n, values[n]))
-            new[other] = getattr(self.interpreter, other.op)(other.target, args, kwargs)
-        return new[node]
-
-
-def _between(start: fx.Node, end: fx.Node, nodes: Iterable[fx.Node], without: set[fx.Node]) -> list[fx.Node]:
-    """The nodes on paths from `start` to `end`, in graph order, avoiding some."""
-    dependent, listed = {start}, []
-    for node in nodes:
-        if node not in without and any(other in dependent for other in node.all_input_nodes):
-            dependent.add(node)
-            listed.append(node)
-        if node is end:
-            break
-    needed = {end}
-    for node in reversed(listed):
-        if node in needed:
-            needed.update(node.all_input_nodes)
-    return [node for node in listed if node in needed]
-
-
-def _share(differs: Tensor, axis: int) -> Tensor:
-    """The share of entries along an axis where anything differs."""
-    return differs.movedim(axis, 0).flatten(1).any(1).double().mean()
-
-
-def _seeded() -> torch.Generator:
-    return torch.Generator().manual_seed(0)
+        self.interpreter.env = {**self.values, maker: changed}
+        for other in sorted(ancestors(node, others), key=self.order.__getitem__):
+            if other.all_input_nodes:  # not the input itself
+                self.interpreter.env[other] = self.interpreter.run_node(other)
+        return self.interpreter.env[node]

@@ -4,17 +4,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-import torch
-from torch import Tensor, fx, nn
+from torch import fx, nn
 
-from .cuts import function_sum, is_layer, sum_behind
+from .cuts import function_sum, is_layer, stays_as_it_is, sum_behind
 from .folds import Fold
 from .forms import Activated, Affine, Form, Lookup, Opaque, Partwise, Tied
 from .graphs import PLAIN, graph_module
-from .kinds import LAYERS, TRANSPARENT, BatchNorm, is_sum, parameter_count
-from .layouts import Layout, samples_first
+from .kinds import LAYERS, TRANSPARENT, BatchNorm, is_entrywise, is_sum, parameter_count
+from .layouts import Layout
 from .level import Alive, Level, Output
-from .reading import NOBODY, owners
 from .segments import Segment
 from .weights import computed_weights
 
@@ -70,8 +68,7 @@ def build_level(
         head=head,
         alive=alive,
         folds=tuple(fold for node in owners for fold in folds.get(str(node.target), ())),
-        residual=[node.op for node in segment.before] != ["placeholder"]
-        and _is_residual(segment, modules, parts, lambda node: axes(node, name)),
+        residual=_is_residual(segment, modules),
     )
 
 
@@ -190,48 +187,19 @@ def _alive(
     return Alive(axis, width, shape.numel() // (shape[0] * width), maker)
 
 
-def _is_residual(
-    segment: Segment, modules: dict[Any, Any], parts: Mapping[fx.Node, Layout], axis: Callable[[fx.Node], int]
-) -> bool:
-    """Whether a sum adds the level's only input to its output, neuron by neuron, with no parameters or change of shape."""
-    if len(segment.before) > 1:
-        return False
-    before, after = segment.before[0], segment.after
-    free = {before}
+def _is_residual(segment: Segment, modules: dict[Any, Any]) -> bool:
+    """Whether a sum adds the level's only input to its output, neuron by neuron: as it is, or behind functions of each entry."""
+    before, *others = segment.before
+    skips = {before}
     for node in segment.nodes:
-        tensors = [other for other in node.all_input_nodes if other.meta.get("is_tensor")]
-        if tensors and all(other in free for other in tensors) and not parameter_count(node, modules):
-            free.add(node)
-    skips = [other for node in segment.nodes if is_sum(node) and node not in free for other in node.all_input_nodes]
-    same = before.meta["value"] == after.meta["value"]
-    return same and any(
-        other is before or _keeps_neurons(segment, other, axis(before), axis(after), modules, parts)
-        for other in skips
-        if other in free and other.meta["value"] == before.meta["value"]
+        if (is_entrywise(node, modules) or stays_as_it_is(node, modules)) and node.all_input_nodes[0] in skips:
+            skips.add(node)
+    return (
+        before.op != "placeholder"
+        and not others
+        and before.meta["value"] == segment.after.meta["value"]
+        and any(is_sum(node) and skips.intersection(node.all_input_nodes) for node in segment.nodes)
     )
-
-
-@torch.no_grad()
-def _keeps_neurons(
-    segment: Segment, end: fx.Node, axis: int, end_axis: int, modules: dict[Any, Any], parts: Mapping[fx.Node, Layout]
-) -> bool:
-    """Whether each neuron of a tensor inside a level depends only on the input's neuron of the same number."""
-    module = graph_module(segment.nodes, segment.before, [end], modules, parts, {})
-    held = next((t for m in modules.values() for t in _tensors(m) if t.is_floating_point()), torch.zeros(()))
-    shape, layout = tuple(segment.before[0].meta["value"]), parts.get(segment.before[0], PLAIN)
-    first, second = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0)).to(held)
-
-    def read(tensor: Tensor) -> Tensor:
-        samples = samples_first(tensor.contiguous(), layout.axis, layout.parts, tensor)
-        return module(samples).movedim(end_axis, 0).flatten()[None]
-
-    owner = owners(read, first, second, axis).view(shape[axis], -1)
-    itself = owner == torch.arange(len(owner), device=owner.device)[:, None]
-    return bool((itself | (owner == NOBODY)).all())
-
-
-def _tensors(part: nn.Module | Tensor) -> list[Tensor]:
-    return [*part.parameters(), *part.buffers()] if isinstance(part, nn.Module) else [part]
 
 
 def _why_not_affine(owners: list[fx.Node], summed: list[fx.Node], modules: dict[Any, Any]) -> str:

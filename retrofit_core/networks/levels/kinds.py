@@ -36,6 +36,15 @@ ACTIVATION_FUNCTIONS = words(
     "relu gelu silu hardswish leaky_relu elu tanh sigmoid softplus relu6 mish selu celu hardtanh hardsigmoid logsigmoid "
     "softsign tanhshrink softshrink hardshrink rrelu threshold"
 )
+#: Functions of each entry, and of the same entry of two tensors.
+ENTRYWISE = ACTIVATION_FUNCTIONS | words(
+    "exp log sqrt rsqrt abs neg pow square clamp clamp_min clamp_max clip sin cos reciprocal float double to type_as "
+    "zeros_like ones_like threshold erf log1p expm1 sign nan_to_num logical_not"
+)
+BINARY = words(
+    "add sub mul truediv div maximum minimum multiply subtract pow where addcmul addcdiv lerp logaddexp fmax fmin hypot "
+    "gt lt ge le eq ne masked_fill fmod remainder logical_and logical_or"
+)
 ADDITIONS = {operator.add, operator.iadd, torch.add}
 
 
@@ -64,6 +73,13 @@ def is_activation(node: fx.Node, modules: dict[Any, Any]) -> bool:
     if node.op == "call_module":
         return isinstance(modules[node.target], ACTIVATIONS)
     return operation(node) in ACTIVATION_FUNCTIONS
+
+
+def is_entrywise(node: fx.Node, modules: dict[Any, Any]) -> bool:
+    """Whether each number of a node's output is a function of the same number of its only input, without parameters."""
+    if node.op == "call_module":
+        return isinstance(modules[node.target], (*ACTIVATIONS, *TRANSPARENT)) and not parameter_count(node, modules)
+    return operation(node) in ENTRYWISE | BINARY and len(node.all_input_nodes) == 1
 
 
 def operation(node: fx.Node) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
+from .tracing import Interpreter
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -69,8 +71,7 @@ def layouts(graph: fx.Graph, modules: Mapping[Any, Any], example: Tensor) -> dic
         graph: with recorded shapes on the example, see `record_values`.
     """
     other = example[:1] if len(example) > 1 else torch.cat([example, example])
-    interpreter = fx.Interpreter(fx.GraphModule(dict(modules), graph), garbage_collect_values=False)
-    interpreter.graph = graph  # GraphModule copies the graph
+    interpreter = Interpreter(graph, modules, keep=True)
     try:
         interpreter.run(other.clone())
     except Exception:  # whatever an operation raises; levels that need another number of samples are refused later

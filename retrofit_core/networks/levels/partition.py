@@ -167,34 +167,19 @@ def _check_samples(levels: list[Level], example: Tensor, *, opposite: bool) -> N
     alone: Boundary = example[:1]
     # integers, such as tokens, cannot be negated
     both: Boundary = torch.cat([example[:1], -example[:1] if opposite else example[-1:]])
-    seen: list[tuple[str, tuple[int, ...], Tensor]] = []
     for level in levels:
         try:
             alone, both = level.module(alone), level.module(both)
         except Exception as error:  # whatever an operation raises
-            _refuse_mixed_samples(seen)
             raise ValueError(
                 f"level {level.name!r} does not run on a batch of another size: {first_line(error)}"
             ) from error
         for one, batch in zip(*((end,) if isinstance(end, Tensor) else end for end in (alone, both)), strict=True):
-            seen.append((level.name, tuple(batch.shape), _same(one, batch)))
-    _refuse_mixed_samples(seen)
-
-
-def _same(one: Tensor, batch: Tensor) -> Tensor:
-    """Whether a sample alone is the first of its batch, up to rounding and with NaN equal; the host does not wait for it."""
-    if one.shape != batch[:1].shape:
-        return torch.zeros((), dtype=torch.bool, device=batch.device)
-    one, first, allowed = one.double(), batch[:1].double(), rounding(batch)
-    return (((one - first).abs() <= allowed) | (one == first) | (one.isnan() & first.isnan())).all()
-
-
-def _refuse_mixed_samples(seen: Sequence[tuple[str, tuple[int, ...], Tensor]]) -> None:
-    """Raise for the first tensor that differs. All are read together, because each read makes a GPU's host wait."""
-    same = torch.stack([one for *_, one in seen]).tolist() if seen else []
-    for (name, shape, _), holds in zip(seen, same, strict=True):
-        if not holds:
-            raise ValueError(_not_by_samples(name, shape))
+            first = batch[:1]
+            if one.shape != first.shape or not torch.allclose(
+                one.double(), first.double(), rtol=0, atol=rounding(batch), equal_nan=True
+            ):
+                raise ValueError(_not_by_samples(level.name, tuple(batch.shape)))
 
 
 def _not_by_samples(name: str, shape: tuple[int, ...]) -> str:
@@ -215,7 +200,7 @@ def _check_composition(model: nn.Module, levels: list[Level], example: Tensor) -
             f"partition does not reproduce the model: {first_line(error)}. Name other boundaries."
         ) from error
     gap = (expected - composed).abs().max().item() if expected.shape == composed.shape else float("inf")
-    tolerance = rounding(expected).item()
+    tolerance = rounding(expected)
     if not gap <= tolerance and torch.isfinite(expected).all():
         raise ValueError(
             f"partition does not reproduce the model: outputs differ by up to {gap:.2g} (tolerance {tolerance:.2g}). "

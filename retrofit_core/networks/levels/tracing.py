@@ -3,7 +3,7 @@
 import copy
 import inspect
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -181,15 +181,28 @@ def _remove_dropout(graph: fx.Graph, network: str) -> None:
         graph.erase_node(node)
 
 
-class _Recorder(fx.Interpreter):
-    def __init__(self, graph: fx.Graph, modules: dict[Any, Any]) -> None:
-        super().__init__(nn.Module(), graph=graph)  # a GraphModule would compile code for this one run
-        self.modules = modules
-        self.writing: dict[fx.Node, list[fx.Node]] = {}
-        """Nodes that write into inputs, and which inputs"""
+class Interpreter(fx.Interpreter):
+    """Runs a traced graph node by node; the values are in `env`.
+
+    Args:
+        modules: target -> object.
+        keep: whether values stay after their last reader.
+    """
+
+    def __init__(self, graph: fx.Graph, modules: Mapping[Any, Any], *, keep: bool = False) -> None:
+        super().__init__(nn.Module(), not keep, graph)  # a GraphModule would compile code, and copy the graph
+        self.targets = modules
 
     def fetch_attr(self, target: str) -> Any:
-        return self.modules[target]
+        """The module or tensor of that name."""
+        return self.targets[target]
+
+
+class _Recorder(Interpreter):
+    def __init__(self, graph: fx.Graph, modules: Mapping[Any, Any]) -> None:
+        super().__init__(graph, modules)
+        self.writing: dict[fx.Node, list[fx.Node]] = {}
+        """Nodes that write into inputs, and which inputs"""
 
     def run_node(self, n: fx.Node) -> Any:
         versions = Versions(n, self.env)
@@ -222,7 +235,7 @@ def record_values(
 def _check_views(model: nn.Module, example: Tensor, output: Tensor) -> None:
     """Refuse a model whose trace without in-place operations differs, because one wrote into a view."""
     expected = model(example.clone())
-    if not torch.allclose(output, expected, rtol=0, atol=rounding(expected).item(), equal_nan=True):
+    if not torch.allclose(output, expected, rtol=0, atol=rounding(expected), equal_nan=True):
         raise ValueError(
             f"{class_name(model)} writes into a part of a tensor that it reads again as a whole (an operation in "
             "place on a view), or is random; its operations cannot be followed. Let it compute a new tensor "
@@ -230,11 +243,11 @@ def _check_views(model: nn.Module, example: Tensor, output: Tensor) -> None:
         )
 
 
-def rounding(numbers: Tensor) -> Tensor:
+def rounding(numbers: Tensor) -> float:
     """By how much a tensor may differ from one that is computed in another order: half of the digits that its dtype has, of
-    the largest finite number in it; 0-dimensional float64."""
+    the largest finite number in it."""
     digits = torch.finfo(numbers.dtype).eps ** 0.5 if numbers.is_floating_point() else 0.0
-    return digits * numbers.double().nan_to_num(0, 0, 0).abs().max()
+    return digits * numbers.double().nan_to_num(0, 0, 0).abs().max().item()
 
 
 def _run(network: Callable[[Tensor], Any], model: nn.Module, example: Tensor) -> Any:

@@ -2,9 +2,8 @@
 
 from .apart import groups_apart
 from .group import Group, Junction, Point, TensorPart, tensors
-from .groups import IN_PLACE, NeuronTrace, neuron_groups
+from .groups import IN_PLACE, NeuronTrace, neuron_groups, shuffled
 from .maps import Maps, check_rest, mapped, matching, reordered
-from .orders import permuted, shuffled
 from .watch import Sums, Watched, group_sums
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "mapped",
     "matching",
     "neuron_groups",
-    "permuted",
     "reordered",
     "shuffled",
     "tensors",

@@ -40,6 +40,13 @@ def neuron_groups(model: nn.Module, example: Tensor, *, leaves: Sequence[str] = 
         return NeuronTrace(trace(model, leaves, example[:1])).groups
 
 
+def shuffled(model: nn.Module, example: Tensor, generator: torch.Generator) -> nn.Module:
+    """A copy with the same function and the neurons of every group in random order."""
+    groups = neuron_groups(model, example)
+    orders = {group.name: torch.randperm(group.width, generator=generator) for group in groups if not group.fixed}
+    return reordered(model, groups, orders)
+
+
 class NeuronTrace:
     """The neuron groups of a network, found in its trace by a rule per operation.
 

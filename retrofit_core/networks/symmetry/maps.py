@@ -14,7 +14,7 @@ Maps = Mapping[str, tuple[Tensor, Tensor]]
 
 @torch.no_grad()
 def reordered(model: nn.Module, groups: Sequence[Group], orders: Mapping[str, Tensor]) -> nn.Module:
-    """`permuted`, with given groups and without validation."""
+    """A copy with the same function and, in each group, neuron orders[group][i] at position i."""
     moved, copies = reordered_tensors(tensors(model), groups, orders), dict[int, Tensor]()
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         own = moved[name].clone() if moved[name].data_ptr() == tensor.data_ptr() else moved[name]

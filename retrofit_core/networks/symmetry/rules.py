@@ -16,9 +16,10 @@ from torch.nn.modules import padding
 from torch.nn.modules.batchnorm import _NormBase
 
 from ..levels.kinds import (
-    ACTIVATION_FUNCTIONS,
     ACTIVATIONS,
+    BINARY,
     CONVOLUTIONS,
+    ENTRYWISE,
     TRANSPARENT,
     TRANSPOSED,
     argument,
@@ -41,14 +42,6 @@ MOVES = TAKING | words(
     "flatten reshape reshape_as with_item view_as view unflatten permute transpose movedim moveaxis swapaxes swapdims "
     "squeeze unsqueeze expand expand_as contiguous cat concat stack roll repeat t flip clone detach repeat_interleave tile "
     "broadcast_to channel_shuffle pixel_shuffle pixel_unshuffle getattr"
-)
-ENTRYWISE = ACTIVATION_FUNCTIONS | words(
-    "exp log sqrt rsqrt abs neg pow square clamp clamp_min clamp_max clip sin cos reciprocal float double to type_as "
-    "zeros_like ones_like threshold erf log1p expm1 sign nan_to_num logical_not"
-)
-BINARY = words(
-    "add sub mul truediv div maximum minimum multiply subtract pow where addcmul addcdiv lerp logaddexp fmax fmin hypot "
-    "gt lt ge le eq ne masked_fill fmod remainder logical_and logical_or"
 )
 REDUCING = words("mean sum amax amin norm vector_norm var std logsumexp")
 POOLING = {f"{kind}_pool{d}d" for kind in ("max", "avg", "adaptive_avg", "adaptive_max") for d in (1, 2, 3)} | {

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from ...system.device import CHUNK_BYTES, check_sums
 from ...system.monitor import Monitor
-from ..levels.tracing import trace
+from ..levels.tracing import Interpreter, trace
 from .group import Group, Point
 
 MOST_SAMPLES = 100  # per batch, for visible progress and quick cancelling
@@ -49,7 +49,7 @@ class Sums:
         return covariance * scale[:, None] * scale
 
 
-class Watched(fx.Interpreter):
+class Watched(Interpreter):
     """A network that records the values at the points of its groups.
 
     Args:
@@ -67,8 +67,8 @@ class Watched(fx.Interpreter):
         leaves: Sequence[str] = (),
     ):
         traced = trace(model.eval(), leaves, example)
-        super().__init__(fx.GraphModule(traced.modules, traced.graph))
-        self.graph, self.after, self.window = traced.graph, after, window
+        super().__init__(traced.graph, traced.modules)
+        self.after, self.window = after, window
         self.points = {self._key(point): point for group in groups for point in group.points}
         self.watched: dict[tuple[str, str], Tensor] = {}
 

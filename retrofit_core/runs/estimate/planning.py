@@ -30,7 +30,6 @@ from ...training.parents import plan as plan_training
 from .. import RunConfig, check_choices, check_fitting, class_shares, fusion_rows
 from ..config import FIELDS
 from ..inputs import Inputs, beside_parents
-from ..locations import located
 
 
 @lru_cache(maxsize=32)
@@ -147,7 +146,7 @@ def inputs_of(
         ValueError: a choice has no safe default, or the files do not belong together.
     """
     check_choices(config)
-    config = located(config, folder)
+    config = config.located(folder)
     images, _ = data_of(config.data, config.mean, config.std, config.size)
     if training is not None:
         planned = plan_training(training, images)

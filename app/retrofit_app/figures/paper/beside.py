@@ -71,7 +71,7 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = (), r
     lines = [column.line(row) for row in order] or _in_order(column)
     if not lines:
         raise ValueError(f"nothing is measured of {column.table}, {column.name}: there is nothing to draw.")
-    kind = quantity(column.block.metric)
+    kind = quantity(column.metric)
     names = {line.row: f"{escape(line.row)}{at(line.badge)}" for line in lines}
     printed = [line for line in lines if _is_drawn(line.paper, kind)]
     known = [line for line in lines if _is_drawn(line, kind)]

@@ -43,9 +43,9 @@ def cells(
         scales: column -> how it differs from the paper.
         marked: column -> row -> the comparisons in which we contradict the paper.
     """
-    lines = [{line.row: line for line in column.block.lines} for column in columns]
+    lines = [{line.row: line for line in column.all_lines} for column in columns]
     printed = [any(line.paper is not None for line in of_column.values()) for of_column in lines]
-    kinds = [quantity(column.block.metric) for column in columns]
+    kinds = [quantity(column.metric) for column in columns]
     best = [_best(kind, of_column, rows) for kind, of_column in zip(kinds, lines, strict=True)]
     in_paper = {row for of_column in lines for row, line in of_column.items() if line.paper is not None}
     body, ruled = [], not in_paper
@@ -69,10 +69,8 @@ def cells(
         for has_paper in printed
         for place, word in enumerate(EXPLAINED if has_paper else ["ours"])
     )
-    colours = {name: getattr(palette, name) for name in ("ink", "muted", "line", "accent", "paper", "grouping")}
-    style = ";".join(f"--{name}:{colour}" for name, colour in colours.items())
     return (
-        f"<div class='retrofit-book retrofit-cells' style='{style}' role='region' tabindex='0' "
+        f"<div class='retrofit-book retrofit-cells' style='{palette.css}' role='region' tabindex='0' "
         f"aria-label='The paper&#39;s numbers beside ours'><table><thead><tr><th rowspan='2' class='words'>row</th>{names}</tr>"
         f"<tr class='second'>{heads}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )

@@ -23,7 +23,7 @@ def rank_against_rank(column: Any, palette: Palette) -> Picture:
     """
     both = [
         line
-        for line in column.block.lines
+        for line in column.all_lines
         if line.paper is not None
         and line.mean is not None
         and not line.badge
@@ -63,7 +63,7 @@ def rank_against_rank(column: Any, palette: Palette) -> Picture:
     notes += [note(head, x, 1, palette.muted, **at, **TOP) for x, at, head in sides]
     moves = {line.row: abs(left[line.row] - right[line.row]) for line in both}
     moved = max(moves, key=moves.__getitem__)
-    correlation = f", rank correlation {number(column.block.ranked.correlation, 2)}" if column.block.ranked else ""
+    correlation = f", rank correlation {number(column.ranked.correlation, 2)}" if column.ranked else ""
     steps = moves[moved]
     order = f"{moved} moves most, by {steps} place{'' if steps == 1 else 's'}" if steps else "the order is the same"
     widest = room([f"{line.row} 00.0" for line in both])

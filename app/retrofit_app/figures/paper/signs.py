@@ -38,7 +38,7 @@ def differences(column: Any, palette: Palette) -> Picture:
     Raises:
         ValueError: none of the differences is measured.
     """
-    known = [claim for claim in column.block.claims if claim.ours is not None]
+    known = [claim for claim in column.claims if claim.ours is not None]
     if not known:
         raise ValueError(f"none of the paper's differences in {column.table}, {column.name} is measured.")
     claims = [claim for claim in known if claim.group == INFORMATIVE and claim.left.startswith(OURS)] or known

@@ -26,7 +26,7 @@ def totals(summary: Any, tables: Mapping[str, Any], titles: Mapping[str, str], p
     head = "".join(f"<th scope='col'>{words}</th>" for words in heads)
     return (
         f"{bars(summary, palette)}"
-        f"<div class='retrofit-book retrofit-cells retrofit-totals' style='{_style(palette)}' role='region' tabindex='0' "
+        f"<div class='retrofit-book retrofit-cells retrofit-totals' style='{palette.css}' role='region' tabindex='0' "
         f"aria-label='The claims of each table'><table><thead><tr class='second'>{head}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>"
     )
@@ -57,12 +57,7 @@ def bars(summary: Any, palette: Palette, shown: int | None = None) -> str:
         for index, (name, (words, claims)) in enumerate(groups(summary).items())
     )
     key = "".join(f"<span class='{verdict}'>{verdict}</span>" for verdict in VERDICTS)
-    return f"<div class='retrofit-totals' style='{_style(palette)}'><p class='key'>{key}</p>{drawn}</div>"
-
-
-def _style(palette: Palette) -> str:
-    names = ("ink", "muted", "line", "accent", "paper", "grouping", "grey")
-    return ";".join(f"--{name}:{getattr(palette, name)}" for name in names)
+    return f"<div class='retrofit-totals' style='{palette.css}'><p class='key'>{key}</p>{drawn}</div>"
 
 
 def _line(name: str, title: str, summary: Any) -> str:

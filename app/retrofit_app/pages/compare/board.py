@@ -7,15 +7,14 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.address import session
-from retrofit_app.figures import DARK, LIGHT, Palette, escaped
+from retrofit_app.figures import Palette, escaped
 from retrofit_app.figures.leaderboard import Point, accuracy_against_seconds
 from retrofit_app.runs import compared, leaderboards, methods
 from retrofit_app.runs.leaderboards import PAPERS, Leaderboard
 from retrofit_app.shell import lectures
-from retrofit_app.shell.errors import guarded
 from retrofit_app.shell.picker import Choice
 from retrofit_app.widgets import works
+from retrofit_app.widgets.errors import guarded
 
 from . import cost, lecture, parameters, ranking, taking
 from .parameters import COMPARE, Board
@@ -47,10 +46,10 @@ def board(choice: Choice, palette: Palette) -> None:
         return
     _settings_words(entry)
     if leaderboard.going:
-        watch(str(leaderboard.folder), asked, palette is DARK)
+        works.watch(lambda: leaderboard.going, lambda: growing(asked, palette))
         return
     plan = cost.plan(leaderboard)
-    _ended(leaderboard)
+    works.ended(leaderboard.state, leaderboard.folder, "finished runs are kept")
     _start(leaderboard, plan)
     results(leaderboard, entry, palette, plan.refusals)
 
@@ -85,11 +84,11 @@ def _form(pairs: dict[str, runs.Entry], asked: Board) -> None:
     keys = {words: COMPARE.key(f"family-{words.partition(':')[0]}") for words in by_family}
 
     def choose() -> None:
-        chosen = {name for key in keys.values() for name in session.recall(key) or ()}
+        chosen = {name for key in keys.values() for name in st.session_state.get(key) or ()}
         COMPARE.change(methods=tuple(name for name in methods.table() if name in chosen))
 
     for words, names in by_family.items():
-        session.remember(keys[words], [name for name in names if name in asked.methods])
+        st.session_state[keys[words]] = [name for name in names if name in asked.methods]
         family, _, does = words.partition(":")
         st.pills(
             f"**{family}**{':' * bool(does)}{does}",
@@ -147,26 +146,11 @@ def _start(leaderboard: Leaderboard, plan: cost.BoardPlan) -> None:
             works.start(lambda: leaderboards.start(leaderboard))
 
 
-def _ended(leaderboard: Leaderboard) -> None:
-    """Say why a leaderboard is incomplete."""
-    sentence = {
-        "cancelled": "Cancelled: finished runs are kept.",
-        "interrupted": "The worker was ended before it had finished: finished runs are kept.",
-        "failed": f"Not finished: {runs.error_of(leaderboard.folder)}",
-    }.get(leaderboard.state)
-    if sentence:
-        (st.warning if leaderboard.state == "cancelled" else st.error)(escaped(sentence))
-
-
-@st.fragment(run_every=works.POLL)
-@guarded
-def watch(folder: str, asked: Board, dark: bool) -> None:
-    """Poll until the worker has ended; this redraws only this part of the page."""
+def growing(asked: Board, palette: Palette) -> None:
+    """Draw the progress, and the leaderboard so far."""
     entries, _ = runs.entries()
     entry = next(entry for entry in entries if entry.name == asked.of)
     leaderboard = leaderboards.leaderboard(entry, asked.methods, asked.scores, entries)
-    if not leaderboard.going or str(leaderboard.folder) != folder:
-        st.rerun()
     done = sum(run.name in leaderboard.measured for run in leaderboard.runs)
     current = leaderboard.at_work
     step = leaderboards.step(current) if current else ""
@@ -174,7 +158,7 @@ def watch(folder: str, asked: Board, dark: bool) -> None:
     words = f"{done} of {len(leaderboard.runs)} methods are finished{now}"
     stops = "Stops after the current step. Finished runs are kept, and you can resume later."
     works.progress(leaderboard.folder, done / len(leaderboard.runs), words, stops, "cancel-board")
-    results(leaderboard, entry, DARK if dark else LIGHT, {})
+    results(leaderboard, entry, palette, {})
 
 
 # --- the leaderboard ------------------------------------------------------------------------------

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import streamlit as st
 
 from retrofit_app import figures, runs
+from retrofit_app.figures.words import signed, within
 from retrofit_app.models import predictions
 from retrofit_app.runs.compared import FUSED, SEED, Group, Row
 from retrofit_core.runs.answers import difference
@@ -35,20 +35,7 @@ class Gap:
     @property
     def words(self) -> str:
         """ "+2.8 (0.4 to 5.1)"."""
-        return f"{signed(self.points)}{self.within}"
-
-    @property
-    def within(self) -> str:
-        """ " (0.4 to 5.1)"; empty if unknown."""
-        if self.interval is None:
-            return ""
-        low, high = (figures.number(end) for end in self.interval)
-        return f" ({low} to {high})"
-
-
-def signed(points: float) -> str:
-    """ "+2.8"."""
-    return f"{'+' if round(points, 1) > 0 else ''}{figures.number(points)}"
+        return f"{signed(self.points)}{within(self.interval)}"
 
 
 def gap(group: Group, row: Row, other: Row) -> Gap:
@@ -94,12 +81,7 @@ def ask(groups: Sequence[Group]) -> list[str]:
                         predictions.ask(network)
                 except ValueError as error:
                     reasons.setdefault(str(error), []).append(row.name)
-    return [f"{figures.listing(names)}: {_without_folders(reason)}" for reason, names in reasons.items()]
-
-
-def _without_folders(text: str) -> str:
-    """A library error without this machine's folders."""
-    return text.replace(str(runs.runs_folder()), "RUNS").replace(str(Path.home()), "~")
+    return [f"{figures.listing(names)}: {runs.without_folders(reason)}" for reason, names in reasons.items()]
 
 
 def slow(network: predictions.Network) -> bool:

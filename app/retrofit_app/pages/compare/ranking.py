@@ -8,11 +8,10 @@ from retrofit_app import runs, widgets
 from retrofit_app.figures import lettered, listing, number, percent, share
 from retrofit_app.figures.booktable import Column, Line, Table, ranked
 from retrofit_app.figures.leaderboard import seconds_words
+from retrofit_app.figures.words import signed, within
 from retrofit_app.runs import leaderboards, methods
 from retrofit_app.runs.leaderboards import BoardRun, Leaderboard
 from retrofit_app.widgets import copies
-
-from .paired import signed
 
 COLUMNS = (
     Column("network", "The place, the method, its importance and options.", is_number=False),
@@ -171,8 +170,7 @@ def _cells(leaderboard: Leaderboard, row: BoardRow, is_tied: bool) -> tuple[str,
 def _distance(row: BoardRow, is_tied: bool) -> str:
     if row.rank == 1:
         return "tied first" if is_tied else "the first"
-    within = "" if row.interval is None else f" ({number(row.interval[0])} to {number(row.interval[1])})"
-    return f"{signed(row.difference or 0.0)}{within}"
+    return f"{signed(row.difference or 0.0)}{within(row.interval)}"
 
 
 def finding(leaderboard: Leaderboard, every: Sequence[BoardRow]) -> str:

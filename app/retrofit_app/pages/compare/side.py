@@ -9,8 +9,8 @@ from retrofit_app.runs import compared
 from retrofit_app.runs.compared import Group
 from retrofit_app.runs.words import about
 from retrofit_app.shell import lectures
-from retrofit_app.shell.errors import guarded
 from retrofit_app.shell.picker import Choice
+from retrofit_app.widgets.errors import guarded
 
 from . import by_class, by_level, lecture, paired, parameters, table, taking
 from .parameters import COMPARE, ORDERS, RunTable

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
-from retrofit_app.figures import interval, listing, number, percent, share
+from retrofit_app.figures import listing, number, percent, share
 from retrofit_app.figures.booktable import Column, Line, Table, ranked
 from retrofit_app.figures.leaderboard import seconds_words
+from retrofit_app.figures.noise import half
 from retrofit_app.runs import methods
 from retrofit_app.runs.compared import FusedNetwork, Group, Row
-from retrofit_app.runs.settings import NONE
+from retrofit_app.runs.settings import NONE, different
 
-from .paired import Gap, gap, signed
+from .paired import gap
 
 COLUMNS = (
     Column("network", "Method, grouping if not its own, importance, options.", is_number=False),
@@ -96,7 +97,8 @@ def findings(groups: Sequence[Group]) -> list[str]:
             gaps = [gap(group, best, row) for row in seconds]
             ahead = "clearly ahead" if all(each.clear for each in gaps) else "but not clearly ahead"
             tie = ", which are tied" if len(seconds) > 1 else ""
-            beside = " (all networks side by side)" if _keeps_parents(best) else ""
+            together = best.networks and methods.keeps_parents(best.networks[0].entry)
+            beside = " (all networks side by side)" if together else ""
             words = (
                 f"{best.name}{beside} is the best with {percent(best.accuracy or 0.0)}, {ahead} of "
                 f"{listing([row.name for row in seconds])}{tie} ({gaps[0].words} points)"
@@ -114,10 +116,6 @@ def findings(groups: Sequence[Group]) -> list[str]:
                 words += f"; that is not clearly different from {than} ({more.words} points)"
         sentences.append(f"{words}.")
     return sentences
-
-
-def _keeps_parents(row: Row) -> bool:
-    return bool(row.networks) and methods.keeps_parents(row.networks[0].entry)
 
 
 def _lines(group: Group, rows: Sequence[Row]) -> list[Line]:
@@ -141,8 +139,8 @@ def _cells(group: Group, row: Row) -> tuple[str, ...]:
     return (
         row.name,
         "" if accuracy is None else share(accuracy),
-        "" if accuracy is None else interval(accuracy, row.samples).removeprefix("±\N{NO-BREAK SPACE}"),
-        _distance(more) if more else ("the best" if row is parent else ""),
+        "" if accuracy is None else half(accuracy, row.samples),
+        more.words if more else ("the best" if row is parent else ""),
         "" if not row.networks or not row.n else f"{row.n}{' †' if row.n == 1 else ''}",
         "" if row.deviation is None else number(row.deviation),
         "" if loss is None else number(loss, 2),
@@ -150,10 +148,6 @@ def _cells(group: Group, row: Row) -> tuple[str, ...]:
         "" if row.seconds is None else seconds_words(row.seconds),
         _runs(row.networks),
     )
-
-
-def _distance(more: Gap) -> str:
-    return f"{signed(more.points)}{more.within}"
 
 
 def _runs(networks: Sequence[FusedNetwork]) -> str:
@@ -172,11 +166,9 @@ def settings(groups: Sequence[Group], every: bool) -> Table:
     """
     rows = [row for group in groups for row in group.rows]
     each = [row.networks[0].settings | _seeds(row) for row in rows]
-    names = dict.fromkeys(name for values in each for name in values)
-    # A setting that a run lacks, such as the epochs of a closed form, makes no difference.
-    rows_shown = [name for name in names if every or len({values[name] for values in each if name in values}) > 1]
+    names = dict.fromkeys(name for values in each for name in values) if every else different(each)
     columns = tuple(Column(name, is_number=False) for name in ("setting", *_titles(rows)))
-    lines = tuple(Line((name, *(values.get(name, NONE) for values in each))) for name in rows_shown)
+    lines = tuple(Line((name, *(values.get(name, NONE) for values in each))) for name in names)
     return Table("Settings of the compared runs", columns, lines)
 
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.address import session
 from retrofit_app.figures.booktable import Table
 from retrofit_app.runs.compared import FusedNetwork, Group
 from retrofit_app.widgets import copies, downloads
@@ -50,26 +49,13 @@ def _tuning(network: FusedNetwork) -> str:
 def notations(table: Table, origin: widgets.Several, key: str) -> None:
     """Draw buttons for the table as CSV, Markdown and LaTeX, with the page's digits."""
     signed = downloads.origin(origin)
-    files = (
-        ("CSV", "csv", "text/csv", f"{table.csv()}# {signed}\n"),
-        ("Markdown", "md", "text/markdown", f"{table.markdown()}\n{signed}\n"),
-        ("LaTeX", "tex", "text/x-tex", f"{table.latex()}% {signed}\n"),
+    formats = (
+        ("CSV", "csv", f"{table.csv()}# {signed}\n"),
+        ("Markdown", "md", f"{table.markdown()}\n{signed}\n"),
+        ("LaTeX", "tex", f"{table.latex()}% {signed}\n"),
     )
-    stem = downloads.file_stem(origin.name, "", key)
-    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        st.caption("Download the table", width="content")
-        for label, ending, kind, text in files:
-            st.download_button(
-                label,
-                text.encode(),
-                f"{stem}.{ending}",
-                kind,
-                on_click="ignore",
-                key=f"take-{key}-{ending}",
-                icon=":material/download:",
-                help=f"{label}, rounded as on the page, with its origin in the last line."
-                + (" Needs the package booktabs." if ending == "tex" else ""),
-            )
+    stem, holds = downloads.file_stem(origin.name, "", key), "rounded as on the page, with its origin in the last line."
+    copies.files("Download the table", stem, key, formats, holds, "package booktabs")
 
 
 def copy(origin: widgets.Several, what: str, key: str) -> None:
@@ -80,16 +66,6 @@ def copy(origin: widgets.Several, what: str, key: str) -> None:
         key=f"copy-{key}",
         on_change="rerun",
     )
-    if not box.open:
-        return
-    with box:
-        link, command, python, cell = st.tabs(["Link", "Command", "Python", "Notebook cell"])
-        with link:
-            st.caption("This view, with everything that is chosen on the page.")
-            st.code(session.link(), language=None, wrap_lines=True)
-        for tab, text, language in zip(
-            (command, python, cell), origin.texts(), ("bash", "python", "python"), strict=True
-        ):
-            with tab:
-                st.caption("Start it in the runs folder. Finished runs are not repeated.")
-                st.code(text, language=language, wrap_lines=True)
+    if box.open:
+        with box:
+            copies.tabs(origin.texts(), "Start it in the runs folder. Finished runs are not repeated.", link=True)

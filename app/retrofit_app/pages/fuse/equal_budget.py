@@ -9,8 +9,9 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import Palette, difference, interval, listing, number, percent, share
+from retrofit_app.figures import Palette, difference, listing, number, percent, share
 from retrofit_app.figures.booktable import Column, Line, Table, ranked
+from retrofit_app.figures.noise import half
 from retrofit_app.figures.tuning import equal_training, loss_of_images, loss_of_training
 from retrofit_app.figures.words import first_up, signed
 from retrofit_app.models import predictions
@@ -88,7 +89,7 @@ def history_of(work: Work) -> list[dict[str, Any]]:
 
 def trained(entry: runs.Entry, work: Work) -> list[Trained]:
     """The fused network and its controls, as far as finished and measured."""
-    each = [(FUSED, work), *((control.name, control.work) for control in followups.controls(work))]
+    each = [(FUSED, work), *followups.controls(work).items()]
     before = entry.metrics.get("networks", {})
     return [
         Trained(name, before.get(name), metrics, history_of(done), done.folder / followups.TUNED)
@@ -123,7 +124,7 @@ def table(rows: Sequence[Trained]) -> Table:
                 first_up(row.words),
                 share(row.before["accuracy"]) if row.before else "",
                 share(row.after["accuracy"]),
-                interval(row.after["accuracy"], row.after["samples"]).removeprefix("±\N{NO-BREAK SPACE}"),
+                half(row.after["accuracy"], row.after["samples"]),
                 signed(row.after["accuracy"] - row.before["accuracy"]) if row.before else "",
                 f"{number(row.before['loss'], 2)} → {number(row.after['loss'], 2)}"
                 if row.before

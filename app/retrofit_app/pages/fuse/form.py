@@ -7,17 +7,16 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.address import session
-from retrofit_app.figures import escaped, letter
+from retrofit_app.figures import escaped, letter, listing
 from retrofit_app.figures.planned import planned_table, planned_words
 from retrofit_app.models import accuracies, sources
 from retrofit_app.runs import methods
 from retrofit_app.runs.words import about
 from retrofit_app.shell import picker
-from retrofit_app.shell.errors import guarded
-from retrofit_app.widgets import controls, copies
+from retrofit_app.widgets import controls, copies, permission
+from retrofit_app.widgets.errors import guarded
 
-from . import configs, cures, options, own_files, parameters, permission, plan, presets, starting
+from . import configs, cures, options, own_files, parameters, plan, presets, starting
 from .parameters import HELP, Picks
 from .presets import FORM, PRESETS
 
@@ -40,7 +39,7 @@ def form() -> None:
     action = st.container(horizontal=True, vertical_alignment="center", key="fuse-action")
     st.markdown("**Networks**")
     networks(picks)
-    closed = permission.missing(picks)
+    closed = closed_files(picks)
     planned = plan.Plan() if closed else plan.plan(picks, picker.choice().entries)
     if picks.networks == "own" and picks.files and (reason := own_files.refusal()):
         planned = replace(planned, config=None, refusal=reason, cures=())
@@ -52,11 +51,36 @@ def form() -> None:
     advanced(picks)
     with action:
         if closed:
-            permission.ask(closed)
+            ask_to_open(closed)
             return
         start(planned, picks)
     if planned.config is not None:
         copies.show(planned.config, planned.training)
+
+
+def closed_files(picks: Picks) -> list[str]:
+    """Files outside the known folders that the picks name and nobody has allowed."""
+    own = (picks.data, *picks.files, picks.rows, picks.target, picks.base)
+    named = {"shipped": (), "train": (picks.data,), "own": own}[picks.networks]
+    return [name for name in dict.fromkeys(named) if name and permission.closed(name)]
+
+
+def ask_to_open(names: list[str]) -> None:
+    """Name these files, and draw a button that opens them."""
+    st.info(
+        f"This address names files outside your runs and data folders: {escaped(listing(names))}. They stay closed until you "
+        "allow it.",
+        icon=":material/lock:",
+    )
+    st.button(
+        "Open these files",
+        key=FORM.key("grant"),
+        icon=":material/folder_open:",
+        on_click=permission.grant,
+        args=(names,),
+        help="Reads them on this machine to check whether they can be fused. Do this only if you know where the link came from.",
+        type="primary",
+    )
 
 
 def _pick_preset(preset: str) -> None:
@@ -72,11 +96,11 @@ def _pick_preset(preset: str) -> None:
 
 
 def _write_preset() -> None:
-    chosen = session.recall(FORM.key("preset"))
+    chosen = st.session_state.get(FORM.key("preset"))
     if chosen:
         FORM.start_from(preset=chosen)
     else:  # a click on the chosen preset deselects it: restore it
-        session.remember(FORM.key("preset"), FORM.current("preset"))
+        st.session_state[FORM.key("preset")] = FORM.current("preset")
 
 
 # --- networks -------------------------------------------------------------------------------------
@@ -141,11 +165,11 @@ def widths(picks: Picks) -> None:
 
 def _width(index: int, picks: Picks) -> None:
     key = FORM.key(f"width-{index}")
-    session.remember(key, picks.scales()[index])
+    st.session_state[key] = picks.scales()[index]
 
     def write() -> None:
         now = presets.last()
-        scales = [*now.scales()[:index], session.recall(key), *now.scales()[index + 1 :]]
+        scales = [*now.scales()[:index], st.session_state.get(key), *now.scales()[index + 1 :]]
         FORM.change(widths=() if set(scales) == {"1"} else tuple(scales))
 
     st.selectbox(
@@ -193,13 +217,12 @@ def fusion(picks: Picks) -> None:
         method()
         if takes.importance:
             importance()
-        asked = {
-            "samples": True,
-            "fused": picks.networks == "train" and picks.arch in SCALED and takes.target,
-            "target": picks.networks == "own" and takes.target,
-            "base": picks.networks == "own" and takes.base,
-        }
-        controls.ask(FORM, HELP, *(name for name, is_asked in asked.items() if is_asked))
+        controls.ask(FORM, HELP, "samples")
+        if picks.networks == "train" and picks.arch in SCALED and takes.target:
+            controls.ask(FORM, HELP, "fused")
+        if picks.networks == "own":
+            asked = {"target": takes.target, "base": takes.base}
+            controls.ask(FORM, HELP, *(name for name in asked if asked[name]), read=own_files.typed)
     st.caption(chosen.sentence)
 
 
@@ -256,7 +279,7 @@ def method() -> None:
     """Draw the list of methods; a new choice starts with its defaults."""
 
     def write() -> None:
-        FORM.change(method=session.recall(FORM.key("method")), grouping="", options=())
+        FORM.change(method=st.session_state.get(FORM.key("method")), grouping="", options=())
 
     st.selectbox(
         "Method",
@@ -283,7 +306,7 @@ def _part(name: str, names: list[str], words: Callable[[str], str]) -> None:
     """Draw the choice of a part with options; a new choice keeps the options that both have."""
 
     def write() -> None:
-        picks, _ = options.settle(replace(presets.last(), **{name: session.recall(FORM.key(name))}))
+        picks, _ = options.settle(replace(presets.last(), **{name: st.session_state.get(FORM.key(name))}))
         presets.choose(picks)
 
     st.selectbox(name.capitalize(), names, key=FORM.key(name), on_change=write, help=HELP[name], format_func=words)

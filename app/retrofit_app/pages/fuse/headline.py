@@ -118,22 +118,19 @@ def finding(entry: runs.Entry) -> str:
     """What the method did, and how the result compares with the best parent and the ensemble."""
     networks, n = entry.metrics["networks"], len(entry.config["models"])
     fused, best = networks["fused"], best_parent(networks, n)
-    compared = [_compared(fused, networks[f"parent {best}"], f"{letter(best)} alone" if n > 1 else "network A")]
+    others = {f"parent {best}": f"{letter(best)} alone" if n > 1 else "network A"}
     if n > 1 and not methods.keeps_parents(entry):
-        compared.append(_compared(fused, networks["ensemble"], "the ensemble"))
+        others["ensemble"] = "the ensemble"
+    compared = [
+        difference(fused["accuracy"], networks[other]["accuracy"], fused["samples"]).than(words)
+        for other, words in others.items()
+    ]
     return f"{_made(entry)}: {', '.join(compared)}."
 
 
 def best_parent(networks: dict[str, Any], parents: int) -> int:
     """The index of the most accurate parent."""
     return max(range(parents), key=lambda index: networks[f"parent {index}"]["accuracy"])
-
-
-def _compared(fused: dict[str, Any], other: dict[str, Any], name: str) -> str:
-    gained = difference(fused["accuracy"], other["accuracy"], fused["samples"])
-    if not gained.clear:
-        return f"not clearly different from {name} ({gained.words})"
-    return f"**clearly {'better' if gained.points > 0 else 'worse'} than {name}** ({gained.words})"
 
 
 def _made(entry: runs.Entry) -> str:
@@ -201,9 +198,8 @@ def shortfall(entry: runs.Entry, counts: Sequence[Sequence[int]] | None) -> str:
         counts: each parent's training images per class, if known.
     """
     networks, n = entry.metrics["networks"], len(entry.config["models"])
-    alone = [networks[f"parent {index}"]["accuracy"] for index in range(n)]
-    best, fused = max(range(n), key=alone.__getitem__), networks["fused"]
-    lost = difference(alone[best], fused["accuracy"], fused["samples"])
+    best, fused = networks[f"parent {best_parent(networks, n)}"], networks["fused"]
+    lost = difference(best["accuracy"], fused["accuracy"], fused["samples"])
     clearly_worse = n > 1 and lost.points > 0 and lost.clear
     if not clearly_worse or not counts or not of_first(entry) or not methods.uses_samples(entry):
         return ""

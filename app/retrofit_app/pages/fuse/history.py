@@ -14,7 +14,7 @@ from retrofit_app.runs import leaderboards, methods, pins
 from retrofit_app.runs.leaderboards import KeptBoard
 from retrofit_app.shell import navigation, picker
 
-from . import ticked, trash, unfinished
+from . import starting, ticked, trash
 from .views import MOST_TICKS, VIEW, Listing
 
 TABLE, OPEN, MADE = "runs-table", "runs-open", "runs-made"  # keys
@@ -164,21 +164,21 @@ def table(listed: list[Row], ticks: list[str], pinned: frozenset[str], opened: t
     key = _key(names, ticks)
 
     def tick() -> None:
-        here = [names[row] for row in sorted(session.selected(key, "rows"))]
+        here = [names[row] for row in sorted(st.session_state[key]["selection"]["rows"])]
         hidden = [name for name in ticks if name not in names]
         if len(hidden + here) > MOST_TICKS:
             st.toast(f"{MOST_TICKS} runs can be ticked at a time.", icon=":material/info:")
         first = (hidden + here)[:MOST_TICKS]
-        session.remember(MADE, (names, first if first == hidden + here else None, session.recall(MADE)[2]))
+        st.session_state[MADE] = (names, first if first == hidden + here else None, st.session_state[MADE][2])
         VIEW.change(ticks=tuple(first))
 
     def open_one() -> None:
-        row = listed[session.recall(OPEN)["row"]]
+        row = listed[st.session_state[OPEN]["row"]]
         if isinstance(row, KeptBoard):
             rest = tuple(name for name in opened if name != row.name)
             VIEW.change(opened=rest if row.name in opened else (*rest, row.name))
         else:
-            picker.to_run(row.name)
+            session.open_run(row.name)
 
     lines = rows(listed, pinned, picker.choice().entry.name, opened)
     columns = {"pin": any(name in pinned for name in names), "state": any(row.state != "done" for row in listed)}
@@ -217,10 +217,10 @@ def table(listed: list[Row], ticks: list[str], pinned: frozenset[str], opened: t
 
 def _key(names: list[str], ticks: list[str]) -> str:
     """The key of the table's widget. It changes when rows or ticks change elsewhere, because a widget takes ticks only once."""
-    known_names, known_ticks, count = session.recall(MADE, (None, None, 0))
+    known_names, known_ticks, count = st.session_state.get(MADE, (None, None, 0))
     if (names, ticks) != (known_names, known_ticks):
         count += 1
-        session.remember(MADE, (names, ticks, count))
+        st.session_state[MADE] = (names, ticks, count)
     return f"{TABLE}-{count}"
 
 
@@ -262,7 +262,7 @@ def actions(ticks: list[Row], pinned: frozenset[str]) -> None:
                 "Resume", key="go-on", icon=":material/resume:", help="Continues after the last finished part."
             )
         ):
-            unfinished.resume(one)
+            starting.go_on(one.folder)
         st.button(
             "Clear",
             key="clear-ticks",

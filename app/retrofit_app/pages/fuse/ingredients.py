@@ -1,21 +1,19 @@
 """What each ingredient contributes: a waterfall from plain average over groups to fit, with controls; measured on request."""
 
-from pathlib import Path
-
 import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import DARK, LIGHT, Palette, escaped, listing, percent
+from retrofit_app.figures import Palette, escaped, listing, percent
 from retrofit_app.figures.waterfall import Step, waterfall
 from retrofit_app.figures.words import first_up, signed
 from retrofit_app.runs import ingredients
 from retrofit_app.runs.ingredients import AVERAGE, OWN, UNWEIGHTED, Ingredient
 from retrofit_app.runs.words import about
 from retrofit_app.shell import navigation
-from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import works
-from retrofit_core.runs.store import COMPARISON, Work, notes_of
+from retrofit_app.widgets.errors import guarded
+from retrofit_core.runs.store import Work, notes_of
 
 NAMES = {
     "same_index": "same-index groups",
@@ -38,7 +36,7 @@ def brought(entry: runs.Entry, palette: Palette) -> None:
     if work.state == "done":
         drawn(entry, work, palette)
     elif work.going:
-        watch(str(work.folder), entry.config["method"], palette is DARK)
+        works.watch(lambda: work.going, lambda: growing(work, entry.config["method"], palette))
     else:
         ask(entry, work)
     navigation.link(
@@ -158,12 +156,7 @@ def table(steps: list[Step]) -> pd.DataFrame:
 
 def ask(entry: runs.Entry, work: Work) -> None:
     """Draw why there is nothing yet, and the button that measures it."""
-    if sentence := {
-        "cancelled": "Cancelled before everything was measured.",
-        "interrupted": "The worker was ended before everything was measured.",
-        "failed": f"Not measured: {runs.error_of(work.folder)}",
-    }.get(work.state):
-        (st.warning if work.state == "cancelled" else st.error)(escaped(sentence))
+    works.ended(work.state, work.folder, "not everything was measured")
     seconds = entry.status.get("seconds")
     weighs = ingredients.weighs(entry.config.get("importance"))
     fits = FITS + weighs
@@ -176,13 +169,8 @@ def ask(entry: runs.Entry, work: Work) -> None:
         works.start(lambda: ingredients.begin(entry))
 
 
-@st.fragment(run_every=works.POLL)
-@guarded
-def watch(folder: str, method: str, dark: bool) -> None:
-    """Poll until the worker has ended; this redraws only this part of the page."""
-    work = Work(COMPARISON, Path(folder))
-    if not work.going:
-        st.rerun()
+def growing(work: Work, method: str, palette: Palette) -> None:
+    """Draw the progress, and what is measured so far."""
     notes = notes_of(work.folder)
     index, total = notes.get("index") or 0, notes.get("total") or 1
     share = min(index / total, 1.0)
@@ -199,4 +187,4 @@ def watch(folder: str, method: str, dark: bool) -> None:
         except ValueError:  # still being written
             return
         if steps:
-            works.growing("ingredients", waterfall(steps, "", DARK if dark else LIGHT), "", caption=False)
+            works.growing("ingredients", waterfall(steps, "", palette), "", caption=False)

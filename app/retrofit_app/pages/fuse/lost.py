@@ -9,8 +9,8 @@ from retrofit_app import figures, runs, widgets
 from retrofit_app.figures import escaped
 from retrofit_app.runs import methods
 from retrofit_app.shell import navigation
-from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import pictures, readings
+from retrofit_app.widgets.errors import guarded
 
 
 @st.fragment
@@ -26,7 +26,7 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
         worst = overview.worst
         strip = pictures.picture(entry, "strip", palette, worst)
     except ValueError as error:
-        st.error(f"This run's levels are not shown: {escaped(str(error).replace(str(entry.folder), entry.name))}")
+        st.error(f"This run's levels are not shown: {escaped(runs.without_folders(error, entry.folder))}")
         return
     name = overview.table["level"][worst]
     st.markdown(f"**{escaped(strip.caption)}**")

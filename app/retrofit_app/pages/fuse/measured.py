@@ -6,9 +6,9 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import figures, runs, widgets
-from retrofit_app.figures import Network, letter
-from retrofit_app.runs import methods
-from retrofit_app.shell.errors import guarded
+from retrofit_app.figures import Network
+from retrofit_app.runs import compared, methods
+from retrofit_app.widgets.errors import guarded
 
 
 @st.fragment
@@ -75,15 +75,7 @@ def accuracies(entry: runs.Entry, entries: list[runs.Entry], palette: figures.Pa
 def measured(entry: runs.Entry, entries: list[runs.Entry]) -> list[tuple[Network, dict[str, Any]]]:
     """The accuracy figures' rows: this run's networks, and shipped fusions of the same parents."""
     networks = entry.metrics["networks"]
-    rows = [
-        (f"network {letter(index)}", "parent", networks[f"parent {index}"], False)
-        for index in range(len(entry.config["models"]))
-    ]
-    several = len(rows) > 1  # for one network, both would be the network itself
-    if several:
-        rows.append(("ensemble", "reference", networks["ensemble"], False))
-    if several and "average" in networks:
-        rows.append(("plain average", "reference", networks["average"], False))
+    rows = [(row.name, row.role, row.each[0], False) for row in compared.references(entry)]
     same = [
         other
         for other in entries

@@ -7,7 +7,6 @@ from typing import Any
 
 import streamlit as st
 
-from retrofit_app.address import session
 from retrofit_app.figures import escaped, lettered
 from retrofit_core.system.texts import flag
 
@@ -56,18 +55,18 @@ def _control(method: str, setting: Any, value: Any) -> None:
     help = f"{help[:1].upper()}{help[1:].rstrip('.')}. (`{flag(setting.name)}`)"
     on_change = _changed(setting, key)
     if setting.kinds == (bool,):
-        session.remember(key, value)
+        st.session_state[key] = value
         st.toggle(label, key=key, on_change=on_change, help=help)
     elif setting.words:
-        session.remember(key, value)
+        st.session_state[key] = value
         st.selectbox(label, list(setting.words), key=key, on_change=on_change, help=help)
     elif str in setting.kinds or tuple in setting.kinds:
-        session.remember(key, _text(value))
+        st.session_state[key] = _text(value)
         placeholder = _text(setting.default) or "none"
         st.text_input(label, key=key, on_change=on_change, help=help, placeholder=placeholder)
     else:
         whole = int in setting.kinds
-        session.remember(key, value if value is None or whole else float(value))
+        st.session_state[key] = value if value is None or whole else float(value)
         step = 1 if whole else 10.0 ** math.floor(math.log10(setting.default)) if setting.default else 0.1
         st.number_input(
             label,
@@ -107,7 +106,7 @@ def _changed(setting: Any, key: str) -> Callable[[], None]:
         from retrofit_core.system.texts import read_options, written_options
 
         picks, _ = settle(presets.last())
-        changed = {**read_options(list(picks.options)), setting.name: _read(setting, session.recall(key))}
+        changed = {**read_options(list(picks.options)), setting.name: _read(setting, st.session_state.get(key))}
         try:
             options = configs.checked_options(picks, changed)
         except ValueError as error:

@@ -5,13 +5,12 @@ from contextlib import suppress
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.address import session
 from retrofit_app.figures import escaped
 from retrofit_app.models import checkpoints, sources, uploads
-from retrofit_app.widgets import controls
+from retrofit_app.widgets import controls, permission
 from retrofit_core.networks import user_code
 
-from . import permission, presets
+from . import presets
 from .parameters import HELP, Picks
 from .presets import FORM
 
@@ -37,8 +36,8 @@ def ask(picks: Picks) -> None:
         controls.ask(FORM, HELP, "rows", read=_rows)
         _code(picks)
     with right:
-        if session.recall(UPLOADS) is None:  # a new control, without files
-            session.forget(KEPT)
+        if st.session_state.get(UPLOADS) is None:  # a new control, without files
+            st.session_state.pop(KEPT, None)
         limit = uploads.LARGEST_UPLOAD // 2**20
         st.file_uploader(
             f"Or upload them (.safetensors, up to {limit} MB each)",
@@ -49,7 +48,7 @@ def ask(picks: Picks) -> None:
             max_upload_size=limit,
             help="Uploads stay on this machine, in the folder `uploads` of your runs folder. Nothing in them is executed.",
         )
-        for sentence in (*session.recall(REFUSED, ()), *session.recall(STAYING, ())):
+        for sentence in (*st.session_state.get(REFUSED, ()), *st.session_state.get(STAYING, ())):
             st.error(escaped(sentence))
     if any(uploads.is_upload(name) for name in picks.files):
         st.button(
@@ -64,7 +63,7 @@ def ask(picks: Picks) -> None:
 
 def refusal() -> str:
     """Why Start is refused although the other files would do: an upload was not accepted; else empty."""
-    count = len(session.recall(REFUSED, ()))
+    count = len(st.session_state.get(REFUSED, ()))
     if not count:
         return ""
     what = "an upload was not taken" if count == 1 else f"{count} uploads were not taken"
@@ -96,7 +95,11 @@ def _paths(text: str) -> tuple[str, ...]:
 
 def _rows(path: str) -> str:
     """A splits file's name in configs."""
-    name = sources.named(path) if path.strip() else ""
+    return typed(sources.named(path) if path.strip() else "")
+
+
+def typed(name: str) -> str:
+    """A name that was typed here, so that its file may be opened."""
     permission.grant([name])
     return name
 
@@ -119,7 +122,7 @@ def _upload() -> None:
     """Update the files from the list of uploads; refusals appear beside the control."""
     picks = presets.last()
     kept, refused = [], []
-    for file in session.recall(UPLOADS) or ():
+    for file in st.session_state.get(UPLOADS) or ():
         name = ""
         try:
             name = uploads.keep(file.name, file.getvalue())
@@ -132,11 +135,11 @@ def _upload() -> None:
             _drop(name)
             continue
         kept.append(name)
-    gone = set(session.recall(KEPT, ())) - set(kept)  # removed with ✕
+    gone = set(st.session_state.get(KEPT, ())) - set(kept)  # removed with ✕
     for name in gone:
         _drop(name)
-    session.remember(REFUSED, refused)
-    session.remember(KEPT, kept)
+    st.session_state[REFUSED] = refused
+    st.session_state[KEPT] = kept
     names = dict.fromkeys([name for name in picks.files if name not in gone] + kept)
     FORM.change(files=tuple(names))
 
@@ -158,5 +161,5 @@ def _forget() -> None:
                 kept[name] = f"run {reader.name} reads it and is not finished. Delete that run first."
         except ValueError as error:
             kept[name] = str(error)
-    session.remember(STAYING, [f"{uploads.title(name)} is kept: {why}" for name, why in kept.items()])
+    st.session_state[STAYING] = [f"{uploads.title(name)} is kept: {why}" for name, why in kept.items()]
     FORM.change(files=tuple(name for name in picks.files if name in kept or not uploads.is_upload(name)))

@@ -5,12 +5,11 @@ from pathlib import PurePath
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.address import session
 from retrofit_app.figures import Palette, escaped
 from retrofit_app.runs import methods
 from retrofit_app.shell import lectures, picker
-from retrofit_app.shell.errors import guarded
-from retrofit_app.widgets import example
+from retrofit_app.widgets import example, permission
+from retrofit_app.widgets.errors import guarded
 
 from . import (
     downloads,
@@ -22,7 +21,6 @@ from . import (
     lecture,
     lost,
     measured,
-    permission,
     presets,
     seen,
     tuning,
@@ -75,7 +73,7 @@ def finished(entry: runs.Entry, entries: list[runs.Entry]) -> None:
     """Draw the finding, its ingredients, what the networks saw, what was lost where, accuracies, fine-tuning and downloads."""
     palette = widgets.palette()
     tuned = None if methods.keeps_parents(entry) else tuning_form.chosen(entry)
-    session.remember(tuning.TILE, tuning.tile_of(tuned))
+    st.session_state[tuning.TILE] = tuning.tile_of(tuned)
     headline.headline(entry, palette, tuned)
     if sentence := runs.other_version(entry):
         st.info(
@@ -97,4 +95,4 @@ def followed(entry: runs.Entry, palette: Palette) -> None:
     """Draw one image's way through all networks, on request."""
     example.relink()
     data = entry.config["data"]
-    example.follow(entry, palette, lambda: not permission.ask_data(data, "Show images of", "example-show-data"))
+    example.follow(entry, palette, lambda: permission.may_open(data, "example-show-data"))

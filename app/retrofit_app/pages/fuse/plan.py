@@ -85,7 +85,7 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
             words=_estimate_words(estimate, config, missing),
         )
     except ValueError as error:
-        text = str(error).replace(f"{runs.runs_folder()}/", "").replace(str(Path.home()), "~")
+        text = runs.without_folders(error)
         for name in filter(uploads.is_upload, picks.files):
             text = text.replace(name, uploads.title(name))
         return replace(so_far, refusal=checkpoints.form_words(text), cures=cures_of(error))
@@ -188,7 +188,7 @@ def _files(picks: Picks, training: Any) -> tuple[str, ...]:
 def _checkpoint_words(index: int, name: str, picks: Picks, entries: list[runs.Entry]) -> str:
     checkpoint = checkpoints.described(name, picks.code)
     words = [
-        f"{letter(index)}, {checkpoint.name}: {checkpoint.architecture}"
+        f"{letter(index)}, {checkpoint.name}: {checkpoint.spec['architecture']}"
         + (f" ({checkpoint.widths})" if checkpoint.widths else ""),
         f"{checkpoint.parameters:,} parameters",
     ]

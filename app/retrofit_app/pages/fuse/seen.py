@@ -9,8 +9,7 @@ from retrofit_app import figures, runs, widgets
 from retrofit_app.figures import escaped
 from retrofit_app.figures.sheets import sheets
 from retrofit_app.models import samples, sources
-
-from . import permission
+from retrofit_app.widgets import permission
 
 
 def seen(entry: runs.Entry, palette: figures.Palette) -> Callable[[], None]:
@@ -31,8 +30,8 @@ def seen(entry: runs.Entry, palette: figures.Palette) -> Callable[[], None]:
     st.markdown("**What each network saw**")
     slot, data = st.empty(), entry.config["data"]
     with slot:
-        is_closed = permission.ask_data(data, "Show images of", "fuse-show-data")
-    if is_closed:
+        is_open = permission.may_open(data, "fuse-show-data")
+    if not is_open:
         return _nothing
     slot.html(sheets(samples.blank(entry, counts), palette))
 
@@ -40,7 +39,7 @@ def seen(entry: runs.Entry, palette: figures.Palette) -> Callable[[], None]:
         try:
             slot.html(sheets(samples.filled(entry, counts), palette))
         except (OSError, ValueError, KeyError) as error:
-            text = str(error).replace(sources.located(data), PurePath(data).name)
+            text = runs.without_folders(error, sources.located(data))
             slot.caption(f"The images of {escaped(PurePath(data).name)} are not shown: {escaped(text)}")
 
     return fill

@@ -9,7 +9,7 @@ import streamlit as st
 from retrofit_app import runs
 from retrofit_app.address import session
 from retrofit_app.figures import escaped
-from retrofit_app.shell.picker import open_run, to_run
+from retrofit_app.shell.picker import open_run
 
 OPENED = "opened"  # what the session remembers
 
@@ -26,13 +26,13 @@ def go_on(folder: Path) -> None:
 
 def follow() -> None:
     """Rerun the whole page if a part of it opened another run; a press reruns only that part."""
-    if session.forget(OPENED):
+    if st.session_state.pop(OPENED, None):
         st.rerun()
 
 
 def _show(run: str) -> None:
-    to_run(run)
-    session.remember(OPENED, True)
+    session.open_run(run)
+    st.session_state[OPENED] = True
 
 
 def _open_started(start: Callable[[], Path]) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.address import session
 from retrofit_app.figures import escaped, listing
 from retrofit_app.runs import leaderboards
 from retrofit_app.runs.leaderboards import KeptBoard
@@ -36,7 +35,7 @@ def delete(rows: Sequence[runs.Entry | KeptBoard]) -> list[str]:
                 gone.append(row.name)
         except ValueError as error:
             problems.append(f"Not deleted: {error}")
-    session.remember(PROBLEMS, problems)
+    st.session_state[PROBLEMS] = problems
     return gone
 
 
@@ -49,12 +48,12 @@ def restore() -> None:
                 bring_back(runs.runs_folder() / name)
             except ValueError as error:
                 problems.append(f"Not restored: {error}")
-    session.remember(PROBLEMS, problems)
+    st.session_state[PROBLEMS] = problems
 
 
 def undo() -> None:
     """Say what failed, and offer to undo the last deletion."""
-    for problem in session.forget(PROBLEMS) or []:
+    for problem in st.session_state.pop(PROBLEMS, None) or []:
         st.error(escaped(problem))
     names, boards = runs.deleted(), len(leaderboards.deleted())
     if not names:

@@ -1,21 +1,19 @@
 """Fine-tunings of a finished run: finished ones, the running one, and the form for the next."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pandas as pd
 import streamlit as st
 
 from retrofit_app import figures, runs, widgets
-from retrofit_app.address import session
-from retrofit_app.figures import DARK, LIGHT, difference, interval, percent
+from retrofit_app.figures import difference, interval, percent
 from retrofit_app.figures.tuning import tuning_curve
 from retrofit_app.figures.words import first_up, lettered
 from retrofit_app.runs import followups, methods
 from retrofit_app.runs.words import duration
-from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import works
-from retrofit_core.runs.store import FINETUNING, Work, notes_of
+from retrofit_app.widgets.errors import guarded
+from retrofit_core.runs.store import Work, notes_of
 
 from . import equal_budget, tuning_form
 from .tuning_form import TUNINGS
@@ -33,7 +31,7 @@ def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
     st.header("What does fine-tuning add?", anchor=False)
     works.undo(TUNINGS, entry)
     every, chosen = TUNINGS.of(entry), tuning_form.chosen(entry)
-    if tile_of(chosen) != session.recall(TILE):
+    if tile_of(chosen) != st.session_state.get(TILE):
         st.rerun()  # the tile above shows another fine-tuning
     if chosen is None:
         st.markdown(
@@ -49,7 +47,7 @@ def one(entry: runs.Entry, palette: figures.Palette, chosen: Work, every: Sequen
     """Draw a finished, running or stopped fine-tuning."""
     works.chooser(TUNINGS, every, title, "All fine-tunings of this run, the newest first.")
     if chosen.going:
-        watch(str(chosen.folder), palette is figures.DARK)
+        works.watch(lambda: chosen.going, lambda: growing(chosen, palette))
         return
     if followups.has_network(chosen):
         st.markdown(finding(entry, chosen))
@@ -126,18 +124,11 @@ def finding(entry: runs.Entry, work: Work) -> str:
     words = f"{trained}: **{percent(metrics['accuracy'])}** {interval(metrics['accuracy'], samples)} of {samples:,} test images"
     networks = entry.metrics.get("networks", {})
     compared = [
-        _compared(metrics, networks[name], what)
+        difference(metrics["accuracy"], networks[name]["accuracy"], samples).than(what)
         for name, what in (("fused", "before"), ("ensemble", "the ensemble"))
         if name in networks and not (name == "ensemble" and len(entry.config["models"]) == 1)
     ]
     return f"{words}{', ' if compared else ''}{', '.join(compared)}."
-
-
-def _compared(metrics: dict, other: dict, name: str) -> str:
-    gained = difference(metrics["accuracy"], other["accuracy"], metrics["samples"])
-    if not gained.clear:
-        return f"not clearly different from {name} ({gained.words})"
-    return f"**clearly {'better' if gained.points > 0 else 'worse'} than {name}** ({gained.words})"
 
 
 def images_words(entry: runs.Entry, work: Work) -> str:
@@ -209,20 +200,13 @@ def _row(work: Work) -> dict | None:
     }
 
 
-@st.fragment(run_every=works.POLL)
-@guarded
-def watch(folder: str, dark: bool) -> None:
-    """Poll until the worker has ended; this redraws only this part of the page."""
-    work = Work(FINETUNING, Path(folder))
-    if not work.going:
-        st.rerun()
+def growing(work: Work, palette: figures.Palette) -> None:
+    """Draw the progress, and the curve so far."""
     share, words = progress(work)
     stops = "Stops after the current step. Finished epochs are kept; you can resume later."
     works.progress(work.folder, share, words, stops, "cancel-tuning")
     if work.has_content:
-        curve = followups.curve(work)
-        picture = tuning_curve(curve["history"], curve["networks"], curve["epochs"], DARK if dark else LIGHT)
-        works.growing("tuning", picture, "**Accuracy after each epoch**, on held-out training images")
+        works.growing("tuning", picture(work, palette), "**Accuracy after each epoch**, on held-out training images")
 
 
 def progress(work: Work) -> tuple[float, str]:
@@ -230,7 +214,7 @@ def progress(work: Work) -> tuple[float, str]:
     notes = notes_of(work.folder)
     if not work.has_content:
         return 0.0, "Reading the network and its images…"
-    curves = [followups.curve(each) for each in (work, *(control.work for control in followups.controls(work)))]
+    curves = [followups.curve(each) for each in (work, *followups.controls(work).values())]
     curve, seconds, stage = curves[-1], sum(each["seconds"] for each in curves), str(notes.get("name", "starting"))
     done = curve["history"][-1]["epoch"] if curve["history"] else 0
     share = min((notes.get("index") or 0) / (notes.get("total") or 1), 1.0)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -13,11 +12,9 @@ from retrofit_app.address.rule import switch
 from retrofit_app.address.session import Scope
 from retrofit_app.figures import escaped
 from retrofit_app.runs.words import about
-from retrofit_app.widgets import controls, works
+from retrofit_app.widgets import controls, permission, works
 from retrofit_app.widgets.works import Shelf
 from retrofit_core.runs.store import FINETUNING, Work
-
-from . import permission
 
 PRECISIONS = ("auto", "float32", "bfloat16")
 MOST_EPOCHS, MOST_SEED, LEAST_RATE = 1000, 9999, 1e-6
@@ -69,7 +66,7 @@ def form(entry: runs.Entry, *, busy: bool) -> None:
     with box:
         asked = TUNING.read(TuningForm)
         ask()
-        if permission.ask_data(entry.config["data"], "Open", "tuning-open-data"):
+        if not permission.may_open(entry.config["data"], "tuning-open-data", "Open"):
             return
         start_row(entry, config_of(asked), busy)
 
@@ -103,8 +100,9 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
     try:
         words = cost(entry, config)
     except ValueError as error:
-        text = str(error).replace(str(entry.folder.parent), "RUNS").replace(str(Path.home()), "~")
-        st.warning(f"This network cannot be fine-tuned: {escaped(text)}", icon=":material/block:")
+        st.warning(
+            f"This network cannot be fine-tuned: {escaped(runs.without_folders(error))}", icon=":material/block:"
+        )
         return
     st.markdown(words)
     with st.container(horizontal=True, vertical_alignment="center"):

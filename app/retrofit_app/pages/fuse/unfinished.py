@@ -1,5 +1,6 @@
 """An unfinished run: its progress, or why it ended early and what to do."""
 
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -10,7 +11,6 @@ from retrofit_app.address import session
 from retrofit_app.figures import escaped, letter
 from retrofit_app.runs import progress
 from retrofit_app.shell import picker
-from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import works
 
 from . import going, starting
@@ -22,7 +22,7 @@ def panel(entry: runs.Entry) -> None:
     st.title("Your fusion is in progress" if active else "Your fusion stopped before its end", anchor=False)
     st.markdown(escaped(runs.details(entry)))
     if active:
-        watch(str(entry.folder))
+        works.watch(partial(going.is_going, entry.folder), partial(live, entry.folder))
     else:
         stopped(entry)
     who_gets_what(entry)
@@ -40,11 +40,11 @@ def stopped(entry: runs.Entry) -> None:
             key="resume",
             help="Continues the run after its last finished level or training epoch.",
         ):
-            resume(entry)
+            starting.go_on(entry.folder)
         st.button(
             "Back to the shipped example",
             key="leave",
-            on_click=picker.to_run,
+            on_click=session.open_run,
             args=(picker.choice().first,),
             help="The run stays in the list of your runs.",
         )
@@ -54,11 +54,6 @@ def stopped(entry: runs.Entry) -> None:
             entry.folder,
             "You can paste them into a report: they leave out the names of this machine's folders.",
         )
-
-
-def resume(entry: runs.Entry) -> None:
-    """Resume a record's run; the networks' folder describes their training."""
-    starting.go_on(entry.folder)
 
 
 def who_gets_what(entry: runs.Entry) -> None:
@@ -71,14 +66,9 @@ def who_gets_what(entry: runs.Entry) -> None:
     st.caption(escaped(widgets.split(counts, classes)))
 
 
-@st.fragment(run_every=works.POLL)
-@guarded
-def watch(folder: str) -> None:
-    """Poll the record until the run ends; this redraws only this part of the page."""
-    entry = runs.read_entry(Path(folder))
-    if not entry.active:
-        session.forget(f"progress:{folder}")
-        st.rerun()
+def live(folder: Path) -> None:
+    """Draw a run's progress: losses of training, and its levels so far."""
+    entry = runs.read_entry(folder)
     followed, share, words = going.standing(entry)
     stops = "Stops after the current step, within a minute at the latest. Finished levels are kept, and you can resume later."
     works.progress(entry.folder, share, words, stops, "cancel", "run")

@@ -6,7 +6,6 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.address import session
 from retrofit_app.figures import Palette, escaped, headline, landscape_plane, loss_path, percent
 from retrofit_app.figures.landscape import (
     KINDS,
@@ -108,13 +107,8 @@ def controls(
     """Draw the choice of landscape, line and colours."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chooser()
-        st.segmented_control(
-            "Line between",
-            parameters.PATHS,
-            **LANDSCAPE.control("path"),
-            required=True,
-            format_func=lambda index: " – ".join(map(short, paths[int(index)])),
-            help="The straight line whose losses are drawn below. A click on the plane chooses the line next to it.",
+        line_between(
+            paths, "The straight line whose losses are drawn below. A click on the plane chooses the line next to it."
         )
         st.selectbox(
             "Colours",
@@ -143,6 +137,19 @@ def controls(
             )
 
 
+def line_between(paths: list[tuple[str, str]], help: str, **look: Any) -> None:
+    """Draw the choice of the line between two networks."""
+    st.segmented_control(
+        "Line between",
+        parameters.PATHS,
+        **LANDSCAPE.control("path"),
+        required=True,
+        format_func=lambda index: " – ".join(map(short, paths[int(index)])),
+        help=help,
+        **look,
+    )
+
+
 def plane(
     entry: runs.Entry,
     palette: Palette,
@@ -156,7 +163,7 @@ def plane(
     key = f"landscape-{kind}"
 
     def pick() -> None:
-        cells = [mark["customdata"] for mark in session.selected(key) if "customdata" in mark]
+        cells = [mark["customdata"] for mark in st.session_state[key]["selection"]["points"] if "customdata" in mark]
         if cells:
             row, column = int(cells[0][0]), int(cells[0][1])
             LANDSCAPE.change(point=f"{row}-{column}", path=str(nearest_path(survey, row, column)))

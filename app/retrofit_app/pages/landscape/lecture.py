@@ -6,12 +6,13 @@ import streamlit as st
 
 from retrofit_app import figures, runs, widgets
 from retrofit_app.figures import Palette, Picture, escaped, headline, landscape_plane
-from retrofit_app.figures.landscape import KINDS, average_words, landscape_surface, paths_of, short
+from retrofit_app.figures.landscape import KINDS, average_words, landscape_surface, paths_of
 from retrofit_app.figures.picture import LECTURE
 from retrofit_app.shell import lectures
 from retrofit_core.runs.store import Work
 
 from . import parameters, readings
+from .drawn import line_between
 from .parameters import LANDSCAPE, Drawing
 
 #: px, the pictures' height on a page of 1280 x 720, which grows with the window.
@@ -84,13 +85,5 @@ def bar(entry: runs.Entry, paths: list[tuple[str, str]], answers: int) -> None:
 
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", key="stepper"):
         st.markdown(f"**{escaped(runs.label(entry))}**", width="stretch")
-        st.segmented_control(
-            "Line between",
-            parameters.PATHS,
-            **LANDSCAPE.control("path"),
-            required=True,
-            format_func=lambda index: " – ".join(map(short, paths[int(index)])),
-            label_visibility="collapsed",
-            help="The line on both planes.",
-        )
+        line_between(paths, "The line on both planes.", label_visibility="collapsed")
         lectures.ends(turn, NOTE, answers)

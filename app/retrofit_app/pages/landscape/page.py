@@ -1,17 +1,16 @@
 """What is between a run's networks, and around them: loss and accuracy on a plane, on lines, on circles."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import DARK, LIGHT, Palette, landscape_plane
+from retrofit_app.figures import Palette, landscape_plane
 from retrofit_app.figures.landscape import KINDS, short
 from retrofit_app.shell import lectures, picker
-from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import works
+from retrofit_app.widgets.errors import guarded
 from retrofit_core.runs.store import Work
 
 from . import drawn, form, lecture, parameters, readings
@@ -53,7 +52,7 @@ def body(entry: runs.Entry, palette: Palette) -> None:
             "**No landscape of this run is measured yet.**"
         )
     elif chosen.going:
-        watch(str(chosen.folder), palette is DARK)
+        works.watch(lambda: chosen.going, lambda: growing(chosen, palette))
     else:
         finished(entry, palette, chosen, every, look, likes)
     st.divider()
@@ -95,19 +94,18 @@ def title(work: Work) -> str:
     return f"{spanning}{tuned} · {facts['resolution']}² points, {facts['images']} images, seed {facts['seed']}"
 
 
-@st.fragment(run_every=works.POLL)
-@guarded
-def watch(folder: str, dark: bool) -> None:
-    """Poll until the worker has ended; this redraws only this part of the page."""
-    work = Work(LANDSCAPES.kind, Path(folder))
-    if not work.going:
-        st.rerun()
+def growing(work: Work, palette: Palette) -> None:
+    """Draw the progress, and both planes so far: coarse first, unmeasured cells hatched crosswise."""
     survey = readings.survey_of(work) if work.has_content else None
     share, words = progress(survey)
     stops = "Stops after the current point. The measured points are kept and shown."
     works.progress(work.folder, share, words, stops, "cancel-landscape")
-    if survey is not None and survey.markers:
-        pictures(survey, DARK if dark else LIGHT)
+    if survey is None or not survey.markers:
+        return
+    for column, kind in zip(st.columns(2, gap="small"), KINDS, strict=True):
+        with column:
+            heading = f"**{kind.capitalize()}** as far as it is measured"
+            works.growing(kind, landscape_plane(survey, kind, palette), heading)
 
 
 def progress(survey: Any) -> tuple[float, str]:
@@ -118,11 +116,3 @@ def progress(survey: Any) -> tuple[float, str]:
     left = seconds * (total - done) / max(done, 1)
     about = f" · about {max(1, round(left))} s left" if done > 3 and done < total else ""
     return done / max(total, 1), f"{done} of {total} points are measured · {seconds:.0f} s{about}"
-
-
-def pictures(survey: Any, palette: Palette) -> None:
-    """Draw both planes: coarse first, unmeasured cells hatched crosswise."""
-    for column, kind in zip(st.columns(2, gap="small"), KINDS, strict=True):
-        with column:
-            heading = f"**{kind.capitalize()}** as far as it is measured"
-            works.growing(kind, landscape_plane(survey, kind, palette), heading)

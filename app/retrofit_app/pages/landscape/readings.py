@@ -65,7 +65,7 @@ def _survey(folder: str, changed: int) -> Any:
     try:
         return Survey.load(folder)
     except ValueError as error:
-        raise ValueError(str(error).replace(str(Path(folder).parent), "landscapes")) from error
+        raise ValueError(runs.without_folders(error, Path(folder).parent)) from error
 
 
 def material(entry: runs.Entry, tuned: str | None = None) -> Any:
@@ -88,9 +88,7 @@ def _material(folder: str, updated: float, tuned: str | None, *, _entry: Any) ->
         network = read_tuned(followups.work_at(_entry, FINETUNING, tuned).folder) if tuned else None
         return material_of(folder, network, base=_entry.base)
     except ValueError as error:
-        raise ValueError(
-            str(error).replace(str(_entry.folder.parent), "RUNS").replace(str(Path.home()), "~")
-        ) from error
+        raise ValueError(runs.without_folders(error)) from error
 
 
 def names(entry: runs.Entry, align: str | None, tuned: str | None) -> list[str]:

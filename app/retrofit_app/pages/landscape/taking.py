@@ -6,8 +6,7 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.address import session
-from retrofit_app.widgets import works
+from retrofit_app.widgets import copies, works
 from retrofit_core.runs.store import FINETUNING, Work
 
 PYTHON = """\
@@ -27,8 +26,6 @@ TUNED = "from retrofit_core.runs.finetunings import read_tuned\n"
 def everything(entry: runs.Entry, work: Work) -> None:
     """Draw this landscape's downloads and the paper's figure, folded."""
     with st.expander("Take it with you", icon=":material/download:"):
-        st.markdown("A link to exactly this view:")
-        st.code(session.link(), language=None, wrap_lines=True)
         with st.container(horizontal=True):
             for name, words in (("landscape.csv", "All points (CSV)"), ("landscape.json", "Everything (JSON)")):
                 st.download_button(
@@ -41,10 +38,8 @@ def everything(entry: runs.Entry, work: Work) -> None:
                     help="As `retrofit landscape --out` writes it: networks, grid and lines"
                     + ("." if name.endswith("csv") else ", flatness and how they were measured."),
                 )
-        st.caption("Start these in the folder of the run. The same settings give the same numbers." + where(entry))
-        command, python = st.tabs(["Command", "Python"])
-        command.code(command_of(entry, work.settings), language="bash", wrap_lines=True)
-        python.code(python_of(entry, work), language="python", wrap_lines=True)
+        note = f"Start it in the folder of the run. The same settings give the same numbers.{where(entry)}"
+        copies.tabs((command_of(entry, work.settings), python_of(entry, work)), note, link=True)
     with st.expander("The paper’s figure", icon=":material/menu_book:"):
         st.markdown(
             "It shows vision transformers, trained on a non-IID split of CIFAR-10 and fused by KF-Gradient with DeepLIFT; the "

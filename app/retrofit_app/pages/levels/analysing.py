@@ -1,5 +1,6 @@
 """A finished run without analysis: what is missing, and a worker that adds it."""
 
+from functools import partial
 from pathlib import Path
 
 import streamlit as st
@@ -7,8 +8,8 @@ import streamlit as st
 from retrofit_app import runs, widgets
 from retrofit_app.figures import escaped
 from retrofit_app.runs import methods, progress
-from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import works
+from retrofit_core.runs.store import notes_of
 
 
 def panel(entry: runs.Entry) -> None:
@@ -21,7 +22,7 @@ def panel(entry: runs.Entry) -> None:
         return
     with st.container(border=True):
         if entry.analysing:
-            watch(str(entry.folder))
+            works.watch(lambda: entry.analysing, partial(_progress, entry.folder))
             return
         reason = str(entry.status.get("analysis") or "").rstrip(".")
         st.markdown(
@@ -31,8 +32,8 @@ def panel(entry: runs.Entry) -> None:
             "after each level, what neurons keep, targets and the loss around the weights are computed once, in about the time "
             "of the fusion, and kept in the record."
         )
-        if sentence := runs.analysis_ending(entry.folder):
-            (st.warning if sentence.startswith("Cancelled") else st.error)(escaped(sentence))
+        if state := str(notes_of(entry.folder).get("state") or ""):
+            works.ended(state, entry.folder, "nothing of the analysis is kept, and the run is unchanged")
             works.last_lines(entry.folder)
         if entry.shipped or entry.state != "done":
             return
@@ -48,12 +49,6 @@ def panel(entry: runs.Entry) -> None:
         st.code(f"retrofit analyse {entry.folder.name}", language="bash", wrap_lines=True)
 
 
-@st.fragment(run_every=works.POLL)
-@guarded
-def watch(folder: str) -> None:
-    """Poll until the worker has ended; this redraws only this part of the page."""
-    path = Path(folder)
-    if not runs.read_entry(path).analysing:
-        st.rerun()
+def _progress(folder: Path) -> None:
     stops = "Stops after the current step, within a minute at the latest. The run stays as it is."
-    works.progress(path, *progress.of_analysis(path), stops, "cancel-analysis", "analysis")
+    works.progress(folder, *progress.of_analysis(folder), stops, "cancel-analysis", "analysis")

@@ -1,24 +1,20 @@
 """What a group and its fused neuron respond to: the images on which they are most active. Computed on demand."""
 
-from pathlib import PurePath
-
 import numpy as np
 import streamlit as st
 
-from retrofit_app import widgets
-from retrofit_app.address import session
+from retrofit_app import runs, widgets
 from retrofit_app.figures import Neurons, escaped, members_words
 from retrofit_app.figures.exciting import Excited, exciting
 from retrofit_app.models import activity, sources
 from retrofit_app.models.activity import Activity
-from retrofit_app.widgets import readings
+from retrofit_app.widgets import permission, readings
 
 from .parameters import LEVELS
 from .view import View
 
 ACROSS = 8  # images per neuron
 MOST = 6  # most members of a group with rows
-OPENED = "levels-opened"  # the session's permitted data sets outside the known folders
 
 
 def panel(view: View) -> None:
@@ -28,13 +24,13 @@ def panel(view: View) -> None:
     one_neuron(run)
     more = max(int(run.counts[group]) - MOST, 0)
     st.markdown(members_words(run, group) + (f" The {MOST} most important ones are shown." if more else ""))
-    if not may_open(view):
+    if not permission.may_open(view.entry.config["data"], "levels-open-data"):
         return
     try:
         seen = activity.activity(view.entry, view.index)
         rows = drawn(view, run, group, seen)
     except (OSError, ValueError, KeyError) as error:
-        widgets.why(f"The images are not shown: {without_folders(view, error)}")
+        unreadable(view, "images", error)
         return
     st.html(exciting(rows, view.palette))
     part = f"{len(seen.rows):,} of the {seen.of:,}" if len(seen.rows) < seen.of else f"all {seen.of:,}"
@@ -46,25 +42,10 @@ def panel(view: View) -> None:
     )
 
 
-def may_open(view: View, key: str = "levels-open-data") -> bool:
-    """Return whether the run's data set may be read; if not, draw a button that allows it."""
-    data = view.entry.config["data"]
-    if sources.is_known(data) or data in session.recall(OPENED, frozenset()):
-        return True
-    st.button(
-        f"Show images of {escaped(PurePath(data).name)}",
-        key=key,
-        icon=":material/lock_open:",
-        on_click=lambda: session.remember(OPENED, session.recall(OPENED, frozenset()) | {data}),
-        help="This data set is outside your runs and data folders. The app does not read it until you allow it.",
-    )
-    return False
-
-
-def without_folders(view: View, error: Exception) -> str:
-    """Why images cannot be read, without this machine's folders."""
-    data = view.entry.config["data"]
-    return str(error).replace(sources.located(data), PurePath(data).name).replace(str(view.entry.base), "")
+def unreadable(view: View, what: str, error: Exception) -> None:
+    """Say why images cannot be read."""
+    text = runs.without_folders(error, sources.located(view.entry.config["data"]), view.entry.base)
+    widgets.why(f"The {what} are not shown: {text}")
 
 
 def one_neuron(run: Neurons) -> None:

@@ -7,7 +7,6 @@ from functools import partial
 import streamlit as st
 
 from retrofit_app import figures, widgets
-from retrofit_app.address import session
 from retrofit_app.figures import title
 from retrofit_app.figures.picture import LECTURE
 from retrofit_app.widgets import neurons, pictures, readings
@@ -38,7 +37,7 @@ def grouping(view: View) -> None:
     if len(set(report.labels.tolist())) == len(report.labels):
         widgets.why("Nothing is merged here: there are as many groups as neurons.")
     phone = "Mobi" in (st.context.headers.get("User-Agent") or "")
-    session.first_time("picking", "click" if phone else "lasso")
+    st.session_state.setdefault("picking", "click" if phone else "lasso")
     groupings = squares(view)
     if not view.lecture:
         controls(view, groupings)
@@ -159,7 +158,7 @@ def draw(view: View, groupings: Sequence[Grouped]) -> None:
         view.index,
         groupings,
         looks(view),
-        mode=session.recall("picking") or "click",
+        mode=st.session_state.get("picking") or "click",
         height=view.tall(WITH_KEY - LINE * bool(view.far)) if view.lecture else height,
         scale=LECTURE * view.lecture if view.lecture else 1.0,
         on_pick=partial(pick, view),

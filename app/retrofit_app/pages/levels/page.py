@@ -7,14 +7,13 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.address import session
 from retrofit_app.figures import Palette, escaped
 from retrofit_app.shell import lectures, picker
-from retrofit_app.shell.errors import guarded
-from retrofit_app.widgets import copies, example, neurons, pictures, readings
+from retrofit_app.widgets import copies, example, neurons, permission, pictures, readings
+from retrofit_app.widgets.errors import guarded
 from retrofit_app.widgets.readings import Overview
 
-from . import analysing, exciting, panels, parameters, stepper
+from . import analysing, panels, parameters, stepper
 from .parameters import Where
 from .reading import how_to_read
 from .steps import DRAWN
@@ -69,9 +68,9 @@ def body(entry: runs.Entry, palette: Palette) -> None:
 
         # First the drawn network, which needs no torch; on later visits first the new level's pictures.
         parts = [draw_network, draw_level]
-        for draw in reversed(parts) if session.recall("levels-of") == entry.name else parts:
+        for draw in reversed(parts) if st.session_state.get("levels-of") == entry.name else parts:
             draw()
-        session.remember("levels-of", entry.name)
+        st.session_state["levels-of"] = entry.name
     st.divider()
     everything(entry, overview)
 
@@ -106,7 +105,7 @@ def network(
         st.caption(f"This run is not finished. Its first {len(names)} of {escaped(total)} levels are shown.")
 
     def go() -> None:
-        points = session.selected("strip")
+        points = st.session_state["strip"]["selection"]["points"]
         if points:
             parameters.to_level(names[int(points[0]["customdata"][0])])
 
@@ -145,7 +144,7 @@ def level(
     try:
         run, analysis = readings.record(entry), readings.analysis(entry)
     except ValueError as error:
-        st.error(f"This run's levels are not shown: {escaped(str(error).replace(str(entry.folder), entry.name))}")
+        st.error(f"This run's levels are not shown: {escaped(runs.without_folders(error, entry.folder))}")
         return
     readings.prepare(entry, neurons.prepare)
     report = run.levels[index]
@@ -189,7 +188,9 @@ def level(
             analysing.panel(entry)
     DRAWN[where.step](view)
     if not lecture:
-        example.follow(entry, palette, lambda: exciting.may_open(view, "example-open-data"), report.name)
+        example.follow(
+            entry, palette, lambda: permission.may_open(entry.config["data"], "example-open-data"), report.name
+        )
 
 
 # --- downloads ------------------------------------------------------------------------------------
@@ -201,8 +202,6 @@ def everything(entry: runs.Entry, overview: Overview) -> None:
     if not box.open:
         return
     with box:
-        st.markdown("A link to exactly this view:")
-        st.code(session.link(), language=None, wrap_lines=True)
         st.download_button(
             "Report of all levels (CSV)",
             lambda: widgets.csv(readings.report(overview), entry),
@@ -213,4 +212,4 @@ def everything(entry: runs.Entry, overview: Overview) -> None:
             help="Widths, errors (and their shares of the importance-weighted energy), ridge, form of the fit, accuracy and "
             "seconds of every level.",
         )
-        copies.tabs(*copies.texts(entry))
+        copies.tabs(copies.texts(entry), copies.GIVES, link=True)

@@ -7,7 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import figures, widgets
-from retrofit_app.address import neurons, session
+from retrofit_app.address import neurons
 from retrofit_app.figures import Neurons, escaped, title
 
 from . import exciting
@@ -120,7 +120,7 @@ def agreement(view: View) -> None:
         return
 
     def side_by_side() -> None:
-        points = session.selected("agreement")
+        points = st.session_state["agreement"]["selection"]["points"]
         cells = [point["customdata"][0] for point in points if "customdata" in point]
         if cells and cells[0] in view.pairs:
             LEVELS.change(pair=cells[0])
@@ -272,7 +272,7 @@ def neuron_rows(view: View, shown: pd.DataFrame, what: str) -> None:
     rows, grouped = shown.index.to_list(), view.grouping()
 
     def mark() -> None:
-        chosen = [rows[row] for row in session.selected(key, "rows") if row < len(rows)]
+        chosen = [rows[row] for row in st.session_state[key]["selection"]["rows"] if row < len(rows)]
         LEVELS.change(mark=text_of(grouped, chosen))
 
     column = st.column_config.NumberColumn

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.address import session
 from retrofit_app.figures import escaped, percent
 from retrofit_app.shell import lectures
 from retrofit_app.widgets.readings import Overview
@@ -43,7 +42,7 @@ def shortcuts() -> None:
 
 def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
     """Draw ‹ the level's name ›, and the steps inside it."""
-    keys = session.first_time("shortcuts", True)
+    keys = st.session_state.setdefault("shortcuts", True)
 
     def target(to: str, start: int) -> int:
         last = len(names) - 1

@@ -8,11 +8,10 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import figures, widgets
-from retrofit_app.address import session
 from retrofit_app.figures import escaped, title
 from retrofit_app.models import activity
 from retrofit_app.runs import methods
-from retrofit_app.widgets import readings
+from retrofit_app.widgets import permission, readings
 
 from . import exciting
 from .grouping import grouping
@@ -77,12 +76,12 @@ def targets(view: View) -> None:
     if not view.lecture:
         exciting.one_neuron(run)
         st.markdown(figures.members_words(run, neuron))
-    if not exciting.may_open(view):
+    if not permission.may_open(view.entry.config["data"], "levels-open-data"):
         return
     try:
         seen = activity.activity(view.entry, view.index)
     except (OSError, ValueError, KeyError) as error:
-        widgets.why(f"The outputs are not shown: {exciting.without_folders(view, error)}")
+        exciting.unreadable(view, "outputs", error)
         return
     answers = np.concatenate([values.double().numpy() for values in seen.at[: len(run.widths)]], axis=1)
     members = np.flatnonzero(run.labels == neuron)
@@ -171,7 +170,7 @@ def course(view: View) -> None:
         "curve",
         "**How did the fit go?**",
         lambda: pd.DataFrame(report.curve),
-        log=bool(session.first_time("log", True)),
+        log=bool(st.session_state.setdefault("log", True)),
     )
     if not view.lecture:
         st.toggle(

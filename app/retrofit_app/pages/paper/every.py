@@ -1,5 +1,6 @@
 """All tables: how many of the paper's numbers are measured, and how many of its claims hold."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -24,37 +25,41 @@ PAPERS = "in the paper's settings (given parents have a size and a training of t
 
 def every(stamp: Stamp, palette: Palette) -> None:
     """Draw the report's summary, whose tables can be opened."""
-    from retrofit_core.experiments.summary import summarised
+    from retrofit_core.experiments.report import summarised
 
-    names, reports = paper.names(), known(stamp)
-    summary = summarised(list(reports.values()))
+    names, columns = paper.names(), known(stamp)
+    summary = _of_all(columns)
     st.markdown("  \n".join(f"**{escaped(sentence)}**" for sentence in finding(summary)))
-    of_each = {name: summarised([report]) for name, report in reports.items()}
+    of_each = {name: summarised(of_table) for name, of_table in columns.items()}
     choosing("paper-totals", totals(summary, of_each, names, palette), parameters.to_table)
     st.caption(escaped(f"{READING} {scales(summary)}"))
     taking.files(stamp, list(names), FULLEST, "all-tables")
 
 
-def known(stamp: Stamp) -> dict[str, Any]:
-    """Each table's report; keeps a single table's parameters for later."""
+def known(stamp: Stamp) -> dict[str, Sequence[Any]]:
+    """Each table's columns; keeps a single table's parameters for later."""
     parameters.table(names := paper.names())
-    return {name: tables.table(stamp, name).report for name in names}
+    return {name: tables.table(stamp, name).every for name in names}
 
 
 def spoken(stamp: Stamp, palette: Palette) -> bool:
     """Show the summary as a lecture; return whether there is anything to show."""
-    from retrofit_core.experiments.summary import summarised
-
-    slides = lecture.of_all(summarised(list(known(stamp).values())), palette)
+    slides = lecture.of_all(_of_all(known(stamp)), palette)
     if slides:
         lectures.show("All tables of the paper", slides)
     return bool(slides)
 
 
+def _of_all(columns: Mapping[str, Sequence[Any]]) -> Any:
+    from retrofit_core.experiments.report import summarised
+
+    return summarised([column for of_table in columns.values() for column in of_table])
+
+
 def finding(summary: Any) -> list[str]:
     """How many of the paper's numbers are measured, and how many of its claims hold; then what does not count."""
+    from retrofit_core.experiments.report import verdicts
     from retrofit_core.experiments.report_words import apart_words
-    from retrofit_core.experiments.summary import verdicts
 
     decided = summary.decided()
     agreed, undecided, contradicted = verdicts(decided)
@@ -68,8 +73,7 @@ def finding(summary: Any) -> list[str]:
 
 def scales(summary: Any) -> str:
     """How much is measured at each scale, and what the scale is."""
-    from retrofit_core.experiments.scales import SCALES
-    from retrofit_core.experiments.summary import SAYING
+    from retrofit_core.experiments.scales import SAYING, SCALES
 
     sentences, before = [], (0, 0)
     for name in SAYING:

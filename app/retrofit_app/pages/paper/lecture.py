@@ -48,7 +48,7 @@ def of_table(columns: Sequence[Any], palette: Palette) -> list[Slide]:
 
     slides = []
     for column in filter(paper.counts, columns):
-        claims = [claim for claim in column.block.claims if claim.ours is not None and claim.left in OURS]
+        claims = [claim for claim in column.claims if claim.ours is not None and claim.left in OURS]
         claims = [claim for claim in claims if claim.right in OPPONENTS]
         if claims:
             slides.append(_slide(column, claims, palette))

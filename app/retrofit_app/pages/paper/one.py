@@ -44,7 +44,7 @@ def one(stamp: Stamp, palette: Palette) -> None:
     st.markdown("  \n".join(f"**{escaped(sentence)}**" for sentence in finding(columns)))
     if rows:
         scales = scale_words(columns)
-        seen = [column for column in columns if any(line.row in rows for line in column.block.lines)]
+        seen = [column for column in columns if any(line.row in rows for line in column.all_lines)]
         choosing("paper-cells", cells(seen, rows, palette, scales, marked), parameters.to_cell)
         st.caption(escaped(reading(shown, columns)))
     else:
@@ -59,7 +59,7 @@ def asked(stamp: Stamp) -> tuple[str, Shown, Place]:
     """The table's name, the table, and the place in it."""
     name = parameters.table(paper.names())
     shown = tables.table(stamp, name)
-    every = [cell_name(line.row, column.name) for column in shown.every for line in column.block.lines]
+    every = [cell_name(line.row, column.name) for column in shown.every for line in column.all_lines]
     return name, shown, parameters.place(list(shown.scales), every)
 
 
@@ -96,7 +96,7 @@ def controls(names: Mapping[str, str], shown: Shown) -> None:
 
 def filters(shown: Shown, chosen: Rows) -> None:
     """Draw the choice of rows, if there is one."""
-    lines = [line for column in shown.every for line in column.block.lines]
+    lines = [line for column in shown.every for line in column.all_lines]
     printed = {line.row for line in lines if line.paper is not None}
     offered = {line.row for line in lines} if chosen.more or not printed else printed
     known = {*map(paper.family, offered), *chosen.families}
@@ -111,7 +111,7 @@ def filters(shown: Shown, chosen: Rows) -> None:
     if not shown.has_paper:
         return
     with st.container(horizontal=True):
-        if any(column.block.claims for column in shown.every):
+        if any(column.claims for column in shown.every):
             st.toggle(
                 "Only what disagrees",
                 **PAPER.control("disagreeing"),
@@ -128,8 +128,8 @@ def filters(shown: Shown, chosen: Rows) -> None:
 def rows_of(columns: Sequence[Any], chosen: Rows, disagreeing: set[str]) -> list[str]:
     """The rows to show: the paper's in its order, then those it lacks."""
     table = columns[0].setting.table
-    here = {line.row for column in columns for line in column.block.lines}
-    printed = {line.row for column in columns for line in column.block.lines if line.paper is not None}
+    here = {line.row for column in columns for line in column.all_lines}
+    printed = {line.row for column in columns for line in column.all_lines if line.paper is not None}
     return [
         row
         for row in dict.fromkeys((*table.paper_rows, *table.rows))
@@ -149,8 +149,8 @@ def scale_words(columns: Sequence[Any]) -> dict[str, str]:
 def finding(columns: Sequence[Any]) -> list[str]:
     """How ours differs from the paper, if equally in all columns; how many of its numbers are measured, and how many of its
     claims hold."""
+    from retrofit_core.experiments.report import verdicts
     from retrofit_core.experiments.report_words import apart_words
-    from retrofit_core.experiments.summary import verdicts
 
     sentences = []
     if not any(scale_words(columns).values()) and any(column.lines for column in columns):
@@ -162,7 +162,7 @@ def finding(columns: Sequence[Any]) -> list[str]:
         f"{summary.measured()} of the {summary.numbers} numbers that the paper prints here are measured"
         f"{'' if any(column.scales for column in columns) else ' at this scale'}"
     )
-    if any(column.lines and column.block.scale == "smoke" for column in columns):
+    if any(column.lines and column.setting.scale.name == "smoke" for column in columns):
         words += ", not counting those that say nothing of accuracy"
     agreed, undecided, contradicted = verdicts(summary.decided())
     if decided := agreed + undecided + contradicted:
@@ -177,5 +177,5 @@ def reading(shown: Shown, columns: Sequence[Any]) -> str:
     """How to read the table."""
     if not shown.has_paper:
         return NO_NUMBERS
-    badged = any(line.badge for column in columns for line in column.block.lines)
+    badged = any(line.badge for column in columns for line in column.all_lines)
     return f"{'' if all(map(paper.is_as_in_the_paper, columns)) else SMALLER}{READING}{BADGED if badged else ''}"

@@ -52,7 +52,7 @@ def pictures(shown: Shown, columns: Sequence[Any], rows: Sequence[str], scale: s
                 format_func=lambda kind: offered[kind][0],
             )
     _, draw = offered[kind]
-    origin = taking.origin(shown.report.name, name, scale)
+    origin = taking.origin(shown.name, name, scale)
     try:
         heading = f"**{escaped(name)}** · {escaped(paper.differences(narrowed))}"
         widgets.chart(f"paper-{kind}", draw, palette, lambda: numbers(narrowed), origin, heading=heading)
@@ -62,16 +62,16 @@ def pictures(shown: Shown, columns: Sequence[Any], rows: Sequence[str], scale: s
 
 def narrow(column: Any, rows: Sequence[str]) -> Any:
     """A column with only these rows, the differences between them, and their methods' order."""
-    from retrofit_core.experiments.report import ranked as ranked_lines
+    from retrofit_core.experiments.lines import ranked as ranked_lines
 
-    lines = [line for line in column.block.lines if line.row in rows]
+    lines = [line for line in column.all_lines if line.row in rows]
     names = {line.row for line in lines}
     # A "best" row repeats another row's number; both are listed only if the paper prints both.
     known = names | {line.stands_for for line in lines} | ({"best parent"} if any(map(_is_parent, names)) else set())
-    others = [line for line in column.block.lines if line.row in known - names]
-    claims = tuple(claim for claim in column.block.claims if known >= {*claim.rows})
-    ranked = column.block.ranked and ranked_lines([line for line in lines if not line.badge])
-    return replace(column, block=replace(column.block, lines=(*lines, *others), claims=claims, ranked=ranked))
+    others = [line for line in column.all_lines if line.row in known - names]
+    claims = tuple(claim for claim in column.claims if known >= {*claim.rows})
+    ranked = column.ranked and ranked_lines([line for line in lines if not line.badge])
+    return replace(column, all_lines=(*lines, *others), claims=claims, ranked=ranked)
 
 
 def _is_parent(row: str) -> bool:
@@ -81,9 +81,9 @@ def _is_parent(row: str) -> bool:
 def drawings(column: Any) -> dict[str, tuple[str, Draw]]:
     """A column's possible pictures, with their names."""
     drawn: dict[str, tuple[str, Draw]] = {"numbers": ("Numbers", lambda palette: beside_the_paper(column, palette))}
-    if column.block.ranked is not None:
+    if column.ranked is not None:
         drawn["order"] = ("Order of the methods", lambda palette: rank_against_rank(column, palette))
-    if any(claim.ours is not None for claim in column.block.claims):
+    if any(claim.ours is not None for claim in column.claims):
         drawn["differences"] = ("Which method is ahead?", lambda palette: differences(column, palette))
     metrics = {
         name: value
@@ -130,6 +130,6 @@ def _line(path: Any) -> Draw:
 
 def numbers(column: Any) -> pd.DataFrame:
     """The numbers behind a column's pictures."""
-    names = {line.row for line in column.block.lines}
+    names = {line.row for line in column.all_lines}
     frame = column.frame()
     return frame[frame["row"].isin(names)]

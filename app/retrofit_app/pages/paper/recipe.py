@@ -16,7 +16,7 @@ from retrofit_app.figures.words import first_up, listing, signed
 from retrofit_app.runs import paper
 from retrofit_app.runs.paper import Shown
 from retrofit_app.shell import navigation
-from retrofit_app.shell.errors import guarded
+from retrofit_app.widgets.errors import guarded
 
 from . import parameters
 
@@ -57,7 +57,7 @@ def _numbers(column: Any, line: Any) -> None:
     """Draw the paper's number, ours, and the difference."""
     from retrofit_core.experiments.report_words import METRICS, ours_words, paper_words
 
-    kind = quantity(column.block.metric)
+    kind = quantity(column.metric)
     with st.container(horizontal=True):
         st.metric("paper", paper_words(line), help=_seeds(line.paper.seeds) if line.paper else None, width="content")
         st.metric("ours", ours_words(line), help="Mean ± deviation (number of fusions).", width="content")
@@ -65,7 +65,7 @@ def _numbers(column: Any, line: Any) -> None:
             reach = "" if line.reach is None else f" ± {kind.plain(line.reach)}"
             st.metric("difference", f"{signed(line.difference, kind.digits)}{reach}", width="content")
     differs = f"What differs from the paper: {paper.differences(column)}." if line.mean is not None else ""
-    st.caption(escaped(f"In {METRICS.get(column.block.metric, kind.name)}. {differs}"))
+    st.caption(escaped(f"In {METRICS.get(column.metric, kind.name)}. {differs}"))
 
 
 def _seeds(count: int | None) -> str | None:
@@ -74,7 +74,7 @@ def _seeds(count: int | None) -> str | None:
 
 def _elsewhere(shown: Shown, column: Any, row: str) -> None:
     """Say what the row has at other scales."""
-    kind = quantity(column.block.metric)
+    kind = quantity(column.metric)
     same = [other for other in shown.every if other.name == column.name and other is not column]
     lines = [(other, line) for other in same for line in other.lines if line.row == row]
     words = [f"{kind.words(line.mean)} ({paper.differences(other)})" for other, line in lines]
@@ -96,7 +96,7 @@ def _unmeasured(column: Any, line: Any) -> None:
 
 def _measured(column: Any, line: Any, entries: list[runs.Entry]) -> None:
     """Draw each fusion behind a number, its command, and its inputs."""
-    from retrofit_core.experiments.report import machine_words
+    from retrofit_core.experiments.results import machine_words
 
     results = column.results(line.row)
     first = results[0]
@@ -109,7 +109,7 @@ def _measured(column: Any, line: Any, entries: list[runs.Entry]) -> None:
     _levels(first, entries)
     st.dataframe(_fusions(results, column), hide_index=True, alt="Each fusion behind this number.")
     inputs = {role: digest.split()[-1][:12] for role, digest in first.inputs.items()}
-    st.caption(escaped(f"Measured on {machine_words(first)}. Digests of what went in: {listing(_pairs(inputs))}."))
+    st.caption(escaped(f"Measured on {machine_words([first])}. Digests of what went in: {listing(_pairs(inputs))}."))
 
 
 def _pairs(inputs: dict[str, str]) -> list[str]:
@@ -118,7 +118,7 @@ def _pairs(inputs: dict[str, str]) -> list[str]:
 
 def _fusions(results: Sequence[Any], column: Any) -> pd.DataFrame:
     """A line for each seed."""
-    name = column.block.metric
+    name = column.metric
     return pd.DataFrame(
         {
             "seed": _seed(result.unit),

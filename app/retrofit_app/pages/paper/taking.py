@@ -3,12 +3,10 @@
 import shlex
 from collections.abc import Callable
 
-import streamlit as st
-
 from retrofit_app import runs, widgets
 from retrofit_app.runs import paper
 from retrofit_app.runs.paper import FULLEST, GIVEN, Stamp
-from retrofit_app.widgets import tables
+from retrofit_app.widgets import copies, tables
 from retrofit_app.widgets.downloads import file_stem
 
 #: Scales that need no option of the report.
@@ -40,24 +38,14 @@ def origin(table: str, column: str, scale: str) -> widgets.Several:
 
 def files(stamp: Stamp, names: list[str], scale: str, stem: str) -> None:
     """Draw buttons for the report of some tables, written when pressed."""
-    from retrofit_core.experiments.report_csv import spreadsheet
-    from retrofit_core.experiments.report_formats import LATEX, MARKDOWN
+    from retrofit_core.experiments.report_formats import FORMATS
 
-    formats = (("CSV", "csv", spreadsheet), ("Markdown", "md", MARKDOWN.report), ("LaTeX", "tex", LATEX.report))
+    formats = (("CSV", "csv"), ("Markdown", "md"), ("LaTeX", "tex"))
 
     def written(write: Callable[..., str]) -> Callable[[], bytes]:
         return lambda: write(paper.report(tables.results(stamp)[0], names, scale)).encode()
 
-    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        st.caption("Download as `retrofit report` writes it", width="content")
-        for label, ending, write in formats:
-            st.download_button(
-                label,
-                written(write),
-                f"{file_stem('paper', '', stem)}.{ending}",
-                on_click="ignore",
-                key=f"take-{stem}-{ending}",
-                icon=":material/download:",
-                help="All rows and columns, the differences between methods, and what differs from the paper."
-                + (" Needs the packages booktabs and longtable." if ending == "tex" else ""),
-            )
+    offered = [(label, ending, written(FORMATS[label.lower()])) for label, ending in formats]
+    holds = "all rows and columns, the differences between methods, and what differs from the paper."
+    needs = "packages booktabs and longtable"
+    copies.files("Download as `retrofit report` writes it", file_stem("paper", "", stem), stem, offered, holds, needs)

@@ -18,7 +18,6 @@ from retrofit_app.figures import DARK, LIGHT, Palette
 from retrofit_app.figures.marks import FEW, digits
 from retrofit_app.figures.palette import SHAPES, TEXT
 from retrofit_app.figures.plane import axis_words, mark_size
-from retrofit_app.memory import MEBI, cached
 
 from .. import readings
 from ..downloads import LICENCE, source
@@ -88,13 +87,13 @@ def pictures(
     plane, turn = readings.grouping(entry, level), f"{key}-turn"
 
     def told() -> None:
-        gesture = session.recall(key)["gesture"]
-        session.remember(turn, int(gesture["turn"]))
+        gesture = st.session_state[key]["gesture"]
+        st.session_state[turn] = int(gesture["turn"])
         if gesture["level"] == level:
             on_pick([row for row in map(int, gesture["rows"]) if 0 <= row < len(plane.labels)])
 
     def titled() -> None:
-        score = session.recall(key)["score"]
+        score = st.session_state[key]["score"]
         if any(each.selects and each.score == score for each in shown):
             on_score(score)
 
@@ -110,7 +109,7 @@ def pictures(
     data = _object(
         key=key,
         level=level,
-        turn=session.recall(turn, 0),
+        turn=st.session_state.get(turn, 0),
         mode=mode,
         height=height,
         scale=scale,
@@ -167,7 +166,7 @@ def _of(palette: Palette) -> dict[str, Any]:
     return {name: getattr(palette, name) for name in names}
 
 
-@cached(64 * MEBI)
+@st.cache_resource(max_entries=300, show_spinner=False)
 def _plane(folder: str, updated: float, sealed: str, level: int, whole: bool, *, _entry: Any) -> bytes:
     """What all groupings of a level share: the neurons' places."""
     grouped = readings.grouping(_entry, level)
@@ -190,7 +189,7 @@ def _plane(folder: str, updated: float, sealed: str, level: int, whole: bool, *,
     )
 
 
-@cached(128 * MEBI)
+@st.cache_resource(max_entries=1000, show_spinner=False)
 def _marks(
     folder: str, updated: float, sealed: str, level: int, score: str | None, seed: int, whole: bool, *, _entry: Any
 ) -> bytes:
@@ -216,6 +215,6 @@ def off_scale(entry: runs.Entry, level: int, whole: bool) -> int:
     return _off_scale(*readings.version(entry), level, whole, _entry=entry)
 
 
-@cached(MEBI)
+@st.cache_resource(max_entries=1000, show_spinner=False)
 def _off_scale(folder: str, updated: float, sealed: str, level: int, whole: bool, *, _entry: Any) -> int:
     return int((~figures.marks(readings.grouping(_entry, level), whole=whole).inside).sum())

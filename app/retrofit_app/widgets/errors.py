@@ -9,6 +9,8 @@ from typing import Any
 
 import streamlit as st
 
+from retrofit_app import runs
+from retrofit_app.address.session import ALL
 from retrofit_app.figures import escaped
 
 
@@ -32,11 +34,11 @@ def panel(error: Exception) -> None:
     """Show what went wrong, for the user to read and report, without this machine's folders."""
     traceback.print_exc(file=sys.stderr)
     text = str(error) or type(error).__name__
-    st.error(f"This part of the page could not be shown. {escaped(text.replace(str(Path.home()), '~'))}")
+    st.error(f"This part of the page could not be shown. {escaped(runs.without_folders(text))}")
     st.markdown("Choose another run on the left, or reload the page. You can paste the lines below into a report.")
     frames = [
         f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
         for frame in traceback.extract_tb(error.__traceback__)
     ]
-    lines = [f"run: {st.query_params.get('run', 'default')}", f"{type(error).__name__}: {text}", *frames[-8:]]
-    st.code("\n".join(lines).replace(str(Path.home()), "~"), language=None)
+    lines = [f"run: {ALL.address().get('run', 'default')}", f"{type(error).__name__}: {text}", *frames[-8:]]
+    st.code(runs.without_folders("\n".join(lines)), language=None)

@@ -1,0 +1,225 @@
+"""The lines of a column: the paper's numbers and ours."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from .claims import Order, Run, rank_correlation
+from .paper import Value, paper_values
+from .results import Result
+from .rows import BEST, PARENT, applies, impossible, read_row, scored
+from .setting import CellResults, Setting
+
+#: States of a line.
+MEASURED, REFUSED, MISSING, NOT_APPLICABLE, WITHOUT_CELL = "measured", "refused", "not measured", "N/A", "not planned"
+ACCURACY = "accuracy"
+#: Note for a number that the method's current version may change.
+EARLIER = "measured with an earlier version of the method"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a column: the paper's number and ours, in the unit of the column's metric (`report_words.METRICS`)."""
+
+    row: str
+    paper: Value | None
+    state: str
+    by_parents: tuple[tuple[float, ...], ...] = ()
+    """Our measured numbers, (sets of parents, fusion seeds)"""
+    note: str = ""
+    """Why it was refused, or the row that the number belongs to"""
+    command: str = ""
+    """Command for the first missing seed, or for the first one"""
+    stands_for: str = ""
+    """Our row with these numbers, if another one"""
+
+    images: int = 0
+    """Number of test images behind ours"""
+    badge: str = ""
+    """Badge of ours, if not the column's"""
+    substitute: str = ""
+    """What replaces the paper's data set, see `Setting`"""
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """Our numbers for all parents and seeds."""
+        return tuple(value for of_parents in self.by_parents for value in of_parents)
+
+    @property
+    def mean(self) -> float | None:
+        """Our mean over parents of their means over seeds."""
+        return statistics.fmean(map(statistics.fmean, self.by_parents)) if self.by_parents else None
+
+    @property
+    def deviation(self) -> float | None:
+        """Our sample standard deviation over parents, or over the seeds of a single set of parents, in the metric's unit."""
+        several = len(self.by_parents) > 1
+        values = [statistics.fmean(values) for values in self.by_parents] if several else self.values
+        return statistics.stdev(values) if len(values) > 1 else None
+
+    @property
+    def spread(self) -> dict[str, float | None]:
+        """Standard deviations of our accuracy by source, see `spread`."""
+        return spread(self.by_parents, self.images)
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's, in the metric's unit (points for percentages)."""
+        return None if self.mean is None or self.paper is None else self.mean - self.paper.mean
+
+    @property
+    def reach(self) -> float | None:
+        """Two standard errors of the difference, in the metric's unit, if our sets of parents have the paper's deviation; None
+        if the paper prints none, nothing is measured, or the data set is another one."""
+        if self.difference is None or self.paper is None or self.paper.deviation is None or self.substitute:
+            return None
+        of_mean = 1 / self.paper.seeds if self.paper.seeds else 0.0
+        return 2 * self.paper.deviation * math.sqrt(of_mean + 1 / len(self.by_parents))
+
+    @property
+    def is_within(self) -> bool | None:
+        """Whether ours may be further seeds of the paper: whether the difference is at most `reach`; None if unknown."""
+        return None if self.difference is None or self.reach is None else abs(self.difference) <= self.reach
+
+
+def spread(by_parents: Sequence[Sequence[float]], images: int) -> dict[str, float | None]:
+    """Standard deviations of an accuracy, in points; None without repetitions or images.
+
+    A nested analysis of variance: "parents" is over splits and trainings, without that of fusion seeds; "fusion" over fusion
+    seeds of the same parents; "images" over samples of test images.
+
+    Args:
+        by_parents: accuracies in %, (sets of parents, fusion seeds); numbers of seeds may differ.
+    """
+    repeated = [values for values in by_parents if len(values) > 1]
+    within = sum(statistics.variance(values) * (len(values) - 1) for values in repeated)
+    fusion = within / sum(len(values) - 1 for values in repeated) if repeated else None
+    parents = None
+    if len(by_parents) > 1:
+        between = statistics.variance(map(statistics.fmean, by_parents))
+        noise = (fusion or 0.0) * statistics.fmean(1 / len(values) for values in by_parents)
+        parents = max(0.0, between - noise)
+    share = statistics.fmean(map(statistics.fmean, by_parents)) / 100 if by_parents else 0.0
+    variances = {"parents": parents, "fusion": fusion, "images": 1e4 * share * (1 - share) / images if images else None}
+    return {name: None if variance is None else math.sqrt(variance) for name, variance in variances.items()}
+
+
+def printed_values(setting: Setting) -> dict[str, Value]:
+    """Row -> the paper's number, from the full table if a short one repeats it."""
+    values = [value for value in paper_values(setting.table.name) if value.column == setting.column.name]
+    return {value.row: value for value in reversed(values)}
+
+
+def lines_of(setting: Setting, root: str) -> tuple[Line, ...]:
+    """The paper's rows in its order, then ours.
+
+    Args:
+        root: runs folder, for commands.
+    """
+    printed = printed_values(setting)
+    by_row: dict[str, list[CellResults]] = {}
+    for known in setting.known:
+        by_row.setdefault(known.cell.row, []).append(known)
+    singles = {row: _line(setting, by_row[row], printed.get(row), root) for row in by_row}
+    singles |= _sorted_parents(setting, singles)
+    rows = dict.fromkeys((*setting.table.paper_rows, *setting.table.rows))
+    lines = [
+        _best(setting, row, [singles[each] for each in scored((row,)) if each in singles], printed.get(row))
+        if row.endswith(f", {BEST}")
+        else singles.get(row) or _line_without_cell(setting, row, printed.get(row))
+        for row in rows
+    ]
+    return tuple(line for line in lines if line is not None)
+
+
+def _line(setting: Setting, cells: Sequence[CellResults], paper: Value | None, root: str) -> Line:
+    """The line of a row, from its cells for all seeds and parents."""
+    by_parents: dict[int, list[float]] = {}
+    for known in cells:
+        if known.number is not None:
+            by_parents.setdefault(known.cell.parents, []).append(known.number)
+    values = tuple(map(tuple, by_parents.values()))
+    refusal = next((known.refusal for known in cells if known.refusal), None)
+    meant = [known for known in cells if known.cell.seed < setting.seeds and not known.cell.parents]
+    missing = [known for known in meant if known.number is None and not known.refusal]
+    chosen = (missing or cells)[0].cell
+    command = " && ".join(unit.command(root) for unit in chosen.units)
+    state = MEASURED if values else REFUSED if refusal else MISSING
+    note = refusal or "" if not values else EARLIER if any(known.is_earlier for known in cells) else ""
+    images = max(
+        (int(result.metrics.get("samples", 0)) for known in cells for result in known.results if result), default=0
+    )
+    is_accuracy = setting.column.metric == ACCURACY
+    return Line(
+        *(chosen.row, paper, state, values, note, command),
+        images=images if is_accuracy else 0,
+        substitute=setting.substitute,
+    )
+
+
+def _sorted_parents(setting: Setting, singles: Mapping[str, Line]) -> dict[str, Line]:
+    """Parents' lines in descending order of our accuracies, as in the paper, if their architectures are the same."""
+    rows = [f"{PARENT}{index}" for index in range(setting.column.parts)]
+    alike = len(set(setting.column.arch)) == 1 and setting.column.metric == ACCURACY
+    if not alike or not all(row in singles and singles[row].values for row in rows):
+        return {}
+    ranked = sorted(rows, key=lambda row: -(singles[row].mean or 0.0))
+    return {
+        row: replace(
+            singles[other],
+            row=row,
+            paper=singles[row].paper,
+            note="" if row == other else f"parent {other.removeprefix(PARENT)} of ours",
+            stands_for=other,
+        )
+        for row, other in zip(rows, ranked, strict=True)
+    }
+
+
+def _best(setting: Setting, row: str, lines: Sequence[Line], paper: Value | None) -> Line | None:
+    """The line of the best of several scores; None if there is none."""
+    if not lines:
+        return _line_without_cell(setting, row, paper)
+    measured = [line for line in lines if line.mean is not None]
+    sign = 1 if setting.column.metric == ACCURACY else -1
+    best = max(measured, key=lambda line: sign * (line.mean or 0.0), default=None)
+    if best is None:
+        return replace(lines[0], row=row, paper=paper)
+    note = "; ".join(filter(None, [f"that of {best.row}", best.note]))
+    return replace(best, row=row, paper=paper, note=note, stands_for=best.row)
+
+
+def _line_without_cell(setting: Setting, name: str, paper: Value | None) -> Line | None:
+    """The line of a row without cells: the method does not apply, or its number follows from others."""
+    if paper is not None:
+        return Line(name, paper, WITHOUT_CELL, note=impossible(read_row(name)) if _is_row(name) else "")
+    if name.startswith(PARENT) or not _is_row(name):
+        return None
+    column = setting.column
+    does_apply = applies(read_row(name), column.parts, len(set(column.arch)) == 1)
+    return None if does_apply else Line(name, None, NOT_APPLICABLE)
+
+
+def _is_row(name: str) -> bool:
+    try:
+        read_row(name)
+    except ValueError:
+        return False
+    return True
+
+
+def ranked(lines: Sequence[Line], only: Sequence[str] = ()) -> Order | None:
+    """Agreement between the paper's order of lines and ours at one scale; `only` as in `rank_correlation`."""
+    printed = {line.row: line.paper.mean for line in lines if line.paper is not None}
+    return rank_correlation(printed, {line.row: line.mean for line in lines if line.mean is not None}, only)
+
+
+def measured_rows(setting: Setting) -> dict[str, dict[Run, Result]]:
+    """Row -> (parents, seed) -> result, for cells with a number."""
+    measured: dict[str, dict[Run, Result]] = {}
+    for known in setting.known:
+        result = known.results[0]
+        if known.number is not None and result is not None:
+            measured.setdefault(known.cell.row, {})[known.cell.parents, known.cell.seed] = result
+    return measured
