@@ -594,3 +594,51 @@ def test_merge_files_have_the_options_and_nothing_else(content, sentence, tmp_pa
     assert main(["fuse", "--recipe", "merge.json"]) == 2
     shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
     assert sentence in shown and "Traceback" not in shown
+
+
+@each_case(
+    ("words", "said"),
+    [
+        (["fuse", "a.pt", "b.pt", "--option", "restarts"], "NAME=VALUE"),
+        (["fuse", "a.pt", "b.pt", "--restrats", "2"], "--restarts"),
+        (
+            ["compare", "parent-0.safetensors", "parent-1.safetensors", "--methods", "average", "--restarts", "2"],
+            "KF-Linear",
+        ),
+        (["data", "digits"], "scikit-learn"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(parents, words, said):
+    done = retrofit(*words, *["--fusion-from", "iid"] * (words[0] != "data"), cwd=parents / "parents", expect=2)
+    assert said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_fusion_under_torchrun_is_refused(parents, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    done = retrofit(
+        "fuse",
+        "parent-0.safetensors",
+        "parent-1.safetensors",
+        "--out",
+        "twice.safetensors",
+        cwd=parents / "parents",
+        expect=2,
+    )
+    assert "without torchrun" in done.stderr and not (parents / "parents" / "twice.safetensors").exists()
+
+
+def test_a_merge_file_of_0_2_0_may_hold_one_option(parents):
+    names = ["parent-0.safetensors", "parent-1.safetensors"]
+    merge = {"models": names, "splits": "splits.json", "method": "kf-linear", "samples": 50, "option": "restarts=2"}
+    (parents / "parents" / "merge.json").write_text(json.dumps(merge))
+    retrofit(
+        "fuse",
+        "--recipe",
+        "merge.json",
+        "--out",
+        "merged.safetensors",
+        "--write-recipe",
+        "again.json",
+        cwd=parents / "parents",
+    )
+    assert json.loads((parents / "parents" / "again.json").read_text())["restarts"] == 2

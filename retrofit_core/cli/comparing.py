@@ -81,7 +81,7 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     files = [asked.out / name for name in ("leaderboard.json", "leaderboard.csv")] if asked.out else []
     check_replaced("--out", files, overwrite=asked.overwrite)
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
-    from ..methods import METHODS
+    from ..methods import METHODS, methods_with
     from ..runs.comparison import compare_runs, configurations, has_norms
 
     shared = config_of(context, options=context.obj, importance=RunConfig.importance)  # the flag: several
@@ -89,7 +89,8 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     configs = configurations(shared, asked.methods, asked.importance, norms=norms)
     taken = {name for config in configs for name in METHODS[config.method].entries(config.options)}
     if lost := [name for name in context.obj if name not in taken]:
-        raise ValueError(f"none of these methods has a setting {lost[0]!r}. Leave it out.")
+        owners = ", ".join(methods_with(lost[0]))
+        raise ValueError(f"none of these methods has a setting {lost[0]!r}. Leave it out; it is a setting of {owners}.")
     again, records = f"Run the same command again{' with --overwrite' * bool(asked.out)}", asked.records
     advice = f": finished runs in {records} are kept." if records else ", and with --records FOLDER to keep runs."
     with advised(f"{again}{advice}"), progress(asked.json, asked.out) as monitor:

@@ -1,6 +1,7 @@
 """retrofit methods | fuse | analyse"""
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
@@ -115,6 +116,8 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
 
     The same from a file: `retrofit fuse --recipe merge.json`
     """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError("a fusion is the work of one process: call `retrofit fuse` without torchrun.")
     if asked.resume is not None:
         check_alone(context, "--resume continues with the settings in the record", beside=BESIDE_RESUME)
     elif not asked.models:

@@ -38,7 +38,10 @@ def _settings_in(args: Iterable[str], own: set[str]) -> tuple[dict[str, Any], li
     for word in words:
         option, sign, value = word.partition("=")
         if option == "--option":
-            given |= read_options([value if sign else next(words, "")])
+            try:
+                given |= read_options([value if sign else next(words, "")])
+            except ValueError as error:
+                raise typer.BadParameter(str(error)) from error
         elif not option.startswith("--") or option in own:
             others.append(word)
         else:
@@ -69,7 +72,7 @@ def _setting_of(option: str, own: set[str]) -> tuple[str, bool | None]:
         if switch:
             options[flag(f"no_{name}")] = name, False
     if option not in options:
-        near = get_close_matches(option, [*own, *options], n=3)
+        near = get_close_matches(option, [*own, *options], n=3, cutoff=0.8)
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
         raise typer.BadParameter(f"{option} is no option of this command or of a method.{hint}")
     return options[option]

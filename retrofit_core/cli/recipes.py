@@ -27,7 +27,8 @@ def _take(context: typer.Context, file: Path | None) -> Path | None:
         options = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(options, dict):
             raise ValueError("it holds no JSON object of options")
-        options |= read_options(options.pop("option", []))  # as version 0.2.0 wrote settings of methods
+        earlier = options.pop("option", [])  # as version 0.2.0 wrote settings of methods
+        options |= read_options([earlier] if isinstance(earlier, str) else earlier)
         own = {entry.name: entry for entry in context.command.params if entry.name and entry.name not in LEFT_OUT}
         names = own if options.keys() <= own.keys() else {**own, **all_settings()}
         options = {known_name(names, name, "option"): value for name, value in options.items()}

@@ -21,8 +21,11 @@ def download(name: str, folder: str | Path | None = None) -> Path:
     """
     key = recognise(name) or find({key: key for key in DATASETS}, name, "data set")
     if key not in SOURCES:
-        hint = "nothing to download, use --data digits" if key == "digits" else DATASETS[key].advice
-        raise ValueError(f"{key} is not downloaded by this command: {hint}.")
+        if key == "digits":
+            raise ValueError(
+                "digits is installed with scikit-learn, so there is nothing to download. Use --data digits."
+            )
+        raise ValueError(f"{key} is not downloaded by this command: {DATASETS[key].advice}.")
     target = Path(folder) if folder is not None else Path("data", key)
     require("torchvision", "data")
     try:

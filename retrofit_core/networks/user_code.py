@@ -100,8 +100,8 @@ def allowed() -> list[str]:
     return list(_files)
 
 
-def recorded(arch: str | None) -> str | None:
-    """The architecture that a record names, if this process's user named its factories, too.
+def recorded(arch: str | None, where: str | Path) -> str | None:
+    """The architecture that a record at a place names, if this process's user named its factories, too.
 
     Raises:
         NotAllowed: the user did not.
@@ -109,7 +109,7 @@ def recorded(arch: str | None) -> str | None:
     names = names_in(arch)
     for name in names:
         if canonical(name) not in _files:
-            raise _refusal(canonical(name))
+            raise NotAllowed(f"{where}: {_refusal(canonical(name))}")
     if arch is None or not names:
         return arch
     if arch.lstrip().startswith("{"):

@@ -142,7 +142,7 @@ def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analys
         )
     with noted(run.folder, monitor or Monitor()) as watcher:
         check_unchanged(run, Path(), "cannot be analysed")
-        named = {name: user_code.recorded(getattr(run.config, name)) for name in ("arch", "target")}
+        named = {name: user_code.recorded(getattr(run.config, name), folder) for name in ("arch", "target")}
         config = dataclasses.replace(run.config, **named, analyse=True)
         inputs = read_inputs(config)
         analysis = _analyse(config, inputs, FusionResult.load(folder), test_images(config, required=False), watcher)

@@ -50,7 +50,7 @@ def read_finished(folder: str | Path, base: str | Path = ".", what: str = "lands
     if run.state != "done":
         raise ValueError(f"{folder}: the run is {run.state}, so there is no fused network. Finish it first.")
     check_unchanged(run, Path(base), f"has no {what}")
-    named = {name: user_code.recorded(getattr(run.config, name)) for name in ("arch", "target")}
+    named = {name: user_code.recorded(getattr(run.config, name), folder) for name in ("arch", "target")}
     config = dataclasses.replace(run.config, **named).located(base)
     parents = read_parents(config, read_images(config, "train"))
     return Finished(Path(folder), config, parents, FusionResult.load(folder).model)

@@ -273,7 +273,7 @@ def train_missing(config: RunConfig, monitor: Monitor | None = None) -> None:
         if training is None:
             continue  # loading reports what is missing
         for arch in training.arch:
-            user_code.recorded(arch)
+            user_code.recorded(arch, folder / NOTE)
         written = {*map(Path, training.files(folder)), Path(training.splits(folder))}
         if strange := [path for path in needed if path.parent == folder and path not in written and not path.exists()]:
             raise ValueError(
