@@ -830,7 +830,7 @@ MUTATIONS = [
         "retrofit_core/baselines/otfusion.py",
         "return distances if squared else distances.sqrt()",
         "return distances",
-        "tests/test_baselines.py::test_costs_of_transport_are_distances_squared_or_not",
+        "tests/test_baselines.py::test_exact_transport_at_equal_widths_is_the_best_matching",
     ),
     Mutation(
         "rebasin: labels by the inverse order",
@@ -919,8 +919,8 @@ MUTATIONS = [
     Mutation(
         "repair: the variance for the deviation",
         "retrofit_core/baselines/repair.py",
-        "return mean, variance.sqrt()",
-        "return mean, variance",
+        "(mean, variance.sqrt())",
+        "(mean, variance)",
         "tests/test_repair.py::test_every_layer_but_the_head_has_the_parents_mean_statistics",
     ),
     Mutation(

@@ -11,7 +11,7 @@ from torch import nn
 
 from . import baselines
 from .baselines.auto import Auto
-from .baselines.distilled import Distilled
+from .baselines.distillation import Distilled
 from .catalogue import CATALOGUE, CONTROL, OURS, PAPER, Line
 from .fusion.algorithm import Retrofit
 from .fusion.importance import IMPORTANCE, Importance, Uniform, as_importance

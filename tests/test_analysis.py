@@ -116,16 +116,6 @@ def cases():
 
 @pytest.mark.slow
 @each_case("name", CASES)
-def test_the_accuracy_starts_at_the_ensemble_and_ends_at_the_fused_network(name, cases):
-    case, analysis = cases(name)
-    assert len(analysis.accuracy) == len(case.result.levels) + 1
-    assert analysis.samples == len(case.test)
-    assert analysis.accuracy[0] == evaluate(ensemble(case.parents), case.test)["accuracy"]
-    assert analysis.accuracy[-1] == evaluate(case.result.model, case.test)["accuracy"]
-
-
-@pytest.mark.slow
-@each_case("name", CASES)
 @torch.no_grad()
 def test_stopping_before_and_after_all_levels_is_the_ensemble_and_the_fused_network(name, cases):
     """The formula itself at both ends: parents read their own neurons, or all of them the fused network's classes."""

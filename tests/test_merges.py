@@ -13,7 +13,7 @@ from torch import nn
 
 from retrofit_core import METHODS, load_model, save_model
 from retrofit_core.baselines import fisher
-from retrofit_core.baselines.fisher import fisher_diagonal, weighted_mean
+from retrofit_core.baselines.fisher import fisher_diagonal
 from retrofit_core.baselines.merging import disjoint_mean, rescaled, slerp, trimmed
 from retrofit_core.cli import main
 from retrofit_core.runs import RunConfig, identity
@@ -105,12 +105,6 @@ def test_task_arithmetic_is_the_ancestor_and_a_multiple_of_what_was_learned(n, s
     expected = flat(base) + scale * sum(flat(model) - flat(base) for model in models)
     fused = METHODS["Task-Arithmetic"](models, X, base=base, scale=scale).model
     assert torch.allclose(flat(fused), expected, rtol=1e-12, atol=1e-12)
-    mean = METHODS["Task-Arithmetic"](models, X, base=base, scale=1 / n).model
-    average = METHODS["Average"](models, X).model
-    assert all(
-        torch.allclose(a, b, atol=1e-12)
-        for a, b in zip(mean.state_dict().values(), average.state_dict().values(), strict=True)
-    )
 
 
 def ties_by_hand(vectors: np.ndarray, density: float) -> np.ndarray:
@@ -134,18 +128,6 @@ def test_ties_is_its_algorithm(n, p, density, seed):
     vectors = torch.randn(n, p, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     merged = disjoint_mean(trimmed(vectors, density))
     assert np.allclose(merged.numpy(), ties_by_hand(vectors.numpy(), density))
-
-
-def test_ties_of_equal_signs_and_all_entries_is_the_mean():
-    base = network(0)
-    models = [copy.deepcopy(base) for _ in range(2)]
-    for number, model in enumerate(models, start=1):
-        for parameter in model.parameters():
-            parameter.data += number * 0.1 * (1 + parameter.detach().abs())
-    fused = METHODS["TIES"](models, X, base=base, density=1.0, scale=1.0).model
-    assert torch.allclose(flat(fused), (flat(models[0]) + flat(models[1])) / 2, rtol=1e-12)
-    third = METHODS["TIES"](models, X, base=base, density=1.0, scale=0.5).model
-    assert torch.allclose(flat(third) - flat(base), (flat(fused) - flat(base)) / 2, rtol=1e-10)
 
 
 def test_dare_keeps_the_expectation_and_drops_so_many():
@@ -343,15 +325,6 @@ def test_fisher_averaging_is_its_formula():
         assert torch.allclose(parameter, (F[0] * theta[0] + F[1] * theta[1]) / (F[0] + F[1]), rtol=1e-10)
     own = METHODS["Fisher"](models, X, importance_data=[(X[:10], Y[:10]), (X[10:], Y[10:])]).model
     assert not torch.allclose(flat(own), flat(METHODS["Fisher"](models, X).model))
-
-
-@settings(max_examples=30, deadline=None)
-@given(n=st.integers(1, 4), seed=st.integers(0, 1000), size=st.floats(1e-3, 1e3))
-def test_equal_fishers_give_the_mean(n, seed, size):
-    tensors = torch.randn(n, 7, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    assert torch.allclose(
-        weighted_mean(list(tensors), [torch.full((7,), size, dtype=torch.float64)] * n), tensors.mean(0)
-    )
 
 
 def test_what_no_answer_depends_on_is_averaged():

@@ -6,7 +6,7 @@ import pytest
 
 from retrofit_core import METHODS, evaluate
 from retrofit_core.baselines.auto import Auto
-from retrofit_core.baselines.distilled import Distilled
+from retrofit_core.baselines.distillation import Distilled
 from retrofit_core.fusion.algorithm import Retrofit
 from retrofit_core.methods import BEYOND, CONTROLS, RETROFITTING
 from retrofit_core.runs import RunConfig, execute, read_inputs

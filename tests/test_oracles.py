@@ -128,24 +128,6 @@ def test_scores_of_next_to_nothing_leave_parent_0(mode):
         assert (layer.bias[mixed] - original.bias[mixed]).abs() > 1e-3
 
 
-@pytest.mark.parametrize("mode", ["activations", "weights"])
-@pytest.mark.parametrize("squared", [False, True])
-def test_transport_costs_no_more_than_neurons_as_they_lie(mode, squared):
-    """The first group sees raw distances in both modes; the plan has mass 1 / n at each pair."""
-    x = normal(60, 6)
-    first, second = PAIR
-    result = otfusion(list(PAIR), x, mode=mode, squared=squared, device="cpu")
-    if mode == "activations":
-        a, b = first[0](x).T, second[0](x).T
-    else:
-        a, b = (torch.cat([model[0].weight, model[0].bias[:, None]], 1) for model in PAIR)
-    cost = torch.cdist(b.detach(), a.detach()) ** (2 if squared else 1)
-    level = result.levels[0]
-    best = cost[torch.arange(8), level.labels[8:]].sum() / 8
-    assert level.grouping["cost"] == pytest.approx(best.item(), rel=1e-6)
-    assert level.grouping["cost"] < cost.diagonal().sum().item() / 8
-
-
 def test_soft_transport_of_a_network_onto_itself_blurs_it_the_more_the_softer():
     model, x = mlp((6, 8, 7, 4)), normal(60, 6)
     gaps = []

@@ -221,19 +221,6 @@ def test_the_softer_the_further_from_itself(name, mode):
     assert gaps[0] < 1e-3 * gaps[1] and 0 < gaps[1] < gaps[2]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-def test_sinkhorn_tends_to_the_exact_fusion(mode):
-    first, x = vit(depth=1), normal(20, *VGG_SHAPE)
-    parents = [first, changed(first, 2, size=0.1)]
-    exact = tensors(transformer_otfusion(parents, x, mode=mode, solver="exact").model)
-    gaps = []
-    for strength in ("0.1max", "0.002max"):
-        soft = tensors(transformer_otfusion(parents, x, mode=mode, regularisation=strength).model)
-        gaps.append(sum((soft[name] - exact[name]).square().sum().item() for name in exact))
-    assert gaps[1] < 1e-4 * gaps[0]
-
-
 # --- what it takes ------------------------------------------------------------------------------------------------------
 
 
@@ -360,16 +347,6 @@ def test_repair_meets_its_goals(name):
         for share, where, one in zip((0.5, 0.25, 0.25), labels, each, strict=True):
             wanted[where] += share * one[layer][part]
         assert_close(measured[layer][part], wanted, 1e-9)
-
-
-@pytest.mark.slow
-def test_a_plain_average_is_what_maps_of_copies_in_order_give():
-    """Between models that are near each other exact transport is the identity."""
-    first, x = vit(), normal(20, *VGG_SHAPE)
-    near = changed(first, 2, size=1e-4)
-    for mode in MODES:
-        fused = transformer_otfusion([first, near], x, mode=mode, solver="exact").model
-        assert_same_function(fused, METHODS["Average"]([first, near], x).model, x, 1e-10)
 
 
 @each_case(

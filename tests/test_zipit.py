@@ -1,7 +1,6 @@
 """ZipIt!: the greedy merging is the paper's, copies are found again, and nothing merged is an ensemble."""
 
 import copy
-import itertools
 
 import pytest
 import torch
@@ -28,7 +27,7 @@ def reference(similarity, origins, width, a, b):
     m, n = len(similarity), int(max(origins)) + 1
     groups = {i: {i} for i in range(m)}
     sims = {(i, j): similarity[i][j] for i in range(m) for j in range(m) if i < j}
-    budget = [int((m - width) // n * b + 1e-4)] * n
+    budget, within = [int((m - width) // n * b + 1e-4)] * n, [0] * n
     while len(groups) > width:
 
         def parents(i):
@@ -42,6 +41,7 @@ def reference(similarity, origins, width, a, b):
         i, j = max(open_pairs or sims, key=lambda pair: (sims[pair], -pair[0], -pair[1]))
         for k in parents(i) & parents(j):
             budget[k] -= 1
+            within[k] += 1
         groups[i] |= groups.pop(j)
         merged = {}
         for (p, q), value in sims.items():
@@ -53,7 +53,7 @@ def reference(similarity, origins, width, a, b):
             for pair, values in merged.items()
         }
     order = sorted(groups)
-    return [next(number for number, i in enumerate(order) if k in groups[i]) for k in range(m)]
+    return [next(number for number, i in enumerate(order) if k in groups[i]) for k in range(m)], within
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([0.0, 0.5, 1.0]), st.integers(2, 3))
@@ -68,8 +68,8 @@ def test_greedy_merging_equals_the_loops(seed, a, b, n):
     width = int(torch.randint(1, m + 1, (1,), generator=generator))
     labels, facts = zip_neurons(similarity, origins, width, a=a, b=b)
     assert sorted(set(labels.tolist())) == list(range(width))
-    assert labels.tolist() == reference(similarity.tolist(), origins.tolist(), width, a, b)
-    assert sum(facts["within"]) >= 0 and 0 <= facts["forced"] <= m - width
+    assert (labels.tolist(), facts["within"]) == reference(similarity.tolist(), origins.tolist(), width, a, b)
+    assert 0 <= facts["forced"] <= m - width
 
 
 @given(st.integers(0, 10_000))
@@ -81,17 +81,6 @@ def test_merging_and_handing_back_is_the_identity(seed):
     assert_close(T.T @ U, torch.eye(4, dtype=torch.float64), 1e-12)
     assert_close(T.sum(0), torch.ones(4), 1e-12)
     assert_close(U.sum(1), torch.ones(10), 0)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_without_merges_inside_a_parent_it_pairs_one_to_one(seed):
-    x = normal(40, 12, seed=seed)
-    origins = torch.arange(2).repeat_interleave(6)
-    labels, facts = zip_neurons(torch.corrcoef(x.T), origins, 6, a=1.0, b=0.0)
-    assert facts == {"within": [0, 0], "forced": 0}
-    assert sorted(labels[:6].tolist()) == sorted(labels[6:].tolist()) == list(range(6))
-    three, _ = zip_neurons(torch.corrcoef(x.T), torch.arange(3).repeat_interleave(4), 4, a=0.0, b=0.0)
-    assert len(set(three.tolist())) == 4
 
 
 @pytest.mark.parametrize("name", ["mlp", "resnet", "vit"])
@@ -232,16 +221,3 @@ def test_refusals_progress_and_cancelling():
     zipit(models, x, monitor=Monitor(events.append))
     assert [event["name"] for event in events if event["kind"] == "level"] == ["0", "2", "4"]
     assert not torch.allclose(zipit(models, x).model(x), average(models)(x))
-
-
-def test_similar_neurons_of_one_parent_are_merged():
-    """A parent whose neurons come in pairs frees places for the other's."""
-    a = normal(200, 3, seed=1)
-    paired = torch.cat([a + 0.01 * normal(200, 3, seed=2), a], 1)
-    other = normal(200, 6, seed=3)
-    origins = torch.arange(2).repeat_interleave(6)
-    labels, facts = zip_neurons(torch.corrcoef(torch.cat([paired, other], 1).T), origins, 9, a=0.3, b=1.0)
-    assert facts["within"][0] >= 1
-    assert any(labels[i] == labels[i + 3] for i in range(3))
-    best = max(itertools.combinations(range(12), 2), key=lambda ij: torch.corrcoef(torch.cat([paired, other], 1).T)[ij])
-    assert labels[best[0]] == labels[best[1]]

@@ -22,16 +22,15 @@ from ..fusion.task import Algorithm, Cost, Shown, Takes, Task, planned
 from ..networks.outputs import check_class_scores
 from ..networks.statedicts import tensors_in
 from ..system.labels import check_classes, class_labels
-from ..system.monitor import Cancelled, Event, Monitor
+from ..system.monitor import Cancelled, Event
 from ..system.refusals import Refusal
 from ..system.registry import first_line
 from ..system.settings import Range, setting
 from .averaging import outcome
-from .distillation import logits_of
-from .distilled import Distilled, DistilledPlan
+from .distillation import Distilled, DistilledPlan, logits_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Candidate:
     """A fusion to try: a method of the table, its importance and its options."""
 
@@ -44,6 +43,7 @@ class Candidate:
         """Its name in tables."""
         return ", ".join([self.method, self.importance, *self.options])
 
+    @property
     def algorithm(self) -> Retrofit:
         """Its value."""
         grouping, fit = self.method.split("-")
@@ -54,18 +54,18 @@ class Candidate:
             centre=self.options.get("centre", False),
         )
 
-    def task(self, task: Task) -> Task:
-        """The task with its importance.
+    def plan(self, task: Task) -> FusionPlan:
+        """Plan it with its importance.
 
         Raises:
-            ValueError: it weights neurons, and there are no data for that.
+            ValueError: it does not accept the parents, or weights neurons and there are no data for that.
         """
-        data = task.importance.data
-        if self.importance == "uniform":
-            return replace(task, importance=Uniform())
-        if data is None:
-            raise ValueError("conductance needs labelled data of each parent. Pass importance_data.")
-        return replace(task, importance=Conductance(data=data))
+        data, importance = task.importance.data, Uniform()
+        if self.importance != "uniform":
+            if data is None:
+                raise ValueError("conductance needs labelled data of each parent. Pass importance_data.")
+            importance = Conductance(data=data)
+        return planned(self.algorithm, replace(task, importance=importance))
 
 
 ACTIVE = {"active": True, "repair": True}
@@ -84,15 +84,6 @@ CANDIDATES = (
 OTHERWISE = Candidate("KF-Gradient", "uniform")
 
 
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """A candidate that accepts the parents."""
-
-    candidate: Candidate
-    algorithm: Retrofit
-    plan: FusionPlan
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class AutoPlan(Shown):
     """The split of the samples, and the candidates that accept the parents."""
@@ -100,7 +91,8 @@ class AutoPlan(Shown):
     task: Task
     deciding: tuple[Tensor, Tensor | None]
     """Held-out samples: inputs (V, ...), and labels (V,) if all samples have them"""
-    trials: Sequence[Trial]
+    trials: Mapping[Candidate, FusionPlan]
+    """Candidates that accept the parents, in the order of trying them"""
     left_out: Mapping[str, str]
     """Candidates that do not accept the parents, and why"""
     distilled: Distilled | None
@@ -108,18 +100,17 @@ class AutoPlan(Shown):
 
     def lines(self) -> list[str]:
         """The task, what is tried, and what is left out."""
-        tried = [f"tries {trial.candidate.title}" for trial in self.trials]
+        tried = [f"tries {candidate.title}" for candidate in self.trials]
         trained = ["trains the best of them"] * (self.distilled is not None)
         left_out = [f"leaves out {title}: {why}" for title, why in self.left_out.items()]
         return [self.task.headline, *tried, *trained, f"decides on {len(self.deciding[0])} samples", *left_out]
 
     def cost(self) -> Cost:
         """Cost of the training and of passes over all samples, with the first fusion's groups."""
-        passes = sum(trial.plan.cost().passes for trial in self.trials) + len(self.deciding[0])
-        groups = self.trials[0].plan.cost().groups
+        first, *_ = plans = list(self.trials.values())
+        passes = sum(plan.cost().passes for plan in plans) + len(self.deciding[0])
         if self.distilled is None:
-            return Cost(passes, groups=groups)
-        first = self.trials[0].plan
+            return Cost(passes, groups=first.cost().groups)
         training = DistilledPlan(first.task, first.levels, settings=self.distilled).cost()
         return replace(training, passes=passes + training.samples)
 
@@ -163,16 +154,15 @@ class Auto(Algorithm):
         inputs, labels = task.samples()
         held = self._held(inputs, labels, task.seed)
         kept, decide = ((inputs[rows], None if labels is None else labels[rows]) for rows in (~held, held))
-        monitor = _within(task.runtime.monitor)
+        monitor = task.runtime.monitor.changed(_as_step)
         rest = replace(
             task, inputs=kept[0], labels=kept[1], runtime=replace(task.runtime, monitor=monitor, journal=None)
         )
-        trials, left_out = list[Trial](), dict[str, str]()
-        for candidate in CANDIDATES:
-            if len(trials) < self.tries:
-                self._ask(candidate, rest, trials, left_out)
-        if not trials:
-            self._ask(OTHERWISE, rest, trials, left_out)
+        trials, left_out = dict[Candidate, FusionPlan](), dict[str, str]()
+        for candidate in (*CANDIDATES, OTHERWISE):
+            if len(trials) < (1 if candidate is OTHERWISE else self.tries):
+                with _noting(left_out, candidate.title):
+                    trials[candidate] = candidate.plan(rest)
         if not trials:
             raise Refusal(
                 f"no fusion accepts these networks. {OTHERWISE.method}: {left_out[OTHERWISE.title].rstrip('.')}. KD "
@@ -182,12 +172,6 @@ class Auto(Algorithm):
             )
         distilled = Distilled() if self.distil and Distilled().samples(rest) > 1 else None
         return AutoPlan(task, decide, trials, left_out, distilled)
-
-    def _ask(self, candidate: Candidate, task: Task, trials: list[Trial], left_out: dict[str, str]) -> None:
-        """Plan a candidate, and add it to `trials` or `left_out`."""
-        with _noting(left_out, candidate.title):
-            algorithm = candidate.algorithm()
-            trials.append(Trial(candidate, algorithm, planned(algorithm, candidate.task(task))))
 
     def _held(self, inputs: Tensor, labels: Tensor | None, seed: int) -> Tensor:
         """(B,) mask of held-out samples, balanced over classes if known."""
@@ -215,18 +199,19 @@ class Auto(Algorithm):
 
         scores: Sequence[Scores] | None = None
         tasks = dict[str, Task]()  # with centred parents, if a fusion centres them: they teach, too
-        trials = list(plan.trials)
-        for trial in trials:
-            title, scored = trial.candidate.title, trial.candidate.importance != "uniform"
+        trials = list(plan.trials.items())
+        for candidate, fusion in trials:
+            title, scored = candidate.title, candidate.importance != "uniform"
             monitor.emit("phase", name=title)
             with _noting(left_out, title):
                 if scored and scores is None:
-                    scores = trial.plan.scores()  # conductance does not depend on centring
-                prepared = trial.algorithm.centred(replace(trial.plan, scored=scores if scored else None))
+                    scores = fusion.scores()  # conductance does not depend on centring
+                prepared = candidate.algorithm.centred(replace(fusion, scored=scores if scored else None))
                 tasks[title] = prepared.task
-                measured(title, trial.algorithm.run(prepared))
-            if trial is trials[-1] and not results and trial.candidate is not OTHERWISE:
-                self._ask(OTHERWISE, plan.trials[0].plan.task, trials, left_out)
+                measured(title, candidate.algorithm.run(prepared))
+            if candidate is trials[-1][0] is not OTHERWISE and not results:
+                with _noting(left_out, OTHERWISE.title):
+                    trials.append((OTHERWISE, OTHERWISE.plan(trials[0][1].task)))
         if results and plan.distilled is not None and not parents[0].isnan().any():
             best = max(fused, key=lambda title: fused[title])
             title = f"{best}, distilled"
@@ -309,17 +294,9 @@ def _is_like_target(task: Task, parent: int) -> bool:
     return shapes[0] == shapes[1]
 
 
-def _within(monitor: Monitor) -> Monitor:
-    """A monitor that reports a candidate's levels as steps, because they are not those of the result."""
-
-    def event(event: Event) -> None:
-        monitor.emit(**{**event, "kind": "step", "name": "levels"} if event["kind"] == "level" else event)
-
-    def cancelled() -> bool:
-        monitor.check()
-        return False
-
-    return Monitor(event, cancelled)
+def _as_step(event: Event) -> Event:
+    """A candidate's levels as steps, because they are not those of the result."""
+    return {**event, "kind": "step", "name": "levels"} if event["kind"] == "level" else event
 
 
 def _sentence(

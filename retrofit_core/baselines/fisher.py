@@ -5,7 +5,7 @@ Legend: F_k (p,) the diagonal of parent k's Fisher information, E_x E_{y ~ p(y|x
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -73,14 +73,11 @@ class FisherAveraging(WeightAverager):
         parameters = [dict(parent.named_parameters()) for parent in task.parents]
         with torch.no_grad():
             for name, tensor in fused.named_parameters():
+                weights = [fisher[name] + self.floor for fisher in fishers]
                 tensors = [each[name].to(task.device).double() for each in parameters]
-                tensor.copy_(weighted_mean(tensors, [fisher[name] + self.floor for fisher in fishers]))
+                weighted = [each * weight for each, weight in zip(tensors, weights, strict=True)]
+                tensor.copy_(torch.stack(weighted).sum(0) / sum(weights))
         return self.outcome("Fisher", fused, task, start, samples=list(map(len, data)), seed=task.seed)
-
-
-def weighted_mean(tensors: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
-    """The elementwise weighted mean of tensors."""
-    return torch.stack([tensor * weight for tensor, weight in zip(tensors, weights, strict=True)]).sum(0) / sum(weights)
 
 
 def fisher_diagonal(

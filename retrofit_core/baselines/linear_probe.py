@@ -28,14 +28,6 @@ from .distillation import BATCH, fit_to_goals, logits_of
 from .layers import form_of, watching
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class ProbePlan(CombiningPlan):
-    """Parents with the same classes, and the layer of parent 0 to train."""
-
-    head: str = ""
-    """Name of the layer"""
-
-
 @dataclass(frozen=True)
 class LinearProbe(Descent, Algorithm):
     """Parent 0 with only its last linear layer retrained, on the parents' mean outputs.
@@ -75,7 +67,7 @@ class LinearProbe(Descent, Algorithm):
         """Settings without effect for this fit."""
         return ("ridge",) if self.fit == "gradient" else tuple(settings_of(Descent))
 
-    def plan(self, task: Task) -> ProbePlan:
+    def plan(self, task: Task) -> CombiningPlan:
         """Check the classes and find the head; see `Algorithm`."""
         check_inputs(task.parents, task.inputs, target=None, least=2, method="LP", written=task.parents[:1])
         shape = check_outputs(task.parents, task.inputs)
@@ -87,21 +79,22 @@ class LinearProbe(Descent, Algorithm):
         _refuse_hooks(task.parents[0], example, head)
         cost = Cost(samples, trained="head", epochs=self.epochs_range, samples=samples, batch=self.batch_size)
         # The closed form takes almost no time.
-        return ProbePlan(task, Cost(samples) if self.fit == "ridge" else cost, head)
+        return CombiningPlan(task, Cost(samples) if self.fit == "ridge" else cost)
 
     @torch.no_grad()
-    def run(self, plan: ProbePlan) -> FusionResult:
+    def run(self, plan: CombiningPlan) -> FusionResult:
         """Run the parents, then fit the head."""
         start, task = time.perf_counter(), plan.task
         monitor, device = task.runtime.monitor, task.device
         fused = copy.deepcopy(task.parents[0]).to(device).eval()
         inputs = task.inputs.to(device, task.dtype)
-        head = fused.get_submodule(plan.head)
+        name = head_of(fused, task.inputs[:2])
+        head = fused.get_submodule(name)
         assert isinstance(head, nn.Linear)
         logits = logits_of(task.parents, inputs, device, monitor)
         goals = rows(logits.mean(0) if self.goals == "logits" else logits.softmax(2).mean(0), -1)
         x = features(fused, head, inputs, monitor)
-        monitor.emit("phase", name="fit", level=plan.head)
+        monitor.emit("phase", name="fit", level=name)
         curve: list[dict[str, Any]] = []
         if self.fit == "ridge":
             _solve_head(head, x, goals, self.ridge)
@@ -111,7 +104,7 @@ class LinearProbe(Descent, Algorithm):
         config = {
             "method": "LP",
             **{name: value for name, value in self.to_json().items() if name not in self._idle()},
-            "head": plan.head,
+            "head": name,
             "samples": len(inputs),
             "seed": task.seed,
             "device": str(device),

@@ -140,9 +140,17 @@ class OTFusion(Averager):
                 return sums[index].zz
             return weight_gram(plan, states, index, maps, unit_rows=self.unit_rows)
 
-        names = ("solver", "regularisation", "squared", "normalise", "match_classes")
-        options = {name: getattr(self, name) for name in names}
-        reports, maps = align_by_transport(aligning, sums, gram, seed=plan.task.seed, **options)
+        reports, maps = align_by_transport(
+            aligning,
+            sums,
+            gram,
+            solver=self.solver,
+            regularisation=self.regularisation,
+            squared=self.squared,
+            normalise=self.normalise,
+            match_classes=self.match_classes,
+            seed=plan.task.seed,
+        )
         write(plan.fused, mean_of(mapped_states(plan, states, maps)))
         shares = [{name: T / len(maps) for name, (T, _) in pairs.items()} for pairs in maps]
         repaired = aligning.corrected(shares, repair=self.repair, reset_norms=self.repair)

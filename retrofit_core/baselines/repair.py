@@ -45,13 +45,8 @@ def statistics(model: nn.Module, inputs: Tensor, *, monitor: Monitor | None = No
     with evaluating(model), watching(layers, note):
         for x in (monitor or Monitor()).each("step", batches, name="statistics"):
             model(x.to(devices.of(model)))
-    return {name: _deviations(batch_sums) for name, batch_sums in sums.items() if len(batch_sums) == len(batches)}
-
-
-def _deviations(sums: Sequence[Sums]) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of each channel."""
-    mean, variance = moments_of(sums)
-    return mean, variance.sqrt()
+    moments = {name: moments_of(of_layer) for name, of_layer in sums.items() if len(of_layer) == len(batches)}
+    return {name: (mean, variance.sqrt()) for name, (mean, variance) in moments.items()}
 
 
 @torch.no_grad()

@@ -26,6 +26,15 @@ class Monitor:
         self._on_event = on_event
         self._cancelled = cancelled
 
+    def changed(self, change: Callable[[Event], Event | None]) -> "Monitor":
+        """A monitor that passes on what `change` makes of each event (None: nothing), and is cancelled with this one."""
+
+        def event(event: Event) -> None:
+            if (passed := change(event)) is not None:
+                self.emit(**passed)
+
+        return Monitor(event, self._cancelled)
+
     def emit(self, kind: str, **fields: object) -> None:
         """Report one event."""
         if self._on_event is not None:

@@ -29,7 +29,7 @@ from ...networks.levels import Activated, Heads
 from ...networks.outputs import check_class_scores
 from ...networks.wrappers import unwrapped
 from ...system import device as devices
-from ...system.monitor import Event, Monitor
+from ...system.monitor import Monitor
 from ...system.registry import find, made
 from ...system.runtime import Runtime
 from ...system.settings import settings_of
@@ -127,16 +127,7 @@ def analyse(
 
 def _named(monitor: Monitor, name: str) -> Monitor:
     """A monitor that passes on steps under this name, to tell them from steps of the fusion."""
-
-    def event(event: Event) -> None:
-        if event["kind"] == "step":
-            monitor.emit(**{**event, "name": name})
-
-    def cancelled() -> bool:
-        monitor.check()
-        return False
-
-    return Monitor(event, cancelled)
+    return monitor.changed(lambda event: {**event, "name": name} if event["kind"] == "step" else None)
 
 
 def _why_no_accuracy(task: Task, test: Images | None) -> str | None:

@@ -64,7 +64,7 @@ class MethodPlan:
     def fusions(self) -> list["MethodPlan"]:
         """The fusions by level that it consists of: itself, those that a method chooses from, or none."""
         if isinstance(self.plan, AutoPlan):
-            return [MethodPlan(t.algorithm, t.plan.task, t.plan, t.plan.cost()) for t in self.plan.trials]
+            return [MethodPlan(c.algorithm, plan.task, plan, plan.cost()) for c, plan in self.plan.trials.items()]
         return [self] if isinstance(self.plan, FusionPlan) else []
 
     @property
