@@ -117,4 +117,4 @@ if SCALE is None:  # what is said above is said of the records that come with th
     assert low < 0 < high
     for method in ("KF-Gradient", "Transformer-OTFusion-Weights"):
         assert small.claim(f"{method}, conductance", f"{method}, uniform").verdict == "contradicted"
-print(vit, *vit.report.commands, sep="\n")
+print(vit, *vit.commands, sep="\n")

@@ -71,4 +71,4 @@ vit.show()
 if SCALE is None:  # what is said above is said of the records that come with the project
     for column in vit.columns:
         assert column.says or all(line.mean <= 30 for line in column.lines)
-print(vit, *vit.report.commands, sep="\n")
+print(vit, *vit.commands, sep="\n")

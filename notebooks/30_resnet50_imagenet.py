@@ -84,4 +84,4 @@ resnet.show()
 if SCALE is None:  # what is said above is said of the records that come with the project
     for column in resnet.columns:
         assert column.says or all(line.mean <= 30 for line in column.lines)
-print(resnet, *resnet.report.commands, sep="\n")
+print(resnet, *resnet.commands, sep="\n")

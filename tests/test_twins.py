@@ -90,7 +90,15 @@ def test_every_method_is_of_one_kind():
 
 CLOSED = ("KF-Linear", "HF-Linear")
 #: Network -> the methods that refuse it.
-REFUSING = {**dict.fromkeys(RAW, CLOSED), **dict.fromkeys(TIED, (*RETROFITTING, "PLeaS")), "tied head": ("PLeaS",)}
+REFUSING = {
+    **dict.fromkeys(RAW, CLOSED),
+    **dict.fromkeys(TIED, (*RETROFITTING, "PLeaS")),
+    "tied head": ("PLeaS",),
+    "positions": (
+        "Transformer-OTFusion",
+        "Transformer-OTFusion-Weights",
+    ),  # a map for the sum with a buffer, which no layer makes
+}
 #: The closed form and one aligner meet every architecture, the others a few each.
 CASES = dict.fromkeys(
     [
