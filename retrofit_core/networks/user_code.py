@@ -109,7 +109,7 @@ def recorded(arch: str | None, where: str | Path) -> str | None:
     names = names_in(arch)
     for name in names:
         if canonical(name) not in _files:
-            raise NotAllowed(f"{where}: {_refusal(canonical(name))}")
+            raise _refusal(canonical(name), f"{where}: ")
     if arch is None or not names:
         return arch
     if arch.lstrip().startswith("{"):
@@ -138,9 +138,9 @@ def closed(typed: Iterable[str]) -> Iterator[None]:
         _closed = before
 
 
-def _refusal(name: str) -> NotAllowed:
+def _refusal(name: str, where: str = "") -> NotAllowed:
     return NotAllowed(
-        f"its architecture is {name!r}, a function in a user's code, and importing a module runs its code. If you trust "
+        f"{where}its architecture is {name!r}, a function in a user's code, and importing a module runs its code. If you trust "
         f"it, name it: --arch {name} (also of `retrofit app`; arch={name!r} in Python), in the folder of that module, "
         f"or --arch FILE.py:{name.rpartition(':')[2]}."
     )

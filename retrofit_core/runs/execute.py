@@ -20,7 +20,7 @@ from ..system.registry import find
 from ..system.runtime import Runtime
 from ..training.evaluation import evaluate, evaluate_parents, measured, scores
 from .config import RunConfig
-from .finished import check_unchanged
+from .finished import check_unchanged, recorded_config
 from .inputs import Inputs, read_images, read_inputs, train_missing
 from .options import check_choices
 from .record import read_run, seal_analysis
@@ -142,8 +142,7 @@ def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analys
         )
     with noted(run.folder, monitor or Monitor()) as watcher:
         check_unchanged(run, Path(), "cannot be analysed")
-        named = {name: user_code.recorded(getattr(run.config, name), folder) for name in ("arch", "target")}
-        config = dataclasses.replace(run.config, **named, analyse=True)
+        config = dataclasses.replace(recorded_config(run), analyse=True)
         inputs = read_inputs(config)
         analysis = _analyse(config, inputs, FusionResult.load(folder), test_images(config, required=False), watcher)
         seal_analysis(run.folder, run.status, analysis)

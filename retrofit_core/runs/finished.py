@@ -50,10 +50,19 @@ def read_finished(folder: str | Path, base: str | Path = ".", what: str = "lands
     if run.state != "done":
         raise ValueError(f"{folder}: the run is {run.state}, so there is no fused network. Finish it first.")
     check_unchanged(run, Path(base), f"has no {what}")
-    named = {name: user_code.recorded(getattr(run.config, name), folder) for name in ("arch", "target")}
-    config = dataclasses.replace(run.config, **named).located(base)
+    config = recorded_config(run).located(base)
     parents = read_parents(config, read_images(config, "train"))
     return Finished(Path(folder), config, parents, FusionResult.load(folder).model)
+
+
+def recorded_config(run: Run) -> RunConfig:
+    """The config of a record, with user code as this process's user named it.
+
+    Raises:
+        NotAllowed: the user did not name it.
+    """
+    named = {name: user_code.recorded(getattr(run.config, name), run.folder) for name in ("arch", "target")}
+    return dataclasses.replace(run.config, **named)
 
 
 def check_unchanged(run: Run, base: Path, refusal: str) -> None:
