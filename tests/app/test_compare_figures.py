@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from retrofit_app.figures import DARK, LIGHT, Network
-from retrofit_app.figures.classes import apart, class_sources, forgotten, origins, source
+from retrofit_app.figures import LIGHT, Network
+from retrofit_app.figures.classes import class_sources, forgotten, origins, source
 from retrofit_app.figures.confusion import confusion_matrix
 from retrofit_app.figures.leaderboard import (
     HEIGHT,
@@ -37,32 +37,22 @@ def test_each_class_has_the_parent_that_knows_it_best():
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ((91.0, 96.0, 81.0, None), "KF-Linear knows every class at least as well as its best parent."),
-        ((91.0, 66.0, 81.0, None), "KF-Linear forgets no class; it loses most on dog: 66"),
-        ((10.0, 96.0, 3.0, None), "KF-Linear has forgotten cat (10 of 90"),
+        ((91.0, 96.0, 81.0, None), "knows every class at least as well"),
+        ((91.0, 66.0, 81.0, None), "forgets no class; it loses most on dog: 66"),
+        ((10.0, 96.0, 3.0, None), "forgotten cat (10 of 90"),
     ],
 )
 def test_forgotten_classes_are_named(values, says):
-    words = forgotten(fused(*values), [A, B], CLASSES).replace("\N{NO-BREAK SPACE}", " ")
-    assert words.startswith(says)
+    assert says in forgotten(fused(*values), [A, B], CLASSES).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def test_two_networks_are_told_apart_by_their_classes():
-    first, second = fused(90, 80, 70, None), fused(85, 90, 70, None, name="Other")
-    assert apart(first, second, CLASSES) == (
-        "Of the two, KF-Linear is furthest ahead on cat (+5.0 points) and furthest behind on dog (\N{MINUS SIGN}10.0 points)."
-    )
-    assert "equally good" in apart(first, first, CLASSES)
-
-
-@pytest.mark.parametrize("palette", [LIGHT, DARK])
-def test_columns_stand_by_the_parent_that_knows_them(palette):
-    picture = class_sources([A, B], [fused(91, 66, 81, None)], CLASSES, palette)
+def test_columns_stand_by_the_parent_that_knows_them():
+    picture = class_sources([A, B], [fused(91, 66, 81, None)], CLASSES, LIGHT)
     heat, numbers, band = picture.figure.data
     assert list(picture.figure.layout.xaxis.ticktext) == CLASSES and len(heat.z) == 3
     assert list(band.text) == ["A", "B", "=", "="]
     assert "–" in numbers.text and "loses most on dog" in picture.alt
-    flipped = class_sources([B, A], [], CLASSES, palette).figure
+    flipped = class_sources([B, A], [], CLASSES, LIGHT).figure
     assert "class dog" in flipped.data[0].hovertext[0][0]
     assert list(flipped.layout.xaxis.ticktext) == ["dog", "cat", "owl", "fox"]
 
@@ -101,10 +91,6 @@ def strip(name: str, levels: list[str], grouping: list[float], accuracy: list[fl
     return Strip(name, table, accuracy or [])
 
 
-def lines_of(picture) -> list:
-    return [trace for trace in picture.figure.data if trace.type == "scatter" and "lines" in trace.mode]
-
-
 def test_levels_are_matched_by_name_and_keep_their_order():
     assert matched_names(["a", "b", "c"], ["a", "c"]) == ["a", "b", "c"]
     assert matched_names(["a", "c"], ["a", "b", "c", "d"]) == ["a", "b", "c", "d"]
@@ -118,59 +104,37 @@ def test_a_level_that_one_run_lacks_is_an_empty_place():
     picture = matched_levels(first, second, LIGHT)
     bars = [trace for trace in picture.figure.data if trace.type == "bar"]
     assert [list(trace.x) for trace in bars] == [[0, 1, 2], [0, 1, 2], [0, 2], [0, 2]]
-    assert len(picture.figure.layout.shapes) == 1 and picture.figure.layout.shapes[0].x0 == pytest.approx(0.72)
-    assert "none" in [each.text for each in picture.figure.layout.annotations]
-    lines = lines_of(picture)
+    assert picture.figure.layout.shapes[0].x0 == pytest.approx(0.72)
+    lines = [trace for trace in picture.figure.data if trace.type == "scatter" and "lines" in trace.mode]
     assert [list(line.x) for line in lines] == [[-1, 0, 1, 2], [-1, 0, 2]]
     assert {line.line.dash for line in lines} == {"solid", "dash"}
     words = picture.caption.replace("\N{NO-BREAK SPACE}", " ")
-    assert words == "They differ most at c: HF has an error of 6.0 %, KF of 31.0 %. Only KF has b."
-
-
-def test_strips_without_accuracies_are_drawn_without_a_line():
-    picture = matched_levels(strip("KF", ["a"], [0.1]), strip("HF", ["a"], [0.1]), DARK)
-    assert not lines_of(picture)
-    assert picture.caption == "Both lose the same at every level."
+    assert "c: HF has an error of 6.0 %, KF of 31.0 %" in words and "Only KF has b" in words
 
 
 # --- accuracy against seconds ---------------------------------------------------------------------
 
 
-def points(n: int) -> list[Point]:
-    generator = np.random.default_rng(0)
-    return [
-        Point(rank, f"Method-{rank}, conductance", float(10 ** generator.uniform(-2, 2)), 95.0 - rank, rank < 4)
-        for rank in range(1, n + 1)
-    ]
-
-
 def test_every_method_is_named_in_its_tip_and_by_its_place():
-    picture = accuracy_against_seconds(points(22), 50.0, LIGHT)
+    generator = np.random.default_rng(0)
+    points = [
+        Point(rank, f"Method-{rank}, conductance", float(10 ** generator.uniform(-2, 2)), 95.0 - rank, rank < 4)
+        for rank in range(1, 23)
+    ]
+    picture = accuracy_against_seconds(points, 50.0, LIGHT)
     marks = picture.figure.data[0]
     assert list(marks.text) == [str(rank) for rank in range(1, 23)]
     assert all(f"{rank}. Method-{rank}," in marks.hovertext[rank - 1] for rank in range(1, 23))
-    assert picture.figure.layout.xaxis.type == "log"
     assert all(f"Method-{rank}," in picture.alt for rank in range(1, 23))
-    assert set(marks.marker.symbol) == {"circle", "square"}
+    assert picture.figure.layout.xaxis.type == "log" and set(marks.marker.symbol) == {"circle", "square"}
 
 
 def test_names_never_touch_and_marks_on_each_other_are_set_side_by_side():
     generator = np.random.default_rng(1)
     places = [(float(x) * WIDTH, float(y) * HEIGHT) for x, y in generator.random((20, 2))] + [(300.0, 100.0)] * 3
-    spread = _spread(places)
-    assert spread[:1] == places[:1] and spread[-3:-1] == [(300.0, 100.0), (346.0, 100.0)]
-    assert (
-        spread[-1][0] >= 392 and spread[-1][1] == 100
-    )  # a telephone is less than half as wide, and they do not overlap
-    names = [f"Method-{index}" for index in range(len(spread))]
-    offsets = name_offsets(spread, names)
-    assert None not in offsets
-    boxes = [box_of(x, y, name, offset) for (x, y), name, offset in zip(spread, names, offsets, strict=True)]
-    assert not [(i, j) for i, one in enumerate(boxes) for j, two in enumerate(boxes) if i < j and shared(one, two)]
-
-
-def test_what_is_nearly_as_good_and_quicker_is_told():
-    slow, quick = Point(1, "KF-Gradient", 100.0, 90.0, True), Point(2, "KF-Linear", 2.0, 89.5, True)
-    caption = accuracy_against_seconds([slow, quick], 50.0, LIGHT).caption
-    assert caption.endswith("KF-Linear comes within a point of it in 2.0 s.")
-    assert "within a point" not in accuracy_against_seconds([slow], 50.0, LIGHT).caption
+    apart = _spread(places)
+    assert apart[:1] == places[:1] and apart[-3:-1] == [(300.0, 100.0), (346.0, 100.0)]
+    names = [f"Method-{index}" for index in range(len(apart))]
+    offsets = name_offsets(apart, names)
+    boxes = [box_of(x, y, name, offset) for (x, y), name, offset in zip(apart, names, offsets, strict=True)]
+    assert None not in offsets and not [1 for i, one in enumerate(boxes) for two in boxes[:i] if shared(one, two)]

@@ -1,6 +1,5 @@
 """The page Compare without a browser: runs side by side, confusions, levels, the leaderboard and its worker."""
 
-import dataclasses
 import json
 import re
 import shutil
@@ -11,11 +10,15 @@ from streamlit.testing.v1 import AppTest
 
 from retrofit_app import runs
 from retrofit_app.models import predictions
-from retrofit_app.pages.compare import paired, taking
+from retrofit_app.pages.compare import paired
 from retrofit_app.runs import compared, leaderboards
-from retrofit_core import save_model
+from retrofit_core.cli import main
 from retrofit_core.methods import METHODS
-from retrofit_core.networks.architectures import build
+from retrofit_core.runs import RunConfig
+from retrofit_core.runs.comparison import compare_runs, quick_first
+from retrofit_core.runs.store import noted
+from retrofit_core.system.monitor import Monitor
+from tests.marks import each_case
 
 from .analyses import copied
 from .pages import clean, page_at, words
@@ -54,24 +57,16 @@ def test_a_useful_pair_is_compared_where_nothing_was_chosen(runs_folder):
 
 def test_differences_to_the_best_parent_are_those_of_compare(runs_folder):
     """Paired over the same images, as `retrofit compare` computes them."""
-    from retrofit_core.runs import RunConfig
-    from retrofit_core.runs.comparison import compare_runs
-
     entries = [runs.read_entry(runs.BUNDLED / name, shipped=True) for name in ("kf-linear", "hf-gradient")]
     (group,) = compared.groups(entries, entries)
     assert paired.ask([group]) == []
     rows = {row.id: row for row in group.every}
     gap = paired.gap(group, rows["hf-gradient"], rows["kf-linear"])
-    config = RunConfig.from_json(entries[0].config)
     shutil.copytree(runs.BUNDLED, runs_folder)
-    base = runs_folder
-    located = [
-        RunConfig.from_json(
-            entry.config | {"models": [str(base / name) for name in config.models], "splits": str(base / "splits.json")}
-        )
-        for entry in entries
-    ]
-    board = compare_runs(located, also=[base / "kf-linear", base / "hf-gradient"])
+    files = {"models": [str(runs_folder / f"parent-{index}.safetensors") for index in range(2)]}
+    files["splits"] = str(runs_folder / "splits.json")
+    located = [RunConfig.from_json(entry.config | files) for entry in entries]
+    board = compare_runs(located, also=[runs_folder / "kf-linear", runs_folder / "hf-gradient"])
     best, other = (next(row for row in board.rows if row["method"] == name) for name in ("KF-Linear", "HF-Gradient"))
     assert board.rows[0] is best and gap.points == pytest.approx(other["difference"])
     assert gap.interval == pytest.approx(other["interval"])
@@ -117,17 +112,6 @@ def test_a_network_that_is_gone_or_changed_does_not_answer_for_the_old_one(runs_
         predictions.ask(predictions.Network(runs.read_entry(file.parent), "fused", file, 93.0))
 
 
-def test_the_comparison_is_copied_with_its_fine_tunings(runs_folder):
-    entry = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
-    (fused,) = compared.networks_of(entry)
-    tuning = {"epochs": 3, "batch": 32, "learning_rate": 0.01, "precision": "float32", "augment": "auto", "seed": 0}
-    tuned = dataclasses.replace(fused, tuning=tuning, file=runs_folder / "0123456789" / "tuned.safetensors")
-    command, python, cell = taking.texts([fused, tuned])
-    assert [line.split()[1] for line in command.splitlines()] == ["train", "compare", "finetune"]
-    assert "--epochs 3" in command
-    assert "compare_runs(configs" in python and "display(" in cell
-
-
 # --- the leaderboard ------------------------------------------------------------------------------
 
 
@@ -145,14 +129,6 @@ def test_the_plan_counts_what_is_there_and_what_cannot_be(runs_folder):
     assert "|1. KF-Linear|" in table and "Average|24.2" in table  # the run knows it
     assert "LP|" not in table and "Not run yet: LP." in words(page)
     assert page.button(key="start-board").label == "Start"
-
-
-def test_a_run_without_an_analysis_is_there_already(runs_folder):
-    copied("plain", seed=7, evaluate=True, analyse=False)
-    for name in ("parent-0.safetensors", "parent-1.safetensors", "splits.json"):
-        shutil.copy(runs.BUNDLED / name, runs_folder / name)
-    (planned,) = board_of(of="plain", methods="KF-Linear", scores="conductance").runs
-    assert planned.config.analyse and planned.entry.name == "plain" and planned.done
 
 
 def test_what_does_not_apply_is_a_row_with_its_reason(runs_folder):
@@ -198,48 +174,25 @@ def test_start_makes_a_worker_that_can_be_cancelled(runs_folder, sleeper):
 
 def test_the_words_of_the_worker_make_these_runs(runs_folder, monkeypatch):
     """The command line reads them as the same configurations, in the folder where the parents lie."""
-    jobs = []
+    jobs, seen = [], {}
     monkeypatch.setattr("retrofit_core.runs.worker.begin", jobs.append)
     made = board_of(of="kf-linear", methods="KF-Linear,Average", scores="conductance,uniform")
     leaderboards.start(made)
     (job,) = jobs
     assert job.base == runs.BUNDLED and job.runs == runs_folder and job.work.folder == made.folder
-    seen = {}
     monkeypatch.setattr(
         "retrofit_core.runs.comparison.compare_runs", lambda configs, **rest: seen.update(configs=configs, **rest)
     )
     monkeypatch.chdir(job.base)
-    from retrofit_core.cli import main
-    from retrofit_core.runs.comparison import quick_first
-
     with pytest.raises(AttributeError):  # there is no leaderboard to print
         main(["compare", *job.words])
     assert quick_first(seen["configs"]) == [run.config for run in made.runs]
     assert list(seen["also"]) == [runs.BUNDLED / "kf-linear"] and seen["records"] == runs_folder
 
 
-def test_networks_with_batchnorm_have_the_second_rows_of_compare(runs_folder):
-    """Methods that average running statistics run again with new ones, as on the command line."""
-    copied("norms", models=["0.safetensors", "1.safetensors"], splits=None, fusion_from="iid")
-    spec = {"architecture": "vgg", "plan": [4, "M"], "batch_norm": True, "channels": 1, "size": 8}
-    for seed in (0, 1):
-        save_model(build(spec, seed=seed), runs_folder / f"{seed}.safetensors")
-    made = board_of(of="norms", methods="Average,ZipIt,Ensemble", scores="uniform")
-    assert [run.name for run in made.runs] == ["Average", "Average, reset_norms", "ZipIt", "Ensemble"]
-    page = open_page(run="norms", view="board", of="norms", methods="Average,ZipIt,Ensemble", scores="uniform")
-    (table,) = tables(page)
-    assert "Not run yet: Average, reset\\_norms and ZipIt." in words(page)  # the run measured the plain average only
-    assert not page.exception and ". Average|" in table
-
-
 def test_a_leaderboard_grows_row_by_row_and_ends_whole(runs_folder, monkeypatch):
     """The worker's own work, done here: records, rows with intervals, and what is there is not made again."""
-    from retrofit_core.runs.comparison import compare_runs
-    from retrofit_core.runs.store import noted
-    from retrofit_core.system.monitor import Monitor
-
-    made = board_of(**SMALL)
-    rows_after: list[int] = []
+    made, rows_after = board_of(**SMALL), []
 
     def look(event) -> None:
         if event["kind"] == "phase" and "of 2" in str(event.get("name")):
@@ -258,12 +211,10 @@ def test_a_leaderboard_grows_row_by_row_and_ends_whole(runs_folder, monkeypatch)
     assert any(text.startswith("Accuracy in per cent against seconds. ") for text in pictures(page))
 
 
-@pytest.mark.parametrize(
-    ("state", "says"), [("cancelled", "Cancelled: finished runs are kept."), ("failed", "no room")]
-)
+@each_case(("state", "says"), [("cancelled", "Cancelled: finished runs are kept."), ("failed", "no room")])
 def test_a_leaderboard_that_ended_early_says_so_and_goes_on(runs_folder, state, says):
     made = board_of(**SMALL)
-    made.folder.mkdir(parents=True)
+    made.folder.mkdir(parents=True, exist_ok=True)
     (made.folder / "analysing.json").write_text(json.dumps({"state": state, "error": "no room"}))
     page = open_page(**SMALL)
     said = " ".join(element.value for element in [*page.warning, *page.error])

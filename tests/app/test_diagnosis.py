@@ -1,7 +1,6 @@
 """The headline over the levels: what is lost, whether that is more than chance, and what the numbers say of the cause."""
 
 import pandas as pd
-import pytest
 
 from retrofit_app.figures.diagnosis import AVERAGED, diagnosis, largest_loss, worst_level
 from tests.marks import each_case
@@ -23,35 +22,22 @@ def test_a_clear_loss_is_told_with_its_interval_and_its_cause():
     text = diagnosis(THREE, [90.0, 89.0, 70.0, 70.0], 1000).replace("\N{NO-BREAK SPACE}", " ")
     margin = 196 * ((0.89 * 0.11 + 0.7 * 0.3) / 1000) ** 0.5
     assert text.startswith(f"Level 2 (layer1) loses 19.0 ± {margin:.1f} points of accuracy. Its error is 15.0 %")
-    assert "67 % of it from grouping: the neurons of a group are not alike." in text and "clusters" not in text
+    assert "67 % of it from grouping" in text
     missed, accuracy = ((0.0, 0.1), (0.0, 0.0)), [90.0, 50.0, 50.0]
-    assert "all of it from approximation: the fit misses its targets" in diagnosis(levels(*missed), accuracy, 1000)
-    averaged = diagnosis(levels(*missed, form=AVERAGED), accuracy, 1000)
-    assert "the weights are averaged, not fitted" in averaged and "the fit" not in averaged
+    assert "all of it from approximation" in diagnosis(levels(*missed), accuracy, 1000)
+    assert "the fit" not in diagnosis(levels(*missed, form=AVERAGED), accuracy, 1000)
+    assert "Its own error is small" in diagnosis(THREE, [90.0, 60.0, 60.0, 60.0], 1000)  # it does not lose by that
 
 
-@pytest.mark.parametrize(
-    ("after", "says"),
-    [(75.0, "; level 3 regains 5.0 of them."), (95.0, "; level 3 regains all of them."), (60.0, "of accuracy. Its")],
-)
+@each_case(("after", "says"), [(75.0, "regains 5.0"), (95.0, "regains all"), (60.0, "of accuracy. Its")])
 def test_what_the_next_level_regains_is_told(after, says):
     assert says in diagnosis(THREE, [90.0, 90.0, 70.0, after], 1000)
-
-
-def test_a_level_with_a_small_error_is_not_said_to_lose_by_it():
-    text = diagnosis(THREE, [90.0, 60.0, 60.0, 60.0], 1000)
-    assert (
-        "Its own error is small: 2.0" in text
-        and "Level 3 (layer2) has the largest, 20.0" in text
-        and "grouping" not in text
-    )
 
 
 def test_a_loss_within_chance_is_none():
     accuracy = [96.0, 95.0, 93.0, 93.0]
     text = diagnosis(THREE, accuracy, 300)
-    assert text.startswith("No level clearly loses accuracy: the largest drop, 2.0 points at level 2 (layer1)")
-    assert "on 300 images" in text and "Level 3 (layer2) has the largest error" in text
+    assert text.startswith("No level clearly loses accuracy") and "Level 3 (layer2) has the largest error" in text
     assert diagnosis(THREE, accuracy, 100_000).startswith("Level 2 (layer1) loses 2.0")
     assert not largest_loss(accuracy, 0).clear  # nobody noted on how many images
 

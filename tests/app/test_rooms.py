@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from retrofit_app import runs
-from retrofit_app.address.session import Scope
-from retrofit_app.pages import PAGES
 from tests.marks import each_case
 
 APP = runs.BUNDLED.parent
@@ -95,35 +93,10 @@ def test_the_address_is_touched_by_its_room_and_the_shell_only(path):
     assert "query_params" not in used
 
 
-def test_every_page_is_a_folder_and_a_line():
-    folders = {path.parent.name for path in (APP / "pages").glob("*/page.py")}
-    assert folders == {listed.name for listed in PAGES}
-    for listed in PAGES:
-        tree = ast.parse((APP / "pages" / listed.name / "page.py").read_text())
-        assert "page" in [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-
-
 def test_the_architecture_page_has_the_same_table():
     page = (APP.parents[1] / "docs" / "architecture.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| [^|]+ \|([^|]*)\|$", page, re.MULTILINE)
     assert {room: set(re.findall(r"`(\w+)`", names)) for room, names in rows if room in ROOMS} == ROOMS
-
-
-def test_parameters_of_two_pages_have_keys_of_their_own():
-    assert len({Scope(page).key("level") for page in ("", "levels", "landscape")}) == 3
-
-
-def test_a_page_cannot_take_the_name_of_a_parameter_of_all_pages():
-    from streamlit.testing.v1 import AppTest
-
-    def clash():
-        from retrofit_app.address.rule import option
-        from retrofit_app.address.session import ALL, Scope
-
-        ALL.read(dict, [option("run", ["a"], "a", "run")])
-        Scope("levels").read(dict, [option("run", ["a"], "a", "run")])
-
-    assert "run is a parameter of all pages" in AppTest.from_function(clash).run().exception[0].message
 
 
 def test_the_same_word_on_two_pages_is_two_parameters():

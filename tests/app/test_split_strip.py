@@ -6,11 +6,12 @@ import pytest
 
 from retrofit_app.figures import DARK, LIGHT
 from retrofit_app.figures.split import split_strip, split_words
+from tests.marks import each_case
 
 NAMES = ["network A", "network B"]
 
 
-@pytest.mark.parametrize("palette", [LIGHT, DARK])
+@each_case("palette", [LIGHT, DARK])
 def test_every_count_stands_in_its_cell_and_can_be_read(palette):
     strip = split_strip([[3, 0, 12], [0, 7, 1]], ["cat", "<dog>", "ox"], NAMES, palette)
     rows = strip.split("role='row'")[2:]
@@ -39,9 +40,3 @@ def luminance(rgb):
 )
 def test_the_finding_in_words(counts, says):
     assert says in split_words(counts, ["a", "b"], NAMES[: len(counts)])
-
-
-def test_a_hundred_classes_have_no_numbers_but_tips():
-    classes = [f"class {index}" for index in range(100)]
-    strip = split_strip([[5] * 100], classes, ["network A"], LIGHT)
-    assert ">5<" not in strip and "network A, class class 99: 5" in strip

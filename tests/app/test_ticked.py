@@ -8,7 +8,7 @@ import pytest
 from retrofit_app import runs
 from retrofit_app.pages.fuse import ticked
 from retrofit_app.runs import pins
-from retrofit_app.runs.settings import NONE, differing, settings
+from retrofit_app.runs.settings import NONE, differing
 
 
 def shipped(name: str, accuracy: float | None = 90.0, images: int = 359, **config) -> runs.Entry:
@@ -27,13 +27,6 @@ def test_only_settings_that_differ_are_told():
     }  # the other one has no restarts at all, which makes no difference
     assert differing([second, shipped("kf-gradient", options={"restarts": 5})]) == {"restarts": ["3", "5"]}
     assert differing([first, shipped("hf-linear", fusion_from="iid")]) == {"fusion from": [NONE, "iid"]}
-
-
-def test_networks_are_told_by_their_training_else_by_their_files():
-    entry = shipped("hf-linear")
-    assert settings(entry)["networks"] == "2 sharded, seed 1"
-    assert settings(replace(entry, training=None))["networks"] == "parent-0, parent-1"
-    assert settings(replace(entry, training={"twins": True}))["networks"] == f"2 twins, seed {NONE}"
 
 
 @pytest.mark.parametrize(
