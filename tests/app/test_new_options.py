@@ -89,14 +89,6 @@ def test_the_form_offers_them_with_their_options(registered):
     assert ["offset" in toast.value and "to 9" in toast.value for toast in page.toast] == [True]
 
 
-def test_the_address_brings_them_back(registered):
-    page = open_page(**ADDRESS)
-    assert not page.error and not page.warning and not page.exception
-    assert page.selectbox(key="fuse-grouping").value == "in_turn"
-    assert page.number_input(key="fuse-option-KF-Linear-power").value == 3.0
-    assert page.number_input(key="fuse-option-KF-Linear-offset").value == 2
-
-
 def test_a_record_holds_them(registered, monkeypatch):
     config = configs.fusion(form_of(ADDRESS)[1], None, 64, 10)
     assert config.importance == "loudness" and config.options == {"grouping": "in_turn", "power": 3.0, "offset": 2}

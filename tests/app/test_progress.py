@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from retrofit_app import runs
 from retrofit_app.runs import progress
 
 
@@ -98,19 +97,3 @@ def test_a_resumed_training_is_timed_from_its_first_epoch(tmp_path):
     write(tmp_path, *epochs, start=1060.0)
     known = progress.follow(tmp_path, progress.Progress())
     assert known.left(1064.0) == pytest.approx(35)
-
-
-def test_long_steps_before_the_first_level_are_counted(tmp_path):
-    write(
-        tmp_path,
-        {"kind": "phase", "name": "importance"},
-        {"kind": "step", "name": "conductance", "index": 2, "total": 7},
-    )
-    known = progress.follow(tmp_path, progress.Progress())
-    assert "conductance), part 3 of 7" in progress.sentence(known, "AB", 1.0, 0.0)
-
-
-def test_levels_that_are_finished_come_with_their_errors():
-    rows = progress.finished_levels(runs.BUNDLED / "kf-linear")
-    assert len(rows) == 4 and all(0 <= row["grouping"] < 100 for row in rows)
-    assert rows[0]["neurons"] == "16 + 16 → 16"

@@ -13,7 +13,7 @@ from PIL import Image
 
 from retrofit_app import runs
 from retrofit_app.figures import LIGHT
-from retrofit_app.figures.sheets import MOST_CLASSES, Sheet, columns_of, rows_of, sheets
+from retrofit_app.figures.sheets import Sheet, sheets
 from retrofit_app.models import samples
 
 
@@ -26,12 +26,6 @@ def counts_of(entry: runs.Entry) -> list[list[int]]:
     counts = runs.class_counts(entry)
     assert counts is not None
     return counts
-
-
-def test_a_class_that_was_seen_more_has_more_images_and_one_never_seen_none():
-    assert rows_of([0, 1, 50, 51, 150], most=150) == (0, 1, 1, 2, 3)
-    many = [list(range(100)), [0] * 100]
-    assert columns_of(many) == list(range(100 - MOST_CLASSES, 100)) and columns_of([[3, 0], [0, 0]]) == [0, 1]
 
 
 def test_sheets_say_what_they_show_and_escape_names():
