@@ -219,9 +219,3 @@ def test_the_differences_are_those_that_the_page_of_baselines_explains():
         ("ZipIt", "different widths"),
     }
     assert compared.loc["ZipIt", "transformers"] == "only here"
-
-
-def test_a_family_has_what_one_of_its_fits_has():
-    compared = compared_capabilities()
-    assert compared.loc["HF", "transformers"] == "both"  # by the gradient fit alone
-    assert compared.loc["HF", "more than two models"] == "neither"

@@ -1,11 +1,8 @@
 """paper.csv and comparison.csv, which were compared with the paper's source cell by cell, by themselves."""
 
 import re
-from collections import Counter
 from hashlib import sha256
 from pathlib import Path
-
-import pytest
 
 from retrofit_core.experiments import paper
 from retrofit_core.experiments.paper import FIGURES, claimed_capabilities, paper_values
@@ -39,11 +36,6 @@ def test_every_table_and_figure_of_the_paper_is_typed_in_or_has_no_result(tex):
     assert labels - {value.label for value in paper_values()} == {"fig:algo", *settings, *FIGURES.values()}
 
 
-def test_each_cell_is_there_once():
-    keys = Counter((value.table, value.label, value.column, value.row) for value in paper_values())
-    assert [key for key, count in keys.items() if count > 1] == []
-
-
 def test_cells_by_themselves():
     for value in paper_values():
         method, _, score = value.row.partition(", ")
@@ -69,11 +61,3 @@ def test_the_best_scores_of_short_tables_are_those_of_the_full_ones():
         scored = [value for value in full if value.row.startswith(f"{method}, ")]
         assert len(scored) == 3
         assert short.mean == max(value.mean for value in scored), short
-
-
-def test_a_table_is_read_by_its_name():
-    assert {value.table for value in paper_values("Resnet_Compression")} == {"resnet-compression"}
-    with pytest.raises(
-        ValueError, match="unknown table of the paper 'vgg11-iid'. Known: vgg11-noniid, .*Did you mean 'vgg11-noniid'"
-    ):
-        paper_values("vgg11-iid")

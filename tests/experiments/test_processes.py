@@ -139,18 +139,6 @@ def remote_but_one_is_killed(index, one, *, root, **here):
     return _remote(index, one, root=root, **here)
 
 
-@pytest.mark.long
-def test_processes_that_die_again_and_again_end_the_run_in_a_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(parallel, "_remote", die)
-    monkeypatch.setattr(parallel, "LOSSES", 1)
-    with pytest.raises(ValueError, match=r"processes died 1 times.*run the same command to continue"):
-        run_in_parallel(plan([cell(fusion())], tmp_path), tmp_path, jobs=2)
-
-
-def die(*_, **__):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
@@ -248,17 +236,6 @@ def test_a_cluster_loses_a_worker_and_no_result(scheduler, workers, straight, tm
     assert (outcome.done, outcome.failed, outcome.left) == (len(straight), [], 0)
     assert all_numbers(root) == straight
     assert sorted(worker.poll() is None for worker in workers) == [False, True]
-
-
-@pytest.mark.long
-def test_a_cluster_of_one_worker_is_worked_with(scheduler, straight, tmp_path, monkeypatch):
-    """Told of a single process, joblib works in the one that asks."""
-    monkeypatch.setattr(parallel, "attempt", None)  # of this process; the worker has its own
-    with dask_worker(scheduler, tmp_path):
-        units = plan([cell(fusion())], tmp_path / "runs")
-        outcome = run_in_parallel(units, tmp_path / "runs", backend="dask", scheduler=scheduler, device="cpu")
-    assert (outcome.done, outcome.failed, outcome.left) == (3, [], 0)
-    assert all_numbers(tmp_path / "runs") == some(straight, [fusion()])
 
 
 def test_a_cluster_without_workers_is_said_so(scheduler, tmp_path, monkeypatch):

@@ -1,8 +1,6 @@
 """`retrofit reproduce`: what it says, does and refuses."""
 
 import re
-import time
-from types import SimpleNamespace
 
 import pytest
 
@@ -41,12 +39,6 @@ def test_the_same_command_does_nothing_more(folder):
     assert ", 0 to do" in output and "0 units done" in output
 
 
-def test_the_plan_does_nothing(tmp_path):
-    output = retrofit(*WORDS, "--plan", cwd=tmp_path).stdout
-    assert "to do" in output and all(name in output for name in NAMES)
-    assert not all_results(tmp_path / "runs") and not list(tmp_path.glob("runs/parents-*"))
-
-
 def test_the_plan_says_what_is_done_and_how_long_the_rest_takes(folder):
     output = retrofit(*WORDS, "--plan", "--seeds", 2, cwd=folder).stdout
     assert ", about " in output
@@ -81,16 +73,6 @@ def test_where_nothing_is_measured_the_projects_own_results_are_listed_and_repor
     assert not retrofit("report", "vgg11-noniid", "--scale", "smoke", cwd=folder).stderr
 
 
-def test_outside_the_project_a_report_says_where_results_are(tmp_path):
-    said = " ".join(retrofit("report", "vgg11-noniid", cwd=tmp_path).stderr.split())
-    assert "runs contains no results. The project includes some: run the command in the project's folder" in said
-
-
-def test_results_from_elsewhere_are_not_measured_again(folder, tmp_path):
-    output = retrofit(*WORDS, "--results", folder / "runs", cwd=tmp_path).stdout
-    assert ", 0 to do" in output and "0 units done" in output
-
-
 @each_case(
     ("words", "sentence"),
     [
@@ -119,14 +101,4 @@ def test_a_failed_unit_is_named_and_gives_another_exit_code(folder, monkeypatch)
     done = retrofit(*WORDS, "--seeds", 2, cwd=folder, expect=1)
     assert (
         "Failed: KF-Linear, uniform, preset=paper, samples=40, seed 1" in done.stderr and "out of memory" in done.stderr
-    )
-
-
-def test_time_that_does_not_suffice_is_told(tmp_path, monkeypatch):
-    later = SimpleNamespace(time=lambda: time.time() + 1000)
-    monkeypatch.setattr("retrofit_core.experiments.runner.time", later)
-    done = retrofit(*WORDS, "--time-budget", 10, cwd=tmp_path)
-    assert (
-        "0 units done" in (told := " ".join(done.stdout.split()))
-        and "not done because time ran out: run the same command again to resume" in told
     )
