@@ -69,12 +69,6 @@ def test_nonsense_is_no_pick(text):
         neurons.parameter("pick", 2).read(text)
 
 
-@pytest.mark.parametrize("text", ["KF-Gradient", "kf-gradient", "kf_gradient", "KF_GRADIENT"])
-def test_a_name_may_be_spelled_as_on_the_command_line(text):
-    names = ["KF-Linear", "KF-Gradient"]
-    assert readers.one_of(names)(text) == option("method", names, names[0], "method").read(text) == "KF-Gradient"
-
-
 @each_case("text", ["0" * 11 + "99", "2" + "0" * 12, "1" * 1900, "99", "x", "²", ""])
 def test_a_whole_number_is_checked_as_it_is_used(text):
     with pytest.raises(ValueError, match="from 1 to 12"):

@@ -54,12 +54,6 @@ def test_its_runs_are_one_row_that_opens_to_them():
     assert page.dataframe[0].value["open"][index] == "Close"
 
 
-def test_a_filter_finds_it_by_its_runs():
-    assert listed(open_runs(filter="leaderboard")) == [("Leaderboard", "3 runs")]
-    assert ("Leaderboard", "3 runs") in listed(open_runs(filter="made1"))
-    assert ("Leaderboard", "3 runs") not in listed(open_runs(filter="own"))
-
-
 def test_it_is_deleted_and_brought_back_with_its_runs(board):
     page = open_runs(ticks="comparisons/0123456789")
     page.button(key="delete").click().run()
@@ -67,21 +61,3 @@ def test_it_is_deleted_and_brought_back_with_its_runs(board):
     assert not board.exists() and [run for _, run in listed(page)][0] == "own" and not kept()
     page.button(key="undo").click().run()
     assert ("Leaderboard", "3 runs") in listed(page) and board.exists() and len(kept()[0].runs) == 3
-
-
-def test_a_pinned_run_and_one_that_was_there_before_stand_for_themselves(runs_folder):
-    (runs_folder / ".pinned.json").write_text(json.dumps(["made0"]))
-    page = open_runs()
-    assert listed(page)[0] == ("HF-Linear", "made0") and ("Leaderboard", "2 runs") in listed(page)
-    assert any(run == "own" for _, run in listed(page))
-
-
-def test_a_start_notes_the_runs_that_it_makes(runs_folder, monkeypatch):
-    monkeypatch.setattr("retrofit_core.runs.worker.begin", lambda job: None)
-    entries = runs.entries()[0]
-    entry = next(entry for entry in entries if entry.name == "kf-linear")
-    made = leaderboards.leaderboard(entry, ["KF-Linear", "Average"], ["conductance"], entries)
-    leaderboards.start(made)
-    note = json.loads((made.folder / "settings.json").read_text())
-    (average,) = [run for run in made.runs if run.entry is None]
-    assert note["made"] == [average.config.key()] and note["of"] == "kf-linear" and note["runs"] == 2

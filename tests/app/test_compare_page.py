@@ -1,6 +1,6 @@
 """The page Compare without a browser: runs side by side, confusions, levels, the leaderboard and its worker."""
 
-import json
+import dataclasses
 import re
 import shutil
 from functools import partial
@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from retrofit_app import runs
 from retrofit_app.models import predictions
-from retrofit_app.pages.compare import paired
+from retrofit_app.pages.compare import paired, taking
 from retrofit_app.runs import compared, leaderboards
 from retrofit_core.cli import main
 from retrofit_core.methods import METHODS
@@ -18,7 +18,6 @@ from retrofit_core.runs import RunConfig
 from retrofit_core.runs.comparison import compare_runs, quick_first
 from retrofit_core.runs.store import noted
 from retrofit_core.system.monitor import Monitor
-from tests.marks import each_case
 
 from .analyses import copied
 from .pages import clean, page_at, words
@@ -131,16 +130,6 @@ def test_the_plan_counts_what_is_there_and_what_cannot_be(runs_folder):
     assert page.button(key="start-board").label == "Start"
 
 
-def test_what_does_not_apply_is_a_row_with_its_reason(runs_folder):
-    names = [f"mine-parent-{index}.safetensors" for index in (0, 1, 0)]
-    copied("three", models=names, splits=None, fusion_from="iid", importance_data="fusion")
-    for name in names:
-        shutil.copy(runs.BUNDLED / name.removeprefix("mine-"), runs_folder / name)
-    page = open_page(run="three", view="board", of="three", methods="HF-Linear,Average", scores="uniform")
-    assert not page.exception and "1 does not apply to these networks, 1 to do" in words(page)
-    assert "|HF-Linear|does not apply: " in tables(page)[0] and "KF-Linear works here." in tables(page)[0]
-
-
 def test_some_of_each_family_are_chosen_and_each_has_its_line(runs_folder):
     page = open_page(view="board")
     assert clean(page)
@@ -211,11 +200,12 @@ def test_a_leaderboard_grows_row_by_row_and_ends_whole(runs_folder, monkeypatch)
     assert any(text.startswith("Accuracy in per cent against seconds. ") for text in pictures(page))
 
 
-@each_case(("state", "says"), [("cancelled", "Cancelled: finished runs are kept."), ("failed", "no room")])
-def test_a_leaderboard_that_ended_early_says_so_and_goes_on(runs_folder, state, says):
-    made = board_of(**SMALL)
-    made.folder.mkdir(parents=True, exist_ok=True)
-    (made.folder / "analysing.json").write_text(json.dumps({"state": state, "error": "no room"}))
-    page = open_page(**SMALL)
-    said = " ".join(element.value for element in [*page.warning, *page.error])
-    assert says in said and page.button(key="start-board").label == "Resume"
+def test_the_comparison_is_copied_with_its_fine_tunings(runs_folder):
+    entry = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
+    (fused,) = compared.networks_of(entry)
+    tuning = {"epochs": 3, "batch": 32, "learning_rate": 0.01, "precision": "float32", "augment": "auto", "seed": 0}
+    tuned = dataclasses.replace(fused, tuning=tuning, file=runs_folder / "0123456789" / "tuned.safetensors")
+    command, python, cell = taking.texts([fused, tuned])
+    assert [line.split()[1] for line in command.splitlines()] == ["train", "compare", "finetune"]
+    assert "--epochs 3" in command
+    assert "compare_runs(configs" in python and "display(" in cell

@@ -307,27 +307,11 @@ def seen(labels: list[int], weights: list[float] | None = None) -> figures.Neuro
     )
 
 
-def test_neurons_at_one_spot_stand_beside_each_other():
-    """Permuted twins have each neuron twice: a circle under a diamond would not be seen."""
-    half = np.random.default_rng(0).normal(size=(4, 2))
-    look = figures.marks(figures.neurons(level(np.concatenate([half, half]), [0, 1, 2, 3] * 2)))
-    gaps = np.linalg.norm(look.points[:4] - look.points[4:], axis=1)
-    assert np.allclose(gaps, gaps[0]) and gaps[0] > 0.05 * look.reach
-    assert np.allclose(look.points[:4, 1], look.points[4:, 1])
-
-
 def test_distances_are_to_the_weighted_centroid():
     clusters = seen([0, 0, 1, 1], [3.0, 1.0, 0.0, 0.0])
     centroid = (3 * clusters.points[0] + clusters.points[1]) / 4
     assert clusters.distances[:2] == pytest.approx(np.linalg.norm(clusters.points[:2] - centroid, axis=1))
     assert clusters.distances[2] == pytest.approx(np.linalg.norm(clusters.points[2] - clusters.points[3]) / 2)
-
-
-def test_picked_neurons_stay_bright_and_have_a_ring_and_marked_ones_a_name():
-    picture = figures.clusters(seen([0, 0, 1, 2]), LIGHT, picked=[0, 3], marked=[3])
-    bright = [int(each.customdata[point][0]) for each in marks_of(picture) for point in each.selectedpoints]
-    ringed, named_ones = picture.figure.data[-2:]
-    assert sorted(bright) == [0, 3] and len(ringed.x) == 2 and named_ones.text == ("B1",)
 
 
 def test_the_drawn_network_names_the_biggest_drop_and_carries_levels_for_clicks(shipped):
@@ -371,14 +355,6 @@ def test_cluster_sizes_add_up_to_the_clusters():
     picture = figures.cluster_sizes(seen(labels), LIGHT)
     assert sum(sum(trace.y) for trace in picture.figure.data) == 5
     assert "1 of 5 clusters" in picture.caption  # only the first holds neurons of both halves
-
-
-def test_histograms_count_every_neuron():
-    scores = [0.0, 1e-6, 0.2, 0.8, 1.0, 2.0, 40.0, 1.0]
-    picture = figures.score_histogram(seen([0] * 8, scores), "Conductance", LIGHT)
-    assert sum(sum(trace.y) for trace in picture.figure.data) == 8 and "2 count for less than 0.01 ×" in picture.caption
-    kept = figures.r2_histogram(np.array([0.0, 0.05, 1.0, 1.0]), np.array([0, 0, 1, 1]), LIGHT)
-    assert [sum(trace.y) for trace in kept.figure.data] == [2, 2] and "2 of 4 neurons" in kept.caption
 
 
 def test_r2_of_a_fit():
@@ -438,10 +414,6 @@ def test_the_lowest_point_of_the_plane_is_told_where_the_fit_is_not_there():
     plane = {"quadratic": [0.02, -0.02, 0.0, 0.05, 0.0, 1.0], "marks": marks}
     assert "1.80\N{NO-BREAK SPACE}%" in figures.loss_plane(plane, LIGHT).caption
     assert "lowest" not in figures.loss_plane({"quadratic": [0.02, 0, 0, 0.05, 0, 1.0], "marks": marks}, LIGHT).caption
-
-
-def test_members_are_followed_to_where_they_went():
-    assert figures.destinations(seen([0, 0, 1, 1, 1, 2]), [0, 2, 3, 5]) == [(1, 2), (0, 1), (2, 1)]
 
 
 @each_case("losses", [(0.3, 0.2, 0.15), (0.9, 0.004, 0.05), (20, 1e-7, 1e-3)])

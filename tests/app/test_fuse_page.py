@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from functools import partial
-from urllib.parse import parse_qsl
 
 import pytest
 import torch
@@ -18,7 +17,6 @@ from streamlit.testing.v1.element_tree import Selectbox
 
 from retrofit_app import bundle, figures, runs, widgets
 from retrofit_app.models import accuracies
-from retrofit_app.pages import PAGES
 from retrofit_app.pages.fuse import configs, parameters, presets
 from retrofit_app.pages.fuse.plan import Plan
 from retrofit_core import load_model, save_model
@@ -132,20 +130,6 @@ def test_a_number_outside_its_limits_becomes_the_nearest_or_stays_and_that_is_sa
     assert [said in toast.value for toast in page.toast] == [True] * bool(said)
 
 
-def test_the_menu_leads_back_to_the_form_as_it_was_left():
-    page = open_form(preset="sharded", run="hf-linear")
-    page.selectbox(key="fuse-method").set_value("HF-Linear").run()
-    to_page(page, "levels")
-    page.query_params.clear()
-    page.query_params["run"] = "hf-linear"  # as the link to Levels has it
-    page.run()
-    assert "preset" not in page.query_params and not page.warning
-    links = {link.proto.label: dict(parse_qsl(link.proto.query_string)) for link in page.sidebar.get("page_link")}
-    form = {"run": "hf-linear", "view": "new", "preset": "sharded", "method": "HF-Linear"}
-    assert links.pop("Fuse") == form and set(links) == {listed.title for listed in PAGES if listed.name != "fuse"}
-    assert all(carried == {"run": "hf-linear"} for carried in links.values())
-
-
 @each_case("method", ["OTFusion", "Auto", "KD", "Average"])
 def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method, runs_folder, monkeypatch):
     config = dataclasses.replace(
@@ -171,16 +155,6 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
     assert len(page.get("plotly_chart")) == (2 if method == "Average" else 3)
     to_page(page, "levels").run()
     assert not page.error and not page.exception and "approximation error" not in words(page)
-
-
-def test_one_network_has_no_ensemble_and_no_average(runs_folder, monkeypatch):
-    config = dataclasses.replace(bundle.config("KF-Linear"), models=bundle.PARENTS[:1], samples=50, analyse=False)
-    monkeypatch.chdir(runs.BUNDLED)
-    execute(config, runs_folder / "mine")
-    page = page_at(run="mine")
-    bars = next(chart.proto.alt for chart in page.get("plotly_chart") if "Bar chart of test" in chart.proto.alt)
-    assert "network A 4" in bars and "ensemble" not in bars and "average" not in bars
-    assert "ensemble" not in words(page) and "plain average" not in words(page) and not page.error
 
 
 @each_case("preset", [name for name in presets.PRESETS if name != "own"])

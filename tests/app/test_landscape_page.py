@@ -232,8 +232,3 @@ def test_a_damaged_landscape_is_named_in_its_place(record):
     (placed(record) / "landscape.json").write_text("{}")
     page = open_page(run="mine")
     assert not page.exception and page.error and "landscape" in page.error[0].value
-
-
-def test_what_is_measured_is_not_measured_again(entry, runs_folder):
-    kept = followups.begin(entry, LandscapeConfig(SPANNING))
-    assert kept.folder.is_relative_to(runs.BUNDLED) and kept.state == "done" and not runs_folder.exists()

@@ -3,7 +3,9 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from .pages import MAIN, clean, page_at, to_page, words
+from tests.marks import each_case
+
+from .pages import MAIN, clean, to_page, words
 
 pytestmark = pytest.mark.slow
 
@@ -82,6 +84,7 @@ def test_a_leaderboard_is_revealed_from_its_last_place(runs_folder):
     assert "1. Ensemble" in html(page, "retrofit-book") and "Ensemble is first" in words(page)
 
 
-def test_views_without_a_lecture_have_no_way_into_one(runs_folder):
-    for view in ("new", "runs"):
-        assert "go-lecture" not in keys(page_at(view=view, lecture="1"))
+@each_case(("name", "address"), [("levels", {"level": "features.0"}), ("levels", {"step": "fit"}), ("landscape", {})])
+def test_a_lecture_has_a_way_out_and_nothing_wrong(runs_folder, name, address):
+    page = spoken(name, run="kf-linear", **address)
+    assert clean(page) and clean(press(page, "page")) and "lecture" not in page.query_params

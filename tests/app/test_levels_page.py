@@ -105,20 +105,6 @@ def test_a_run_without_analysis_says_what_is_missing_and_how_to_add_it(runs_fold
     assert any("retrofit analyse" in code.value for code in page.code)
 
 
-def test_score_seed_and_picks_of_the_address_reach_the_table(record):
-    page = open_page(run="analysed", level="features.0", score="uniform", seed="2", pick="A3-5.B1")
-    assert clean(page)
-    table = next(frame.value for frame in page.dataframe if "kept R²" in frame.value)
-    assert list(table["neuron"]) == ["A3", "A4", "A5", "B1"]
-    assert "4 neurons picked" in words(page)
-    widths = drawn(page)["plane"]["widths"]
-    assert drawn(page)["picked"] == [3, 4, 5, widths[0] + 1]
-    page.button(key="clear").click().run()
-    assert drawn(page)["picked"] == []
-    assert "pick" not in page.query_params and "neurons picked" not in words(page)
-    assert not [frame for frame in page.dataframe if "kept R²" in frame.value]
-
-
 def test_the_browser_is_given_what_the_reports_say(record):
     page = open_page(run="analysed", level="features.0", score="uniform", mark="A1", panel="cluster", cluster="1")
     entry = runs.read_entry(record)
@@ -192,12 +178,6 @@ def test_home_and_end_and_the_switch_for_shortcuts(record):
     assert "key" not in page.button(key="go-next").help
 
 
-def test_another_run_of_the_same_networks_keeps_the_level(record):
-    page = open_page(run="analysed", level="features.5")
-    page.selectbox(key="run").set_value("hf-linear").run()
-    assert clean(page) and page.selectbox(key="levels-level").value == "features.5"
-
-
 def test_a_gradient_fit_shows_its_curve_on_an_axis_that_can_be_linear(runs_folder):
     runs_folder.mkdir()
     analysed(runs_folder, runs.BUNDLED / "kf-gradient")
@@ -211,15 +191,6 @@ def test_a_damaged_analysis_is_named_in_its_place(record):
     (record / "analysis.npz").write_bytes(b"broken")
     page = open_page(run="analysed")
     assert page.error and str(record.parent) not in page.error[0].value
-
-
-def test_the_table_names_neurons_by_network_and_carries_the_reports_numbers(record):
-    entry = runs.read_entry(record)
-    table = readings.neuron_table(entry, 0, "conductance", 0)
-    report = readings.record(entry).levels[0]
-    assert list(table["cluster"]) == report.labels.tolist()
-    assert table["neuron"].iloc[0] == "A0" and table["neuron"].iloc[report.widths[0]] == "B0"
-    assert table["importance × mean"].mean() == pytest.approx(1)
 
 
 def test_files_say_where_they_come_from(record):

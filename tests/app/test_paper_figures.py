@@ -10,12 +10,9 @@ from retrofit_app.figures.across import across
 from retrofit_app.figures.histograms import kept_histograms
 from retrofit_app.figures.paper import beside_in_parts, beside_the_paper, differences, rank_against_rank
 from retrofit_app.figures.paper.cells import cells as table_of_cells
-from retrofit_app.figures.quantities import quantity
 from retrofit_core.experiments import table
 from retrofit_core.experiments.bundles import Bundle, write_bundle
-from retrofit_core.experiments.report_words import METRICS
 from tests.experiments.made_up import bundle_of, cells_of, knowing
-from tests.marks import each_case
 
 ROWS = {
     "Parent 0": 60,
@@ -129,24 +126,6 @@ def test_rows_at_another_scale_are_marked_and_in_no_order(column, tmp_path, monk
     assert trace(differences(mixed, LIGHT), "ours, the paper's sign")[0]["KF-Linear \N{MINUS SIGN} best parent"] == 20
 
 
-@each_case(
-    ("name", "column_name", "row", "kind", "symbol"),
-    [
-        ("vgg11-noniid", "2-way", "KF-Linear, uniform", "ours, the other sign", "x"),  # not by colour alone
-        ("fusion-set-size", "1k samples", "KF-Gradient, uniform", "ours, 0 in the paper", "square-open"),  # no verdict
-    ],
-)
-def test_another_sign_and_one_that_is_0_in_the_paper_have_marks_of_their_own(
-    tmp_path, monkeypatch, name, column_name, row, kind, symbol
-):
-    rows = {"Parent 0": 90, "Parent 1": 40, row: 50}
-    known = measured(tmp_path, monkeypatch, name, lambda row: {"known": knowing(rows[row])} if row in rows else None)
-    picture = differences(known.column(column_name), LIGHT)
-    drawn, marks = trace(picture, kind)
-    (difference,) = [value for pair, value in drawn.items() if pair.endswith("best parent")]
-    assert difference == -40 and marks.marker.symbol == symbol
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("draw", [beside_the_paper, rank_against_rank, differences])
 def test_a_column_without_numbers_is_refused_in_a_sentence(empty, draw):
@@ -188,12 +167,6 @@ def test_seconds_stand_on_a_logarithmic_axis_with_no_interval_and_no_standards(t
     assert not any("our" in note.text for note in picture.figure.layout.annotations)
 
 
-def test_a_number_of_the_paper_that_is_zero_is_left_out_of_a_logarithmic_axis(tmp_path, monkeypatch):
-    shown = measured(tmp_path, monkeypatch, "runtime-end-to-end", lambda row: {"seconds": 5.0})
-    paper, _ = trace(beside_the_paper(shown.column("fine-tuning"), LIGHT), "paper")
-    assert 0 not in paper.values()
-
-
 def test_rows_are_drawn_over_columns_the_paper_beside_ours(tmp_path, monkeypatch):
     value = lambda row: {"known": knowing(60)} if row == "KF-Gradient, uniform" else None  # noqa: E731
     shown = measured(tmp_path, monkeypatch, "fusion-set-size", value)
@@ -215,8 +188,3 @@ def test_a_kept_histogram_says_how_many_neurons_hardly_count():
     (bars,) = picture.figure.data
     assert list(bars.y) == [30, 10] and list(bars.width) == pytest.approx([0.1, 2.0])
     assert "75.0\N{NO-BREAK SPACE}%" in picture.caption
-
-
-@each_case("metric", list(METRICS))
-def test_every_metric_of_a_table_is_a_quantity(metric):
-    assert quantity(metric).name

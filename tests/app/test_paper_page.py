@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 from retrofit_app import runs
 from retrofit_app.figures import LIGHT
 from retrofit_app.figures.paper import rank_against_rank
+from retrofit_app.pages.paper import taking
 from retrofit_app.runs import paper
 from retrofit_core.experiments import table
 from retrofit_core.experiments.report import summarised, verdicts
@@ -45,7 +46,7 @@ def shown(page: AppTest) -> dict[str, list[str]]:
 
 def recorded(name: str, column: str):
     """A column as a notebook has it."""
-    return table(name, results=paper.RECORDS, runs="none").column(column)
+    return table(name, results=paper.RECORDS / f"{name}.json", runs="none").column(column)
 
 
 def code(page: AppTest) -> list[str]:
@@ -193,3 +194,13 @@ def test_the_run_of_a_fusion_is_found_by_its_content():
         return paper.run_of(Result("key", {"fusion": unit | changes}, "", "", inputs), runs.entries()[0])
 
     assert found(inputs) == entry and found(inputs, seed=9) is found({**inputs, "parent 0": "other"}) is None
+
+
+def test_the_picture_s_command_reads_the_same_results():
+    name, _, texts, _ = vars(taking.origin("vgg11-noniid", "2-way", "small")).values()
+    command, python, _ = texts()
+    assert name == "paper-vgg11-noniid-2-way"
+    assert command == (
+        "retrofit report vgg11-noniid --scale small --columns 2-way --results benchmarks/results/experiments"
+    )
+    assert "table('vgg11-noniid', scale='small', runs='runs', results=['benchmarks/results/experiments'])" in python

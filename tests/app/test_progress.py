@@ -81,13 +81,6 @@ def test_half_a_line_and_damaged_ones_wait_or_are_skipped(tmp_path):
     assert progress.follow(tmp_path, known).level == 0
 
 
-def test_an_earlier_attempt_does_not_speed_up_the_clock(tmp_path):
-    write(tmp_path, *TRAINING, start=0.0)
-    write(tmp_path, *TRAINING, start=5000.0)
-    known = progress.follow(tmp_path, progress.Progress(), since=5000.0)
-    assert known.left(5004.0) == pytest.approx(18)
-
-
 def test_a_resumed_training_is_timed_from_its_first_epoch(tmp_path):
     """It went on at epoch 61 of 100, after a minute of reading; an epoch takes a second."""
     epochs = [

@@ -495,7 +495,7 @@ def test_an_analysis_without_its_parents_is_refused(finished):
     assert not runs.read_entry(finished).analysing
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_analysis_is_added_to_a_finished_run(finished):
     runs.analyse(finished)
     wait(finished, lambda entry: not entry.analysing)

@@ -177,6 +177,10 @@ def test_controls_stand_beside_the_fused_network(record):
     assert "clearly better than the plain average" in said and "not clearly different from network A" in said
     book = next(element.value for element in page.get("html") if "Networks before and after" in element.value)
     assert "From" not in book and "49.6" in book and "0.49 → 0.10" in book.replace("\N{NO-BREAK SPACE}", " ")
+    page.session_state["enlarged"] = 1.0  # as a browser tells it
+    for word, value in {"lecture": "1", "slide": "4", "shown": "1"}.items():
+        page.query_params[word] = value
+    assert clean(page.run()) and "A new network: 40.0" in tiles(page) and "Fused network: ?" in tiles(page)
 
 
 @pytest.mark.parametrize(

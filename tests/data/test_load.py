@@ -48,22 +48,6 @@ def test_unusable_constants_are_refused(fields, message):
         images(torch.zeros(1, 3, 2, 2, dtype=torch.uint8), **fields)
 
 
-def test_only_the_wanted_rows_are_read():
-    asked = []
-    data = Images(
-        lambda rows: asked.append(rows) or torch.zeros(len(rows), 1, 2, 2, dtype=torch.uint8),
-        torch.zeros(1000, dtype=torch.int64),
-        (1, 2, 2),
-        ("a",),
-        "test",
-        (0.0,),
-        (1.0,),
-    )
-    assert data.inputs([7, 3, 7]).shape == (3, 1, 2, 2)
-    assert torch.cat(asked).tolist() == [7, 3, 7]
-    assert len(data) == 1000
-
-
 @pytest.mark.parametrize("rows", [[0, 4], [-1]])
 def test_rows_outside_the_data_set_are_refused(rows):
     with pytest.raises(ValueError, match=r"split has rows 0..3"):

@@ -104,15 +104,10 @@ def hub(path, labels, names=None, column="label", kind=None, value=0):
     ("name", "split"),
     [
         ("validation-00000-of-00001.parquet", "val"),
-        ("valid.parquet", "val"),
-        ("dev-0.parquet", "val"),
         ("Train.parquet", "train"),
-        ("data/TRAIN-00000-of-00001.parquet", "train"),
         ("train_00000.parquet", "train"),
         ("cifar-train.parquet", "train"),
         ("test/0000.parquet", "test"),
-        ("Testing.parquet", "test"),
-        ("evaluation-00000-of-00001.parquet", "test"),
     ],
 )
 def test_files_are_named_as_elsewhere(tmp_path, name, split):

@@ -164,19 +164,10 @@ def test_the_command_writes_and_updates_a_folder(several, tmp_path, capsys, monk
     for result in several.results.values():
         write_result("runs", result)
     assert main(["report", "runtime-vgg", "--bundle", "kept", "--with-images"]) == 0
-    assert [path.name for path in Path("kept").iterdir()] == ["runtime-vgg.json"]
     assert f"{len(units('runtime-vgg'))} results are in kept/runtime-vgg.json" in capsys.readouterr().out
-    assert main(["report", "--bundle", "kept", "--with-images"]) == 0
+    assert main(["report", *ENDED, "--bundle", "kept", "--with-images"]) == 0
     assert results_in("kept").results == several.results
     assert main(["report", "runtime-vgg", "--bundle", "one.json"]) == 0
     assert keys(Path("one.json")) == units("runtime-vgg")
-    assert main(["report", "--bundle", "all.json"]) == 0
-    assert keys(Path("all.json")) == several.results.keys()
-    shown = []
-    for results in ("kept", "all.json"):
-        capsys.readouterr()
-        assert main(["report", "--scale", "smoke", "--folder", "none", "--results", results, "--only-measured"]) == 0
-        shown.append(capsys.readouterr().out.split("## What differs")[0].count("| 60.00 (1)"))
-    assert shown[0] == shown[1] > 10
     assert main(["report", "resnet-compression", "--folder", "none", "--bundle", "kept"]) == 0
-    assert "Nothing written to kept: there are no results for these tables." in capsys.readouterr().err
+    assert "Nothing written to kept" in capsys.readouterr().err

@@ -188,14 +188,6 @@ def test_where_scores_are_taken_they_decide(name):
         assert not torch.allclose(scored(x), plain(x), rtol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["KF-Linear", "HF-Linear", "KF-Gradient", "HF-Gradient"])
-def test_a_closed_form_fits_no_levels_that_are_joined(name):
-    """Footnote of the depths: into the deeper network's shape with the gradient fits only."""
-    result = outcome(name, [mlp(DEEP).float(), mlp(SHALLOW, seed=1).float()], (6,), {})
-    assert isinstance(result, str) == name.endswith("Linear")
-    assert name.endswith("Gradient") or "joins 2 levels (2, 4) to match a shallower network" in result
-
-
 def test_the_page_shows_this_table():
     lines = (DOCS / "methods.md").read_text().splitlines()
     assert f"| method | {' | '.join(COLUMNS)} |" in lines

@@ -159,7 +159,7 @@ def test_the_interval_over_seeds_and_images_is_that_of_a_plain_loop():
     assert (low, high) == pytest.approx(tuple(np.percentile(drawn, [2.5, 97.5])), abs=1.0)
 
 
-@pytest.mark.parametrize("moves", [0.0, 0.05, 0.5])
+@pytest.mark.parametrize("moves", [0.0, 0.5])
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_the_interval_covers_the_truth(seeds, moves):
     """Both sides are drawn alike, so the true difference is 0. One seed says nothing of other seeds."""
@@ -170,7 +170,7 @@ def test_the_interval_covers_the_truth(seeds, moves):
         covered.append(low <= 0 <= high)
     if seeds == 1 and moves == 0.5:
         assert np.mean(covered) < 0.5
-    elif seeds > 1 or moves == 0:
+    else:
         assert np.mean(covered) >= 0.92
 
 
@@ -178,7 +178,7 @@ def test_the_interval_over_parents_covers_the_truth():
     """Fusion seeds share their parents, so three sets with three seeds each are three runs, not nine."""
     generator = np.random.default_rng(4)
     covered, as_nine = [], []
-    for _ in range(120):
+    for _ in range(60):
         sets = [answers(generator, 3, 300, 0.1).astype(float) - answers(generator, 3, 300, 0.1) for _ in range(3)]
         sets = [each + 0.3 * generator.normal() for each in sets]  # what a set of parents brings or costs its fusions
         for runs, where in ((np.stack([each.mean(0) for each in sets]), covered), (np.concatenate(sets), as_nine)):

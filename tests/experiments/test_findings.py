@@ -30,7 +30,7 @@ def names():
     """What the expressions may use."""
 
     def column(of_table, name, badge=None):
-        found = table(of_table, results=RESULTS, columns=(name,)).column(name)
+        found = table(of_table, results=RESULTS / f"{of_table}.json", columns=(name,)).column(name)
         return found.at(badge) if badge else found
 
     def gap(of_column, left, right):
@@ -135,7 +135,7 @@ def test_no_number_is_without_a_source():
     ],
 )
 def test_tables_beyond_the_paper_are_those_of_the_records(heading, columns):
-    beyond = table("beyond", results=RESULTS)
+    beyond = table("beyond", results=RESULTS / "beyond.json")
     text = PAGE.with_name("findings_beyond.md").read_text(encoding="utf-8").split(heading)[1]
     rows = [
         [word.strip() for word in line.split("|")[1:-1]]

@@ -155,47 +155,6 @@ def test_spread_finds_what_made_the_numbers():
     assert list(spread([[50.0, 50.0], [50.0]], 0).values()) == [0, 0, None]
 
 
-def test_more_seeds_than_the_scale_has_are_shown_but_not_missed():
-    cells = [cell for cell in cells_of("fusion-set-size", seeds=3) if cell.seed != 1]
-    column = column_of(
-        report(bundle_of(cells, lambda cell: {}), ["fusion-set-size"], SMOKE), "fusion-set-size", "5k samples"
-    )
-    assert (column.setting.measured, len(column.setting.meant)) == (5, 5)
-    assert {len(line.values) for line in column.all_lines} == {2}
-    asked = report(bundle_of(cells, lambda cell: {}), ["fusion-set-size"], SMOKE, seeds=3)
-    assert column_of(asked, "fusion-set-size", "5k samples").setting.measured == 10
-    assert asked.tables[0].commands == ("retrofit reproduce fusion-set-size --scale smoke --seeds 3",)
-
-
-def test_a_best_row_is_the_best_of_ours():
-    shares = {"HF-Linear, uniform": 20.0, "HF-Linear, conductance": 50.0, "HF-Linear, deeplift": 40.0}
-    cells = [cell for cell in cells_of("bloodmnist") if cell.row in shares]
-    written = report(bundle_of(cells, lambda cell: {"accuracy": shares[cell.row]}), ["bloodmnist"], SMOKE)
-    best = line_of(written, "bloodmnist", "2-way", "HF-Linear, best")
-    assert (best.values, best.note) == ((50.0,), "that of HF-Linear, conductance")
-    assert line_of(written, "bloodmnist", "2-way", "KF-Linear, best").state == "not measured"
-
-
-def test_rows_that_do_not_apply_are_not_applicable(empty):
-    line = line_of(empty, "vgg11-noniid", "4-way", "HF-Linear, uniform")
-    assert (line.state, line.paper) == ("N/A", None)
-    deeplift = line_of(empty, "vit-full-cifar100", "2-way fine-tuned", "Transformer-OTFusion, deeplift")
-    assert (deeplift.state, deeplift.paper.mean) == ("not planned", 74.0)
-    assert deeplift.note.startswith("DeepLIFT is known at the ends of levels only")
-    assert not [line for line in column_of(empty, "vgg11-noniid", "2-way").all_lines if line.row == "Parent 2"]
-
-
-def test_seconds_add_up_and_operations_are_multiples():
-    cells = [*cells_of("runtime-end-to-end"), *cells_of("inference-cost")]
-    bundle = bundle_of(cells, lambda cell: {"operations": 500 if cell.row.startswith("Parent") else 1000})
-    written = report(bundle, ["runtime-end-to-end", "inference-cost"], SMOKE)
-    ours = "ours, with fine-tuning"
-    seconds = [line_of(written, "runtime-end-to-end", column, ours).values for column in ("fusion", "total")]
-    assert seconds == [(1.5,), (3.0,)]
-    assert line_of(written, "inference-cost", "2-way zero-shot", "Ensemble").values == (2.0,)
-    assert not column_of(written, "inference-cost", "2-way zero-shot").claims
-
-
 def test_accuracy_on_a_part_is_that_of_its_classes():
     cells = [cell for cell in cells_of("resnet50-imagenet") if cell.row == "ZipIt"]
     written = report(bundle_of(cells, lambda cell: {"per_part": [30.0, 70.0]}), ["resnet50-imagenet"], SMOKE)
@@ -298,29 +257,6 @@ def test_the_command_refuses_in_a_sentence(words, sentence, tmp_path, capsys, mo
         Path(name).write_text(name)
     assert main(["report", *words]) == 2
     assert sentence in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_given_checkpoints_are_found_again_by_the_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("a", "b"):
-        Path(name).write_text(name)
-    source = ParentSource(None, ("a", "b"), None, "digits")
-    cells = [cell for cell in cells_of("vgg11-noniid", given=source) if cell.column == "2-way"]
-    bundle = bundle_of(cells, lambda cell: {"accuracy": 12.5})
-    for result in bundle.results.values():
-        write_result("runs", result)
-    words = ["report", "vgg11-noniid", "--scale", "smoke"]
-    given = ["--model", "a", "--model", "b", "--data", "digits"]
-    assert main(words) == 0
-    assert "12.50" not in capsys.readouterr().out
-    assert main([*words, *given]) == 0
-    assert capsys.readouterr().out.count("12.50 (1)") > 20
-    assert main([*words, *given, "--bundle", "all.json"]) == 0
-    Path("a").unlink()
-    capsys.readouterr()
-    assert main([*words, "--folder", "elsewhere", "--results", "all.json"]) == 0
-    assert capsys.readouterr().out.count("12.50 (1)") > 20
 
 
 @pytest.fixture

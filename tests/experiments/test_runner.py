@@ -16,7 +16,6 @@ from retrofit_core.experiments.results import all_results, path_of, read_result,
 from retrofit_core.experiments.runner import run
 from retrofit_core.experiments.units import FineTuning, Fusion, Parent, ParentSource
 from retrofit_core.experiments.work import finished, work
-from retrofit_core.fusion.importance import parents, shared
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.runs import worker
@@ -353,22 +352,3 @@ def test_a_result_says_what_it_is_of(measured):
     assert per_part[0][1] == 0 == per_part[1][0]  # a parent knows nothing of classes that it never saw
     assert numbers([result])[result.key]["command"].startswith("retrofit fuse")
     assert isinstance(fusion(), Fusion) and str(measured) not in result.command
-
-
-def test_methods_of_a_column_score_their_parents_once_and_take_as_long_as_alone(tmp_path, monkeypatch):
-    computed = []
-
-    def counting(*arguments, compute=parents.importance_scores, **options):
-        computed.append(arguments)
-        time.sleep(0.5)
-        return compute(*arguments, **options)
-
-    monkeypatch.setattr(parents, "importance_scores", counting)
-    monkeypatch.setattr(shared, "_kept", type(shared._kept)())
-    units = [fusion(method, importance="conductance") for method in ("KF-Linear", "HF-Linear")]
-    first, second = (work(unit, tmp_path, device="cpu") for unit in units)
-    assert len(computed) == 2 and min(first.metrics["seconds"], second.metrics["seconds"]) > 1
-    monkeypatch.setattr(shared, "_kept", type(shared._kept)())
-    alone = work(units[1], tmp_path / "alone", device="cpu")
-    assert len(computed) == 4
-    assert (alone.metrics["loss"], alone.correct) == (second.metrics["loss"], second.correct)

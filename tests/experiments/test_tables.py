@@ -123,7 +123,8 @@ def test_every_scale_has_cells_of_every_table_each_once(table, scale):
 
 
 def all_units():
-    return {unit for table in TABLES.values() for cell in table.cells(SCALES["smoke"], 2) for unit in cell.units}
+    tables = [TABLES[name] for name in ("vgg11-noniid", "vgg11-full", "neuron-importance", "landscape")]
+    return {unit for table in tables for cell in table.cells(SCALES["smoke"], 2) for unit in cell.units}
 
 
 @pytest.mark.slow
