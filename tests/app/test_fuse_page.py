@@ -24,7 +24,7 @@ from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.methods import METHODS, RETROFITTING
 from retrofit_core.networks.architectures import build
-from retrofit_core.runs import RunConfig, create, execute, read_config
+from retrofit_core.runs import create, execute, read_config
 from retrofit_core.runs.estimate import planned_levels
 from tests.marks import each_case
 
@@ -421,29 +421,6 @@ def test_uploads_are_checked_and_kept_by_content_until_they_are_taken_back(runs_
     assert left.name == "b.safetensors" and page.query_params["files"].endswith("/b.safetensors")
     button(page, "fuse-forget").click().run()
     assert not list(runs_folder.rglob("*.safetensors")) and "files" not in page.query_params
-
-
-def test_uploads_of_before_stay_when_others_come_and_keep_their_names(runs_folder):
-    def upload(page, **sources):
-        files = [
-            (f"{name}.safetensors", (runs.BUNDLED / source).read_bytes(), "application/octet-stream")
-            for name, source in sources.items()
-        ]
-        page.file_uploader[0].set_value(files).run()
-
-    page = open_form(preset="own")
-    upload(page, net=bundle.PARENTS[0], other=bundle.PARENTS[1])
-    page.segmented_control(key="fuse-networks").set_value("train").run()
-    page.segmented_control(key="fuse-networks").set_value("own").run()
-    upload(page, net=bundle.PARENTS[1])
-    named = page.query_params["files"].split("|")
-    assert [name.rpartition("/")[2] for name in named] == ["net.safetensors", "other.safetensors", "net.safetensors"]
-    assert all((runs_folder / name).exists() for name in named)
-    create(runs_folder / "mine", RunConfig(models=(named[1],)), runs_folder)
-    (runs_folder / "mine" / "status.json").write_text(json.dumps({"schema": 2, "state": "cancelled"}))
-    button(page, "fuse-forget").click().run()
-    assert page.query_params["files"] == named[1] and [(runs_folder / name).exists() for name in named] == [0, 1, 0]
-    assert "run mine reads it" in errors(page)
 
 
 def test_runs_that_are_not_at_work_can_be_deleted_and_brought_back(runs_folder, sleeper):

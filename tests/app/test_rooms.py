@@ -41,9 +41,9 @@ def room_of(path: Path) -> str:
     return path.relative_to(APP).parts[0].removesuffix(".py")
 
 
-def imports_of(path: Path, tree: ast.AST | None = None) -> Iterator[tuple[str, ...]]:
+def imports_of(path: Path) -> Iterator[tuple[str, ...]]:
     """The parts of every imported name, relative ones resolved: ("retrofit_app", "runs", "methods")."""
-    for node in ast.walk(tree or ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (tuple(alias.name.split(".")) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -51,16 +51,6 @@ def imports_of(path: Path, tree: ast.AST | None = None) -> Iterator[tuple[str, .
             module = (node.module or "").split(".") if node.module else []
             parts = base[: len(base) - node.level + 1] + module if node.level else module
             yield from ((*parts, alias.name) for alias in node.names)
-
-
-def at_module_level(tree: ast.Module) -> ast.Module:
-    """A file without its functions."""
-
-    class Drop(ast.NodeTransformer):
-        def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-            return None
-
-    return Drop().visit(tree)
 
 
 @each_case("path", FILES)
@@ -79,12 +69,6 @@ def test_rooms_import_what_they_may(path):
 @each_case("path", [path for path in FILES if name_of(path).startswith(WITHOUT_STREAMLIT)])
 def test_what_needs_no_page_imports_no_streamlit(path):
     assert "streamlit" not in {imported[0] for imported in imports_of(path)}
-
-
-@each_case("path", [path for path in FILES if path.name not in ("bundle.py", "train.py")])  # programs of their own
-def test_torch_is_imported_in_functions_only(path):
-    imported = {parts[0] for parts in imports_of(path, at_module_level(ast.parse(path.read_text())))}
-    assert not imported & {"torch", "torchvision"}
 
 
 @each_case("path", [path for path in FILES if room_of(path) not in ("address", "shell")])

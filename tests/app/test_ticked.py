@@ -7,7 +7,6 @@ import pytest
 
 from retrofit_app import runs
 from retrofit_app.pages.fuse import ticked
-from retrofit_app.runs import pins
 from retrofit_app.runs.settings import NONE, differing
 
 
@@ -44,14 +43,3 @@ def test_the_best_is_named_only_where_it_clearly_is(others, says):
     assert says in ticked.finding(runs_ticked)
     distances = ticked.differences_of(runs_ticked)["to the best"].tolist()
     assert any(map(pd.isna, distances)) == (others[0].accuracy is None or others[0].config["data"] == "other")
-
-
-def test_pins_outlast_a_session_and_a_broken_file(runs_folder):
-    assert pins.pinned() == frozenset()
-    pins.pin(["a", "b"], on=True)
-    pins.pin(["a"], on=False)
-    assert pins.pinned() == {"b"}
-    (runs_folder / pins.PINNED).write_text("{")
-    assert pins.pinned() == frozenset()
-    pins.pin(["c"], on=True)
-    assert pins.pinned() == {"c"}

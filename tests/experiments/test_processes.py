@@ -139,19 +139,6 @@ def remote_but_one_is_killed(index, one, *, root, **here):
     return _remote(index, one, root=root, **here)
 
 
-@pytest.mark.parametrize(
-    ("choice", "message"),
-    [
-        ({"backend": "mpi"}, "--backend is loky.*or dask.*Found --backend mpi"),
-        ({"backend": "dask"}, "needs --scheduler ADDRESS"),
-        ({"scheduler": "tcp://localhost:1"}, "Found --backend loky --scheduler tcp://localhost:1"),
-    ],
-)
-def test_a_backend_that_cannot_be_is_refused(tmp_path, choice, message):
-    with pytest.raises(ValueError, match=message):
-        run_in_parallel(plan([cell(fusion())], tmp_path), tmp_path, **choice)
-
-
 def test_each_process_has_a_gpu_of_its_own_as_long_as_there_are_enough(tmp_path, monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     with ExitStack() as first, ExitStack() as others:

@@ -184,19 +184,6 @@ def no_data(monkeypatch):
     monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: False)
 
 
-def test_results_of_a_substitute_count_where_the_data_set_is_gone(no_data):
-    """A bundle prints on a machine that has no data."""
-    small = scale_of("small")
-    cells = TABLES["runtime-vit"].cells(dataclasses.replace(small, always="cifar10"))
-    written = report(bundle_of(cells, lambda cell: {"seconds": 7.0}), ["runtime-vit"], [small])
-    column = column_of(written, "runtime-vit", "400 samples")
-    assert (column.badge, column.all_lines[0].values) == ("small, cifar10 for cifar100", (7.0,))
-    assert "| small, cifar10 for cifar100 |" in MARKDOWN.report(written)
-    assert "- small, cifar10 for cifar100: runtime-vit (400 samples); runtime-vit (6000 samples)." in MARKDOWN.report(
-        written
-    )
-
-
 def test_given_parents_have_columns_of_their_own(tmp_path):
     for name in ("a", "b", "splits"):
         (tmp_path / name).write_text(name)

@@ -85,17 +85,6 @@ def test_claims_and_gaps_compare_rows_of_one_scale(tmp_path, runs):
     assert "+15.00 (evening)" in repr(column.show())
 
 
-def test_the_best_of_several_scores_is_of_a_scale_that_has_them_all(tmp_path, runs):
-    def blood(scale: str, numbers: dict[str, int]) -> Bundle:
-        cells = [cell for cell in cells_of("bloodmnist", scale, seeds=1) if cell.row in numbers]
-        return bundle_of(cells, lambda cell: {"known": knowing(numbers[cell.row])})
-
-    small = blood("small", {f"KF-Linear, {score}": 70 for score in ("uniform", "conductance", "deeplift")})
-    results = beside(tmp_path, small, blood("evening", {"KF-Linear, uniform": 20}))
-    column = table("bloodmnist", runs=runs, results=results).column()
-    assert (column.number("KF-Linear, best"), column.number("KF-Linear, uniform")) == (70, 20)
-
-
 def test_each_row_is_shown_at_its_fullest_scale(bundle, runs):
     vgg = table("vgg11-noniid", runs=runs, results=bundle)
     assert [(column.name, column.badge, len(column.lines)) for column in vgg.columns] == [

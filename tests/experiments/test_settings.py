@@ -1,8 +1,5 @@
 """The paper's tables of settings, as typed in, beside `preset="paper"`, the recipes and the vision transformers."""
 
-import re
-import string
-
 import pytest
 import torch
 
@@ -17,7 +14,7 @@ from retrofit_core.experiments.printed_settings import (
 from retrofit_core.methods import METHODS
 from retrofit_core.training.recipes import PAPER_EPOCHS, recipe
 from tests.experiments.tex_tables import settings_after
-from tests.marks import ROOT, each_case
+from tests.marks import each_case
 from tests.networks import mlp, normal
 
 OF_GRADIENT = "\\label{tab:appendix-hp}"
@@ -104,24 +101,3 @@ def test_the_preset_has_the_table_of_the_gradient_variants(tex, method, monkeypa
     assert rows["Head Weights"] == ["False"] and result.config["head"] == "scores"
     # There is no such setting: neurons are grouped by their raw outputs.
     assert rows["Normalize Activations"] == ["False"] and result.config["normalise_scores"] is False
-
-
-def appendices(tex: str) -> dict[str, str]:
-    """Number as LaTeX gives it, such as B.1 -> title."""
-    titles, letter, part = {}, 0, 0
-    for kind, title in re.findall(r"\\(section|subsection)\{(.+?)\}", tex.split("\\appendix", 1)[1]):
-        letter, part = (letter + 1, 0) if kind == "section" else (letter, part + 1)
-        titles[string.ascii_uppercase[letter - 1] + (f".{part}" if part else "")] = title
-    return titles
-
-
-def test_appendices_are_cited_by_their_numbers(tex):
-    titles = appendices(tex)
-    cited = {}
-    for path in [*(ROOT / "retrofit_core").rglob("*.py"), *(ROOT / "docs").glob("*.md")]:
-        numbers = re.findall(r"App\. ([A-Z](?:\.\d)?)\b", path.read_text())
-        assert set(numbers) <= titles.keys(), path
-        cited[path.relative_to(ROOT).as_posix()] = {titles[number] for number in numbers}
-    assert cited["retrofit_core/fusion/grouping/kmeans.py"] == {"Minimizing the Grouping Error"}
-    assert cited["retrofit_core/training/recipes.py"] == {"Post-Fusion Fine-tuning Hyperparameters"}
-    assert cited["retrofit_core/system/presets.py"] == {"Fusion Hyperparameters"}
