@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from retrofit_core import FusionResult, ensemble
 from retrofit_core.baselines import average
-from retrofit_core.baselines.aligned import averages
 from retrofit_core.baselines.repair import statistics
 from retrofit_core.baselines.zipit import zip_neurons
+from retrofit_core.fusion.alignment import AlignedGroup
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.norm_statistics import reset_statistics
 from retrofit_core.networks.symmetry import tensors
@@ -77,9 +77,10 @@ def test_merging_and_handing_back_is_the_identity(seed):
     """C40: M U = I; members' shares add up to one."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.cat([torch.arange(4), torch.randint(4, (6,), generator=generator)])
-    T, U = (torch.cat(parts) for parts in zip(*averages(labels, (5, 2, 3), 4), strict=True))
-    assert_close(T.T @ U, torch.eye(4, dtype=torch.float64), 1e-12)
-    assert_close(T.sum(0), torch.ones(4), 1e-12)
+    group = AlignedGroup("", 4, labels.split([5, 2, 3]))
+    T, U = (torch.cat(parts) for parts in zip(*map(group.maps, range(3)), strict=True))
+    assert_close(T.T @ U / 3, torch.eye(4, dtype=torch.float64), 1e-12)
+    assert_close(T.sum(0) / 3, torch.ones(4), 1e-12)
     assert_close(U.sum(1), torch.ones(10), 0)
 
 

@@ -22,16 +22,7 @@ from ..networks.levels import rows
 from ..networks.symmetry import neuron_groups, tensors
 from ..system.device import of
 from ..system.settings import FRACTION, setting
-from .aligned import (
-    Aligning,
-    AlignmentPlan,
-    Averager,
-    averaging_maps,
-    check_pair,
-    check_widths,
-    plan_alignment,
-    shares_of,
-)
+from .aligned import AlignmentPlan, Averager, averaging_maps, check_pair, check_widths, plan_alignment
 from .layers import BATCH, AffineLayer, affine_layers, form_of, refuse_shared_layers, watching
 
 
@@ -52,6 +43,7 @@ class PLeaS(Averager):
     """
 
     takes: ClassVar[Takes] = Takes(parents=(2, 2), equal_widths=True, target=True)
+    title: ClassVar[str] = "PLeaS"
 
     repair: bool = setting(
         False,
@@ -76,13 +68,13 @@ class PLeaS(Averager):
 
     def plan(self, task: Task) -> AlignmentPlan:
         """Find the neuron groups and refuse what cannot be paired; see `Algorithm`."""
-        check_pair(task, "PLeaS", "ZipIt", "OTFusion", "KF-Linear")
+        check_pair(task, self.title, "ZipIt", "OTFusion", "KF-Linear")
         if self.apart and task.target is not None:
             raise ValueError(
                 f"PLeaS: apart is {self.apart} and there is a target, whose widths determine it too. Use only one of "
                 "them."
             )
-        plan = plan_alignment(task, "PLeaS", leaves=self.leaves)
+        plan = plan_alignment(task, self)
         for index, model in enumerate(task.parents):
             refuse_shared_layers(model, f"PLeaS, parent {index}", task.inputs[:1].to(task.dtype))
         check_widths(
@@ -96,8 +88,8 @@ class PLeaS(Averager):
     @torch.no_grad()
     def run(self, plan: AlignmentPlan) -> FusionResult:
         """Pair, fit, and correct the statistics on request."""
-        aligning = plan.scored()
-        sums = aligning.sums(after=True)
+        plan = plan.with_scores()
+        sums = plan.sums(after=True)
 
         def find(index: int) -> tuple[Tensor, dict[str, Any]]:
             group, n = plan.targets[index], plan.widths(index)[0]
@@ -105,12 +97,11 @@ class PLeaS(Averager):
             labels = alike if group.fixed else paired(sums[index].zz[:n, n:], group.width)
             return labels, {"algorithm": "linear_sum_assignment", "apart": group.width - n}
 
-        reports = aligning.assign(sums, find)
+        reports = plan.assign(sums, find)
         maps = averaging_maps(reports)
-        aligning.combine(maps)
-        layers = fit_layers(aligning, {level.name: level.labels for level in reports}, self.ridge)
-        repaired = aligning.corrected(shares_of(maps), repair=self.repair, reset_norms=self.reset_norms)
-        return aligning.result("PLeaS", self, reports, layers=layers, repaired=repaired)
+        plan.combine(maps)
+        layers = fit_layers(plan, {level.name: level.labels for level in reports}, self.ridge)
+        return plan.finish(self, reports, maps, reset_norms=self.reset_norms, layers=layers)
 
 
 def paired(similarity: Tensor, width: int) -> Tensor:
@@ -185,7 +176,7 @@ class Axis:
         return part.index_add_(axis, self.to, values * self.share.to(values).view(shape))
 
 
-def axis_of(plan: Aligning, labels: Mapping[str, Tensor], k: int, name: str, axis: int) -> Axis:
+def axis_of(plan: AlignmentPlan, labels: Mapping[str, Tensor], k: int, name: str, axis: int) -> Axis:
     """Parent k's map along an axis of a tensor; entries of no group are averaged over all parents."""
     size = tensors(plan.parents[k])[name].shape[axis]
     to, share = torch.arange(size), torch.full((size,), 1 / len(plan.parents), dtype=torch.float64)
@@ -200,7 +191,7 @@ def axis_of(plan: Aligning, labels: Mapping[str, Tensor], k: int, name: str, axi
     return Axis(to.to(device), share.to(device))
 
 
-def fit_layers(plan: Aligning, labels: Mapping[str, Tensor], ridge: float | str) -> list[str]:
+def fit_layers(plan: AlignmentPlan, labels: Mapping[str, Tensor], ridge: float | str) -> list[str]:
     """Write least-squares weights into every fused layer that runs in both parents; returns the layers' names."""
     layers = affine_layers(plan.fused)
     device = of(plan.fused)

@@ -4,8 +4,8 @@ Legend: as in `otfusion`; a sum in a residual stream joins the plans of its two 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
@@ -17,17 +17,8 @@ from ..networks.symmetry.watch import MOST_SAMPLES
 from ..system.device import of
 from ..system.extras import require
 from ..system.settings import COUNT, setting
-from .aligned import Aligning, AlignmentPlan, Averager, Pairs, lines_of, mean_of, plan_alignment, shares_of
-from .otfusion import (
-    Mode,
-    Solver,
-    align_by_transport,
-    anchor_of,
-    mapped_states,
-    weight_gram,
-    why_no_strength,
-    write,
-)
+from .aligned import AlignmentPlan, Averager, Pairs, lines_of, plan_alignment
+from .otfusion import Mode, Solver, align_by_transport, anchor_of, weight_gram, why_no_strength
 
 Residual = Literal["mean", "only_resid", "no_resid", "resid_as_identity", "weighted_scalar", "weighted_matrix"]
 #: The authors' best Sinkhorn strengths.
@@ -46,17 +37,17 @@ def _why_no_strength(value: object) -> str:
 class ApartPlan(AlignmentPlan):
     """Parents that can be fused, with separate groups for every layer."""
 
-    joined: AlignmentPlan
+    joined: AlignmentPlan = field(kw_only=True)
     """The plan with groups of neurons that may be permuted, which are scored"""
 
-    def scored(self) -> Aligning:
-        """Add the importance of the layers' neurons."""
-        joined = self.joined.scored()
-        scores = [
-            [_scores_of(group, coarse, values) for group in groups]
-            for groups, coarse, values in zip(self.groups, joined.groups, joined.scores, strict=True)
+    def with_scores(self) -> Self:
+        """The plan with the importance of the layers' neurons."""
+        each = zip(self.groups, self.joined.groups, self.joined.with_scores().scored, strict=True)
+        scored = [
+            replace(scores, values=[_scores_of(group, coarse, scores.values) for group in groups])
+            for groups, coarse, scores in each
         ]
-        return replace(joined, groups=self.groups, targets=self.targets, scores=scores)
+        return replace(self, scored=scored)
 
 
 @dataclass(frozen=True)
@@ -77,6 +68,8 @@ class TransformerOTFusion(Averager):
     counts half and the others share the rest equally, also in embeddings and classifier; no map that mixes queries and
     keys ("joint" there; `joint_qk` is "eq_t_map").
     """
+
+    title: ClassVar[str] = "Transformer OTFusion"
 
     mode: Mode = setting(
         "activations",
@@ -120,7 +113,7 @@ class TransformerOTFusion(Averager):
     def plan(self, task: Task) -> ApartPlan:
         """Find the layers' neurons and refuse what cannot be fused; see `Algorithm`."""
         require("ot", "baselines")
-        joined = plan_alignment(task, "Transformer OTFusion", leaves=self.leaves)
+        joined = plan_alignment(task, self)
         if anchor_of(joined) is None:
             raise ValueError(
                 "Transformer OTFusion aligns the parents to one of them, and none has the widths of the target. Use "
@@ -138,38 +131,35 @@ class TransformerOTFusion(Averager):
     @torch.no_grad()
     def run(self, plan: ApartPlan) -> FusionResult:
         """Align, average, and correct the statistics on request."""
-        aligning, anchor = plan.scored(), anchor_of(plan.joined)
+        plan, anchor = plan.with_scores(), anchor_of(plan.joined)
         assert anchor is not None
         regularisation = STRENGTHS[self.mode] if self.regularisation is None else self.regularisation
-        states = [tensors(parent) for parent in aligning.parents]
-        with aligning.clock.phase("forward"):
-            sums = _sums(aligning, states, self.window)
-            shares = _shares(aligning, anchor, self.residual)
+        states = [tensors(parent) for parent in plan.parents]
+        with plan.clock.phase("forward"):
+            sums = _sums(plan, states, self.window)
+            shares = _shares(plan, anchor, self.residual)
 
         def gram(index: int, maps: Sequence[Pairs]) -> Tensor:
-            group = aligning.targets[index]
+            group = plan.targets[index]
             if not group.points:  # a token's entries
                 return sums[index].zz
             if self.mode == "weights" and group.junction is None:
-                return weight_gram(aligning, states, index, maps, unit_rows=self.unit_rows)
+                return weight_gram(plan, states, index, maps, unit_rows=self.unit_rows)
             return sums[index].correlation() if self.standardise else sums[index].zz
 
         def joined(index: int, flows: Mapping[str, Tensor]) -> Tensor | None:
-            junction = aligning.groups[anchor][index].junction
+            junction = plan.groups[anchor][index].junction
             if junction is None or self.residual != "resid_as_identity":
                 return junction and _joined(junction, flows, shares)
-            return torch.diag(aligning.scores[anchor][index])
+            return torch.diag(plan.scores(index)[anchor])
 
         reports, maps = align_by_transport(
-            aligning, sums, gram, solver=self.solver, regularisation=regularisation, joined=joined
+            plan, sums, gram, solver=self.solver, regularisation=regularisation, joined=joined
         )
-        states = mapped_states(aligning, states, maps)
-        others = [state for k, state in enumerate(states) if k != anchor]
-        write(plan.fused, mean_of([mean_of([state, states[anchor]]) for state in others] or states))
-        counts = _counts(len(states), anchor)
-        repaired = aligning.corrected(shares_of(maps, counts), repair=self.repair, reset_norms=self.repair)
-        facts = {"regularisation": regularisation, "repaired": repaired}
-        return aligning.result("Transformer OTFusion", self, reports, soft=maps, shares=counts, **facts)
+        counts = _counts(len(maps), anchor)
+        plan.combine(maps, counts)
+        facts = {"reset_norms": self.repair, "soft": True, "shares": counts, "regularisation": regularisation}
+        return plan.finish(self, reports, maps, **facts)
 
 
 def _scores_of(group: Group, coarse: Sequence[Group], scores: Sequence[Tensor]) -> Tensor:
@@ -195,7 +185,7 @@ def _check_widths(groups: Sequence[Sequence[Group]], targets: Sequence[Group]) -
             )
 
 
-def _sums(plan: Aligning, states: Sequence[Mapping[str, Tensor]], window: int) -> list[Sums]:
+def _sums(plan: AlignmentPlan, states: Sequence[Mapping[str, Tensor]], window: int) -> list[Sums]:
     """Sums of each group's values, or of a token's entries, which no layer computes."""
     seen = [index for index, group in enumerate(plan.targets) if group.points]
     groups = [[of_parent[index] for index in seen] for of_parent in plan.groups]
@@ -209,7 +199,7 @@ def _sums(plan: Aligning, states: Sequence[Mapping[str, Tensor]], window: int) -
     return [sums[index] for index in range(len(plan.targets))]
 
 
-def _shares(plan: Aligning, anchor: int, residual: Residual) -> Callable[[Junction], float | Tensor]:
+def _shares(plan: AlignmentPlan, anchor: int, residual: Residual) -> Callable[[Junction], float | Tensor]:
     """Junction -> share of the skip."""
     if residual in SHARES or residual == "resid_as_identity":
         return lambda junction: SHARES[residual]

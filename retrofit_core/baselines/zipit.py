@@ -26,7 +26,7 @@ from ..networks.symmetry import Group
 from ..networks.symmetry.rules import Rules
 from ..system.device import of
 from ..system.settings import FRACTION, Range, setting
-from .aligned import Aligning, AlignmentPlan, Averager, averaging_maps, check_enough, plan_alignment, shares_of
+from .aligned import AlignmentPlan, Averager, averaging_maps, check_enough, plan_alignment
 
 Combine = Literal["softmax", "logits"]
 #: Similarities that differ by less are equal, so that rounding decides nothing.
@@ -59,6 +59,7 @@ class ZipIt(Averager):
     """
 
     takes: ClassVar[Takes] = Takes(target=True)
+    title: ClassVar[str] = "ZipIt!"
 
     repair: bool = setting(
         False,
@@ -95,7 +96,7 @@ class ZipIt(Averager):
 
     def plan(self, task: Task) -> AlignmentPlan:
         """Find the neuron groups and the cut, and refuse what cannot be zipped; see `Algorithm`."""
-        plan = plan_alignment(task, "ZipIt!", leaves=self.leaves)
+        plan = plan_alignment(task, self)
         check_enough(plan)
         if self.stop_at is not None:
             _cut(plan, self.stop_at)
@@ -109,13 +110,13 @@ class ZipIt(Averager):
     @torch.no_grad()
     def run(self, plan: AlignmentPlan) -> FusionResult:
         """Zip, average, and correct the statistics on request."""
-        aligning = plan.scored()
-        sums = aligning.sums(after=True)
+        plan = plan.with_scores()
+        sums = plan.sums(after=True)
         cut = None if self.stop_at is None else _cut(plan, self.stop_at)
         zipped = [index for index, group in enumerate(plan.targets) if cut is None or _is_made_before(group, cut)]
 
         def find(index: int) -> tuple[Tensor, dict[str, Any]]:
-            group, widths = aligning.targets[index], aligning.widths(index)
+            group, widths = plan.targets[index], plan.widths(index)
             if group.fixed:
                 return torch.arange(group.width).repeat(len(widths)), {"algorithm": "zip"}
             origins = torch.repeat_interleave(torch.arange(len(widths)), torch.tensor(widths))
@@ -123,18 +124,15 @@ class ZipIt(Averager):
             labels, merges = zip_neurons(similarity, origins, group.width, a=self.a, b=self.b)
             return labels, {"algorithm": "zip", **merges}
 
-        reports = aligning.assign(sums, find, zipped)
+        reports = plan.assign(sums, find, zipped)
         maps = averaging_maps(reports)
-        aligning.combine(maps)
+        plan.combine(maps)
         modules = None if cut is None else cut.modules
-        repaired = aligning.corrected(
-            shares_of(maps), repair=self.repair, reset_norms=self.reset_norms, modules=modules
-        )
-        result = aligning.result("ZipIt!", self, reports, repaired=repaired)
+        result = plan.finish(self, reports, maps, reset_norms=self.reset_norms, modules=modules)
         if cut is None:
             return result
         labels = {level.name: level.labels for level in reports}
-        return replace(result, model=_with_tails(aligning, labels, cut, self.combine))
+        return replace(result, model=_with_tails(plan, labels, cut, self.combine))
 
 
 # --- which neurons merge --------------------------------------------------------------------------------------------
@@ -309,7 +307,7 @@ def _is_made_before(group: Group, cut: Cut) -> bool:
     return any(part.name in cut.tensors for part in group.parts if part.kind != "in")
 
 
-def _with_tails(plan: Aligning, labels: Mapping[str, Tensor], cut: Cut, combine: str) -> PartialZip:
+def _with_tails(plan: AlignmentPlan, labels: Mapping[str, Tensor], cut: Cut, combine: str) -> PartialZip:
     example, leaves = plan.inputs[:2].to(of(plan.fused)), plan.leaves
     fused = neurons_at(plan.fused, example, cut.count, plan.targets, leaves)
     where = {neuron: channel for channel, neuron in enumerate(_counted(fused))}
