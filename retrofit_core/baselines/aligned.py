@@ -1,7 +1,7 @@
 """Shared parts of methods that align neurons and then average weights: options, plans, scores, averages, reports."""
 
 import copy
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -132,21 +132,17 @@ class AlignmentPlan(Plan):
         self,
         sums: Sequence[Sums],
         find: Callable[[int], tuple[Tensor, dict[str, Any]]],
-        chosen: Sequence[int] | None = None,
     ) -> list[LevelReport]:
         """Assign the parents' neurons to fused ones, group by group.
 
         Args:
             sums: of each group, for the reports.
             find: group number -> (m,) the fused neuron of each of the parents' neurons, and facts about the search.
-            chosen: group numbers; None: all.
         Returns:
             A report of each group, with its labels.
         """
         reports = []
-        numbers = range(len(self.targets)) if chosen is None else chosen
-        groups = [self.targets[index] for index in numbers]
-        for index, group in zip(numbers, self.monitor.each("level", groups), strict=True):
+        for index, group in enumerate(self.monitor.each("level", self.targets)):
             with self.clock.phase("group"):
                 labels, facts = find(index)
             device = sums[index].zz.device
@@ -164,14 +160,11 @@ class AlignmentPlan(Plan):
     def combine(self, maps: Sequence[Pairs], shares: Sequence[float] | None = None) -> None:
         """Write the parents' mean, with weights T' W U, into the fused network.
 
-        Tensors that involve groups without maps stay as they are (after a partial zip).
-
         Args:
             shares: the parents' weights in the mean; None: equal.
         """
         fused = tensors(self.fused)
-        apart = {part.name for group in self.targets if group.name not in maps[0] for part in group.parts}
-        written = [name for name, value in fused.items() if value.is_floating_point() and name not in apart]
+        written = [name for name, value in fused.items() if value.is_floating_point()]
         states = []
         for parent, groups, pairs in zip(self.parents, self.groups, maps, strict=True):
             state = {name: tensors(parent)[name].double() for name in written}
@@ -189,7 +182,6 @@ class AlignmentPlan(Plan):
         reset_norms: bool,
         soft: bool = False,
         shares: Sequence[float] | None = None,
-        modules: Collection[str] | None = None,
         **facts: object,
     ) -> FusionResult:
         """Correct the statistics of the fused network: BatchNorm's, or by REPAIR without BatchNorm; and make the result.
@@ -199,20 +191,18 @@ class AlignmentPlan(Plan):
             reset_norms: whether to correct BatchNorm's.
             soft: whether maps split neurons among fused ones.
             shares: the parents' weights in the mean; None: equal.
-            modules: names of modules to correct; None: all.
             facts: for the configuration.
         """
         repaired, shares = None, shares or self.equal
         passing = {"monitor": self.monitor, "leaves": self.leaves}
         if has_statistics(self.fused) and not self.folded:
             if reset_norms:
-                repaired = reset_statistics(self.fused, self.inputs, keep_function=False, only=modules, **passing)
+                repaired = reset_statistics(self.fused, self.inputs, keep_function=False, **passing)
         elif value.repair:
             each = zip(shares, maps, strict=True)
             shared = [{name: share * T for name, (T, _) in pairs.items()} for share, pairs in each]
             networks = self.fused, self.parents, self.groups, self.targets
             goals = mapped_goals(*networks, shared, self.inputs, monitor=self.monitor)
-            goals = {name: goal for name, goal in goals.items() if modules is None or name in modules}
             repaired = rescale(self.fused, goals, self.inputs, **passing)
         task = self.task
         scoring = {"importance": importance_name(task.importance), **task.importance.to_json()}
