@@ -1,29 +1,27 @@
 """Transformer OTFusion: a separate soft map for every layer of a transformer (Imfeld et al. 2024).
 
-Legend: as in `otfusion`; a sum in a residual stream joins the plans of its two sides, with w (1 or d) the share of the skip.
+Legend: as in `otfusion`; a sum in a residual stream joins the plans of its two sides, with w the share of the skip.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
 
 from ..fusion.results import FusionResult
 from ..fusion.task import Task
-from ..networks.symmetry import Group, Junction, Sums, Watched, group_sums, groups_apart, tensors
-from ..networks.symmetry.watch import MOST_SAMPLES
-from ..system.device import of
+from ..networks.symmetry import Group, Junction, Sums, group_sums, groups_apart, tensors
 from ..system.extras import require
 from ..system.settings import COUNT, setting
 from .aligned import AlignmentPlan, Averager, Pairs, lines_of, plan_alignment
 from .otfusion import Mode, Solver, align_by_transport, anchor_of, weight_gram, why_no_strength
 
-Residual = Literal["mean", "only_resid", "no_resid", "resid_as_identity", "weighted_scalar", "weighted_matrix"]
+Residual = Literal["mean", "only_resid", "no_resid"]
 #: The authors' best Sinkhorn strengths.
 STRENGTHS: dict[Mode, str] = {"activations": "0.08max", "weights": "0.06max"}
-#: The share of the skip, for policies that fix it.
+#: The share of the skip.
 SHARES = {"mean": 0.5, "only_resid": 1.0, "no_resid": 0.0}
 
 
@@ -62,11 +60,10 @@ class TransformerOTFusion(Averager):
 
     Differences from the authors' code: class token and positions are compared by their entries in both modes (scaled to
     unit length, a class token's would be signs); weights include their biases; the window is not narrowed to the class
-    token in the last block, and applies to any square of patches; weighted sums use raw activations of the anchor
-    (standardised ones are nearly equal everywhere); outgoing weights are divided by the source's marginal, which is the
-    same for equal widths and uniform scores (except for "weighted_matrix"); class c stays class c; of n parents the anchor
-    counts half and the others share the rest equally, also in embeddings and classifier; no map that mixes queries and
-    keys ("joint" there; `joint_qk` is "eq_t_map").
+    token in the last block, and applies to any square of patches; outgoing weights are divided by the source's marginal,
+    which is the same for equal widths and uniform scores; class c stays class c; of n parents the anchor counts half and
+    the others share the rest equally, also in embeddings and classifier; no map after a sum that depends on the sizes of
+    what is added, and none that mixes queries and keys ("joint" there; `joint_qk` is "eq_t_map").
     """
 
     title: ClassVar[str] = "Transformer OTFusion"
@@ -88,10 +85,8 @@ class TransformerOTFusion(Averager):
     )
     residual: Residual = setting(
         "mean",
-        "map after a sum: the mean of both maps, the map of the skip (only_resid) or of the branch added to it "
-        "(no_resid), no map at all (resid_as_identity), or a mean weighted by the sizes of the summands, over all "
-        "neurons (weighted_scalar) or for each (weighted_matrix). The skip is the summand computed by fewer "
-        "operations",
+        "map after a sum: the mean of both maps, or the map of the skip (only_resid) or of the branch added to it "
+        "(no_resid). The skip is the summand computed by fewer operations",
         title="Map after a skip",
     )
     joint_qk: bool = setting(False, "use one map for queries and keys", title="One map for queries and keys")
@@ -124,8 +119,6 @@ class TransformerOTFusion(Averager):
             groups_apart(network, example, joint_qk=self.joint_qk, leaves=self.leaves)
             for network in (*joined.parents, joined.fused)
         ]
-        if self.residual == "resid_as_identity":
-            _check_widths(groups, targets)
         return ApartPlan(**{**vars(joined), "groups": groups, "targets": targets}, joined=joined)
 
     @torch.no_grad()
@@ -137,7 +130,6 @@ class TransformerOTFusion(Averager):
         states = [tensors(parent) for parent in plan.parents]
         with plan.clock.phase("forward"):
             sums = _sums(plan, states, self.window)
-            shares = _shares(plan, anchor, self.residual)
 
         def gram(index: int, maps: Sequence[Pairs]) -> Tensor:
             group = plan.targets[index]
@@ -149,9 +141,7 @@ class TransformerOTFusion(Averager):
 
         def joined(index: int, flows: Mapping[str, Tensor]) -> Tensor | None:
             junction = plan.groups[anchor][index].junction
-            if junction is None or self.residual != "resid_as_identity":
-                return junction and _joined(junction, flows, shares)
-            return torch.diag(plan.scores(index)[anchor])
+            return junction and _joined(junction, flows, SHARES[self.residual])
 
         reports, maps = align_by_transport(
             plan, sums, gram, solver=self.solver, regularisation=regularisation, joined=joined
@@ -175,16 +165,6 @@ def _scores_of(group: Group, coarse: Sequence[Group], scores: Sequence[Tensor]) 
     return picked / picked.sum()
 
 
-def _check_widths(groups: Sequence[Sequence[Group]], targets: Sequence[Group]) -> None:
-    for alike, group in zip(zip(*groups, strict=True), targets, strict=True):
-        widths = [other.width for other in alike]
-        if group.junction and set(widths) != {group.width}:
-            raise ValueError(
-                f"residual='resid_as_identity' leaves the stream at {group.name!r} in its order, but its widths are "
-                f"{tuple(widths)}. Use residual='mean'."
-            )
-
-
 def _sums(plan: AlignmentPlan, states: Sequence[Mapping[str, Tensor]], window: int) -> list[Sums]:
     """Sums of each group's values, or of a token's entries, which no layer computes."""
     seen = [index for index, group in enumerate(plan.targets) if group.points]
@@ -199,51 +179,11 @@ def _sums(plan: AlignmentPlan, states: Sequence[Mapping[str, Tensor]], window: i
     return [sums[index] for index in range(len(plan.targets))]
 
 
-def _shares(plan: AlignmentPlan, anchor: int, residual: Residual) -> Callable[[Junction], float | Tensor]:
-    """Junction -> share of the skip."""
-    if residual in SHARES or residual == "resid_as_identity":
-        return lambda junction: SHARES[residual]
-    sides = {
-        point: Group("", "", len(point.index), (), (point,))
-        for group in plan.groups[anchor]
-        for junction in _nested(group.junction)
-        for point in junction.points
-    }
-    watched = Watched(
-        plan.parents[anchor], list(sides.values()), plan.inputs[:1].to(of(plan.fused)), leaves=plan.leaves
-    )
-    totals: dict[Any, Tensor | float] = dict.fromkeys(sides, 0.0)
-    for x in plan.inputs.split(MOST_SAMPLES):
-        plan.monitor.check()
-        values, _ = watched.watch(x.to(of(plan.fused)))
-        for point, side in sides.items():
-            rows = watched.rows(side, values)
-            totals[point] = totals[point] + len(x) * rows.abs().double().mean(0)
-
-    def share(junction: Junction) -> Tensor:
-        skip, branch = (torch.as_tensor(totals[point]) for point in junction.points)
-        if residual == "weighted_scalar":
-            skip, branch = skip.mean(), branch.mean()
-        return torch.where(skip + branch > 0, skip / (skip + branch).clamp_min(1e-300), 0.5)
-
-    return share
-
-
-def _nested(junction: Junction | None) -> list[Junction]:
-    """A sum and all sums nested in its sides."""
-    if junction is None:
-        return []
-    inner = [side for side in (junction.skip, junction.branch) if isinstance(side, Junction)]
-    return [junction, *(deeper for side in inner for deeper in _nested(side))]
-
-
-def _joined(junction: Junction, flows: Mapping[str, Tensor], shares: Callable[[Junction], float | Tensor]) -> Tensor:
+def _joined(junction: Junction, flows: Mapping[str, Tensor], w: float) -> Tensor:
     """(n_k, d) plan after a sum."""
     skip, branch = (
-        flows[side] if isinstance(side, str) else _joined(side, flows, shares)
-        for side in (junction.skip, junction.branch)
+        flows[side] if isinstance(side, str) else _joined(side, flows, w) for side in (junction.skip, junction.branch)
     )
-    w = shares(junction)
     return w * skip + (1 - w) * branch
 
 
