@@ -17,11 +17,10 @@ from ..fusion.moments import Moments, product_dtype, solve
 from ..fusion.moments.layersums import LayerSums
 from ..fusion.results import FusionResult
 from ..fusion.task import Takes, Task
-from ..networks.architectures import build, recognise
 from ..networks.levels import rows
-from ..networks.symmetry import Group, mapped, neuron_groups, tensors
+from ..networks.symmetry import Group, mapped, tensors
 from ..system.device import of
-from ..system.settings import FRACTION, setting
+from ..system.settings import setting
 from .aligned import AlignmentPlan, Averager, Pairs, averaging_maps, check_pair, check_widths, plan_alignment
 from .layers import BATCH, AffineLayer, affine_layers, form_of, refuse_shared_layers, watching
 
@@ -32,13 +31,12 @@ class PLeaS(Averager):
 
     Neurons are compared after their activation functions. Each layer's weights are the least-squares solution from the
     mean of the parents' (aligned) inputs to the mean of their outputs; layers are independent of each other, unlike
-    HF-Linear's, whose inputs are the fused network's. In partial merging, the least similar pairs stay apart, which makes
-    the fused network wider (as does a wider target); neurons of parent 0 alone are not connected to neurons of parent 1
+    HF-Linear's, whose inputs are the fused network's. With a wider target (partial merging), the least similar pairs stay apart; neurons of parent 0 alone are not connected to neurons of parent 1
     alone. Nothing is random.
 
     Differences from the authors' code: the least squares are solved in closed form with a ridge towards the mean of the
-    aligned weights, where theirs runs some hundred steps of Adam from there on all layers at once; the same share of
-    pairs stays apart in every group (or as the target says), where theirs may be found by integer programming;
+    aligned weights, where theirs runs some hundred steps of Adam from there on all layers at once; the target
+    says how many pairs stay apart in each group, where theirs may be found by integer programming;
     residual streams and heads come from `neuron_groups`; layers inside nn.MultiheadAttention keep the mean.
     """
 
@@ -49,12 +47,6 @@ class PLeaS(Averager):
         False,
         "correct the statistics of the fused network's layers (REPAIR); only without BatchNorm",
         title="Correct statistics (REPAIR)",
-    )
-    apart: float = setting(
-        0.0,
-        "share of the pairs in each group to keep apart (the authors' budget minus one)",
-        FRACTION,
-        title="Share of neurons kept apart",
     )
     ridge: float | str = setting(
         "auto",
@@ -69,11 +61,6 @@ class PLeaS(Averager):
     def plan(self, task: Task) -> AlignmentPlan:
         """Find the neuron groups and refuse what cannot be paired; see `Algorithm`."""
         check_pair(task, self.title, "ZipIt", "OTFusion", "KF-Linear")
-        if self.apart and task.target is not None:
-            raise ValueError(
-                f"PLeaS: apart is {self.apart} and there is a target, whose widths determine it too. Use only one of "
-                "them."
-            )
         plan = plan_alignment(task, self)
         for index, model in enumerate(task.parents):
             refuse_shared_layers(model, f"PLeaS, parent {index}", task.inputs[:1].to(task.dtype))
@@ -83,7 +70,7 @@ class PLeaS(Averager):
             "PLeaS pairs parents of equal widths and needs from one to two times as many fused neurons; found widths "
             "{widths} and fused width {width}. Use ZipIt or KF-Linear.",
         )
-        return _wider(plan, self.apart) if self.apart else plan
+        return plan
 
     @torch.no_grad()
     def run(self, plan: AlignmentPlan) -> FusionResult:
@@ -118,42 +105,6 @@ def paired(similarity: Tensor, width: int) -> Tensor:
     second[right[merged]] = left[merged]
     second[right[alone]] = torch.arange(n, width)
     return torch.cat([torch.arange(n), second])
-
-
-def _wider(plan: AlignmentPlan, apart: float) -> AlignmentPlan:
-    """The plan with a fused network wide enough to keep a share of the pairs apart."""
-    sizes = {name: list(tensor.shape) for name, tensor in tensors(plan.fused).items()}
-    for group in plan.targets:
-        extra = 0 if group.fixed else round(apart * group.width)
-        for part in group.parts:
-            sizes[part.name][part.axis] += extra * part.index.shape[1]
-    refusal = ValueError(
-        f"a network of this architecture with {apart:g} of the neurons apart cannot be built from its weights' "
-        "shapes. Pass a target of the wanted widths instead of apart."
-    )
-    try:
-        recognised = recognise({name: torch.empty(size, device="meta") for name, size in sizes.items()})
-        wide = build(_with_widths_of(recognised, getattr(plan.fused, "spec", recognised)), seed=0)
-    except ValueError as error:
-        raise refusal from error
-    if {name: list(tensor.shape) for name, tensor in tensors(wide).items()} != sizes:
-        raise refusal
-    parameter = next(plan.fused.parameters())
-    wide = wide.to(parameter.device, parameter.dtype).eval()
-    targets = neuron_groups(wide, plan.inputs[:1].to(parameter.device), leaves=plan.leaves)
-    return replace(plan, fused=wide, targets=targets)
-
-
-def _with_widths_of(recognised: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A spec with the recognised lists of widths; what shapes do not determine (pooling, sizes) stays."""
-    wide = dict(spec)
-    for key, value in spec.items():
-        if isinstance(value, (list, tuple)) and key in recognised:
-            numbers = iter([entry for entry in recognised[key] if not isinstance(entry, str)])
-            wide[key] = [entry if isinstance(entry, str) else next(numbers, entry) for entry in value]
-        elif key == "width" and key in recognised:
-            wide[key] = recognised[key]
-    return wide
 
 
 # --- least squares --------------------------------------------------------------------------------------------------
