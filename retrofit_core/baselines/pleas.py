@@ -31,8 +31,8 @@ class PLeaS(Averager):
 
     Neurons are compared after their activation functions. Each layer's weights are the least-squares solution from the
     mean of the parents' (aligned) inputs to the mean of their outputs; layers are independent of each other, unlike
-    HF-Linear's, whose inputs are the fused network's. With a wider target (partial merging), the least similar pairs stay apart; neurons of parent 0 alone are not connected to neurons of parent 1
-    alone. Nothing is random.
+    HF-Linear's, whose inputs are the fused network's. With a wider target (partial merging), the least similar pairs stay
+    apart; neurons of parent 0 alone are not connected to neurons of parent 1 alone. Nothing is random.
 
     Differences from the authors' code: the least squares are solved in closed form with a ridge towards the mean of the
     aligned weights, where theirs runs some hundred steps of Adam from there on all layers at once; the target
