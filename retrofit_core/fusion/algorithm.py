@@ -245,7 +245,8 @@ class Retrofit(Algorithm):
         sums = step.moments(inputs=self.fit.needs_inputs, dtype=self.fit.products(step.walk.dtype, step.device))
         step.emit("grouping")
         solution = self.fit.solve(step, sums)
-        groups = search.groups(step, solution.gram, sums, s)  # line 4: R_1 ... R_d, space by space
+        with step.walk.stopwatch.phase("group"):
+            groups = search.groups(step, solution.gram, sums, s)  # line 4: R_1 ... R_d, space by space
         step.emit("fit")
         fitted = self.fit.fit(step, sums, solution, groups, s)  # lines 5-9: targets T = z A, weights of the level
         return level_report(step.level, step.widths, sums, s, groups, fitted)
