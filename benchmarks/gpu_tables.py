@@ -53,7 +53,7 @@ def reproduce(call: Call, stage: int, out: Path, earlier: Path | None) -> str:
     """
     root, bundle = call.work / "runs", out / f"gpu-stage-{stage}.json"
     results = take_over([folder for folder in (earlier, out) if folder], bundle.name, root)
-    tables = [cells_of(call, *table) for table in STAGES[stage]]
+    tables = [cells_of(call, *table, parents) for table in STAGES[stage] for parents in call.parents]
     whole = plan(chain(*tables), root)
     for unit, result in whole:
         if result is None:
@@ -122,11 +122,14 @@ def take_over(folders: Sequence[Path], bundle: str, root: Path) -> dict[str, Res
     return results
 
 
-def cells_of(call: Call, name: str, columns: Sequence[str]) -> list[Cell]:
-    """The cells of a table's columns, the paper's rows first, with CIFAR-10 where CIFAR-100 is not on disk."""
+def cells_of(call: Call, name: str, columns: Sequence[str], parents: int = 0) -> list[Cell]:
+    """The cells of a table's columns for one set of parents, the paper's rows first, with CIFAR-10 where CIFAR-100 is not
+    on disk."""
     table, scale = TABLES[name], dataclasses.replace(scale_of(call.scale), nearest=True)
     cells = [
-        cell for cell in table.cells(scale, call.seeds, parents=call.parents) if not columns or cell.column in columns
+        cell
+        for cell in table.cells(scale, call.seeds, parents=parents + 1)
+        if cell.parents == parents and (not columns or cell.column in columns)
     ]
     return sorted(cells, key=lambda cell: cell.row in table.more_rows)
 
