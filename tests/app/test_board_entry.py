@@ -62,7 +62,7 @@ def test_a_filter_finds_it_by_its_runs():
 
 def test_a_ticked_one_stands_for_its_runs_and_leads_to_its_ranking():
     page = open_runs(ticks="comparisons/0123456789")
-    assert "1 ticked" in words(page) and "How the ticked runs differ" in [header.value for header in page.header]
+    assert "1 ticked" in words(page)
     links = {link.proto.label: link.proto.query_string for link in page.main.get("page_link")}
     assert "view=board" in links["Open the leaderboard"] and "runs=" in links["Compare them side by side"]
 

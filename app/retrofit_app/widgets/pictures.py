@@ -41,7 +41,7 @@ def _picture(
 def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str, Any]) -> Picture:
     if kind == "strip":
         levels = overview(entry)
-        return figures.drawn_network(levels.table, levels.accuracy, palette, level, levels.samples)
+        return figures.drawn_network(levels.table, levels.course, palette, level)
     if kind == "agreement":
         return figures.agreement_matrix(analysis(entry).levels[level].agreement, palette, **chosen)
     report = record(entry).levels[level]

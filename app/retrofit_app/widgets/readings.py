@@ -40,21 +40,28 @@ class Overview:
 
     table: pd.DataFrame
     """From `results.frame`; `form` is AVERAGED if the fit was switched off"""
-    accuracy: list[float]
-    """Ensemble, then after each level; empty if unmeasured"""
-    samples: int
-    analysed: bool
-    missing: dict[str, str]
+    course: list[dict[str, Any]]
+    """Results of the ensemble, then after each level; empty if unmeasured"""
+
+    @property
+    def accuracy(self) -> list[float]:
+        """In per cent, as `course`."""
+        return [each["accuracy"] for each in self.course]
+
+    @property
+    def samples(self) -> int:
+        """The number of test images behind them."""
+        return self.course[0]["samples"] if self.course else 0
 
     @property
     def measured(self) -> bool:
         """Whether the accuracy after each level is known."""
-        return len(self.accuracy) == len(self.table) + 1
+        return len(self.course) == len(self.table) + 1
 
     @property
     def worst(self) -> int:
         """The level that the headline names and that opens first."""
-        return figures.worst_level(self.table, self.accuracy, self.samples)
+        return figures.worst_level(self.table, self.course)
 
 
 def overview(entry: runs.Entry) -> Overview:
@@ -79,7 +86,10 @@ def _overview(folder: str, updated: float, sealed: str, is_fitted: bool) -> Over
     table[errors] = table[errors].astype(float).fillna(0.0)
     if not is_fitted:
         table["form"] = figures.AVERAGED
-    return Overview(table, facts.get("accuracy", []), facts.get("samples", 0), bool(sealed), facts.get("missing", {}))
+    accuracy = facts.get("accuracy", [])
+    knows = facts.get("knows") or [""] * len(accuracy)
+    each = zip(accuracy, knows, strict=True)
+    return Overview(table, [{"accuracy": value, "samples": facts["samples"], "knows": bits} for value, bits in each])
 
 
 def accuracy_words(entry: runs.Entry, overview: Overview) -> str:

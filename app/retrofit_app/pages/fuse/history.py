@@ -14,7 +14,7 @@ from retrofit_app.runs import leaderboards, methods, pins
 from retrofit_app.runs.leaderboards import KeptBoard
 from retrofit_app.shell import navigation, picker
 
-from . import starting, ticked, trash
+from . import starting, trash
 from .views import MOST_TICKS, VIEW, Listing
 
 TABLE, OPEN, MADE = "runs-table", "runs-open", "runs-made"  # keys
@@ -69,7 +69,6 @@ def history() -> None:
     else:
         st.caption(f"No run has all the words of “{escaped(chosen.filter)}”.")
     actions(ticks, pinned)
-    ticked.differences(all_runs(ticks))
 
 
 def grouped(entries: Sequence[runs.Entry], boards: Sequence[KeptBoard]) -> list[Row]:
@@ -146,7 +145,7 @@ def _line(entry: runs.Entry) -> dict[str, Any]:
     return {
         "method": entry.config["method"],
         "accuracy": entry.accuracy,
-        "±": None if entry.accuracy is None else figures.margin(entry.accuracy, images=images),
+        "±": None if entry.accuracy is None else figures.margin(entry.accuracy, images),
         "state": state(entry),
         "importance": entry.config.get("importance") if methods.weighs(entry) else "",
         "networks": runs.networks_words(entry).replace(" networks", "").replace(" split", ""),
@@ -194,7 +193,7 @@ def table(listed: list[Row], ticks: list[str], pinned: frozenset[str], opened: t
         selection_mode="multi-row",
         selection_default={"selection": {"rows": [names.index(name) for name in ticks if name in names]}},
         placeholder="–",
-        alt="Runs with their accuracies and settings. Ticked rows are compared below.",
+        alt="Runs with their accuracies and settings.",
         column_config={
             "open": column.ButtonColumn("", width=72, on_click=open_one, key=OPEN),
             "pin": column.TextColumn("★", width=36, help="Pinned runs come first."),
@@ -279,7 +278,7 @@ def actions(ticks: list[Row], pinned: frozenset[str]) -> None:
         navigation.link(
             "compare",
             "Compare them side by side",
-            "The page Compare: these runs with their parents, ensemble and average, class by class and level by level.",
+            "The page Compare: these runs with their parents, ensemble and average; how they differ, by class and by level.",
             runs="|".join(finished),
         )
 
