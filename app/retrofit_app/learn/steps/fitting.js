@@ -46,7 +46,7 @@
       }));
       const stride = [1, 2, 3, 4, 5, 6, 8, 10, 20].find((one) => 4 * one >= most) || 25;
       const top = page.figure.appendChild(el("div", { class: "beside narrow" }));
-      const chart = Draw.chart({ width: 460, height: 300, xs: [3, 16], ys: [0, 4 * stride], xLabel: "fused neurons in this layer", yLabel: "error, %",
+      const chart = Draw.chart({ width: 460, height: 290, xs: [3, 16], ys: [0, 4 * stride], xLabel: "fused neurons in this layer", yLabel: "error, %",
         xTicks: [4, 6, 8, 10, 12, 14, 16], yTicks: [0, 1, 2, 3, 4].map((k) => k * stride) });
       const region = Draw.plane("Fused network", { className: "fused medium" });
       top.append(chart.node, region.node);
