@@ -610,19 +610,13 @@ def listed(page: AppTest) -> list[str]:
     return [name.removesuffix(" (shipped)") for name in page.dataframe[0].value["run"]]
 
 
-def test_the_list_is_filtered_and_pinned_runs_stand_first(runs_folder, shipped):
+def test_the_list_is_filtered(runs_folder, shipped):
     assert "no runs of your own yet" in words(open_runs())
     shutil.copytree(shipped.folder, runs_folder / "mine")
     page = open_runs()
     assert listed(page) == ["mine", *runs.bundle_facts()["runs"]]
     page.text_input(key="fuse-view-filter").set_value("gradient digits").run()
     assert listed(page) == ["hf-gradient", "kf-gradient"] and page.query_params["filter"] == "gradient digits"
-    page = open_runs(ticks="kf-gradient")
-    button(page, "pin").click().run()
-    assert listed(page)[0] == "kf-gradient" and page.dataframe[0].value["pin"].tolist()[:2] == ["★", ""]
-    assert listed(open_runs(filter="pinned")) == ["kf-gradient"]  # also in another session
-    button(page, "pin").click().run()
-    assert listed(page)[0] == "mine" and "pin" not in page.dataframe[0].value
     empty = open_runs(filter="nothing of the kind")
     assert "No run has all the words" in words(empty) and not empty.dataframe
 

@@ -358,14 +358,6 @@ def test_images_that_excite_a_group_stand_beside_those_of_its_fused_neuron(recor
     assert page.query_params["neuron"] == "5" and "Fused neuron 5" in rows_of_images(page)[0]
 
 
-def test_a_data_set_outside_the_known_folders_is_not_opened_before_a_click(record, monkeypatch):
-    monkeypatch.setattr(sources, "is_known", lambda name: False)
-    page = open_page(run="analysed", level="features.0", panel="images")
-    assert clean(page) and not [html for html in page.get("html") if "class='retrofit-exciting'" in html.proto.body]
-    page.button(key="levels-open-data").click().run()
-    assert "Fused neuron" in rows_of_images(page)[0]
-
-
 def test_images_that_cannot_be_read_are_named_in_their_place(record, monkeypatch):
     def refuse(entry, level):
         raise ValueError(f"{sources.located('digits')} is damaged.")

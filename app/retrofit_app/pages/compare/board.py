@@ -48,10 +48,13 @@ def board(choice: Choice, palette: Palette) -> None:
     if leaderboard.going:
         works.watch(lambda: leaderboard.going, lambda: growing(asked, palette))
         return
+    above, below = st.empty(), st.empty()  # the last leaderboard vanishes at once, instead of turning grey
     plan = cost.plan(leaderboard)
-    works.ended(leaderboard.state, leaderboard.folder, "finished runs are kept")
-    _start(leaderboard, plan)
-    results(leaderboard, entry, palette, plan.refusals)
+    with above.container():
+        works.ended(leaderboard.state, leaderboard.folder, "finished runs are kept")
+        _start(leaderboard, plan)
+    with below.container():
+        results(leaderboard, entry, palette, plan.refusals)
 
 
 def _pairs(entries: list[runs.Entry]) -> dict[str, runs.Entry]:

@@ -114,8 +114,7 @@ def _of_row(group: Group, row: Row) -> predictions.Network:
 def _matrix(group: Group, row: Row, name: str, palette: Palette, origin: widgets.Several) -> None:
     try:
         network = _of_row(group, row)
-        quick = predictions.is_at_hand(network.entry) and predictions.is_quick([network])
-        if not quick and not st.button(
+        if not predictions.is_quick([network]) and not st.button(
             f"Run it on the images ({about(predictions.seconds([network]))})", key=f"ask-{name}"
         ):
             return

@@ -8,7 +8,7 @@ from retrofit_app import runs, widgets
 from retrofit_app.figures import Palette, escaped
 from retrofit_app.runs import methods
 from retrofit_app.shell import lectures, picker
-from retrofit_app.widgets import example, permission
+from retrofit_app.widgets import example
 from retrofit_app.widgets.errors import guarded
 
 from . import (
@@ -92,5 +92,4 @@ def finished(entry: runs.Entry) -> None:
 def followed(entry: runs.Entry, palette: Palette) -> None:
     """Draw one image's way through all networks, on request."""
     example.relink()
-    data = entry.config["data"]
-    example.follow(entry, palette, lambda: permission.may_open(data, "example-show-data"))
+    example.follow(entry, palette)

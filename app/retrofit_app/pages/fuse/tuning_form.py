@@ -13,7 +13,7 @@ from retrofit_app.address.session import Scope
 from retrofit_app.figures import escaped
 from retrofit_app.models.kept import kept
 from retrofit_app.runs.words import about
-from retrofit_app.widgets import controls, permission, works
+from retrofit_app.widgets import controls, works
 from retrofit_app.widgets.works import Shelf
 from retrofit_core.runs.store import FINETUNING, Work
 
@@ -67,8 +67,6 @@ def form(entry: runs.Entry, *, busy: bool) -> None:
     with box:
         asked = TUNING.read(TuningForm)
         ask()
-        if not permission.may_open(entry.config["data"], "tuning-open-data", "Open"):
-            return
         start_row(entry, config_of(asked), busy)
 
 

@@ -10,7 +10,7 @@ from retrofit_app import runs, widgets
 from retrofit_app.figures import Palette, escaped
 from retrofit_app.runs import methods
 from retrofit_app.shell import lectures, picker
-from retrofit_app.widgets import copies, example, neurons, permission, pictures, readings
+from retrofit_app.widgets import copies, example, neurons, pictures, readings
 from retrofit_app.widgets.errors import guarded
 from retrofit_app.widgets.readings import Overview
 
@@ -190,9 +190,7 @@ def level(
             analysing.panel(entry)
     DRAWN[where.step](view)
     if not lecture:
-        example.follow(
-            entry, palette, lambda: permission.may_open(entry.config["data"], "example-open-data"), report.name
-        )
+        example.follow(entry, palette, report.name)
 
 
 # --- downloads ------------------------------------------------------------------------------------
