@@ -890,9 +890,9 @@ MUTATIONS = [
     ),
     Mutation(
         "zipit: sums instead of averages",
-        "retrofit_core/baselines/aligned.py",
-        "(U / counts).split",
-        "(U * 1.0).split",
+        "retrofit_core/fusion/alignment.py",
+        "len(self.labels) * U / counts, U",
+        "len(self.labels) * U * 1.0, U",
         "tests/test_zipit.py::test_merging_and_handing_back_is_the_identity",
     ),
     Mutation(
@@ -1471,10 +1471,10 @@ MUTATIONS = [
     ),
     Mutation(
         "app: seeds in another order are other pairs",
-        "app/retrofit_app/pages/compare/paired.py",
-        'sorted(row.networks, key=lambda network: network.settings.get(SEED, ""))',
-        "row.networks",
-        "tests/app/test_compared.py::test_means_over_seeds_have_the_interval_of_reports",
+        "app/retrofit_app/runs/compared.py",
+        "sorted(members, key=_seed)",
+        "members",
+        "tests/app/test_compared.py::test_equal_seeds_are_paired",
     ),
     Mutation(
         "app: every parent answers as the first",

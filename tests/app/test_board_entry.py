@@ -15,7 +15,10 @@ from .pages import page_at, words
 
 pytestmark = pytest.mark.slow
 
+
 open_runs = partial(page_at, view="runs")
+
+
 METHODS = ("HF-Linear", "KF-Linear", "KF-Gradient")
 
 
@@ -61,3 +64,7 @@ def test_it_is_deleted_and_brought_back_with_its_runs(board):
     assert not board.exists() and [run for _, run in listed(page)][0] == "own" and not kept()
     page.button(key="undo").click().run()
     assert ("Leaderboard", "3 runs") in listed(page) and board.exists() and len(kept()[0].runs) == 3
+
+
+def test_a_run_that_was_there_before_stands_for_itself():
+    assert any(run == "own" for _, run in listed(open_runs()))

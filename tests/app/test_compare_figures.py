@@ -8,19 +8,17 @@ from retrofit_app.figures import LIGHT, Network
 from retrofit_app.figures.classes import class_sources, forgotten, origins, source
 from retrofit_app.figures.confusion import confusion_matrix
 from retrofit_app.figures.leaderboard import (
-    HEIGHT,
-    WIDTH,
     Point,
-    _spread,
     accuracy_against_seconds,
-    box_of,
-    name_offsets,
 )
 from retrofit_app.figures.matched import Strip, matched_levels, matched_names
-from retrofit_app.figures.placing import shared
 
 CLASSES = ["cat", "dog", "owl", "fox"]
+
+
 A = Network("network A", "parent", 50.0, [90.0, 0.0, 80.0, None])
+
+
 B = Network("network B", "parent", 50.0, [0.0, 96.0, 80.4, None])
 
 
@@ -76,9 +74,6 @@ def test_confusions_count_every_image_once():
     assert "all 10 images right" in confusion_matrix(np.diag([5, 5]), CLASSES[:2], "A", LIGHT).caption
 
 
-# --- levels ---------------------------------------------------------------------------------------
-
-
 def strip(name: str, levels: list[str], grouping: list[float], accuracy: list[float] | None = None) -> Strip:
     table = pd.DataFrame(
         {
@@ -112,29 +107,22 @@ def test_a_level_that_one_run_lacks_is_an_empty_place():
     assert "c: HF has an error of 6.0 %, KF of 31.0 %" in words and "Only KF has b" in words
 
 
-# --- accuracy against seconds ---------------------------------------------------------------------
-
-
-def test_every_method_is_named_in_its_tip_and_by_its_place():
-    generator = np.random.default_rng(0)
-    points = [
-        Point(rank, f"Method-{rank}, conductance", float(10 ** generator.uniform(-2, 2)), 95.0 - rank, rank < 4)
-        for rank in range(1, 23)
-    ]
-    picture = accuracy_against_seconds(points, 50.0, LIGHT)
+def test_every_method_stands_where_it_was_measured_and_is_named_in_its_tip():
+    methods = [*points(22), *[Point(23, "Twin", 0.4, 50.0, False), Point(24, "Other twin", 0.4, 50.0, False)]]
+    picture = accuracy_against_seconds(methods, 50.0, LIGHT)
     marks = picture.figure.data[0]
-    assert list(marks.text) == [str(rank) for rank in range(1, 23)]
-    assert all(f"{rank}. Method-{rank}," in marks.hovertext[rank - 1] for rank in range(1, 23))
-    assert all(f"Method-{rank}," in picture.alt for rank in range(1, 23))
-    assert picture.figure.layout.xaxis.type == "log" and set(marks.marker.symbol) == {"circle", "square"}
+    assert list(marks.x) == [method.seconds for method in methods]
+    assert list(marks.y) == [method.accuracy for method in methods]
+    assert set(marks.text) - {""} <= {str(rank) for rank in range(1, 25)} and len(set(marks.text)) > 12
+    assert all(f"{method.rank}. {method.name}<br>" in tip for method, tip in zip(methods, marks.hovertext, strict=True))
+    assert picture.figure.layout.xaxis.type == "log"
+    assert all(method.name in picture.alt for method in methods)
+    assert set(marks.marker.symbol) == {"circle", "square"}
 
 
-def test_names_never_touch_and_marks_on_each_other_are_set_side_by_side():
-    generator = np.random.default_rng(1)
-    places = [(float(x) * WIDTH, float(y) * HEIGHT) for x, y in generator.random((20, 2))] + [(300.0, 100.0)] * 3
-    apart = _spread(places)
-    assert apart[:1] == places[:1] and apart[-3:-1] == [(300.0, 100.0), (346.0, 100.0)]
-    names = [f"Method-{index}" for index in range(len(apart))]
-    offsets = name_offsets(apart, names)
-    boxes = [box_of(x, y, name, offset) for (x, y), name, offset in zip(apart, names, offsets, strict=True)]
-    assert None not in offsets and not [1 for i, one in enumerate(boxes) for two in boxes[:i] if shared(one, two)]
+def points(n: int) -> list[Point]:
+    generator = np.random.default_rng(0)
+    return [
+        Point(rank, f"Method-{rank}, conductance", float(10 ** generator.uniform(-2, 2)), 95.0 - rank, rank < 4)
+        for rank in range(1, n + 1)
+    ]

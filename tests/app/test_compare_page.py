@@ -8,9 +8,9 @@ from functools import partial
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from retrofit_app import runs
+from retrofit_app import figures, runs
 from retrofit_app.models import predictions
-from retrofit_app.pages.compare import paired, taking
+from retrofit_app.pages.compare import taking
 from retrofit_app.runs import compared, leaderboards
 from retrofit_core.cli import main
 from retrofit_core.methods import METHODS
@@ -23,6 +23,7 @@ from .analyses import copied
 from .pages import clean, page_at, words
 
 pytestmark = pytest.mark.slow
+
 
 SMALL = {"view": "board", "of": "kf-linear", "methods": "Average,FedAvg", "scores": "uniform"}
 
@@ -56,19 +57,25 @@ def test_a_useful_pair_is_compared_where_nothing_was_chosen(runs_folder):
 
 def test_differences_to_the_best_parent_are_those_of_compare(runs_folder):
     """Paired over the same images, as `retrofit compare` computes them."""
+    from retrofit_core.runs.comparison import compare_runs
+
     entries = [runs.read_entry(runs.BUNDLED / name, shipped=True) for name in ("kf-linear", "hf-gradient")]
     (group,) = compared.groups(entries, entries)
-    assert paired.ask([group]) == []
     rows = {row.id: row for row in group.every}
-    gap = paired.gap(group, rows["hf-gradient"], rows["kf-linear"])
+    gap = figures.difference(rows["hf-gradient"].each, rows["kf-linear"].each)
+    config = RunConfig.from_json(entries[0].config)
     shutil.copytree(runs.BUNDLED, runs_folder)
-    files = {"models": [str(runs_folder / f"parent-{index}.safetensors") for index in range(2)]}
-    files["splits"] = str(runs_folder / "splits.json")
-    located = [RunConfig.from_json(entry.config | files) for entry in entries]
-    board = compare_runs(located, also=[runs_folder / "kf-linear", runs_folder / "hf-gradient"])
+    base = runs_folder
+    located = [
+        RunConfig.from_json(
+            entry.config | {"models": [str(base / name) for name in config.models], "splits": str(base / "splits.json")}
+        )
+        for entry in entries
+    ]
+    board = compare_runs(located, also=[base / "kf-linear", base / "hf-gradient"])
     best, other = (next(row for row in board.rows if row["method"] == name) for name in ("KF-Linear", "HF-Gradient"))
     assert board.rows[0] is best and gap.points == pytest.approx(other["difference"])
-    assert gap.interval == pytest.approx(other["interval"])
+    assert gap.ends == pytest.approx(other["interval"])
 
 
 def test_order_and_layout_are_in_the_address(runs_folder):
@@ -104,14 +111,24 @@ def test_seeds_stand_together_or_apart(runs_folder):
 def test_a_network_that_is_gone_or_changed_does_not_answer_for_the_old_one(runs_folder):
     file = copied() / "fused.safetensors"
     file.unlink()
-    page = open_page(runs="mine|kf-linear")
-    assert not page.exception and "fused.safetensors no longer exists" in words(page)
+    assert clean(open_page(runs="mine|kf-linear"))  # intervals come from the records
+    asked = predictions.Network(runs.read_entry(file.parent), "fused", file, 93.0)
+    with pytest.raises(ValueError, match="fused.safetensors no longer exists"):
+        predictions.ask(asked)
     shutil.copy(runs.BUNDLED / "parent-0.safetensors", file)
     with pytest.raises(ValueError, match="its checkpoint or the data have changed"):
-        predictions.ask(predictions.Network(runs.read_entry(file.parent), "fused", file, 93.0))
+        predictions.ask(asked)
 
 
-# --- the leaderboard ------------------------------------------------------------------------------
+def test_the_comparison_is_copied_with_its_fine_tunings(runs_folder):
+    entry = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
+    (fused,) = compared.networks_of(entry)
+    tuning = {"epochs": 3, "batch": 32, "learning_rate": 0.01, "precision": "float32", "augment": "auto", "seed": 0}
+    tuned = dataclasses.replace(fused, tuning=tuning, file=runs_folder / "0123456789" / "tuned.safetensors")
+    command, python, cell = taking.texts([fused, tuned])
+    assert [line.split()[1] for line in command.splitlines()] == ["train", "compare", "finetune"]
+    assert "--epochs 3" in command
+    assert "compare_runs(configs" in python and "display(" in cell
 
 
 def board_of(**address) -> leaderboards.Leaderboard:
@@ -198,14 +215,3 @@ def test_a_leaderboard_grows_row_by_row_and_ends_whole(runs_folder, monkeypatch)
     table = tables(page)[0]
     assert re.search(r"\|\d\. Average\|[\d.]+\|−[\d.]+ \(−[\d.]+ to −[\d.]+\)\|", table), table
     assert any(text.startswith("Accuracy in per cent against seconds. ") for text in pictures(page))
-
-
-def test_the_comparison_is_copied_with_its_fine_tunings(runs_folder):
-    entry = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
-    (fused,) = compared.networks_of(entry)
-    tuning = {"epochs": 3, "batch": 32, "learning_rate": 0.01, "precision": "float32", "augment": "auto", "seed": 0}
-    tuned = dataclasses.replace(fused, tuning=tuning, file=runs_folder / "0123456789" / "tuned.safetensors")
-    command, python, cell = taking.texts([fused, tuned])
-    assert [line.split()[1] for line in command.splitlines()] == ["train", "compare", "finetune"]
-    assert "--epochs 3" in command
-    assert "compare_runs(configs" in python and "display(" in cell

@@ -19,22 +19,21 @@ from retrofit_core.runs import read_run
 from tests.marks import each_case
 
 from .surveys import invented
+from .test_diagnosis import course
 
 RUN, GRADIENT = (read_run(runs.BUNDLED / name) for name in ("kf-linear", "kf-gradient"))
 REPORT, TABLE, GROUPED = RUN.levels[0], frame(RUN.levels), figures.neurons(RUN.levels[0])
 assert RUN.analysis is not None
 ACCURACY, ANALYSIS = RUN.analysis.accuracy, RUN.analysis.levels[0]
 PARENT = Network("network A", "parent", 49.6, [100.0, 0.0])
-FUSED = Network("KF-Linear", "fused", 93.0, [92.0, None], chosen=True)
-STEPS = [Step("Plain average", 0.0, 20.0), Step("+ fit", 20.0, 80.0, (60.0, (50.0, 70.0)))]
+FUSED = Network("KF-Linear", "fused", 93.0, [92.0, None])
+STEPS = [Step("Plain average", 0.0, 20.0), Step("+ fit", 20.0, 80.0, figures.Difference(60.0, (50.0, 70.0)))]
 TARGETS, OUTPUTS = (values[:, 0].double().numpy() for values in (ANALYSIS.targets, ANALYSIS.outputs))
 FIGURES = {
-    "accuracies": lambda palette: figures.accuracy_bars([PARENT, FUSED], palette),
     "classes": lambda palette: figures.class_grid([PARENT, FUSED], ["cat", "owl"], palette),
     "sources": lambda palette: class_sources([PARENT], [FUSED], ["cat", "owl"], palette),
     "confusion": lambda palette: confusion_matrix(np.array([[3, 1], [0, 4]]), ["cat", "owl"], "KF-Linear", palette),
-    "network": lambda palette: figures.drawn_network(TABLE, ACCURACY, palette, 1, 359),
-    "errors": lambda palette: figures.errors_scatter(TABLE, palette),
+    "network": lambda palette: figures.drawn_network(TABLE, course(ACCURACY, 359), palette, 1),
     "levels": lambda palette: matched_levels(Strip("KF", TABLE, ACCURACY), Strip("HF", TABLE, []), palette),
     "agreement": lambda palette: figures.agreement_matrix(ANALYSIS.agreement, palette),
     "curve": lambda palette: figures.loss_curve(GRADIENT.levels[0].curve, palette),

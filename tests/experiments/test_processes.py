@@ -16,13 +16,14 @@ import pytest
 
 from retrofit_core.experiments import parallel
 from retrofit_core.experiments.parallel import _remote, run_in_parallel
-from retrofit_core.experiments.planning import plan
 from retrofit_core.experiments.results import DAMAGED
 from retrofit_core.experiments.units import Fusion, Parent
 from tests.experiments import holding
-from tests.experiments.tiny import SOURCE, UNITS, all_numbers, carry_out, cell, fusion, read_log, started
+from tests.experiments.tiny import SOURCE, UNITS, all_numbers, carry_out, fusion, missing, read_log, started
 
 pytestmark = pytest.mark.slow
+
+
 MORE = (*UNITS, *(fusion(seed=seed) for seed in range(1, 6)))
 
 
@@ -43,9 +44,6 @@ def some(numbers, units):
 
 def damaged(root):
     return list(Path(root).glob(f"experiments/*/*{DAMAGED}"))
-
-
-# --- killed -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wanted", [4, pytest.param(100, marks=pytest.mark.long)])
@@ -91,9 +89,6 @@ def check_lives(root, processes):
     assert set(unfinished) <= set(processes) and set(unfinished.values()) <= {0, 1}
 
 
-# --- two at once ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("attempt", [0, *(pytest.param(again, marks=pytest.mark.long) for again in (1, 2))])
 def test_two_runners_share_the_units(straight, tmp_path, attempt):
     root = tmp_path / "runs"
@@ -111,32 +106,27 @@ def test_two_runners_share_the_units(straight, tmp_path, attempt):
     assert all_numbers(root) == straight and not damaged(root)
 
 
-# --- other processes --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.long
 def test_two_processes_of_this_machine_of_which_one_is_killed(straight, tmp_path, monkeypatch):
     root, told = tmp_path / "runs", []
     monkeypatch.setattr(parallel, "_remote", remote_but_one_is_killed)
-    units = plan([cell(unit) for unit in UNITS], root)
     outcome = run_in_parallel(
-        units, root, jobs=2, device="cpu", on_result=lambda unit, result: told.append((unit, result))
+        missing(UNITS, root), root, jobs=2, device="cpu", on_result=lambda unit, result: told.append((unit, result))
     )
     assert (root / "killed").exists()
     assert (outcome.done, outcome.failed, outcome.left) == (7, [], 0)
     assert {type(unit) for unit, _ in told[:2]} == {Parent} and len(told) == 7  # trainings first
     assert all(result.key == unit.key() for unit, result in told)
     assert all_numbers(root) == some(straight, UNITS)
-    late = plan([cell(fusion(seed=9))], root)
-    assert run_in_parallel(late, root, jobs=2, device="cpu", deadline=time.time() - 1).left == 1
+    assert run_in_parallel([fusion(seed=9)], root, jobs=2, device="cpu", deadline=time.time() - 1).left == 1
 
 
-def remote_but_one_is_killed(index, one, *, root, **here):
-    if isinstance(one.unit, Fusion):
+def remote_but_one_is_killed(index, unit, *, root, **here):
+    if isinstance(unit, Fusion):
         with suppress(FileExistsError):
             (root / "killed").touch(exist_ok=False)
             os.kill(os.getpid(), signal.SIGKILL)
-    return _remote(index, one, root=root, **here)
+    return _remote(index, unit, root=root, **here)
 
 
 def test_each_process_has_a_gpu_of_its_own_as_long_as_there_are_enough(tmp_path, monkeypatch):
@@ -150,8 +140,7 @@ def test_each_process_has_a_gpu_of_its_own_as_long_as_there_are_enough(tmp_path,
 
 def test_a_machine_that_does_not_share_the_folder_is_told_of(tmp_path):
     here = {"root": tmp_path / "elsewhere", "folder": tmp_path, "device": "cpu"}
-    one = plan([cell(fusion())], tmp_path)[0]
-    index, why = parallel._remote(3, one, **here, data=None, threads=None, deadline=None)
+    index, why = parallel._remote(3, fusion(), **here, data=None, threads=None, deadline=None)
     assert index == 3 and "all machines must share that folder" in why and not here["root"].exists()
 
 
@@ -215,7 +204,7 @@ def test_a_cluster_loses_a_worker_and_no_result(scheduler, workers, straight, tm
     thread = threading.Thread(target=kill_the_one_at_work)
     thread.start()
     try:
-        units = plan([cell(unit) for unit in MORE], root)
+        units = missing(MORE, root)
         outcome = run_in_parallel(units, root, backend="dask", scheduler=scheduler, device="cpu")
     finally:
         ended.set()
@@ -228,4 +217,4 @@ def test_a_cluster_loses_a_worker_and_no_result(scheduler, workers, straight, tm
 def test_a_cluster_without_workers_is_said_so(scheduler, tmp_path, monkeypatch):
     monkeypatch.setattr(parallel, "PATIENCE", 1)
     with pytest.raises(ValueError, match="no worker joined the Dask scheduler at tcp.*within 1 s.*dask worker tcp"):
-        run_in_parallel(plan([cell(fusion())], tmp_path), tmp_path, backend="dask", scheduler=scheduler)
+        run_in_parallel([fusion()], tmp_path, backend="dask", scheduler=scheduler)

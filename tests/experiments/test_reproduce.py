@@ -11,7 +11,11 @@ from tests.marks import each_case
 from tests.test_cli import retrofit
 
 pytestmark = pytest.mark.slow
+
+
 WORDS = ("reproduce", "vgg11-noniid", "--scale", "smoke", "--columns", "2-way", "--methods", "Parent;KF-Linear, u")
+
+
 ROWS = (
     "KF-Linear, uniform, samples=40, seed 0",
     "KF-Linear, uniform, repair, samples=40, seed 0",
@@ -20,6 +24,8 @@ ROWS = (
     "KF-Linear, uniform, preset=paper, samples=40, seed 0",
     "KF-Linear, uniform, fusion_from=iid, samples=40, seed 0",
 )
+
+
 NAMES = ("parent 0", "parent 1", *ROWS)
 
 
@@ -39,11 +45,10 @@ def test_the_same_command_does_nothing_more(folder):
     assert ", 0 to do" in output and "0 units done" in output
 
 
-def test_the_plan_says_what_is_done_and_how_long_the_rest_takes(folder):
+def test_the_plan_says_what_is_done(folder):
     output = retrofit(*WORDS, "--plan", "--seeds", 2, cwd=folder).stdout
-    assert ", about " in output
     first, second = (line.split() for line in output.splitlines() if "KF-Linear, uniform, samples=40, seed" in line)
-    assert first[0] == "done" and (second[:2], second[3]) == (["to", "do"], "s") and float(second[2]) >= 0
+    assert first[0] == "done" and second[:2] == ["to", "do"]
 
 
 def listed(output):

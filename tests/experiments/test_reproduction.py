@@ -35,7 +35,7 @@ def data_sets(monkeypatch):
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
     """The column "2-way" at two scales; ten points more at the larger one."""
-    write_bundle(tmp_path / "bundle.json", merged([two_way("small"), two_way("evening", 10)]), with_images=True)
+    write_bundle(tmp_path / "bundle.json", merged([two_way("small"), two_way("evening", 10)]))
     return tmp_path / "bundle.json"
 
 
@@ -45,7 +45,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 def beside(tmp_path: Path, *bundles: Bundle) -> Path:
-    write_bundle(tmp_path / "beside.json", merged(bundles), with_images=True)
+    write_bundle(tmp_path / "beside.json", merged(bundles))
     return tmp_path / "beside.json"
 
 
@@ -108,13 +108,14 @@ def test_given_parents_are_of_the_papers_scale(bundle, runs):
     results = bundle_of(cells, lambda cell: {"known": knowing(50)} if cell.row in ROWS else None).results
     given = GivenParents((("vgg11-noniid", "2-way"),), pair.models, pair.to_json())
     write_bundle(bundle.with_name("pair.json"), Bundle(results, (given,)))
+    vgg = table("vgg11-noniid", runs=runs, results=[bundle, bundle.with_name("pair.json")])
+    assert vgg.column("2-way").badge == "given parents"
+    assert vgg.column("2-way").number("Ensemble") == 50
     # Networks that were trained as in the paper come before them.
+    trained = bundle.with_name("trained.json")
     cells = [cell for cell in cells_of("vgg11-noniid", "paper", 1) if (cell.column, cell.row) == ("2-way", "Ensemble")]
-    trained = bundle_of(cells, lambda cell: {"known": knowing(40)})
-    write_bundle(bundle.with_name("trained.json"), trained, with_images=True)
-    results = [bundle, bundle.with_name("pair.json"), bundle.with_name("trained.json")]
-    column = table("vgg11-noniid", runs=runs, results=results).column("2-way")
-    assert column.badge == "given parents"
+    write_bundle(trained, bundle_of(cells, lambda cell: {"known": knowing(40)}))
+    column = table("vgg11-noniid", runs=runs, results=[bundle, bundle.with_name("pair.json"), trained]).column("2-way")
     assert (column.number("Ensemble"), column.number("KF-Linear, uniform")) == (40, 50)
     assert [column.at(name).number("Ensemble") for name in ("paper", "given parents")] == [40, 50]
 

@@ -4,30 +4,48 @@ import dataclasses
 import json
 import shutil
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from retrofit_core.experiments import planning, runner
+from retrofit_core.experiments import runner
 from retrofit_core.experiments import work as working
 from retrofit_core.experiments.planning import plan
 from retrofit_core.experiments.results import all_results, path_of, read_result, seal_of
 from retrofit_core.experiments.runner import run
 from retrofit_core.experiments.units import FineTuning, Fusion, Parent, ParentSource
-from retrofit_core.experiments.work import finished, work
+from retrofit_core.experiments.work import work
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.runs import worker
 from retrofit_core.runs.store import CANCEL, UNIT, Work, delete, restore
 from retrofit_core.system import files
 from retrofit_core.system.monitor import Monitor
-from tests.experiments.tiny import MLP, SOURCE, UNITS, all_numbers, carry_out, cell, fusion, logged, numbers, read_log
+from tests.experiments.tiny import (
+    MLP,
+    SOURCE,
+    UNITS,
+    all_numbers,
+    carry_out,
+    cell,
+    fusion,
+    logged,
+    missing,
+    numbers,
+    read_log,
+)
 
 pytestmark = pytest.mark.slow
 
+
 TRAINING = SOURCE.training
+
+
 PARENTS = (Parent(SOURCE, 0, 100), Parent(SOURCE, 1, 100))
+
+
 TUNING = UNITS[-1]
 
 
@@ -59,38 +77,14 @@ def other_weights(file):
     save_model(model, file, **metadata)
 
 
-# --- the plan ---------------------------------------------------------------------------------------------------------
-
-
 def test_what_is_needed_comes_first_and_each_unit_once(tmp_path):
-    units = [one.unit for one in plan([cell(TUNING), cell(fusion()), cell(fusion("Average"), TUNING)], tmp_path)]
+    units = [unit for unit, _ in plan([cell(TUNING), cell(fusion()), cell(fusion("Average"), TUNING)], tmp_path)]
     assert units == [*PARENTS, fusion(), TUNING, fusion("Average")]
-
-
-def test_the_time_of_a_unit_is_that_of_its_like(root):
-    results = all_results(root)
-    times = {key: result.metrics["all_seconds"] for key, result in results.items()}
-    new = {
-        "another seed": fusion(importance="conductance", seed=7),
-        "another method": fusion("OTFusion"),
-        "another parent": Parent(ParentSource(dataclasses.replace(TRAINING, seed=3)), 0, 100),
-        "a parent of all images": Parent(ParentSource(dataclasses.replace(TRAINING, split="full")), 0, 100),
-    }
-    expected = {what: planning.expected(unit, results.values()) for what, unit in new.items()}
-    assert expected["another seed"] == times[fusion(importance="conductance").key()]
-    assert expected["another method"] is expected["a parent of all images"] is None
-    assert expected["another parent"] == pytest.approx(sum(times[parent.key()] for parent in PARENTS) / 2)
-    planned = plan([cell(UNITS[0]), cell(new["another seed"])], root)
-    assert [one.result is None for one in planned] == [False, False, False, True]
-    assert [one.seconds for one in planned] == [None, None, None, expected["another seed"]]
 
 
 def _sealed(content):
     facts = {name: value for name, value in content.items() if name not in ("schema", "seal")}
     return {"schema": 1, "seal": seal_of(facts), **facts}
-
-
-# --- what is done is done, unless it changed --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -144,12 +138,14 @@ def test_results_outlive_what_they_were_made_of(measured, root, tmp_path):
     shutil.rmtree(root / TRAINING.folder)
     for network in root.glob("experiments/*/*.safetensors"):
         network.unlink()
-    assert all(one.result for one in plan([cell(unit) for unit in UNITS], root))
-    new, whole = fusion(seed=5), tmp_path / "whole" / "runs"
+    assert not missing(UNITS, root)
+    new = fusion(seed=5)
+    outcome = carry_out(root, [new])
+    assert (outcome.done, outcome.failed) == (1, [])
+    assert all(Path(file).exists() for file in SOURCE.files(root))
+    whole = tmp_path / "whole" / "runs"
     shutil.copytree(measured, whole)
-    for folder in (root, whole):
-        outcome = carry_out(folder, [new])
-        assert (outcome.done, outcome.failed) == (1, [])
+    carry_out(whole, [new])
     assert all_numbers(root) == all_numbers(whole)
 
 
@@ -161,9 +157,6 @@ def test_a_fine_tuning_starts_from_its_network_made_again(measured, root, tmp_pa
     for folder in (root, whole):
         assert carry_out(folder, [tuning]).done == 1
     assert all_numbers(root)[tuning.key()] == all_numbers(whole)[tuning.key()]
-
-
-# --- what fails and what is refused -----------------------------------------------------------------------------------
 
 
 def refused(seed):
@@ -247,9 +240,6 @@ def test_a_unit_is_kept_work_like_any_other(measured, root):
     assert kept.state == "done" and all_results(root) == before
 
 
-# --- time -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def clock(monkeypatch):
     """The runner's clock, which goes as the test says."""
@@ -293,22 +283,10 @@ def test_a_parent_that_stands_beside_other_networks_is_trained_once(root, tmp_pa
     assert [event["epoch"] for event in epochs if event["kind"] == "epoch"] == [1, 2]  # of the second
     taken, trained = (read_result(folder, Parent(pair, 0, 100).key()) for folder in (root, alone))
     assert taken.metrics["accuracy"] == trained.metrics["accuracy"]
-    # Else it would be known as quick work.
-    assert taken.metrics["all_seconds"] == read_result(root, PARENTS[0].key()).metrics["all_seconds"]
     assert files.digest(pair.files(root)[0]) == files.digest(pair.files(alone)[0])
     other_seed = ParentSource(dataclasses.replace(TRAINING, arch=(MLP, other_width), seed=1))
     carry_out(root, [Parent(other_seed, 0, 100)])
     assert files.digest(other_seed.files(root)[0]) != files.digest(pair.files(root)[0])
-
-
-def test_a_fusion_that_would_take_too_long_is_left_and_a_shorter_one_done(root, clock):
-    units = [fusion(seed=seed) for seed in (5, 6)]
-    planned = plan([cell(unit) for unit in units], root)
-    seconds = iter((51.0, 49.0))
-    planned = [one if one.result else dataclasses.replace(one, seconds=next(seconds)) for one in planned]
-    outcome = run(planned, root, device="cpu", deadline=1050.0)
-    assert (outcome.done, outcome.left) == (1, 1)
-    assert finished(units[1], root) and not finished(units[0], root)
 
 
 def test_a_fusion_by_gradient_fits_goes_on_after_its_finished_levels(root, tmp_path, clock):
@@ -322,9 +300,7 @@ def test_a_fusion_by_gradient_fits_goes_on_after_its_finished_levels(root, tmp_p
         if event["kind"] == "level" and event["index"] == 1:
             clock.now += 100
 
-    (one,) = (one for one in plan([cell(unit)], root) if one.result is None)
-    planned = [dataclasses.replace(one, seconds=600.0)]  # longer than there is time: it begins all the same
-    outcome = run(planned, root, device="cpu", monitor=Monitor(stop_in_the_second_level), deadline=1050.0)
+    outcome = run([unit], root, device="cpu", monitor=Monitor(stop_in_the_second_level), deadline=1050.0)
     assert (outcome.done, outcome.left) == (0, 1)
     events = []
     assert carry_out(root, [unit], monitor=Monitor(events.append)).done == 1
@@ -335,9 +311,6 @@ def test_a_fusion_by_gradient_fits_goes_on_after_its_finished_levels(root, tmp_p
     assert result.metrics.pop("attempts") == 2 and "attempts" not in straight.metrics
     assert result.metrics["seconds"] > 0.3 and numbers([result]) == numbers([straight])
     assert {path.name for path in unit.folder(root).iterdir()} == {path.name for path in unit.folder(whole).iterdir()}
-
-
-# --- what results hold ------------------------------------------------------------------------------------------------
 
 
 def test_a_result_says_what_it_is_of(measured):
