@@ -91,7 +91,7 @@ def test_a_run_without_them_offers_to_measure_them_and_watches(record, sleeper):
     assert "cancel-ingredients" in {widget.key for widget in page.button}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_worker_measures_them(record):
     entry = runs.read_entry(record)
     ingredients.begin(entry)

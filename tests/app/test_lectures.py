@@ -1,22 +1,12 @@
 """Lecture mode on every page that has it: slides, answers that are revealed, notes, and the way out; without a browser."""
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from tests.marks import each_case
 
-from .pages import MAIN, clean, to_page, words
+from .pages import clean, spoken, words
 
 pytestmark = pytest.mark.slow
-
-
-def spoken(name: str = "", /, **address: str):
-    """A page in lecture mode, in a window of 1280 x 720."""
-    page = AppTest.from_file(MAIN, default_timeout=120)
-    page.session_state["enlarged"] = 1.0  # as a browser tells it
-    for word, value in {"lecture": "1", **address}.items():
-        page.query_params[word] = value
-    return (to_page(page, name) if name else page).run()
 
 
 def html(page, what: str) -> str:

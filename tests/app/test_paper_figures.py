@@ -111,7 +111,7 @@ def test_differences_say_whether_the_sign_is_the_papers_and_draw_no_opponent_tha
 
 def test_rows_at_another_scale_are_marked_and_in_no_order(column, tmp_path, monkeypatch):
     cells = [cell for cell in cells_of("vgg11-noniid", "evening", 1) if cell.column == "2-way" and cell.row in FULLER]
-    write_bundle(tmp_path / "fuller.json", bundle_of(cells, lambda cell: {"known": knowing(FULLER[cell.row])}), True)
+    write_bundle(tmp_path / "fuller.json", bundle_of(cells, lambda cell: {"known": knowing(FULLER[cell.row])}))
     results = [tmp_path / "bundle.json", tmp_path / "fuller.json"]
     mixed = table("vgg11-noniid", runs=tmp_path / "runs", results=results).column("2-way")
     picture = beside_the_paper(mixed, LIGHT)

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from retrofit_app import runs
@@ -41,9 +41,9 @@ def room_of(path: Path) -> str:
     return path.relative_to(APP).parts[0].removesuffix(".py")
 
 
-def imports_of(path: Path) -> Iterator[tuple[str, ...]]:
+def imports_of(path: Path, nodes: Iterable[ast.AST] = ()) -> Iterator[tuple[str, ...]]:
     """The parts of every imported name, relative ones resolved: ("retrofit_app", "runs", "methods")."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes or ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (tuple(alias.name.split(".")) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -69,6 +69,15 @@ def test_rooms_import_what_they_may(path):
 @each_case("path", [path for path in FILES if name_of(path).startswith(WITHOUT_STREAMLIT)])
 def test_what_needs_no_page_imports_no_streamlit(path):
     assert "streamlit" not in {imported[0] for imported in imports_of(path)}
+
+
+@each_case("path", [path for path in FILES if path.name not in ("bundle.py", "train.py")])  # programs of their own
+def test_torch_is_imported_in_functions_only(path):
+    tree = ast.parse(path.read_text())
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    inside = {id(node) for function in functions for node in ast.walk(function)}
+    outside = [node for node in ast.walk(tree) if id(node) not in inside]
+    assert not {"torch", "torchvision"} & {parts[0] for parts in imports_of(path, outside)}
 
 
 @each_case("path", [path for path in FILES if room_of(path) not in ("address", "shell")])
