@@ -6,11 +6,10 @@ import pytest
 import torch
 
 from retrofit_core import fuse
-from retrofit_core.inspection.analysis import analyse
 from retrofit_core.methods import METHODS, RETROFITTING
 from tests.families import CLASSES_TWICE, JOINS, early
 from tests.marks import each_case, spread
-from tests.networks import initialised, labels, normal
+from tests.networks import initialised, normal
 from tests.plain import least_squares, matched, projected, put
 from tests.properties import assert_same_tensors
 
@@ -77,13 +76,3 @@ def test_other_classes_at_an_early_exit_are_refused():
     parents = [initialised(early(JOINS["gated"], classes=classes), 1) for classes in (4, 3)]
     with pytest.raises(ValueError, match=r"level 'exit': the parents have \[4, 3\] classes and the fused network 4"):
         fuse(parents, DATA)
-
-
-@pytest.mark.slow
-def test_the_analysis_knows_them():
-    parents, data = [network("gated", 1), network("gated", 2)], (DATA, labels(90, 4))
-    result = METHODS["KF-Linear"](parents, data, device="cpu")
-    for level, report in zip(analyse(parents, result, data).levels, result.levels, strict=True):
-        assert torch.equal(level.labels["uniform"][0], report.labels)
-        if report.name in ("exit", "head"):
-            assert all(torch.equal(groups[0], report.labels) for groups in level.labels.values())

@@ -12,13 +12,10 @@ from retrofit_core.fusion import walk
 from retrofit_core.fusion.fit import Gradient, Ridge
 from retrofit_core.fusion.grouping import Grouping, Hungarian
 from retrofit_core.fusion.importance import Uniform
-from retrofit_core.fusion.targets import Targets, group_sums
 from retrofit_core.networks.levels import partition
-from retrofit_core.system import device as devices
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.system.presets import preset_settings
 from tests import reference
-from tests.fit.test_mapping import ChannelsLast
 from tests.flat import Kept, fuse
 from tests.marks import each_case, spread
 from tests.networks import (
@@ -26,12 +23,10 @@ from tests.networks import (
     affine_layers,
     batchnorm_cnn,
     cnn,
-    initialised,
     labels,
     mlp,
     normal,
     permuted,
-    residual,
     rewired,
     widened,
 )
@@ -131,23 +126,6 @@ def test_permuted_twins_give_the_parent_on_new_data(name, grouping, device):
     assert all(len(group) == 2 for level in result.levels for group in as_sets(level.labels))
 
 
-@pytest.mark.parametrize("boundaries", ["preactivations", 2])
-def test_twins_with_levels_cut_elsewhere(boundaries):
-    """C29: where every error is zero the cut does not matter."""
-    parent = mlp(activation=nn.Tanh)
-    fit = {"fit": "gradient", "epochs": 3, "weight_decay": 0.0} if boundaries == 2 else {"ridge": 0.0}
-    result = fuse([parent, permuted(parent)], normal(100, 6), boundaries=boundaries, device="cpu", **HF, **fit)
-    assert_same_function(result.model, parent, normal(30, 6, seed=2), 1e-8)
-
-
-@pytest.mark.parametrize("strength, tolerance", [(1e-3, 1e-3), (10.0, 1.0)])
-def test_ridge_costs_accuracy_in_proportion(strength, tolerance):
-    parent = mlp(activation=nn.Tanh)
-    result = fuse([parent, permuted(parent)], normal(400, 6), ridge=strength, device="cpu", **HF)
-    gap = (result.model(normal(30, 6, seed=2)) - parent(normal(30, 6, seed=2))).abs().max().item()
-    assert 1e-9 < gap < tolerance
-
-
 def test_with_fewer_rows_than_inputs_only_the_fusion_data_are_recovered():
     """C24, N < p: exact where the data are, free elsewhere; the dual form and its pseudo-inverse."""
     parent = mlp((30, 25, 24, 3), activation=nn.Tanh)
@@ -156,17 +134,6 @@ def test_with_fewer_rows_than_inputs_only_the_fusion_data_are_recovered():
     assert "dual" in [level.form for level in result.levels]
     assert_same_function(result.model, parent, x, 1e-7)
     assert (result.model(normal(12, 30, seed=5)) - parent(normal(12, 30, seed=5))).abs().max() > 0.1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("copies", [1, 2, 3, 4])
-def test_copies_of_a_parent_give_the_parent(copies):
-    """C25, C26, C27."""
-    parent = cnn(activation=nn.LeakyReLU)
-    twins = [permuted(parent, seed=k) if k else parent for k in range(copies)]
-    result = fuse(twins, normal(60, *CNN_SHAPE), **KF, **EXACT)
-    assert_same_function(result.model, parent, normal(20, *CNN_SHAPE, seed=4), 1e-8)
-    assert [level.widths for level in result.levels] == [(4,) * copies, (5,) * copies, (3,) * copies]
 
 
 @pytest.mark.parametrize("make, shape", [(lambda: mlp(activation=nn.Tanh), (6,)), (cnn, CNN_SHAPE)])
@@ -192,15 +159,6 @@ def test_parents_of_different_widths_fuse_without_loss():
     assert_same_function(small.model, parent, new, 1e-7)
     assert [level.widths for level in small.levels] == [(6, 4), (7, 5), (3, 3)]
     assert_same_function(fuse([wide, parent], x, **KF, **EXACT).model, parent, new, 1e-7)  # splits twins, loses nothing
-
-
-def test_compression_really_narrows():
-    parents, target = [mlp(seed=k) for k in range(2)], mlp((6, 5, 3, 4), seed=9)
-    result = fuse(parents, normal(80, 6), target=target, device="cpu")
-    assert [tuple(layer.weight.shape) for layer in affine_layers(result.model)] == [(5, 6), (3, 5), (4, 3)]
-    assert all(level.grouping_error > 0 for level in result.levels)
-    wider = fuse(parents, normal(80, 6), target=mlp((6, 12, 10, 4)), device="cpu")
-    assert [level.width for level in wider.levels] == [12, 10, 4]
 
 
 @pytest.mark.parametrize("grouping", ["hungarian", "kmeans"])
@@ -236,23 +194,6 @@ def _given(levels, arguments):
     gram, _, widths, width = arguments
     level = next(level for level in levels if level.widths == widths and level.width == width)
     return Grouping(level.labels, width, 0.0)
-
-
-def test_mapped_weights_start_a_gradient_fit_between_widths():
-    parent = cnn(activation=nn.LeakyReLU)
-    wide = widened(parent, extra=2)
-    result = fuse(
-        [wide, parent],
-        normal(40, *CNN_SHAPE),
-        target=cnn(activation=nn.LeakyReLU, seed=9),  # of the parent's widths; its weights must not matter
-        fit="gradient",
-        epochs=1,
-        device="cpu",
-        weight_decay=0.0,
-        learning_rate=1e-12,
-    )
-    assert max(level.curve[0]["loss"] for level in result.levels) < 1e-20
-    assert_same_function(result.model, parent, normal(9, *CNN_SHAPE, seed=8), 1e-8)
 
 
 # --- symmetries ------------------------------------------------------------------------------------------------------
@@ -331,18 +272,6 @@ def test_shares_of_classes_may_be_lists_and_arrays_and_are_checked():
                 METHODS[method].plan(parents, x, class_shares=wrong, **options)
 
 
-def test_class_exclusive_scores_select_the_parent():
-    parents, x = [mlp((6, 40, 4), seed=k) for k in range(2)], normal(20, 6)
-    owners = iter([[1.0, 1, 0, 0], [0.0, 0, 1, 1]])
-
-    def score(levels, x, y):
-        return [torch.ones(40).double(), torch.tensor(next(owners)).double()]
-
-    result = fuse(parents, x, importance=score, importance_data=[(x, labels(20, 4))] * 2, **HF, **EXACT)
-    expected = torch.cat([parents[0](x)[:, :2], parents[1](x)[:, 2:]], 1)
-    assert_close(result.model(x), expected, 1e-5)
-
-
 # --- the same result whatever the circumstances ----------------------------------------------------------------------
 
 
@@ -381,81 +310,7 @@ def test_float32_is_close_to_float64(device):
     assert_close(weights_of(single.model).cpu(), weights_of(exact.model), 1e-3)
 
 
-def test_data_of_either_precision_are_taken():
-    parents, x = [mlp(seed=k).float() for k in range(2)], normal(50, 6)
-    left, right = (fuse(parents, data, device="cpu").model for data in (x, x.float()))
-    assert torch.equal(weights_of(left), weights_of(right))
-
-
-@pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("options", [HF, KF, {**HF, "toward": "parents"}, {**KF, "importance": "conductance"}])
-def test_cuda_equals_the_cpu(options):
-    parents, x, y = [cnn(seed=k) for k in range(2)], normal(60, *CNN_SHAPE), labels(60, 3)
-    if "importance" in options:
-        options = {**options, "importance_data": "fusion"}
-    cpu, cuda = (fuse(parents, (x, y), device=device, **options) for device in ("cpu", "cuda"))
-    assert_close(weights_of(cuda.model).cpu(), weights_of(cpu.model), 1e-6)
-    assert [level.labels.tolist() for level in cuda.levels] == [level.labels.tolist() for level in cpu.levels]
-
-
 # --- parents, events, cancelling, going on ---------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@each_case("fit", ["ridge", "gradient"])
-@each_case("importance", ["uniform", "conductance", "deeplift"])
-def test_parents_and_target_are_left_as_they_are(importance, fit):
-    parents, target = [batchnorm_cnn(bias=True, seed=k) for k in range(2)], batchnorm_cnn(bias=True, seed=8)
-    parents[0].train()
-    parents[1][1].train()  # one part only
-    next(parents[1].parameters()).requires_grad_(False)
-    x, y = normal(30, *CNN_SHAPE), labels(30, 3)
-    with untouched(*parents, target):
-        options = {"importance": importance, "importance_data": "fusion"} if importance != "uniform" else {}
-        settings = {"epochs": 1} if fit == "gradient" else {}
-        result = fuse(parents, (x, y), target=target, fit=fit, device="cpu", **options, **settings)
-    assert not result.model.training
-    tensors_of_result = {id(tensor) for tensor in result.model.parameters()}
-    assert not tensors_of_result & {id(tensor) for model in (*parents, target) for tensor in model.parameters()}
-
-
-def test_flags_are_restored_after_a_refusal_and_a_cancellation():
-    parents = [residual(seed=k).train() for k in range(2)]
-    x = normal(20, *CNN_SHAPE)
-    with untouched(*parents):
-        with pytest.raises(ValueError, match="not affine"):
-            fuse(parents, x, boundaries="preactivations", device="cpu")
-        with pytest.raises(Cancelled):
-            fuse(parents, x, fit="gradient", monitor=Monitor(cancelled=lambda: True), device="cpu")
-
-
-def test_events_tell_levels_phases_and_epochs():
-    events = []
-    x, y = normal(30, 6), labels(30, 4)
-    fuse(
-        [mlp(), mlp(seed=1)],
-        (x, y),
-        fit="gradient",
-        epochs=2,
-        importance="conductance",
-        importance_data="fusion",
-        monitor=Monitor(events.append),
-        device="cpu",
-    )
-    of_levels = [event for event in events if event["kind"] == "level"]
-    assert [(event["index"], event["total"], event["name"]) for event in of_levels] == [
-        (0, 3, "0"),
-        (1, 3, "2"),
-        (2, 3, "4"),
-    ]
-    phases = [event["name"] for event in events if event["kind"] == "phase"]
-    assert phases == ["importance"] * 2 + ["grouping", "fit"] * 3
-    assert sum(event["kind"] == "epoch" for event in events) == 6
-    assert all(np.isfinite(event["loss"]) for event in events if event["kind"] == "epoch")
-    steps = [event["name"] for event in events if event["kind"] == "step"]
-    assert steps[:2] == ["conductance"] * 2
-    assert set(steps) == {"conductance", "forward"}  # and batches of the walk, so that cancelling never waits for long
 
 
 class Interrupting(Monitor):
@@ -543,31 +398,6 @@ def test_reported_errors_are_those_of_the_final_network(options):
         assert report.seconds.keys() >= {"forward", "moments", "group"}
 
 
-@pytest.mark.parametrize("options", [{"ridge": 0.1}, {"fit": "gradient", "epochs": 2}])
-def test_errors_of_other_targets_add_up_to_the_cost_of_the_final_network(options, monkeypatch):
-    """Targets from each group's last neuron alone, so that the cross term takes part, in both fits."""
-
-    def of_last_neurons(self, scores):
-        A = torch.zeros(len(scores), self.width, dtype=scores.dtype)
-        for k in range(self.width):
-            A[(self.labels == k).nonzero()[-1, 0], k] = 1
-        return Targets(A, group_sums(scores, self.labels, self.width))
-
-    monkeypatch.setattr(Grouping, "targets", of_last_neurons)
-    parents, x = [mlp(seed=k) for k in range(2)], normal(60, 6)
-    importance = {"importance": "conductance", "importance_data": "fusion"}
-    result = fuse(parents, (x, labels(60, 4)), device="cpu", **HF, **importance, **options)
-    networks = [partition(model, x[:2]) for model in (*parents, result.model)]
-    tensors = [x] * 3
-    for index, report in enumerate(result.levels):
-        with torch.no_grad():
-            tensors = [levels[index].module(h) for levels, h in zip(networks, tensors, strict=True)]
-        left, right, fused = tensors
-        J = (report.scores @ (fused[:, report.labels] - torch.cat([left, right], 1)).square().sum(0)).item()
-        assert report.cost == pytest.approx(J, rel=1e-7)
-        assert abs(report.cross_error) > 1e-4 * J
-
-
 def test_settings_and_presets():
     assert preset_settings("paper", "hungarian", "ridge") == {"normalise_scores": False, "ridge": 1e-3}
     assert preset_settings("paper", "kmeans", "ridge") == {"normalise_scores": False, "ridge": 10.0}
@@ -619,17 +449,3 @@ def test_dead_and_rank_deficient_parents_give_finite_networks():
             assert all(
                 np.isfinite([r.grouping_error, r.approximation_error, r.unavoidable_error]).all() for r in result.levels
             )
-
-
-def test_weights_that_cannot_be_mapped_towards_the_parents_are_refused():
-    parents = [initialised(ChannelsLast(), k) for k in range(2)]
-    with pytest.raises(ValueError, match="level 'fc' does not read its inputs channel by channel.*toward='zero'"):
-        fuse(parents, normal(20, *CNN_SHAPE), toward="parents", device="cpu")
-    assert fuse(parents, normal(20, *CNN_SHAPE), device="cpu").levels[1].name == "fc"
-
-
-def test_device_choice():
-    assert devices.pick("cpu").type == "cpu"
-    assert devices.pick(None).type == ("cuda" if torch.cuda.is_available() else "cpu")
-    assert devices.rows_per_batch(100, 1000) == 10
-    assert devices.rows_per_batch(10_000, 1000) == 1

@@ -158,18 +158,6 @@ def test_tokens_are_one_hot_vectors_of_which_a_linear_layer_makes_the_embeddings
         assert one.levels[0].approximation_error < 1e-20
 
 
-def test_tokens_that_the_fusion_data_lack_get_the_groups_means_too():
-    few = IDS.clamp(max=4)
-    parents = pair(Words)
-    result = METHODS["KF-Linear"](parents, few)
-    report, table = result.levels[0], result.model.table.weight
-    rows = torch.cat([parent.table.weight for parent in parents], 1)
-    for neuron in range(5):
-        members = (report.labels == neuron).nonzero().flatten()
-        weights = report.scores[members] / report.scores[members].sum()
-        assert torch.allclose(table[:, neuron], rows[:, members] @ weights)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("what", INPUTS)
 def test_a_network_fused_with_itself_in_another_order_stays_the_same(what):
@@ -223,21 +211,6 @@ def test_one_number_for_each_sample_is_a_column_of_numbers(name, what):
     other = METHODS[name](pair(make), (column, Y), **options).model
     assert torch.allclose(run(one, inputs), run(other, column), atol=1e-9)
     assert run(one, cut(inputs, slice(1))).shape == (1, 3)
-
-
-def test_compare_measures_one_number_for_each_sample():
-    (board, other) = (
-        compare(pair(User), (data, Y), (data, Y), "kf-linear,average,ensemble") for data in (IDS[:, 0], IDS[:, :1])
-    )
-    assert [row["accuracy"] for row in board.rows] == [row["accuracy"] for row in other.rows]
-
-
-def test_a_float64_network_takes_float32_numbers_by_name():
-    """As it takes them alone: a method converts them to the network's precision."""
-    inputs = {"time": torch.randn(80, generator=torch.Generator().manual_seed(0))}
-    fused = METHODS["KF-Linear"](pair(Time), inputs).model
-    alone = METHODS["KF-Linear"](pair(Time), inputs["time"][:, None]).model
-    assert torch.allclose(fused(inputs["time"].double()), alone(inputs["time"].double()), atol=1e-12)
 
 
 def test_the_path_of_tokens_is_that_of_their_embeddings():
@@ -394,10 +367,7 @@ CONDUCTANCE = {"importance": "conductance", "importance_data": "fusion"}
         (OneHot, (IDS, Y), CONDUCTANCE, "read whole numbers without an nn.Embedding"),
         (Shortened, IDS, {}, r"the rows of its Embedding 'table' are shortened as it runs \(max_norm\)"),
         (Masked, {"ids": IDS}, {}, r"parent 0 \(Masked\) does not run on the tensors of the data, ids \(6 int64\): .*Name them"),
-        (Masked, {**mask(), "text": ["a"] * 80}, {}, "the entry 'text' of list"),
-        (Masked, {"labels": Y}, {}, "holds no inputs"),
         (Masked, {**mask(), "kinds": IDS[:3]}, {}, r"hold \[3, 80\] samples; they must hold equally many"),
-        (Masked, [mask(), IDS], {}, "batches of the fusion data differ in what they contain"),
         (
             Masked,
             (mask(), Y),
@@ -406,8 +376,6 @@ CONDUCTANCE = {"importance": "conductance", "importance_data": "fusion"}
         ),
         (Numbers, (IDS[:, 0], normal(80), Y), {}, "3 tensors, the first with one number for each sample.* Name the inputs"),
         (Pixels, [normal(8, 2, 6, 6), normal(8, 6, 6)], {}, r"of different shapes, 2x6x6, 6x6; .* a tuple, \(inputs, labels\)"),
-        (Words, normal(80), {}, "does not run on an input of shape"),
-        (Two, ((normal(80, 4), normal(80, 9)), Y), {}, "does not run on the tensors of the data, 4 float64, 9 float64"),
         (Two, normal(80, 14), {}, "Two takes 2 inputs; levels need exactly one"),
     ],
 )  # fmt: skip

@@ -1,15 +1,12 @@
 """Moments by lags against the unfolded rows."""
 
-import pytest
 import torch
 from torch import nn
 
-from retrofit_core import METHODS
-from retrofit_core.fusion.moments import MomentSums, cholesky, lags, product_dtype
-from retrofit_core.fusion.moments.lags import LagSums, applies
+from retrofit_core.fusion.moments import MomentSums, cholesky, product_dtype
+from retrofit_core.fusion.moments.lags import LagSums
 from retrofit_core.networks.levels import unfolded
 from tests.marks import each_case
-from tests.networks import normal
 from tests.properties import assert_close
 
 
@@ -76,70 +73,6 @@ def test_float32_products_stay_near_those_of_float64_rows(height, width, which, 
     assert cholesky(moments.matrices, strength, True)[1] == strength  # not raised
 
 
-@pytest.mark.parametrize("height, width", [(1, 1), (2, 2), (1, 7), (8, 8)])
-def test_operations_are_those_of_the_products(height, width, monkeypatch):
-    counted = []
-
-    def count(total, left, right, rows, columns, lag):
-        if left is right:
-            counted.append((rows.stop - rows.start) * (columns.stop - columns.start) * 3 * 2 * 5 * 5)
-
-    monkeypatch.setattr(lags, "_add_products", count)
-    LagSums(5, 2, bias=False).add(torch.ones(3 * height * width, 2), torch.ones(3, 5, height, width))
-    assert sum(counted) == lags.operations(5, height, width, 3)
-
-
-def test_batches_of_maps_of_other_sizes_add_up():
-    conv = nn.Conv2d(3, 2, 3, padding=1).double()
-    sums, rows = LagSums(3, 4, bias=False), []
-    for height, width in ((1, 1), (1, 3), (4, 2), (3, 5)):
-        h, z = normal(2, 3, height, width, seed=height), normal(2 * height * width, 4, seed=width)
-        sums.add(z, h)
-        rows.append((unfolded(conv, h), z))
-    x, z = (torch.cat(parts) for parts in zip(*rows, strict=True))
-    moments = sums.finish()
-    assert_close(moments.xx, x.T @ x, 1e-12)
-    assert_close(moments.xz, x.T @ z, 1e-12)
-
-
-@pytest.mark.slow
-@each_case("ratio", [0.9, 1.0])
-@each_case("size", [1, 2, 4])
-def test_regmean_solves_convolutions_on_small_maps(size, ratio):
-    """What a ResNet's last stage is to images of 64 pixels: 2 x 2 maps."""
-    torch.manual_seed(0)
-    parents = [
-        nn.Sequential(
-            nn.Conv2d(3, 96, 3, padding=1),
-            nn.ReLU(),
-            nn.Conv2d(96, 96, 3, padding=1),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(96 * size * size, 4),
-        )
-        for _ in range(2)
-    ]
-    model = METHODS["RegMean"](parents, torch.randn(20, 3, size, size), ratio=ratio, device="cpu").model
-    assert all(torch.isfinite(p).all() for p in model.parameters())
-
-
-def test_only_plain_3x3_convolutions_take_it(monkeypatch):
-    monkeypatch.setattr(lags, "MIN_CHANNELS", 4)
-    assert applies(nn.Conv2d(4, 2, 3, padding=1)) and applies(nn.Conv2d(4, 2, 3, padding="same", bias=False))
-    for other in (
-        nn.Conv2d(4, 2, 3),
-        nn.Conv2d(4, 2, 3, padding=1, stride=2),
-        nn.Conv2d(4, 2, 3, padding=2, dilation=2),
-        nn.Conv2d(4, 2, 5, padding=2),
-        nn.Conv2d(4, 4, 3, padding=1, groups=2),
-        nn.Conv2d(4, 2, 3, padding=1, padding_mode="reflect"),
-        nn.Conv2d(3, 2, 3, padding=1),
-        nn.Linear(4, 2),
-        None,
-    ):
-        assert not applies(other)
-
-
 def test_products_are_float32_only_where_the_ridge_outweighs_their_rounding():
     cpu = torch.device("cpu")
     assert product_dtype("auto", torch.float32, cpu) == torch.float32
@@ -148,10 +81,3 @@ def test_products_are_float32_only_where_the_ridge_outweighs_their_rounding():
     for ridge in (0, 10.0, 1e-3, "0.0001x"):  # numbers are on sums: how large they are is not known beforehand
         assert product_dtype(ridge, torch.float32, cpu) == torch.float64
     assert product_dtype("auto", torch.float64, cpu) == torch.float64
-
-
-@each_case("capability, dtype", [((9, 0), torch.float64), ((8, 0), torch.float64), ((8, 6), torch.float32)])
-def test_products_are_float64_where_that_costs_nothing(capability, dtype, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
-    assert product_dtype("auto", torch.float32, torch.device("cuda")) == dtype
-    assert product_dtype(None, torch.float32, torch.device("cuda")) == torch.float32

@@ -9,13 +9,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from retrofit_core import METHODS
-from retrofit_core.networks.architectures import build
-from retrofit_core.networks.levels import compose, partition, rows, unfolded
+from retrofit_core.networks.levels import partition, rows, unfolded
 from tests.flat import fuse
 from tests.marks import each_case
 from tests.networks import (
     CNN_SHAPE,
-    VGG_SHAPE,
     batchnorm_cnn,
     cnn,
     initialised,
@@ -29,17 +27,6 @@ MODELS = {
     "mlp": (mlp, (6,), 3),
     "mlp without bias": (lambda: mlp(bias=False), (6,), 3),
     "cnn": (cnn, CNN_SHAPE, 3),
-    "our mlp": (lambda: build({"architecture": "mlp", "sizes": [98, 7, 3]}, seed=0).double().eval(), CNN_SHAPE, 2),
-    "our cnn": (
-        lambda: build({"architecture": "cnn", "widths": [3, 4, 5], "channels": 3}, seed=0).double().eval(),
-        VGG_SHAPE,
-        4,
-    ),
-    "our vgg": (
-        lambda: build({"architecture": "vgg", "plan": [3, "M", 4, 5, "M"], "size": 8}, seed=0).double().eval(),
-        VGG_SHAPE,
-        4,
-    ),
     "residual": (residual, CNN_SHAPE, 4),
 }
 
@@ -90,24 +77,6 @@ def test_torchvision_vgg_small(batch_norm):
         assert_parameters_shared(model, levels)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "make", [torchvision.models.vgg11_bn, pytest.param(torchvision.models.vgg11, marks=pytest.mark.long)]
-)
-def test_torchvision_vgg11_untouched(make):
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = make(num_classes=10).eval()
-    x = normal(2, 3, 64, 64).float()
-    levels = partition(model, x)
-    exact = make is torchvision.models.vgg11
-    assert_reproduces(model, levels, x, exact=exact)
-    assert len(levels) == 11
-    assert all(level.affine is not None for level in levels)
-    if exact:
-        assert_parameters_shared(model, levels)
-
-
 def test_folded_batchnorms_compose_to_rounding_and_go_back():
     for bias in (True, False):
         model, x = batchnorm_cnn(bias=bias), normal(5, *CNN_SHAPE)
@@ -125,16 +94,6 @@ def test_folded_batchnorms_compose_to_rounding_and_go_back():
             level.put_back()
         assert_reproduces(model, levels, x, exact=False)
         assert (model(x) - expected).abs().max() > 0.1
-
-
-def test_a_batchnorm_before_its_layer_cannot_be_folded():
-    model = initialised(
-        nn.Sequential(nn.BatchNorm2d(2), nn.Conv2d(2, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(75, 3)), 0
-    )
-    levels = partition(model, normal(2, *CNN_SHAPE))
-    assert levels[0].affine is None
-    assert "2 layers with parameters (0, 1)" in levels[0].why_not_affine
-    assert_reproduces(model, levels, normal(4, *CNN_SHAPE))
 
 
 def test_wanted_number_of_levels_balances_the_parameters():
@@ -159,13 +118,6 @@ def test_boundaries_at_named_modules():
         partition(cnn(), x, ["0", "1"])
     with pytest.raises(ValueError, match="unknown boundaries 'everywhere'"):
         partition(model, x, "everywhere")
-
-
-def test_no_level_ends_inside_a_branch():
-    levels = partition(residual(), normal(2, *CNN_SHAPE))
-    assert [level.name for level in levels] == ["stem", "blocks.0", "blocks.1", "fc"]
-    assert "2 layers with parameters" in levels[1].why_not_affine
-    assert levels[3].affine is not None
 
 
 class ByBatchSize(nn.Module):
@@ -242,13 +194,6 @@ def test_tied_weights_are_refused_across_levels_and_allowed_within_one():
     levels = partition(model, x, ["b"])
     assert [level.name for level in levels] == ["b", "c"]
     assert_reproduces(model, levels, x)
-
-
-def test_a_module_used_in_two_levels_is_refused():
-    layer = nn.Linear(4, 4)
-    model = initialised(nn.Sequential(layer, nn.ReLU(), layer, nn.ReLU(), nn.Linear(4, 2)), 0)
-    with pytest.raises(ValueError, match="share the weights"):
-        partition(model, normal(2, 4))
 
 
 class TwoInputs(nn.Module):
@@ -329,21 +274,6 @@ def test_an_ambiguous_neuron_axis_is_refused_until_it_is_named():
     assert [level.width for level in levels] == [3, 2]
 
 
-def test_tokens_have_their_neurons_last():
-    model = initialised(nn.Sequential(nn.Linear(5, 6), nn.GELU(), nn.Linear(6, 4), nn.Flatten(), nn.Linear(12, 2)), 0)
-    levels = partition(model, normal(2, 3, 5))
-    assert [(level.axis, level.positions, level.width) for level in levels] == [(-1, 3, 6), (-1, 3, 4), (1, 1, 2)]
-    assert_reproduces(model, levels, normal(4, 3, 5))
-
-
-def test_dropout_is_transparent_and_off():
-    model = initialised(nn.Sequential(nn.Linear(4, 5), nn.Dropout(0.9), nn.ReLU(), nn.Linear(5, 2), nn.Dropout(0.9)), 0)
-    model.train()
-    levels = partition(model, normal(3, 4))
-    assert [level.kind for level in levels] == ["Linear", "Linear"]
-    assert torch.equal(compose(levels, normal(3, 4)), compose(levels, normal(3, 4)))
-
-
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel:UserWarning")
 @each_case(
     "conv",
@@ -363,49 +293,6 @@ def test_unfolded_rows_times_weights_are_the_convolution(conv):
     x = normal(2, *CNN_SHAPE)
     bias = 0 if layer.bias is None else layer.bias
     assert_close(unfolded(layer, x) @ layer.weight.flatten(1).T + bias, rows(layer(x), 1), 1e-12)
-
-
-def test_rows_of_convolutions_and_tokens():
-    x = torch.arange(24.0).reshape(2, 3, 2, 2)
-    assert rows(x, 1)[1].tolist() == [1, 5, 9]
-    assert rows(x.flatten(2), -1).shape == (6, 4)
-
-
-@pytest.mark.parametrize("groups, channelwise", [(2, False), (4, True)])
-def test_grouped_convolutions_are_affine_part_by_part(groups, channelwise):
-    model = initialised(nn.Sequential(nn.Conv2d(4, 4, 3, groups=groups), nn.ReLU(), nn.Flatten(), nn.Linear(16, 2)), 0)
-    levels = partition(model, normal(2, 4, 4, 4))
-    assert (levels[0].why_not_affine, levels[0].form.parts, levels[0].form.channelwise) == ("", groups, channelwise)
-    assert levels[1].affine is not None
-
-
-def test_activations_end_levels_that_are_not_affine():
-    levels = partition(mlp(), normal(2, 6), "activations")
-    assert [level.why_not_affine for level in levels] == [
-        "'_1' comes after its affine layer",
-        "'_3' comes after its affine layer",
-        "",
-    ]
-
-
-def test_a_random_forward_is_found_out():
-    class Noisy(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.fc = nn.Linear(4, 3)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.fc(x) + torch.rand(3, dtype=x.dtype, device=x.device)
-
-    with pytest.raises(ValueError, match="partition does not reproduce the model|cannot be traced"):
-        partition(initialised(Noisy(), 0), normal(3, 4))
-
-
-def test_batchnorm_does_not_change_where_our_vgg_is_cut():
-    plain = build({"architecture": "vgg", "plan": [3, "M", 4, "M"], "size": 8}, seed=0)
-    normed = build({"architecture": "vgg", "plan": [3, "M", 4, "M"], "size": 8, "batch_norm": True}, seed=0)
-    x = normal(2, *VGG_SHAPE).float()
-    assert len(partition(plain, x)) == len(partition(normed, x)) == 3
 
 
 # --- what ended in raw errors or in other numbers ---------------------------------------------------------------------
@@ -434,29 +321,6 @@ def test_networks_of_several_outputs_are_asked_which_is_meant(method, kind, wrap
     assert chosen(data[0]).shape == (12, 3)
     plain = METHODS[method]([initialised(Outputs(lambda y: {"logits": y}), seed) for seed in range(2)], data)
     assert torch.equal(plain.model(data[0]), chosen(data[0]))
-
-
-class Asking(nn.Module):
-    """Looks at what its input holds, which no trace can follow."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fc(x) if x.isfinite().all() else x
-
-
-@pytest.mark.slow
-def test_what_cannot_be_followed_is_taken_whole_and_one_level_is_said_to_be_that():
-    parts = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), Asking(), nn.ReLU(), nn.Linear(4, 3))
-    levels = partition(parts, normal(2, 4).float())
-    assert [level.name for level in levels] == ["0", "4"] and levels[0].affine is not None and levels[1].affine is None
-    single = [initialised(nn.Sequential(Asking(), nn.ReLU()), seed) for seed in range(2)]
-    data = normal(12, 4)
-    assert [level.name for level in partition(single[0], data[:2])] == ["0"]
-    result = METHODS["KF-Gradient"](single, data, epochs=1)
-    assert "distillation" in result.note and METHODS["KF-Gradient"]([parts], data.float(), epochs=1).note == ""
 
 
 class Named(nn.Module):
@@ -491,17 +355,6 @@ def test_tensors_may_be_passed_by_name(method, options):
     assert [level.kind for level in levels] == ["Conv2d", "not affine", "Linear"]
     assert_reproduces(model, levels, x)
     assert_same_function(model, METHODS[method]([model, model], x, **options).model, x, 1e-6)
-
-
-def test_layers_called_by_name_are_fitted_in_closed_form():
-    class Plain(Named):
-        def forward(self, x: Tensor) -> Tensor:
-            h = self.inner(input=self.conv(input=x).relu())
-            return self.fc(input=h.relu().mean((2, 3)))
-
-    model, x = initialised(Plain(), 0), normal(30, *CNN_SHAPE)
-    fused = METHODS["HF-Linear"]([model, model], x, ridge=0).model
-    assert_same_function(model, fused, x, 1e-7)
 
 
 class Normalised(nn.Module):
@@ -668,13 +521,6 @@ def test_batchnorm_without_running_statistics_is_refused(make, name, fit):
         assert not isinstance(module, nn.BatchNorm2d) or module.running_mean is None
     with pytest.raises(ValueError, match=rf"parent 0: the BatchNorm '{name}' keeps no running statistics.*GroupNorm"):
         fuse([model, model], normal(20, *CNN_SHAPE), fit=fit)
-
-
-def test_instance_norm_without_running_statistics_is_as_good_as_any_layer():
-    model = initialised(unfixed(nn.InstanceNorm2d), 0)
-    levels = partition(model, normal(2, *CNN_SHAPE))
-    assert [level.kind for level in levels] == ["Conv2d", "Linear"]
-    assert_reproduces(model, levels, normal(4, *CNN_SHAPE))
 
 
 class Masking(nn.Module):

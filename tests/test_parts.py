@@ -8,9 +8,8 @@ from torch import Tensor
 from retrofit_core.baselines import average
 from retrofit_core.fusion.grouping import Grouping, KMeans
 from retrofit_core.networks.levels import partition
-from tests.fit.test_mapping import ChannelsLast
 from tests.flat import fuse
-from tests.networks import CNN_SHAPE, cnn, initialised, labels, mlp, normal, permuted
+from tests.networks import CNN_SHAPE, cnn, labels, mlp, normal, permuted
 from tests.properties import assert_close, assert_same_function
 
 PARENTS = {"mlp": (mlp, (6,)), "cnn": (cnn, CNN_SHAPE)}
@@ -71,9 +70,3 @@ def test_scores_at_the_head_alone_group_as_uniform_ones_and_weigh_the_logits():
     for name, tensor in uniform.model.state_dict().items():
         assert_close(nowhere.model.state_dict()[name], tensor, 1e-6)
     assert torch.equal(at_head.levels[-1].scores, everywhere.levels[-1].scores)
-
-
-def test_a_mean_of_weights_that_cannot_be_mapped_is_refused():
-    parents = [initialised(ChannelsLast(), k) for k in range(2)]
-    with pytest.raises(ValueError, match="level 'fc' does not read its inputs channel by channel.*refit=True"):
-        fuse(parents, normal(20, *CNN_SHAPE), refit=False, device="cpu")

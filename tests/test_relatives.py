@@ -1,16 +1,12 @@
 """Relatives of known layers: what torch computes alike is treated alike, by every method."""
 
-import inspect
-
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from retrofit_core.inspection.landscape.mixtures import with_batch_statistics
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import partition
-from retrofit_core.networks.levels.kinds import ACTIVATION_FUNCTIONS, ACTIVATIONS, TRANSPARENT
 from retrofit_core.networks.norm_statistics import reset_statistics
 from tests.marks import each_case, spread
 from tests.networks import CNN_SHAPE, batchnorm_cnn, labels, normal, permuted
@@ -77,32 +73,3 @@ def test_levels_reset_and_the_landscape_know_every_batchnorm():
         with torch.no_grad():
             assert_close(pairs[1](x), pairs[0](x), 1e-12)
             assert_close(with_batch_statistics(other)(x), with_batch_statistics(model)(x), 1e-12)
-
-
-def elementwise_modules():
-    """Activation functions of torch that are one function of each entry in evaluation mode, as torch itself says."""
-    x = torch.linspace(-3, 3, 60, dtype=torch.float64)
-    for name in nn.modules.activation.__all__:
-        kind = getattr(nn, name)
-        module = kind(0.5, 0.1) if name == "Threshold" else None
-        try:
-            module = (module or kind()).double().eval()
-            with torch.no_grad():
-                whole, single = module(x.view(2, 30)), torch.stack([module(entry.view(1, 1)) for entry in x])
-        except (TypeError, RuntimeError, IndexError, ValueError, UserWarning):
-            continue  # it needs arguments or axes
-        if whole.shape == (2, 30) and torch.allclose(whole.flatten(), single.flatten()):
-            yield kind
-
-
-def test_all_activation_functions_and_dropouts_of_torch_are_known():
-    kinds = set(elementwise_modules())
-    assert {nn.ReLU, nn.SELU, nn.Tanhshrink, nn.RReLU, nn.Threshold, nn.Hardtanh} <= kinds
-    assert all(issubclass(kind, ACTIVATIONS) for kind in kinds), kinds - set(ACTIVATIONS)
-    functions = {kind.__name__.lower() for kind in kinds} & {name for name in vars(F) if callable(getattr(F, name))}
-    functions -= {"prelu"}  # its slopes are neurons' own
-    assert functions <= ACTIVATION_FUNCTIONS, functions - ACTIVATION_FUNCTIONS
-    dropouts = [
-        kind for _, kind in inspect.getmembers(nn, inspect.isclass) if "Dropout" in kind.__name__ or kind is nn.Identity
-    ]
-    assert len(dropouts) >= 7 and all(issubclass(kind, TRANSPARENT) for kind in dropouts)

@@ -60,12 +60,3 @@ def test_scores_are_computed_once(computed, generator):
     assert again() == 1
     scored(networks, x, y, conductance)
     assert again() == 0
-
-
-def test_few_scores_are_kept(computed, generator, monkeypatch):
-    monkeypatch.setattr(shared, "MOST", 3)
-    network, y = [build(MLP, seed=0).eval()], torch.tensor([0, 1])
-    for seed in range(5):
-        with shared.sharing(seed):
-            scored(network, torch.randn(2, 5, generator=generator), y, as_importance("conductance"))
-    assert [key[0] for key in shared._kept] == [2, 3, 4]

@@ -141,32 +141,3 @@ def test_functions_with_the_weights_of_a_layer_are_that_layer():
     twin = shuffled(model, x, torch.Generator().manual_seed(1))
     for method in ("Git-Re-Basin", "OTFusion"):
         assert_same_function(METHODS[method]([model, twin], x, device="cpu").model, model, x, 1e-6)
-
-
-class Mixed(nn.Module):
-    """Tokens in windows, mixed by a layer of their own, and added to a stream of channels."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.mix, self.inner, self.last = (
-            nn.Conv2d(3, 6, 1),
-            nn.Linear(16, 16),
-            nn.Linear(6, 5),
-            nn.Linear(5, 3),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.first(x).flatten(2).swapdims(1, 2)  # (B, 64, 6)
-        h = torch.einsum("btc->bct", x.view(-1, 4, 16, 6).flatten(0, 1))
-        h = self.mix(h).movedim(1, 2).reshape(-1, 64, 6)
-        return self.last(self.inner((x + h).tanh()).tanh().mean(1))
-
-
-def test_the_neuron_axis_is_read_off_the_computation():
-    """At the sum the stream's channels count, which come first, not the tokens that the mixing layer makes."""
-    model, x = initialised(Mixed(), 0), normal(3, *VGG_SHAPE)
-    for boundaries in ("preactivations", "activations"):
-        levels = partition(model, x[:2], boundaries)
-        assert_reproduces(model, levels, x)
-        axes = [(level.axis, level.width) for level in levels]
-        assert axes == [(1, 6), (-1, 6), (-1, 5), (1, 3)][-len(axes) :]

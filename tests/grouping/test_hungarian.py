@@ -11,7 +11,7 @@ from tests import reference
 from tests.grouping.points import gram, numpy, points, positive
 from tests.marks import each_case
 from tests.networks import normal
-from tests.properties import as_groups, as_sets
+from tests.properties import as_sets
 
 
 @pytest.mark.slow
@@ -42,24 +42,6 @@ def test_is_optimal_for_the_refitted_level(seed, ridge, toward):
         for groups in map(list, reference.matchings(width))
     }
     assert cost[frozenset(as_sets(grouping.labels))] == pytest.approx(min(cost.values()), rel=1e-10)
-
-
-@given(st.integers(0, 20))
-def test_group_k_holds_neuron_k_of_parent_0(seed):
-    phi = points(10, seed=seed)
-    grouping = Hungarian()(gram(phi), positive(10, seed), (5, 5), 5)
-    assert [min(group) for group in as_groups(grouping.labels, 5)] == list(range(5))
-    assert all(min(group) < 5 <= max(group) for group in as_groups(grouping.labels, 5))
-
-
-def test_swapping_the_parents_gives_the_same_pairs():
-    """C8."""
-    phi, scores = points(12, seed=4), positive(12, 4)
-    swapped = torch.arange(12).roll(6)
-    plain = Hungarian()(gram(phi), scores, (6, 6), 6)
-    other = Hungarian()(gram(phi[:, swapped]), scores[swapped], (6, 6), 6)
-    assert other.cost == pytest.approx(plain.cost)
-    assert {frozenset(int(swapped[j]) for j in group) for group in as_sets(other.labels)} == as_sets(plain.labels)
 
 
 @pytest.mark.parametrize("widths, width", [((5, 5, 5), 5), ((5, 4), 5), ((5, 5), 4), ((5,), 5)])

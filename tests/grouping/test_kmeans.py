@@ -48,28 +48,6 @@ def test_is_as_good_as_scikit_learn(m, width, seed, device):
     assert grouping.cost <= 1.05 * reference_cost
 
 
-@pytest.mark.slow
-@given(st.integers(0, 99), st.integers(2, 8))
-def test_lloyd_never_raises_the_cost(seed, width):
-    """C11: also where empty groups are filled with the worst-served neuron."""
-    phi, scores = points(16, 3, seed), positive(16, seed)
-    G, distances = gram(phi), squared_distances(gram(phi))
-    centres = torch.randperm(16, generator=generator(seed))[:width][None]
-    costs = []
-    for iterations in range(1, 9):
-        labels, _, _ = lloyd(G, scores, centres, distances, iterations)
-        costs.append(reference.cluster_cost(*numpy(phi, scores), as_groups(labels[0], width)))
-    assert all(later <= earlier * (1 + 1e-12) for earlier, later in zip(costs[:-1], costs[1:], strict=True))
-
-
-@given(st.integers(0, 30))
-def test_converged_neurons_are_nearest_to_their_own_centroid(seed):
-    phi, scores = points(20, 3, seed), positive(20, seed)
-    grouping = grouped(phi, scores, 6, seed=seed)
-    distances, own_distances = distances_to_centroids(gram(phi), scores, grouping.labels[None], 6)
-    assert (own_distances[0] <= distances[0].min(0).values * (1 + 1e-9) + 1e-9).all()
-
-
 def test_distances_to_centroids_equal_those_of_the_points():
     phi, scores = points(12, 3), positive(12)
     labels = torch.stack([torch.arange(12) % 4, torch.arange(12) // 3])
@@ -134,14 +112,6 @@ def test_the_start_at_parent_0_counts_among_the_starts():
     started, costs, _ = lloyd(gram(phi), scores, torch.arange(5)[None], squared_distances(gram(phi)))
     assert alone.labels.tolist() == started[0].tolist()
     assert alone.cost == pytest.approx(costs[0])
-
-
-def test_more_restarts_never_cost_more():
-    phi, scores = points(30, 4, 1), positive(30, 1)
-    grouping = grouped(phi, scores, 12, restarts=20)
-    assert grouping.cost == min(grouping.report["costs"])
-    assert grouping.report["best_start"] == grouping.report["costs"].index(grouping.cost)
-    assert len(set(grouping.report["costs"])) > 1, "the starts should differ"
 
 
 def test_seeds_are_drawn_by_score_and_distance():

@@ -23,16 +23,6 @@ def test_stays_within_25_times_the_optimum(m, width, seed):
     assert grouping.cost <= 1.3 * best + 1e-10
 
 
-@given(st.integers(0, 40))
-def test_is_never_worse_than_its_start(seed):
-    phi, scores = points(40, 4, seed), positive(40, seed)
-    arguments = (gram(phi), scores, (20, 20), 15)
-    start = KMeans(restarts=1)(*arguments, generator=generator(seed))
-    grouping = LocalSearch(restarts=1)(*arguments, generator=generator(seed))
-    assert grouping.cost <= start.cost
-    assert grouping.report["start_cost"] == start.cost
-
-
 def test_swaps_help_where_lloyd_is_stuck():
     """Three far pairs and a start with two centres in one of them: Lloyd cannot leave, a swap can."""
     phi = torch.tensor([[0.0, 1.0, 100.0, 101.0, 200.0, 201.0]]).double()

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from retrofit_core.fusion.importance import Conductance, DeepLift, importance_scores
+from retrofit_core.fusion.importance import DeepLift, importance_scores
 from retrofit_core.fusion.importance.deeplift import uncovered
 from retrofit_core.networks.levels import partition
 from tests.networks import CNN_SHAPE, cnn, initialised, labels, mlp, normal
@@ -26,26 +26,6 @@ def test_equals_captum_on_the_original_model(make, shape):
         captum = LayerDeepLift(model, model.get_submodule(level.name)).attribute(x, torch.zeros_like(x), target=y)
         expected = captum.detach().movedim(level.axis, -1).abs().reshape(-1, level.width).sum(0) / len(x)
         assert_close(values, expected, 1e-5)
-
-
-def test_is_complete_on_relu_networks_without_max_pooling():
-    """C35."""
-    assert (
-        max(DeepLift().scores(partition(mlp(), x := normal(20, 6)), x, labels(20, 4)).report["completeness_gap"]) < 1e-6
-    )
-    model = initialised(nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU(), nn.AvgPool2d(5), nn.Flatten(), nn.Linear(3, 2)), 0)
-    x = normal(8, *CNN_SHAPE)
-    assert max(DeepLift().scores(partition(model, x), x, labels(8, 2)).report["completeness_gap"]) < 1e-6
-
-
-def test_equals_conductance_on_linear_networks():
-    """C36: both are the gradient times the difference from the baseline."""
-    model, x, y = mlp((5, 4, 3), activation=nn.Identity), normal(6, 5), labels(6, 3)
-    levels = partition(model, x)
-    for left, right in zip(
-        DeepLift().scores(levels, x, y).values, Conductance().scores(levels, x, y).values, strict=True
-    ):
-        assert_close(left / left.sum(), right / right.sum(), 1e-9)
 
 
 class Functional(nn.Module):

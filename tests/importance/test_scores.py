@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from retrofit_core.fusion.importance import EPSILON, IMPORTANCE, Conductance, Scores, importance_scores
+from retrofit_core.fusion.importance import IMPORTANCE, Conductance, Scores, importance_scores
 from retrofit_core.fusion.importance.parents import parents_scores
 from retrofit_core.networks.levels import partition
 from retrofit_core.system.monitor import Cancelled, Monitor
@@ -26,22 +26,6 @@ def test_scores_are_positive_and_sum_to_one_per_level(name, device):
     raw = importance_scores(model, x, y, name, normalise_scores=False)
     for values, unscaled in zip(scores.values, raw.values, strict=True):
         assert_close(values, unscaled / unscaled.sum(), 1e-12)
-
-
-def test_uniform_is_one_over_the_width_and_needs_no_labels():
-    scores = importance_scores(mlp(), normal(3, 6), None, "uniform")
-    for values, width in zip(scores.values, (8, 7, 4), strict=True):
-        assert_close(values, torch.ones(width).double() / width, 1e-12)
-
-
-def test_a_users_own_function():
-    def norms(levels, x, y, power=1.0):
-        return [level.affine.weight.detach().flatten(1).norm(dim=1) ** power for level in levels]
-
-    model = mlp()
-    scores = importance_scores(model, normal(3, 6), labels(3, 2), norms, power=2.0)
-    expected = model[0].weight.detach().square().sum(1) + EPSILON
-    assert_close(scores.values[0], expected / expected.sum(), 1e-12)
 
 
 def test_what_is_no_score_is_refused():
