@@ -10,9 +10,7 @@ import torch
 from torch import nn
 
 from retrofit_core import METHODS, joined_heads, load_model, save_model
-from retrofit_core.data import load
 from retrofit_core.networks.architectures import build
-from retrofit_core.runs import RunConfig, read_inputs
 from retrofit_core.system.notices import Notice
 from tests.networks import normal, seeded
 from tests.properties import assert_close
@@ -90,17 +88,6 @@ def test_networks_that_name_other_classes_are_refused(method):
         METHODS[method](networks, normal(20, 4))
 
 
-def test_checkpoints_of_other_classes_are_refused(tmp_path):
-    digits = load("digits")
-    files = [tmp_path / f"{index}.safetensors" for index in range(2)]
-    for index, file in enumerate(files):
-        model = build({"architecture": "mlp", "sizes": [64, 8, 10]}, seed=index)
-        save_model(model, file, classes=[str(10 * index + digit) for digit in range(10)])
-    assert len(digits.classes) == 10
-    with pytest.raises(ValueError, match="0, 1, 2.*10, 11, 12"):
-        read_inputs(RunConfig(models=tuple(map(str, files)), data="digits", fusion_from="iid"))
-
-
 # --- outputs that are not fused ------------------------------------------------------------------------------------------
 
 
@@ -139,15 +126,3 @@ def test_methods_that_fuse_or_keep_all_outputs_say_nothing(method):
         if method == "Average":
             mean = (auxiliary(0).aux.weight + auxiliary(1).aux.weight) / 2
             assert_close(fused.state_dict()["aux.weight"], mean, 1e-12)
-
-
-def test_features_beside_the_logits_are_no_head():
-    class Features(Auxiliary):
-        def forward(self, x):
-            outputs = super().forward(x)
-            return {"out": outputs["out"], "features": outputs["features"]}
-
-    parents = [seeded(seed, Features).double().eval() for seed in range(2)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", Notice)
-        METHODS["KF-Linear"](parents, normal(30, 4), logits="out", device="cpu")

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from torch import nn
 
 from retrofit_core import METHODS, load_model, save_model
-from retrofit_core.baselines import fisher
 from retrofit_core.baselines.fisher import fisher_diagonal
 from retrofit_core.baselines.merging import disjoint_mean, rescaled, slerp, trimmed
 from retrofit_core.cli import main
@@ -91,12 +90,6 @@ def test_no_ancestor_is_refused_in_one_sentence(name):
         METHODS[name](parents(), X, base=broken)
 
 
-@each_case("name", sorted(set(METHODS) - set(ARITHMETIC)))
-def test_the_others_take_no_ancestor(name):
-    with pytest.raises(ValueError, match="'base'"):
-        METHODS[name](parents(), X, base=network(0))
-
-
 @pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(n=st.integers(1, 4), scale=st.floats(-2, 2))
@@ -173,23 +166,6 @@ def test_the_seed_decides_what_dare_drops():
 
 
 # --- SLERP -----------------------------------------------------------------------------------------------------------------
-
-
-@settings(max_examples=60, deadline=None)
-@given(t=st.floats(0, 1), seed=st.integers(0, 1000), p=st.integers(2, 8))
-def test_slerp_goes_along_the_circle(t, seed, p):
-    """Of vectors of equal norm the norm stays, and the angle is the share t of theirs."""
-    generator = torch.Generator().manual_seed(seed)
-    a, b = (
-        torch.nn.functional.normalize(torch.randn(2, p, generator=generator, dtype=torch.float64), dim=1) * 3
-    ).unbind()
-    point = slerp(a, b, t)
-    whole = math.acos(max(-1.0, min(1.0, float(a @ b) / 9)))
-    if min(whole, math.pi - whole) < 1e-3:
-        return
-    assert float(point.norm()) == pytest.approx(3, rel=1e-6)
-    angle = math.atan2(float((point - a * float(a @ point) / 9).norm()), float(a @ point) / 3)
-    assert angle == pytest.approx(t * whole, abs=1e-6)
 
 
 @pytest.mark.parametrize("angle", ["whole", "tensor"])
@@ -301,20 +277,6 @@ def test_the_fisher_information_is_the_loops(name, device):
     assert (passes[0] == passes[1]) == together
 
 
-def test_gradients_of_many_samples_take_no_more_memory_than_allowed(monkeypatch):
-    """Seven samples in batches of three, three and one."""
-    model, sizes = batchnorm_cnn(), []
-    model.register_forward_hook(lambda _, x, y: sizes.append(x[0]))
-    of_a_sample = 24 * len(flat(model))
-    whole = fisher_diagonal(model, normal(7, 2, 7, 7))
-    monkeypatch.setattr(fisher, "GRADIENTS_IN_CACHES", 3 * of_a_sample)
-    sizes.clear()
-    parts = fisher_diagonal(model, normal(7, 2, 7, 7))
-    assert len(sizes) == 1 + 2 + 3  # a look whether samples can go together, and one by one, then the batches
-    for name in whole:
-        assert_close(parts[name], whole[name], 1e-12)
-
-
 def test_fisher_averaging_is_its_formula():
     models = parents()
     fishers = [fisher_diagonal(copy.deepcopy(model), X) for model in models]
@@ -366,17 +328,6 @@ def test_a_greedy_soup_is_its_recipe(seed):
     chosen = soup_by_hand(models, X, Y)
     assert result.config["parents"] == chosen
     assert torch.allclose(flat(result.model), sum(flat(models[k]) for k in chosen) / len(chosen), rtol=1e-12)
-
-
-def test_a_greedy_soup_needs_labels_of_its_classes():
-    with pytest.raises(
-        ValueError, match="have no labels. Pass .inputs, labels., or use Average, which is the uniform soup"
-    ):
-        METHODS["Greedy-Soup"](parents(), X)
-    with pytest.raises(
-        ValueError, match="labels run from 0 to 5, and the parents have 3 classes. Pass labels from 0 to 2"
-    ):
-        METHODS["Greedy-Soup"](parents(), (X, torch.arange(30) % 6))
 
 
 # --- on the command line -----------------------------------------------------------------------------------------------------

@@ -1,19 +1,15 @@
 """What theory says of the baselines where it leaves no choice: invariances, limits, and where two methods meet."""
 
 import copy
-import itertools
 
 import pytest
 import torch
 from torch import nn
 
-from retrofit_core import ensemble
-from retrofit_core.baselines import average
-from retrofit_core.baselines.repair import statistics
 from retrofit_core.methods import METHODS
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, labels, mlp, normal
-from tests.properties import assert_close, assert_same_function, repair
+from tests.networks import CNN_SHAPE, batchnorm_cnn, mlp, normal
+from tests.properties import assert_close, assert_same_function
 from tests.unfixed import otfusion, rebasin, zipit
 
 PAIR = (mlp((6, 8, 7, 4)), mlp((6, 8, 7, 4), seed=2))
@@ -55,39 +51,6 @@ def test_integer_buffers_are_not_averaged(method):
         assert_close(fused[1].running_var, share * first + (1 - share) * second, 1e-12)
 
 
-SHARES = torch.tensor([[3.0, 0, 5, 1], [1, 2, 0, 1], [0, 2, 5, 1]])
-
-
-@pytest.mark.parametrize("combine", ["softmax", "logits", "shares"])
-def test_ensembles_of_copies_and_of_parents_in_any_order(combine):
-    """n copies are the network; the order does not matter, where each takes its shares along."""
-    x, models = normal(20, 6), [*PAIR, mlp((6, 8, 7, 4), seed=3)]
-
-    def outputs(order):
-        shares = SHARES[list(order)] if combine == "shares" else None
-        with torch.no_grad():
-            return ensemble([models[k] for k in order], combine, shares)(x)
-
-    expected = outputs((0, 1, 2))
-    for order in itertools.permutations(range(3)):
-        assert_close(outputs(order), expected, 1e-6)
-    for n in (1, 3):
-        with torch.no_grad():
-            copies = ensemble([models[0]] * n, combine, SHARES[:1].repeat(n, 1) if combine == "shares" else None)(x)
-        assert_close(copies.log_softmax(1), models[0](x).log_softmax(1), 1e-6)
-
-
-def test_with_disjoint_classes_shares_choose_the_largest_of_each_ones_own():
-    models, x = list(PAIR), normal(200, 6)
-    counts = torch.tensor([[5.0, 5, 0, 0], [0, 0, 7, 7]])
-    with torch.no_grad():
-        first, second = (model(x).softmax(1) for model in models)
-        masked = torch.cat([first[:, :2], second[:, 2:]], 1)
-        log_probabilities = ensemble(models, "shares", counts)(x)
-    assert torch.equal(log_probabilities.argmax(1), masked.argmax(1))
-    assert_close(log_probabilities.exp(), masked / masked.sum(1, keepdim=True), 1e-6)
-
-
 # --- matching --------------------------------------------------------------------------------------------------------
 
 
@@ -105,27 +68,6 @@ def test_swapped_parents_are_matched_by_the_inverse(options, seed):
         order, other = (level.labels[level.width :] for level in (left, right))
         assert torch.equal(order[other], torch.arange(left.width)), left.name
     assert_same_function(there.model, back.model, x, 1e-9)
-
-
-@pytest.mark.parametrize("mode", ["activations", "weights"])
-def test_scores_of_next_to_nothing_leave_parent_0(mode):
-    """s_1 = 0 but for one neuron in each level: all others are parent 0's, up to the epsilon that every score has."""
-
-    def scores(levels, x, y):
-        values = [torch.ones(level.width) for level in levels]
-        if float(x.mean()) > 50:  # parent 1's data
-            values = [torch.zeros(level.width).index_fill(0, torch.tensor([0]), 1.0) for level in levels]
-        return values
-
-    models, x = list(PAIR), normal(60, 6)
-    y = labels(60, 4)
-    result = rebasin(models, x, mode=mode, importance=scores, importance_data=[(x, y), (x + 100, y)], device="cpu")
-    for layer, original, level in zip(*map(affine_layers, (result.model, models[0])), result.levels, strict=True):
-        mixed = level.labels[level.width :][0]
-        rest = torch.arange(level.width) != mixed
-        assert_close(layer.weight[rest], original.weight[rest], 1e-5)
-        assert_close(layer.bias[rest], original.bias[rest], 1e-5)
-        assert (layer.bias[mixed] - original.bias[mixed]).abs() > 1e-3
 
 
 def test_soft_transport_of_a_network_onto_itself_blurs_it_the_more_the_softer():
@@ -183,13 +125,3 @@ def test_distillation_of_logits_is_kf_with_one_level():
     options = {"epochs": 300, "patience": None, "learning_rate": 2e-2, "weight_decay": 0.0, "batch_size": 270}
     learnt = METHODS["KD"](flat, data, loss="mse", start="parent0", device="cpu", **options).model
     assert_same_function(learnt, solved, normal(9, 6, seed=3), 1e-2)
-
-
-def test_repair_aims_at_the_mean_of_any_number_of_parents():
-    models, x = [*PAIR, mlp((6, 8, 7, 4), seed=3)], normal(130, 6)
-    fused = average(models)
-    repair(fused, models, x)
-    measured, each = statistics(fused, x), [statistics(model, x) for model in models]
-    for layer in ("0", "2"):
-        for part in (0, 1):
-            assert_close(measured[layer][part], torch.stack([one[layer][part] for one in each]).mean(0), 1e-9)

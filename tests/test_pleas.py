@@ -8,14 +8,12 @@ import torch
 
 from retrofit_core import ensemble
 from retrofit_core.baselines.pleas import paired
-from retrofit_core.baselines.repair import statistics
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.levels.forms import unfolded
 from retrofit_core.networks.norm_statistics import reset_statistics
 from retrofit_core.networks.symmetry import neuron_groups, tensors
-from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.networks import CNN_SHAPE, cnn, initialised, mlp, normal
-from tests.properties import assert_close, assert_same_function, untouched
+from tests.properties import assert_close, assert_same_function
 from tests.test_twins import twins
 from tests.test_zipit import DOUBLE
 from tests.unfixed import pleas, rebasin
@@ -140,33 +138,3 @@ def test_partial_merging_by_least_squares_on_what_is_shared():
     assert_close(result.model[2].weight.T, expected[:-1], 1e-8)
     alone = labels[1] >= 5
     assert_close(result.model[0].weight[labels[1][alone]], models[1][0].weight[alone], 1e-8)
-
-
-def test_repair_follows_the_fit():
-    models, x = [mlp(), mlp(seed=2)], normal(60, 6)
-    result = pleas(models, x, repair=True)
-    first, second = (statistics(model, x)["0"][1] for model in models)
-    order = result.levels[0].labels[8:].argsort()
-    assert_close(statistics(result.model, x)["0"][1], (first + second[order]) / 2, 1e-9)
-
-
-def test_refusals_progress_and_cancelling():
-    models, x = [mlp(), mlp(seed=2)], normal(20, 6)
-    cases = [
-        ([*models, mlp(seed=3)], {}, "pairs exactly two parents; found 3. Use ZipIt"),
-        ([mlp(), mlp((6, 5, 7, 4))], {}, r"level '0': PLeaS pairs parents of equal widths .* found widths \(8, 5\)"),
-        (models, {"target": mlp((6, 17, 7, 4))}, r"level '0': .* fused width 17"),
-        (models, {"target": mlp((6, 7, 7, 4))}, r"level '0': .* fused width 7"),
-        (models, {"apart": 1.5}, "apart is 1.5. Use a number from 0 to 1"),
-        (models, {"apart": 0.5, "target": mlp()}, "apart is 0.5 and there is a target"),
-        (models, {"ridge": "strong"}, "ridge is 'strong'. Use 'auto'"),
-        (models, {"apart": 0.5}, "Pass a target of the wanted widths instead of apart"),
-    ]
-    for parents, options, message in cases:
-        with untouched(*parents), pytest.raises(ValueError, match=message):
-            pleas(parents, x, **options)
-    with pytest.raises(Cancelled):
-        pleas(models, x, monitor=Monitor(cancelled=lambda: True))
-    events = []
-    pleas(models, x, monitor=Monitor(events.append))
-    assert [event["name"] for event in events if event["kind"] == "level"] == ["0", "2", "4"]

@@ -4,17 +4,12 @@ import copy
 
 import pytest
 import torch
-from torch import nn
 
 from retrofit_core import METHODS
 from retrofit_core.baselines import average
-from retrofit_core.baselines.layers import form_of
 from retrofit_core.baselines.regmean import solution
-from retrofit_core.fusion.moments.layersums import LayerSums
 from retrofit_core.networks.levels.forms import unfolded
-from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.flat import fuse
-from tests.marks import each_case
 from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, residual
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS
@@ -79,43 +74,6 @@ def test_each_parents_own_data_decide(ratio):
         assert_close(result.model[index].bias, (models[0][index].bias + models[1][index].bias) / 2, 1e-12)
 
 
-def test_parents_on_disjoint_inputs_keep_their_functions():
-    first, second = mlp((6, 3), bias=False), mlp((6, 3), bias=False, seed=2)
-    x, y = normal(30, 6, seed=1), normal(30, 6, seed=2)
-    x[:, 3:], y[:, :3] = 0, 0
-    fused = regmean([first, second], x, ratio=1.0, importance_data=[(x, labels(30, 3)), (y, labels(30, 3))]).model
-    assert_close(fused(x), first(x), 1e-8)
-    assert_close(fused(y), second(y), 1e-8)
-
-
-def test_inputs_that_nobody_sees_leave_the_average():
-    models, x = [mlp(), mlp(seed=2)], normal(30, 6)
-    x[:, 2] = 0
-    fused = regmean(models, x).model
-    assert_close(fused[0].weight[:, 2], (models[0][0].weight + models[1][0].weight)[:, 2] / 2, 1e-8)
-    assert_same_function(regmean(models, torch.zeros(5, 6).double()).model[0], average(models)[0], x, 1e-10)
-
-
-@each_case("bias", [True, False])
-@each_case("layer", [nn.Conv2d(96, 4, 3, padding=1), nn.Conv2d(3, 4, 3, stride=2), nn.Linear(5, 4)])
-def test_layer_sums_are_those_of_the_rows(layer, bias):
-    layer = layer.double()
-    h = normal(7, 5) if isinstance(layer, nn.Linear) else normal(7, layer.in_channels, 6, 6)
-    with torch.no_grad():
-        z = layer(h).movedim(1, -1).reshape(-1, 4)
-    sums = LayerSums(form_of(layer), 4, dtype=torch.float64, ones=bias)
-    for part, rows in zip(h.split(3), z.split(3 * (len(z) // 7)), strict=True):
-        sums.add([part], rows)
-    moments, x = sums.finish(), unfolded(layer, h, ones=bias)
-    pairs = ((moments.xx, x.T @ x), (moments.xz, x.T @ z), (moments.zz, z.T @ z), (moments.sz, z.sum(0)))
-    for ours, theirs in pairs:
-        assert_close(ours, theirs, 1e-10)
-    assert moments.rows == len(x)
-    alone = LayerSums(form_of(layer), 1, dtype=torch.float64, ones=bias)
-    alone.add([h])
-    assert_close(alone.finish().xx, x.T @ x, 1e-10)
-
-
 def test_layers_inside_an_attention_module_are_averaged():
     make, shape = NETWORKS["torchvision vit"]
     model, x = make(), normal(6, *shape)
@@ -125,23 +83,3 @@ def test_layers_inside_an_attention_module_are_averaged():
     result = regmean([model, other], x)
     assert result.config["layers"] and not any("self_attention" in name for name in result.config["layers"])
     assert_same_function(regmean([model, model], x).model, model, x, 1e-8)
-
-
-def test_refusals_progress_and_cancelling():
-    models, x = [mlp(), mlp(seed=2)], normal(20, 6)
-    cases = [
-        (models, {"ratio": 1.5}, "ratio is 1.5. Use a number from 0 to 1"),
-        (models, {"importance_data": [x]}, "importance_data holds 1 sets for 2 parents"),
-        (models, {"target": mlp((6, 5, 7, 4))}, "weights cannot be averaged"),
-        ([mlp(), mlp((6, 5, 7, 4))], {}, "weights cannot be averaged: '0.weight' has the shapes"),
-        ([], {}, "there is no parent to fuse"),
-        (models, {"importance": "uniform"}, "RegMean has no setting 'importance'"),
-    ]
-    for parents, options, message in cases:
-        with untouched(*parents), pytest.raises(ValueError, match=message):
-            regmean(parents, x, **options)
-    with pytest.raises(Cancelled):
-        regmean(models, x, monitor=Monitor(cancelled=lambda: True))
-    events = []
-    regmean(models, x, monitor=Monitor(events.append))
-    assert [event["name"] for event in events if event["kind"] == "level"] == ["0", "2", "4"]

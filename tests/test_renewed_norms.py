@@ -8,7 +8,6 @@ from torch import nn
 
 from retrofit_core import METHODS, compare
 from tests.networks import CNN_SHAPE, batchnorm_cnn, labels, normal
-from tests.properties import assert_same_tensors
 
 AVERAGING = ("Average", "FedAvg", "Greedy-Soup", "Fisher", "SLERP", "Task-Arithmetic", "TIES", "DARE", "RegMean")
 X, Y = normal(40, *CNN_SHAPE), labels(40, 3)
@@ -51,21 +50,6 @@ def test_statistics_are_those_of_the_merged_network(name):
     for key, tensor in expected.state_dict().items():
         assert torch.allclose(tensor.double(), result.model.state_dict()[key].double(), rtol=1e-9, atol=1e-12), key
     assert not torch.equal(*(model.state_dict()["1.running_mean"] for model in (plain, result.model)))
-
-
-def test_a_soup_of_one_keeps_its_statistics():
-    models = [batchnorm_cnn(seed=seed) for seed in (1, 2)]
-    y = models[0](X).argmax(1)  # the first parent is always right
-    result = METHODS["Greedy-Soup"](models, (X, y), device="cpu", reset_norms=True)
-    assert result.config["parents"] == [0]
-    assert_same_tensors(result.model, models[0])
-
-
-def test_without_batchnorm_nothing_changes():
-    models = [nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3)).double() for _ in range(2)]
-    x = normal(10, 4)
-    plain = METHODS["Average"](models, x).model
-    assert_same_tensors(METHODS["Average"](models, x, reset_norms=True).model, plain)
 
 
 def test_a_network_that_cannot_be_traced_is_refused_before_any_work():

@@ -47,23 +47,6 @@ def test_every_layer_but_the_head_has_the_parents_mean_statistics(name):
         assert_close(tensors(fused)[f"{layer}.weight"], before[f"{layer}.weight"], 0)
 
 
-def test_statistics_are_those_of_all_rows_whatever_the_batches():
-    model, x = cnn(), normal(230, *CNN_SHAPE)
-    with torch.no_grad():
-        z = model[0](x).movedim(1, -1).flatten(0, 2)
-    mean, deviation = statistics(model, x)["0"]
-    assert_close(mean, z.mean(0), 1e-12)
-    assert_close(deviation, z.std(0, unbiased=False), 1e-12)
-
-
-@pytest.mark.parametrize("name", PLAIN)
-def test_equal_parents_stay_as_they_are(name):
-    models, x = parents_of(name)
-    fused = copy.deepcopy(models[0])
-    repair(fused, [models[0]] * 3, x)
-    assert_same_function(fused, models[0], normal(9, *x.shape[1:], seed=7), 1e-9)
-
-
 @pytest.mark.parametrize("name", PLAIN)
 def test_an_average_that_lost_its_scale_gets_it_back(name):
     """Weights of a layer times c, the bias too: REPAIR undoes it."""
@@ -94,14 +77,6 @@ def test_batchnorm_gets_the_exact_statistics_of_its_inputs():
     assert_close(fused(x), outputs, 1e-10)
     assert all(torch.equal(value, weights[name]) for name, value in fused.named_parameters())
     assert not fused.training
-
-
-def test_chosen_batchnorms_only():
-    model, x = batchnorm_cnn(), normal(30, *CNN_SHAPE)
-    fused = copy.deepcopy(model)
-    assert reset_statistics(fused, x, keep_function=False, only={"1"})["layers"] == 1
-    assert torch.equal(fused[5].running_mean, model[5].running_mean)
-    assert not torch.equal(fused[1].running_mean, model[1].running_mean)
 
 
 def test_statistics_are_set_with_and_without_keeping_the_function():
@@ -218,25 +193,6 @@ def test_goals_of_a_weighted_average_are_weighted():
     assert_close(statistics(result.model, x)["0"][1], share * first + (1 - share) * second[order], 1e-8)
     narrow = METHODS["OTFusion"]([mlp(), mlp((6, 5, 7, 4))], x, repair=True)
     assert all(torch.isfinite(tensor).all() for tensor in tensors(narrow.model).values())
-
-
-class Keyed(nn.Module):
-    """A BatchNorm that is called with a keyword."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.norm = nn.Linear(6, 5), nn.BatchNorm1d(5)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.norm(input=self.first(input=x))
-
-
-def test_statistics_of_a_batchnorm_that_is_called_by_keyword():
-    model, x = initialised(Keyed(), 0), normal(50, 6)
-    before = model(x).detach()
-    reset_statistics(model, x, keep_function=True)
-    assert_close(model.norm.running_mean, model.first(x).mean(0), 1e-10)
-    assert_close(model(x), before, 1e-10)
 
 
 def test_batchnorms_that_share_scale_and_shift_are_left_alone_where_the_function_stays():

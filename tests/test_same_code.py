@@ -8,10 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from retrofit_core import METHODS
-from retrofit_core.baselines import average
-from retrofit_core.networks.symmetry import tensors
 from tests.networks import labels, normal
-from tests.properties import assert_close
 
 AVERAGING = {
     "Average": {},
@@ -155,19 +152,3 @@ def test_other_hooks_are_named(method, hooked):
         parents[1 - hooked].a.register_forward_hook(halved)
         if method == "Average":
             METHODS[method](parents)
-
-
-def test_the_mean_in_python_compares_settings_too():
-    with pytest.raises(ValueError, match="eps=0.001 in parent 1"):
-        average([made(convolutions, 0), made(convolutions, 1, eps=1e-3)])
-
-
-def test_a_network_whose_outputs_are_random_is_averaged():
-    class Noisy(nn.Sequential):
-        def forward(self, input):
-            return super().forward(input + torch.randn_like(input))
-
-    parents = [made(lambda: Noisy(nn.Linear(4, 3)), seed) for seed in range(2)]
-    mean = fused("Average", parents, (4,))
-    first, second, both = (tensors(network)["0.weight"] for network in (*parents, mean))
-    assert_close(both, (first + second) / 2, 1e-12)

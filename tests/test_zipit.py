@@ -7,16 +7,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrofit_core import FusionResult, ensemble
-from retrofit_core.baselines import average
-from retrofit_core.baselines.aligned import averages
-from retrofit_core.baselines.repair import statistics
+from retrofit_core import ensemble
 from retrofit_core.baselines.zipit import zip_neurons
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.norm_statistics import reset_statistics
-from retrofit_core.networks.symmetry import tensors
-from retrofit_core.system.monitor import Cancelled, Monitor
-from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal
+from tests.networks import VGG_SHAPE, initialised, mlp, normal
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_twins import twins
 from tests.unfixed import zipit
@@ -70,23 +65,6 @@ def test_greedy_merging_equals_the_loops(seed, a, b, n):
     assert sorted(set(labels.tolist())) == list(range(width))
     assert (labels.tolist(), facts["within"]) == reference(similarity.tolist(), origins.tolist(), width, a, b)
     assert 0 <= facts["forced"] <= m - width
-
-
-@given(st.integers(0, 10_000))
-def test_merging_and_handing_back_is_the_identity(seed):
-    """C40: M U = I; members' shares add up to one."""
-    generator = torch.Generator().manual_seed(seed)
-    labels = torch.cat([torch.arange(4), torch.randint(4, (6,), generator=generator)])
-    T, U = (torch.cat(parts) for parts in zip(*averages(labels, (5, 2, 3), 4), strict=True))
-    assert_close(T.T @ U, torch.eye(4, dtype=torch.float64), 1e-12)
-    assert_close(T.sum(0), torch.ones(4), 1e-12)
-    assert_close(U.sum(1), torch.ones(10), 0)
-
-
-@pytest.mark.parametrize("name", ["mlp", "resnet", "vit"])
-def test_all_merges_of_copies_are_across_the_parents(name):
-    model, twin, x = twins(name)
-    assert all(sum(level.grouping.get("within", [0])) == 0 for level in zipit([model, twin], x).levels)
 
 
 @pytest.mark.parametrize("name", ["vgg with BatchNorm", "resnet"])
@@ -159,65 +137,3 @@ def test_partial_zip_by_hand():
         for m, fused_neurons in zip(models, second, strict=True)
     )
     assert_close(full.model[4].weight, head / 2, 1e-10)
-
-
-def test_partial_zip_of_a_flattened_convolution_and_of_three_parents():
-    models, x = [cnn(), cnn(seed=2), cnn(seed=3)], normal(30, *CNN_SHAPE)
-    result = zipit(models, x, stop_at=1.0)
-    assert result.model.separate(x).shape == (3, 30, 3)
-    alone = zipit([models[0]] * 3, x, a=1.0, stop_at=1.0)
-    assert_close(alone.model.separate(x)[2], models[0](x), 1e-8)
-
-
-def test_repair_gives_members_their_mean_statistics():
-    models, x = [mlp(), mlp(seed=2)], normal(60, 6)
-    result = zipit(models, x, repair=True)
-    measured = statistics(result.model, x)
-    labels = result.levels[0].labels
-    for part in (0, 1):
-        statistic = torch.cat([statistics(model, x)["0"][part] for model in models])
-        assert_close(measured["0"][part], torch.stack([statistic[labels == k].mean() for k in range(8)]), 1e-9)
-    assert result.config["repaired"]["kind"] == "rescale"
-    partial = zipit(models, x, repair=True, stop_at="0")
-    assert partial.config["repaired"]["layers"] == 1
-
-
-def test_different_widths_and_a_small_target():
-    models, x = [mlp((6, 8, 7, 4)), mlp((6, 5, 9, 4), seed=2)], normal(30, 6)
-    result = zipit(models, x, target=mlp((6, 4, 10, 4)))
-    assert [level.widths for level in result.levels] == [(8, 5), (7, 9), (4, 4)]
-    assert [level.width for level in result.levels] == [4, 10, 4]
-    assert all(torch.isfinite(tensor).all() for tensor in tensors(result.model).values())
-
-
-def test_saved_and_read(tmp_path):
-    models, x = [batchnorm_cnn(), batchnorm_cnn(seed=2)], normal(30, *CNN_SHAPE)
-    result = zipit(models, x)
-    result.save(tmp_path)
-    again = FusionResult.load(tmp_path, batchnorm_cnn())
-    assert_same_function(again.model, result.model, x, 1e-12)
-    assert [level.labels.tolist() for level in again.levels] == [level.labels.tolist() for level in result.levels]
-    assert again.config["a"] == 0.3
-
-
-def test_refusals_progress_and_cancelling():
-    models, x = [mlp(), mlp(seed=2)], normal(20, 6)
-    cases = [
-        (models, {"a": 2}, "a is 2. Use a number from 0 to 1"),
-        (models, {"b": -1}, "b is -1. Use a number from 0 to 1"),
-        (models, {"stop_at": 0.0}, "stop_at is 0.0. Use the name of a level, a number above 0 to 1"),
-        (models, {"stop_at": "4"}, "stop_at='4' is not a level before the head. Known: 0, 2"),
-        (models, {"combine": "shares"}, "combine is 'shares'. Use softmax, logits"),
-        (models, {"target": mlp((6, 30, 7, 4))}, "level '0': 30 fused neurons for 16 parents' neurons"),
-        ([mlp(), mlp((6, 8, 4))], {}, "parent 1"),
-        ([], {}, "there is no parent to fuse"),
-    ]
-    for parents, options, message in cases:
-        with untouched(*parents), pytest.raises(ValueError, match=message):
-            zipit(parents, x, **options)
-    with pytest.raises(Cancelled):
-        zipit(models, x, monitor=Monitor(cancelled=lambda: True))
-    events = []
-    zipit(models, x, monitor=Monitor(events.append))
-    assert [event["name"] for event in events if event["kind"] == "level"] == ["0", "2", "4"]
-    assert not torch.allclose(zipit(models, x).model(x), average(models)(x))
