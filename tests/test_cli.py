@@ -115,32 +115,10 @@ def test_the_same_seed_gives_the_same_numbers(parents):
     assert left_facts == right_facts
 
 
-def test_every_method_runs_and_evaluates(parents):
-    for method in ("hf-linear", "kf-linear", "hf-gradient", "kf-gradient"):
-        words = fuse_words(parents, "--method", method, "--samples", 100, "--evaluate", "--record", f"record-{method}")
-        shown = retrofit(*words, cwd=parents).stdout
-        assert "ensemble" in shown and "average" in shown and "Fused 2 parents" in shown
-
-
-def test_options_of_a_method_reach_it(parents):
-    words = fuse_words(parents, "--out", "few-restarts.safetensors", "--restarts", 2, "--json")
-    fused = json.loads(retrofit(*words, cwd=parents).stdout)
-    assert fused["config"]["options"] == {"restarts": 2}
-
-
 def row_of(name, printed):
     """The line of a printed table that begins with a name, without its frame."""
     lines = [line.strip(" │|") for line in printed.splitlines()]
     return next(line for line in lines if re.match(rf"{re.escape(name)}\s", line))
-
-
-def test_the_table_of_levels_has_each_levels_errors(parents):
-    words = fuse_words(parents, "--importance", "conductance", "--out", "of-the-table.safetensors")
-    levels = json.loads(retrofit(*words, "--json", cwd=parents).stdout)["levels"]
-    printed = retrofit(*words, "--overwrite", cwd=parents).stdout
-    for level in levels:
-        shares = [f"{100 * level[name]:.2f}" for name in ("grouping share", "approximation share")]
-        assert re.findall(r"\d+\.\d\d\b", row_of(level["level"], printed))[:2] == shares
 
 
 def test_levels_lists_the_partition(parents):
@@ -153,53 +131,23 @@ def test_levels_lists_the_partition(parents):
     assert len(merged["levels"]) == 2
 
 
-def test_levels_of_long_names_fit_into_eighty_columns(tmp_path):
-    save_model(build("vit-small", seed=0), tmp_path / "model.safetensors")
-    shown = retrofit("levels", "model.safetensors", cwd=tmp_path).stdout
-    assert all(len(line) <= 80 for line in shown.splitlines()) and "…" not in shown
-    lines = json.loads(retrofit("levels", "model.safetensors", "--json", cwd=tmp_path).stdout)["levels"]
-    head = next(line for line in shown.splitlines() if "parameters" in line).split()
-    assert head == ["level", "kind", "neurons", "rows", "parameters", "stream", "adds", "heads"]
-    first = [index for index, line in enumerate(lines, 1) if line["level"] == lines[4]["stream"]]
-    row = next(line for line in shown.splitlines() if line.split()[:1] == ["5"]).split()
-    assert row[2:] == [
-        "Linear",
-        *map(str, (lines[4]["neurons"], lines[4]["rows per sample"], lines[4]["parameters"], *first)),
-        "yes",
-    ]
-
-
 @each_case(
     ("words", "sentence"),
     [
         (["fuse"], "name at least one checkpoint"),
-        (["fuse", "missing.safetensors", "--out", "x.safetensors"], "no checkpoint at missing"),
         (["fuse", "/dev/null", "--out", "x.safetensors"], "--fusion-from iid"),
         (["fuse", "missing.safetensors", "--fusion-from", "iid", "--out", "x.safetensors"], "no checkpoint at missing"),
         (["fuse", "a.safetensors", "--out", "x.pt"], "Use a name that ends in .safetensors"),
         (["fuse", "a.safetensors", "--out", "nowhere/x.safetensors"], "does not exist"),
         (["fuse", "a.safetensors"], "--out FILE.safetensors"),
-        (["fuse", "/dev/null", "--fusion-from", "iid", "--data", "nowhere", "--out", "x.safetensors"], "nowhere"),
-        (["evaluate", "missing.safetensors"], "no checkpoint at missing"),
-        (["levels", "missing.safetensors"], "no checkpoint at missing"),
         (["fuse", "--resume", "r", "--seed", "4", "--analyse"], "omit --seed, --analyse"),
         (["fuse", "a.safetensors", "--resume", "r"], "omit the checkpoints"),
         (["fuse", "a.safetensors", "--record", "/dev/null/x"], "--record /dev/null/x: /dev/null is not a folder"),
-        (["train", "--out", "/dev/null"], "--out /dev/null: /dev/null is not a folder"),
-        (
-            ["compare", "a.safetensors", "--fusion-from", "iid", "--out", "/dev/null"],
-            "--out /dev/null: /dev/null is not",
-        ),
         (
             ["compare", "a.safetensors", "--fusion-from", "iid", "--records", "/dev/null/x"],
             "--records /dev/null/x: /dev/",
         ),
         (["train", "--arch", "vgg99"], "vgg99"),
-        (["train", "--only", "2"], "has the parents 0 to 1"),
-        (["train", "--recipe", "paper"], "the paper trained no cnn on digits"),
-        (["train", "--recipe", "cifra"], "Did you mean 'cifar'"),
-        (["finetune", "missing.safetensors", "--out", "x.safetensors"], "no checkpoint at missing"),
-        (["finetune", "missing.safetensors", "--out", "x.pt"], "Use a name that ends in .safetensors"),
         (
             [
                 *["fuse", "/dev/null", "--fusion-from", "iid", "--method", "kf-linear"],
@@ -297,12 +245,6 @@ def test_what_the_default_method_does_not_take_asks_for_a_method(words, sentence
     assert sentence.split()[0] not in said[1] and "Name a method" not in said[1]
 
 
-def test_ports_have_a_range(capsys):
-    for port in ("99999999", "0"):
-        assert main(["app", "--port", port]) == 2
-        assert "--port" in capsys.readouterr().err
-
-
 def test_an_interruption_while_the_library_is_imported_is_quiet(tmp_path):
     (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
     for words in (
@@ -317,13 +259,6 @@ def test_an_interruption_while_the_library_is_imported_is_quiet(tmp_path):
     words = ["-m", "retrofit_core", "levels", "/dev/null"]
     done = subprocess.run([sys.executable, *words], env={**environment(), "PYTHONPATH": path}, capture_output=True)
     assert done.returncode == 130 and done.stderr.decode() == "Interrupted. No incomplete files were left behind.\n"
-
-
-def test_unknown_choices_name_the_known_ones(capsys):
-    assert main(["fuse", "/dev/null", "--method", "kf-lineer", "--out", "x.safetensors"]) == 2
-    assert "Did you mean 'KF-Linear'?" in capsys.readouterr().err
-    assert main(["fuse", "/dev/null", "--method", "kf-linear", "--toward", "infinity", "--out", "x.safetensors"]) == 2
-    assert "Use zero, parents." in capsys.readouterr().err
 
 
 @each_case("name", ["", "train", "finetune", "fuse", "evaluate", "levels", "app", "learn"])
@@ -429,21 +364,6 @@ def test_finetuning_a_parent_teaches_it_the_other_classes(parents):
     assert "with epochs 4, this training has 3" in other
 
 
-def test_analyse_makes_again_what_fuse_made(parents, monkeypatch, capsys):
-    retrofit(*fuse_words(parents, "--record", "analysed", "--analyse"), cwd=parents)
-    kept = json.loads((parents / "analysed" / "analysis.json").read_text())
-    monkeypatch.chdir(parents)
-    assert main(["analyse", "analysed", "--json"]) == 0
-    added = json.loads(capsys.readouterr().out)["records"]["analysed"]
-    assert added["accuracy"] == kept["accuracy"] and added["samples"] == kept["samples"] == 359
-    assert main(["analyse", "analysed"]) == 0
-    shown = capsys.readouterr().out
-    for name, value in zip(["(the ensemble)", *added["levels"]], kept["accuracy"], strict=True):
-        assert row_of(name, shown).endswith(f"{value:.2f}")
-    assert main([*map(str, fuse_words(parents, "--analyse", "--out", "fused-too.safetensors"))]) == 2
-    assert "name the record's folder (--record)" in capsys.readouterr().err
-
-
 # --- lines to go on with, which are pasted into a shell -----------------------------------------------------------------
 
 
@@ -529,19 +449,6 @@ def test_names_with_brackets_and_colons_are_printed_as_they_are(tmp_path):
         assert all(name in shown for name in expected.get(words[0], files[:1])), shown
 
 
-def test_progress_shows_brackets(monkeypatch, capsys):
-    from rich.console import Console
-
-    from retrofit_core.cli import progress
-
-    said = io.StringIO()
-    monkeypatch.setattr(progress, "err", Console(file=said, force_terminal=True, width=100))
-    with progress.progress(quiet=False) as monitor:
-        monitor.emit("phase", name="run[a] [/]")
-        time.sleep(0.3)
-    assert "run[a] [/]" in said.getvalue()
-
-
 def test_a_merge_file_repeats_a_merge(parents):
     words = fuse_words(
         parents, "--samples", 60, "--option", "restarts=2", "--ridge", "0.1x", "--mean", "0.4", "--std", "0.3"
@@ -596,23 +503,6 @@ def test_merge_files_have_the_options_and_nothing_else(content, sentence, tmp_pa
     assert sentence in shown and "Traceback" not in shown
 
 
-@each_case(
-    ("words", "said"),
-    [
-        (["fuse", "a.pt", "b.pt", "--option", "restarts"], "NAME=VALUE"),
-        (["fuse", "a.pt", "b.pt", "--restrats", "2"], "--restarts"),
-        (
-            ["compare", "parent-0.safetensors", "parent-1.safetensors", "--methods", "average", "--restarts", "2"],
-            "KF-Linear",
-        ),
-        (["data", "digits"], "scikit-learn"),
-    ],
-)
-def test_a_wrong_setting_is_one_sentence(parents, words, said):
-    done = retrofit(*words, *["--fusion-from", "iid"] * (words[0] != "data"), cwd=parents / "parents", expect=2)
-    assert said in done.stderr and "Traceback" not in done.stderr
-
-
 def test_a_fusion_under_torchrun_is_refused(parents, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     done = retrofit(
@@ -625,20 +515,3 @@ def test_a_fusion_under_torchrun_is_refused(parents, monkeypatch):
         expect=2,
     )
     assert "without torchrun" in done.stderr and not (parents / "parents" / "twice.safetensors").exists()
-
-
-def test_a_merge_file_of_0_2_0_may_hold_one_option(parents):
-    names = ["parent-0.safetensors", "parent-1.safetensors"]
-    merge = {"models": names, "splits": "splits.json", "method": "kf-linear", "samples": 50, "option": "restarts=2"}
-    (parents / "parents" / "merge.json").write_text(json.dumps(merge))
-    retrofit(
-        "fuse",
-        "--recipe",
-        "merge.json",
-        "--out",
-        "merged.safetensors",
-        "--write-recipe",
-        "again.json",
-        cwd=parents / "parents",
-    )
-    assert json.loads((parents / "parents" / "again.json").read_text())["restarts"] == 2

@@ -89,14 +89,6 @@ def test_a_partial_zip_comes_back(name, share, tmp_path):
     assert kept < sum(parameter.numel() for model in models for parameter in model.parameters())
 
 
-def test_a_student_of_its_own_architecture_comes_back(tmp_path):
-    models, x = parents("vgg with BatchNorm"), normal(20, *VGG_SHAPE).float()
-    result = METHODS["KD"](models, x, target=build(SPECS["mlp"]), epochs=1, device="cpu")
-    result.save(tmp_path)
-    again = FusionResult.load(tmp_path)
-    assert again.model.spec == result.model.spec and torch.equal(again.model(x), result.model(x))
-
-
 def test_an_ensemble_can_be_a_teacher_and_a_student(tmp_path):
     """Distilling takes any networks; methods that need neurons say why they do not."""
     pair, x = parents("mlp"), normal(20, *VGG_SHAPE).float()
@@ -158,25 +150,14 @@ GIANT = {"architecture": "mlp", "sizes": [192, 1 << 20, 1 << 20, 4]}
     ("spec", "message"),
     [
         ({**ENSEMBLE, "members": []}, r"needs a list of members. Found \[\]"),
-        ({**ENSEMBLE, "members": "all"}, "needs a list of members. Found 'all'"),
-        ({**ENSEMBLE, "members": [None]}, "entry 0 of its members is not an architecture of this library"),
-        ({**ENSEMBLE, "members": [{"architecture": "perceptron"}]}, "unknown architecture 'perceptron'"),
         ({**ENSEMBLE, "combine": "votes"}, "an ensemble combines by softmax, logits, shares, .* Found 'votes'"),
-        ({**ENSEMBLE, "combine": ["softmax"]}, "an ensemble combines by"),
-        ({**ENSEMBLE, "combine": "shares"}, "an ensemble combines by"),
-        ({**ENSEMBLE, "combine": "shares", "classes": True}, "an ensemble combines by"),
         ({**ENSEMBLE, "members": [SPECS["mlp"]] * 2}, r"lacks the key\(s\) models.1"),
         ({**ENSEMBLE, "members": [GIANT]}, "does not fit its architecture"),
         ({**ZIP, "input": [1 << 30]}, "needs the shape of one input"),
-        ({**ZIP, "input": [1 << 20] * 3}, "needs the shape of one input"),
-        ({**ZIP, "input": "images"}, "needs the shape of one input"),
         ({**ZIP, "input": [3, 8]}, "does not run on an input of shape"),
-        ({**ZIP, "levels": 0}, "needs its number of levels"),
         ({**ZIP, "levels": 3}, "a network of 3 levels cannot be cut behind level 3"),
         ({**ZIP, "combine": "shares"}, "combines by softmax or logits"),
-        ({**ZIP, "leaves": "fc1"}, "leaves of a partial zip are names"),
         ({**ZIP, "leaves": ["nowhere"]}, "are not submodules"),
-        ({**ZIP, "trunk": None}, "entry 0 of its trunk is not an architecture"),
         ({**ZIP, "tails": [GIANT]}, "a part of a partial zip would hold 1099719245828 numbers"),
         (ZIP, "does not fit its architecture"),
     ],
@@ -188,12 +169,6 @@ def test_specs_that_make_no_network(spec, message, tmp_path):
     with pytest.raises(ValueError, match=message) as caught:
         load_model(path)
     assert str(path) in str(caught.value)
-
-
-def test_what_a_spec_says_in_vain_does_no_harm(tmp_path):
-    path, models = tmp_path / "model.safetensors", parents("mlp")
-    save_model(ensemble(models), path, architecture={**ensemble(models).spec, "classes": "four"})
-    assert load_model(path)[0].spec == ensemble(models).spec
 
 
 def test_deep_nesting_costs_a_sentence(tmp_path):

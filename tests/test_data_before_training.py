@@ -7,7 +7,6 @@ import pytest
 
 from retrofit_core.cli import main
 from retrofit_core.data import load
-from retrofit_core.networks.checkpoints import save_model
 from retrofit_core.runs import RunConfig, execute
 from retrofit_core.system.monitor import Monitor
 from retrofit_core.training.parents import TrainConfig, train_parents
@@ -71,11 +70,6 @@ def test_several_are_named_at_once_and_progress_is_shown(photos, tmp_path):
     assert "step" in kinds and kinds.index("step") < kinds.index("batch")
 
 
-def test_an_image_of_another_size_is_found_too(photos, tmp_path):
-    (photos / "Train/cat/7.jpg").write_bytes(encoded(np.zeros((16, 20, 3), dtype=np.uint8), "JPEG"))
-    refused(config(photos), tmp_path / "out", "cat/7.jpg is 20x16 pixels, but row 0 is 16x16: give one size .* --size")
-
-
 def table(path, labels):
     write(path, [picture(label, row) for row, label in enumerate(labels)], labels)
 
@@ -113,19 +107,6 @@ def test_a_fusion_looks_at_the_test_images_first(photos, tmp_path):
     with pytest.raises(ValueError, match="holds no test split, only train"):
         execute(run, monitor=Monitor(events.append))
     assert not any(Path(name).exists() for name in files)
-
-
-def test_a_fine_tuning_looks_at_all_images_first(photos, tmp_path, capsys):
-    from retrofit_core.networks.architectures import build
-
-    model = tmp_path / "parent.safetensors"
-    spec = {"architecture": "cnn", "widths": [4, 6, 6], "classes": 4, "channels": 3, "size": 16}
-    save_model(build(spec, seed=0), model, architecture=spec)
-    halve(photos / "Train/dog/7.jpg")
-    words = ["--data", str(photos), "--epochs", "1", "--out", str(tmp_path / "tuned.safetensors")]
-    assert main(["finetune", str(model), *words]) != 0
-    assert "dog/7.jpg cannot be decoded" in capsys.readouterr().err.replace("\n", "")
-    assert not list(tmp_path.glob("tuned.*"))
 
 
 def test_without_a_test_split_parents_are_trained_and_not_measured(tmp_path, capsys):

@@ -7,7 +7,6 @@ from torch.nn.functional import cross_entropy
 
 from retrofit_core.data import Images, load
 from retrofit_core.data.images import in_memory
-from retrofit_core.networks.checkpoints import load_model
 from retrofit_core.training import evaluation
 from retrofit_core.training.evaluation import calibration_error, ensemble, evaluate, scores
 from tests.marks import each_case
@@ -65,17 +64,6 @@ def test_a_batch_that_does_not_fit_is_made_smaller(monkeypatch):
         scores(small, digits, 30)
 
 
-def test_many_images_run_together_on_a_gpu_within_the_memory():
-    def batch(device, *shape):
-        images = Images(
-            *in_memory(torch.zeros(1, *shape, dtype=torch.uint8), torch.tensor([0])), ("a",), "toy", (0,), (1,)
-        )
-        return evaluation._batch_on(torch.device(device), images)
-
-    assert batch("cuda", 3, 32, 32) == 10_000 and batch("cpu", 3, 32, 32) == 500
-    assert batch("cuda", 3, 64, 64) == 2**27 // (4 * 3 * 64 * 64) and batch("cuda", 3, 224, 224) == 500
-
-
 def test_rows(images):
     result = evaluate(by_grey_value, images, rows=torch.tensor([2, 4, 0]))
     assert result["accuracy"] == pytest.approx(100 / 3) and result["samples"] == 3
@@ -94,13 +82,6 @@ def test_calibration_error_against_a_loop(generator):
             accuracy = (predicted == labels)[inside].double().mean()
             wanted += inside.double().mean() * (accuracy - confidence[inside].mean()).abs()
     assert calibration_error(logits, labels) == pytest.approx(float(wanted), abs=1e-12)
-
-
-def test_a_confidence_on_the_edge_belongs_to_the_bin_below():
-    """Bins are (low, high]: of two bins a confidence of exactly 1/2 falls into the first."""
-    logits = torch.tensor([[0.0, 0.0], [9.0, 1.0]]).double()
-    logits[1] = logits[1].log()  # confidences 0.5 and 0.9
-    assert calibration_error(logits, torch.tensor([1, 0]), bins=2) == pytest.approx((0.5 + 0.1) / 2)
 
 
 def test_mode_is_kept_and_modules_run_in_eval_mode(images):
@@ -123,18 +104,6 @@ def test_mode_is_kept_and_modules_run_in_eval_mode(images):
 def test_models_that_do_not_suit_the_data(images, model, message):
     with pytest.raises(ValueError, match=message):
         evaluate(model, images)
-
-
-def test_what_is_no_data_set_and_rows_that_it_lacks_are_refused(images):
-    pair = (torch.zeros(4, 1, 1, 1), torch.zeros(4, dtype=torch.int64))
-    with pytest.raises(ValueError, match="the images are tuple, not retrofit_core.data.Images"):
-        evaluate(Constant(*FIRST), pair)
-    pixels, own_labels = torch.zeros(4, 1, 1, 1, dtype=torch.uint8), torch.arange(4) % 3  # as the message says
-    made = Images(pixels.__getitem__, own_labels, (1, 1, 1), ("a", "b", "c"), "own", (0.0,), (1.0,))
-    assert evaluate(Constant(*FIRST), made)["samples"] == 4
-    for rows in ([-1, 0], [0, 2_000_000]):
-        with pytest.raises(ValueError, match=r"requested from data set 'toy', whose train split has rows 0\.\."):
-            evaluate(Constant(*FIRST), images, rows=rows)
 
 
 def test_a_model_of_another_precision_is_told_how_to_be_converted(images):
@@ -173,24 +142,8 @@ def test_share_ensemble_masks_classes_by_who_knows_them():
         (([],), "at least one model"),
         (([Constant(1.0)], "softmx"), "unknown combination of an ensemble 'softmx'.*Did you mean 'softmax'"),
         (([Constant(1.0)], "shares"), 'needed for combine="shares"'),
-        (([Constant(1.0)], "softmax", [[1]]), "and only there"),
-        (([Constant(1.0)], "shares", [[1], [2]]), "one row of class counts for each of the 1 models"),
-        (([Constant(1.0)], "shares", [[-1.0]]), "one row of class counts"),
     ],
 )
 def test_impossible_ensembles(arguments, message):
     with pytest.raises(ValueError, match=message):
         ensemble(*arguments)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("pair", "accuracies", "logits", "softmax"),
-    [("otfusion", (97.72, 97.75), 97.88, 97.86), ("noniid2", (88.69, 84.82), 93.71, 96.62)],
-)
-def test_shared_mnist_networks_reach_the_stated_accuracies(shared, pair, accuracies, logits, softmax):
-    images = load(shared / "data" / "mnist", "test")
-    models = [load_model(shared / "models" / f"mnist-mlp-{pair}-{k}.safetensors")[0] for k in (0, 1)]
-    assert [evaluate(model, images)["accuracy"] for model in models] == pytest.approx(accuracies, abs=0.011)
-    assert evaluate(ensemble(models, "logits"), images)["accuracy"] == pytest.approx(logits, abs=0.011)
-    assert evaluate(ensemble(models), images)["accuracy"] == pytest.approx(softmax, abs=0.011)

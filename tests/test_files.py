@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -71,18 +70,6 @@ def test_a_second_writer_is_refused_and_a_dead_one_is_not_waited_for(tmp_path):
     with files.locked(tmp_path):
         assert files.is_locked(tmp_path)
     assert not files.is_locked(tmp_path) and not list(tmp_path.iterdir())
-
-
-def test_a_lock_can_be_asked_for_without_patience(tmp_path, monkeypatch):
-    def sleep(seconds):
-        raise InterruptedError("it waits")
-
-    monkeypatch.setattr(time, "sleep", sleep)
-    with files.locked(tmp_path):
-        with pytest.raises(files.Locked), files.locked(tmp_path, patience=0):
-            pass
-        with pytest.raises(InterruptedError, match="it waits"), files.locked(tmp_path, patience=60):
-            pass
 
 
 def test_an_unchanged_file_is_read_once(tmp_path, monkeypatch):

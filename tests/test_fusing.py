@@ -8,7 +8,6 @@ from retrofit_core.catalogue import CATALOGUE
 from retrofit_core.cli import comparing, fusing, main
 from retrofit_core.fusion.importance import IMPORTANCE, Uniform
 from retrofit_core.runs import RunConfig
-from retrofit_core.runs.leaderboard import EMPTY, Leaderboard
 from retrofit_core.system.settings import Range, setting
 
 #: Flags that `fuse` and `compare` share, and the fields of a config that they make.
@@ -80,24 +79,6 @@ def test_what_is_not_given_has_the_default_of_the_config(monkeypatch, tmp_path):
     assert configs == [RunConfig(("a",))]
 
 
-@pytest.mark.parametrize(
-    "words, sentence",
-    [
-        (["--grouping", "nonsense"], "Name the method too"),
-        (
-            ["otfusion", "--grouping", "kmeans"],
-            "OTFusion does not take a grouping. Omit --grouping, or choose one of HF-Linear",
-        ),
-        (["otfusion", "--grouping", "nonsense", "--json"], "OTFusion does not take a grouping"),
-        (["kf-linear", "--grouping", "nonsense"], "unknown grouping 'nonsense'"),
-    ],
-)
-def test_a_grouping_that_would_be_passed_over_is_refused(words, sentence, capsys):
-    assert main(["methods", *words]) == 2
-    shown = capsys.readouterr()
-    assert sentence in shown.err and not shown.out and shown.err.count("\n") == 1
-
-
 def test_brackets_in_help_texts_are_printed(monkeypatch, capsys):
     @dataclasses.dataclass(frozen=True, eq=False)
     class Loud(Uniform):
@@ -111,9 +92,3 @@ def test_brackets_in_help_texts_are_printed(monkeypatch, capsys):
     monkeypatch.setitem(CATALOGUE, "KD", described)
     assert main(["methods"]) == 0
     assert "A [student]" in capsys.readouterr().out
-
-
-def test_brackets_in_a_reason_are_printed(capsys):
-    row = {**EMPTY, "name": "KD", "method": "KD", "reason": "widths [a, b] differ"}
-    comparing._print_board(Leaderboard([row], ["0", "1"], "digits", 10), None)
-    assert "KD: widths [a, b] differ" in capsys.readouterr().out

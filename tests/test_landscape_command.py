@@ -6,13 +6,10 @@ import json
 import pytest
 
 from retrofit_core.cli import main
-from retrofit_core.cli.landscape import spanning
-from retrofit_core.data import load
 from retrofit_core.inspection.landscape import Survey
 from retrofit_core.networks.architectures import build
-from retrofit_core.networks.checkpoints import load_model, save_model
+from retrofit_core.networks.checkpoints import save_model
 from retrofit_core.runs import RunConfig, execute
-from retrofit_core.training.evaluation import evaluate
 
 MLP = {"architecture": "mlp", "sizes": [64, 8, 6, 10]}
 SMALL = ("--resolution", "3", "--images", "40", "--path-points", "3", "--directions", "3", "--device", "cpu")
@@ -63,28 +60,6 @@ def test_checkpoints_are_surveyed_printed_and_written(said, folder):
     assert [kinds.count(kind) for kind in ("network", "grid", "path")] == [6, 9, 9]
 
 
-def test_the_tables_say_losses_barriers_flatness_and_its_warning(said):
-    code, text = said("a.safetensors", "b.safetensors", "--fused", "fused.safetensors", *SMALL, "--clip", "0.5")
-    assert code == 0, text
-    for words in ("parent 0 to parent 1", "barrier", "largest rise", "9 of 9 points are above the clip", "scaled"):
-        assert words in text
-    assert "The plane through parent 0, parent 1 and fused; 3 x 3 points, 40 images of digits (test), seed 0." in text
-
-
-def test_the_loss_of_a_network_is_that_of_evaluate_on_all_images(said, folder):
-    test = load("digits", "test")
-    words = ("a.safetensors", "b.safetensors", "--fused", "fused.safetensors", "--tuned", "tuned.safetensors", *SMALL)
-    code, text = said(*words, "--json", "--images", str(len(test)))
-    assert code == 0, text
-    files = {"parent 0": "a", "parent 1": "b", "fused": "fused", "fine-tuned": "tuned"}
-    markers = json.loads(text)["markers"]
-    assert {marker["name"] for marker in markers} == {*files, "average"}
-    for marker in (marker for marker in markers if marker["name"] in files):
-        expected = evaluate(load_model(folder / f"{files[marker['name']]}.safetensors")[0], test)
-        assert marker["loss"] == pytest.approx(expected["loss"], rel=1e-5)
-        assert marker["accuracy"] == pytest.approx(expected["accuracy"])
-
-
 def test_a_record_knows_its_networks_and_data(said, folder):
     code, text = said(
         "--record", "run", *SMALL, "--through", "parent 0, aligned parent 1, fused", "--align", "otfusion"
@@ -108,18 +83,9 @@ def test_the_plan_says_how_much_work_it_is_and_does_nothing(said, folder):
             ["a.safetensors", "b.safetensors"],
             "a plane needs three networks that are not on one line. Found parent 0",
         ),
-        ([], "name the parents' checkpoints, or a record folder with --record"),
-        (["a.safetensors", "wide.safetensors"], "is of shape"),
         (["a.safetensors", "b.safetensors", "--through", "parent 0, parent 1, average"], "are on one line"),
-        (
-            ["a.safetensors", "b.safetensors", "--through", "parent 0, parent 1, fussed"],
-            "unknown network of the landscape",
-        ),
-        (["a.safetensors", "b.safetensors", "--align", "magic"], "unknown alignment 'magic'"),
         (["a.safetensors", "--record", "run"], "omit the checkpoints"),
-        (["--record", "run", "--data", "digits"], "omit --data"),
         (["--record", "nothing"], "nothing is not a run record"),
-        (["a.safetensors", "--resolution", "1"], "resolution"),
         (["a.safetensors", "b.safetensors", "--fused", "fused.safetensors", "--norms", "none"], "norms"),
         (["a.safetensors", "b.safetensors", "--fused", "no.safetensors"], "there is no checkpoint at no.safetensors"),
     ],
@@ -127,9 +93,3 @@ def test_the_plan_says_how_much_work_it_is_and_does_nothing(said, folder):
 def test_what_cannot_be_surveyed_is_refused(said, words, message):
     code, text = said(*words)
     assert code == 2 and message in text.replace("\n", " "), text
-
-
-def test_networks_that_span_the_plane_by_themselves():
-    networks = dict.fromkeys(("parent 0", "parent 1", "aligned parent 1", "average", "fine-tuned"))
-    assert spanning(networks, None) == ["parent 0", "parent 1", "fine-tuned"]  # type: ignore[arg-type]
-    assert spanning({}, " a,b , c") == ["a", "b", "c"]

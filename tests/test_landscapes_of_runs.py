@@ -47,13 +47,6 @@ def surveys(record, monitor=None):
     return TINY.run(planned(record), monitor)
 
 
-def test_settings_come_back_from_their_json():
-    config = LandscapeConfig(("parent 0", "aligned parent 1", "fused"), "OTFusion", Landscape(resolution=7, seed=4))
-    assert LandscapeConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
-    with pytest.raises(ValueError, match="not settings of a landscape"):
-        LandscapeConfig.from_json({"through": ["parent 0"]})
-
-
 def test_the_command_names_what_is_not_as_by_default():
     config = LandscapeConfig(THROUGH, "Git-Re-Basin", Landscape(resolution=7, path_points=5))
     assert config.command("runs/3f") == (
@@ -87,15 +80,6 @@ def test_networks_and_images_are_found_from_any_folder(record, tmp_path, monkeyp
     for name, tensor in material.networks["parent 0"].state_dict().items():
         assert torch.equal(tensor, expected[name])
     assert len(material.images()) == 359
-
-
-def test_the_last_survey_is_kept(record, tmp_path):
-    *_, last = surveys(record)
-    kept = keep(surveys(record), tmp_path / "new" / "plane")
-    assert Survey.load(tmp_path / "new" / "plane").done == Survey.load(tmp_path / "new" / "plane").total
-    assert torch.equal(kept.loss, last.loss)
-    with pytest.raises(ValueError, match="no survey to keep"):
-        keep([], tmp_path)
 
 
 def test_what_is_measured_before_a_cancellation_is_kept(record, tmp_path):
@@ -157,12 +141,6 @@ def test_what_is_of_other_networks_or_settings_is_not_gone_on_with(record):
     moved = (dataclasses.replace(last.markers[0], x=0.5), *last.markers[1:])
     with pytest.raises(ValueError, match="different networks or with different settings"):
         next(TINY.run(planned(record), known=dataclasses.replace(last, markers=moved)))
-
-
-def test_a_finished_one_is_handed_over_as_it_is(record):
-    *_, last = surveys(record)
-    (again,) = {survey.done for survey in TINY.run(planned(record), known=last)}
-    assert again == last.total
 
 
 def test_the_command_goes_on_in_the_folder(record, tmp_path, monkeypatch, capsys):

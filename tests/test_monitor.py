@@ -3,7 +3,6 @@
 import pytest
 
 from retrofit_core.system.monitor import Cancelled, Monitor
-from retrofit_core.system.registry import find
 
 
 def test_each_reports_before_every_item():
@@ -21,14 +20,3 @@ def test_cancelling_stops_between_two_items():
         for item in monitor.each("step", range(5)):
             done.append(item)  # noqa: PERF402 - the loop's body is what cancels
     assert done == [0, 1]
-
-
-def test_names_are_found_and_functions_pass():
-    table = {"Ridge": 1, "gradient": 2}
-    assert find(table, "Ridge", "fit") == 1
-    assert find(table, len, "fit") is len
-    assert find(table, "RIDGE", "fit") == 1
-    with pytest.raises(ValueError, match=r"unknown fit 'rigde'. Known: Ridge, gradient. Did you mean 'Ridge'\?"):
-        find(table, "rigde", "fit")
-    with pytest.raises(ValueError, match=r"unknown fit 'zzz'. Known: Ridge, gradient.$"):
-        find(table, "zzz", "fit")

@@ -2,8 +2,6 @@
 
 import re
 
-import pytest
-
 from retrofit_core.cli import main, progress
 from retrofit_core.fusion.algorithm import fuse
 from retrofit_core.system.monitor import Monitor
@@ -18,13 +16,6 @@ def lines(capsys):
     written = capsys.readouterr().err.splitlines()
     assert all(LINE.match(line) for line in written), written
     return [LINE.sub("", line) for line in written]
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """Seconds that pass from one event to the next."""
-    now = iter(range(0, 1_000_000, 25))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
 
 
 def test_a_line_says_unit_level_phase_and_position(capsys, monkeypatch):
@@ -55,13 +46,6 @@ def test_a_line_says_unit_level_phase_and_position(capsys, monkeypatch):
     ]
 
 
-def test_lines_come_once_a_minute_at_most(capsys, clock):
-    log = progress.Log()
-    for index in range(9):
-        log.note({"kind": "step", "name": "x", "index": index, "total": 10})
-    assert 1 <= len(lines(capsys)) <= 4
-
-
 def test_every_event_of_a_fusion_and_of_a_training_can_be_said(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(progress, "EVERY", 0.0)
     for fit in ("ridge", "gradient"):
@@ -71,9 +55,3 @@ def test_every_event_of_a_fusion_and_of_a_training_can_be_said(capsys, monkeypat
     words = ["train", "--arch", "mlp", "--epochs", "2", "--out", str(tmp_path / "parents")]
     assert main(words) == 0
     assert "training, parent 1 of 2, epoch 2 of 2" in lines(capsys)
-
-
-def test_json_has_no_lines_beside_it(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(progress, "EVERY", 0.0)
-    assert main(["train", "--arch", "mlp", "--epochs", "1", "--out", str(tmp_path), "--json"]) == 0
-    assert not lines(capsys)

@@ -62,13 +62,6 @@ def test_python_builds_the_same_config(config, text):
     assert "TrainConfig" not in text(config)
 
 
-def test_shipped_parents_are_trained_into_the_folder_itself():
-    config = RunConfig(models=("parent-0.safetensors", "parent-1.safetensors"), splits="splits.json")
-    first, second = snippets.command(config, TrainConfig(seed=1)).splitlines()
-    assert first == "retrofit train --seed 1 --out . --resume"
-    assert second == f"retrofit fuse {' '.join(config.models)} --splits splits.json --record {config.key()}"
-
-
 @pytest.mark.slow
 def test_command_script_and_cell_give_the_same_key_and_numbers(tmp_path, monkeypatch, capsys):
     """Each in an empty folder; the numbers to compare with come from the library called directly."""
@@ -162,8 +155,3 @@ def test_python_of_a_comparison_builds_the_same_configs():
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "configs"
         ]
         assert built == [configs[:2], configs[2:]]
-
-
-def test_a_comparison_is_copied_with_the_training_of_its_parents():
-    text = snippets.comparison_command([(PAIR, TRAINING), (dataclasses.replace(PAIR, seed=5), TRAINING)])
-    assert [line.split()[1] for line in text.splitlines()] == ["train", "compare", "compare"]
