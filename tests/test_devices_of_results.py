@@ -5,13 +5,10 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from retrofit_core import METHODS, centred, compare, importance_scores, train
-from retrofit_core.inspection.analysis import analyse
-from retrofit_core.inspection.landscape import Landscape
-from tests.flat import fuse
+from retrofit_core import METHODS, centred, importance_scores, train
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, batchnorm_cnn, labels, normal
-from tests.properties import assert_close, untouched
+from tests.properties import untouched
 from tests.rehearsal import CUDA, rehearsal
 from tests.test_contract import EVERY, FIRST, NETWORKS, case, options_for, reason
 from tests.test_landscape import images_of
@@ -99,28 +96,3 @@ def test_training_leaves_the_network_where_it_was(place, device, gpu):
     model = pair()[0].to(place)
     train(model, IMAGES, epochs=1, batch=8, device=device)
     assert places(model) == {place}
-
-
-@pytest.mark.slow
-@each_case("place", [CPU, CUDA])
-def test_analyses_landscapes_and_rankings_take_networks_from_anywhere(place, gpu):
-    """Their numbers are those of the CPU, and lie there."""
-
-    def found(place, device):
-        models = [model.to(place) for model in pair()]
-        result = fuse(models, (X, Y), grouping="kmeans", fit="ridge", device=device)
-        analysis = analyse(models, result, (X, Y), test=IMAGES)
-        landscape = Landscape(resolution=3, images=20, directions=2, path_points=3)
-        networks = dict(zip("abc", [*models, result.model], strict=True))
-        *_, survey = landscape.run(landscape.plan(networks, "abc", IMAGES, device=device))
-        board = compare(models, (X, Y), IMAGES, ["average", "hf-linear"], device=device)
-        return analysis, survey, board
-
-    analysis, survey, board = found(place, "cuda")
-    expected, surveyed, ranked = found(CPU, "cpu")
-    assert analysis.accuracy == pytest.approx(expected.accuracy)
-    for ours, theirs in zip(analysis.levels, expected.levels, strict=True):
-        assert_close(ours.targets, theirs.targets, 1e-4)
-    assert_close(survey.loss, surveyed.loss, 1e-4)
-    columns = ["name", "accuracy"]
-    assert board.to_frame()[columns].to_string() == ranked.to_frame()[columns].to_string()

@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from retrofit_core import METHODS, partition
-from retrofit_core.networks.hooks import hooks_of
 from retrofit_core.networks.symmetry import neuron_groups
 from retrofit_core.system.monitor import Monitor
 from tests.marks import each_case
@@ -134,20 +133,6 @@ def test_a_hook_that_keeps_what_the_network_reads_is_followed():
     parents, plain = pair(Reading), pair()
     fused, expected = (METHODS["KF-Linear"](each, (X, Y)).model for each in (parents, plain))
     assert_same_function(fused, expected, X, 1e-5)
-
-
-def test_what_a_hook_does_is_found_by_running_it():
-    model = pair()[0]
-    assert hooks_of(model, X) == []
-    model.up.register_forward_hook(lambda module, args, output: output)
-    model.up.register_forward_hook(lambda module, args, output: output.clone())
-    model.head.register_forward_pre_hook(lambda module, args: setattr(module, "count", 1))
-    assert [(hook.changes, hook.writes) for hook in hooks_of(model, X)] == [
-        (False, False),
-        (True, False),
-        (False, True),
-    ]
-    assert not hasattr(model.head, "count")
 
 
 def test_levels_and_neurons_refuse_them_too():

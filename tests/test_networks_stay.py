@@ -14,7 +14,7 @@ from retrofit_core.inspection.landscape import Landscape
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.marks import each_case
 from tests.networks import labels, normal
-from tests.properties import assert_same_function, assert_same_tensors, untouched
+from tests.properties import assert_same_tensors, untouched
 from tests.test_contract import EVERY, options_for
 from tests.test_landscape import images_of
 
@@ -111,16 +111,6 @@ def test_methods_leave_networks_as_they_were_and_give_ordinary_ones(name, make):
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_what_a_forward_keeps_changes_no_fusion(name):
-    parents = pair(Plain)
-    keeping = pair(Keeping)
-    fused, expected = (
-        EVERY[name](models, (X, Y), **options_for(name, models, 4)).model for models in (keeping, parents)
-    )
-    assert_same_function(fused, expected, X, 1e-6)
-
-
-@pytest.mark.parametrize("name", EVERY)
 def test_networks_stay_as_they_are_when_the_work_is_stopped_or_their_code_fails(name):
     parents, seen = pair(Counting), []
     with untouched(*parents), suppress(Cancelled):
@@ -177,17 +167,6 @@ def test_data_with_a_graph_are_data(name):
     for data in ((leaf, Y), [(made[:25], Y[:25]), (made[25:], Y[25:])]):
         assert_same_tensors(EVERY[name](parents, data, **options).model, wanted)
     assert all(tensor.grad is None for tensor in (leaf, *backbone.parameters()))
-
-
-def test_data_with_a_graph_are_data_everywhere():
-    parents, backbone = pair(Plain), nn.Linear(X.shape[1], X.shape[1])
-    data = backbone(X), Y
-    result = METHODS["KF-Linear"](parents, data, importance="conductance", importance_data=[data, data])
-    analyse(parents, result, data)
-    compare(parents, data, data, ["average", "kd+epochs=1"])
-    importance_scores(parents[0], *data)
-    centred(parents[0], data[0])
-    assert all(parameter.grad is None for parameter in backbone.parameters())
 
 
 def test_an_attribute_that_cannot_be_copied_is_named_before_any_work():

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from retrofit_core import METHODS, fuse
+from retrofit_core import METHODS
 from retrofit_core.fusion.results import FusionResult
 from retrofit_core.fusion.samples import as_inputs
 from tests.marks import each_case
@@ -80,21 +80,3 @@ def test_a_loader_is_read_no_further_than_its_samples(batch):
     assert data.read == list(range(-(-10 // batch) * batch))
     assert torch.equal(as_inputs((X, torch.arange(40)), samples=7)[0], X[:7])
     assert len(as_inputs(X, samples=100)[0]) == 40
-
-
-def test_methods_and_fuse_take_so_many_samples():
-    whole = fuse(pair(), X[:12]).model.state_dict()
-    for result in (fuse(pair(), DataLoader(Counted(), 5), samples=12), METHODS["KF-Linear"](pair(), X, samples=12)):
-        assert all(torch.equal(tensor, result.model.state_dict()[name]) for name, tensor in whole.items())
-    with pytest.raises(ValueError, match="samples is 0. Use a whole number from 1, none."):
-        fuse(pair(), X, samples=0)
-
-
-def test_the_unavoidable_error_bounds_the_whole_cost():
-    """`unavoidable_error` bounds grouping and approximation error together, so it says nothing of one of them."""
-    first, second = nn.Linear(2, 2), nn.Linear(2, 2)
-    result = fuse(
-        [nn.Sequential(first, nn.ReLU(), nn.Linear(2, 2)), nn.Sequential(second, nn.ReLU(), nn.Linear(2, 2))], X[:, :2]
-    )
-    for level in result.levels:
-        assert level.unavoidable_error <= level.cost * (1 + 1e-6)

@@ -14,7 +14,7 @@ from retrofit_core.networks.architectures import build
 from retrofit_core.runs import RunConfig, check_choices
 from retrofit_core.system.monitor import Monitor
 from retrofit_core.system.runtime import Runtime
-from retrofit_core.system.settings import Range, settings_of
+from retrofit_core.system.settings import settings_of
 from retrofit_core.training.parents import TrainConfig, train_parents
 from tests.marks import each_case
 from tests.networks import mlp, normal
@@ -57,16 +57,6 @@ def test_methods_refuse_before_any_work(options):
     assert main(["compare", "/dev/null", "--fusion-from", "iid", "--methods", *map(str, words)]) == 2
 
 
-def test_ends_belong_to_a_range_unless_they_are_left_out():
-    assert Range(0, 1).holds(0) and Range(0, 1).holds(1.0) and not Range(0, 1).holds(1.01)
-    inside = Range(0, 1, without_low=True, without_high=True)
-    assert not inside.holds(0) and not inside.holds(1) and inside.holds(0.5)
-    assert Range(0, whole=True).holds(3) and not Range(0, whole=True).holds(3.0)
-    assert not Range(0).holds(None)
-    assert str(inside) == "a number above 0 and below 1"
-    assert str(Range(0, whole=True)) == "a whole number from 0"
-
-
 @pytest.mark.parametrize("seed", [-1, LARGEST + 1, 1.5, "0", True])
 def test_seeds_out_of_range_are_refused_everywhere(seed, tmp_path):
     images = load("digits")
@@ -91,15 +81,3 @@ def test_the_largest_seed_serves():
             parents, normal(20, 6), seed=LARGEST, **({"epochs": 1} if method in ("KF-Gradient", "KD") else {})
         )
     assert torch.equal(level_generator(3, 2).get_state(), torch.Generator().manual_seed(3 * 1_000_003 + 2).get_state())
-
-
-@each_case(
-    "words, seed",
-    [(["train"], "-1"), (["fuse", "a", "--out", "x.safetensors"], str(LARGEST + 1)), (["compare", "a"], "1.5")],
-)
-def test_the_command_line_names_the_seed(words, seed, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert main([*words, "--seed", seed]) == 2
-    shown = capsys.readouterr().err
-    assert "--seed" in shown and not list(tmp_path.iterdir())
-    assert seed == "1.5" or "9223372036854775807" in shown

@@ -347,30 +347,6 @@ def assert_a_way_leads_on(network, situation):
     assert not {name: end for name, end in dead.items() if end}
 
 
-def test_a_way_that_leads_nowhere_is_found():
-    """Invented refusals: a method that recommends itself, one that recommends what fails, an option that is left out."""
-    said = {
-        "KF-Linear": "it is odd. Use KF-Gradient, which takes any.",
-        "KF-Gradient": "it is odd. Use fit='gradient' (HF-Gradient, KF-Gradient).",
-        "SLERP": "it goes between two. Use Average.",
-        "Average": "",
-    }
-    tried = Ways("plain", "two parents")
-    tried.refusal = lambda name, options, only_planned=False: (
-        said[name] if "active" not in options else "active is odd."
-    )
-    assert len(tried.dead_end("KF-Linear", {})) == 3 and len(tried.dead_end("KF-Gradient", {})) == 2
-    assert not tried.dead_end("SLERP", {}) and not tried.dead_end("Average", {})
-    named = "level 'a': active=True is odd. Leave it out, or use importance='uniform' or 'conductance'."
-    assert ways(named, "HF-Linear", {"active": True, "seed": 1}) == [
-        ("HF-Linear", {"active": True, "seed": 1, "importance": "uniform"}),
-        ("HF-Linear", {"active": True, "seed": 1, "importance": "conductance"}),
-        ("HF-Linear", {"seed": 1}),
-    ]
-    grouping = "Use grouping='kmeans' (KF-Linear, KF-Gradient)."
-    assert ways(grouping, "Same-Index-Linear", {}) == [("KF-Linear", {})]
-
-
 @pytest.mark.slow
 @each_case("network", ["concatenated", "branches", "GroupNorm", "MultiheadAttention", "neurons last", "chunks"])
 def test_aligned_methods_end_in_a_network_or_a_sentence(network):

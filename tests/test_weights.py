@@ -9,7 +9,6 @@ from torch.nn.utils import parametrizations, parametrize, prune, remove_spectral
 from torch.nn.utils import spectral_norm as old_spectral_norm
 from torch.nn.utils import weight_norm as old_weight_norm
 
-from retrofit_core.baselines.averaging import average
 from retrofit_core.fusion.eligibility import check_inputs
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import partition
@@ -109,29 +108,10 @@ def test_the_way_out_works(kind):
     assert_same_function(model, fused, DATA[0], 1e-8)
 
 
-@pytest.mark.parametrize("kind", REMOVALS)
-def test_networks_that_only_run_may_compute_their_weights(kind):
-    model, other = with_computed_weight(kind), mlp(seed=1)
-    with torch.no_grad():
-        expected = (model(DATA[0]).softmax(1) + other(DATA[0]).softmax(1)) / 2
-        together = METHODS["Ensemble"]([model, other], DATA).model(DATA[0])
-    assert torch.allclose(together.softmax(1), expected)
-    student = METHODS["KD"]([model, other], DATA, target=mlp(seed=2), epochs=1).model
-    assert isinstance(student[2].weight, nn.Parameter)
-    probe = METHODS["LP"]([other, model], DATA, fit="ridge").model
-    assert torch.equal(probe[2].weight, other[2].weight)
-
-
 def test_a_student_may_not_compute_its_weights():
     """New weights would be written into what is computed, and the student would start as a copy of its model."""
     with pytest.raises(ValueError, match="the target: the weight of layer '2' is computed"):
         METHODS["KD"]([mlp(), mlp(seed=1)], DATA, target=with_computed_weight("spectral_norm"), epochs=1)
-
-
-@pytest.mark.parametrize("kind", ["old spectral_norm", "pruning"])
-def test_parts_of_computed_weights_are_not_averaged(kind):
-    with pytest.raises(ValueError, match="parent 0: the weight of layer '2' is computed"):
-        average([with_computed_weight(kind, seed) for seed in range(2)])
 
 
 @each_case("kind", KINDS)
@@ -203,23 +183,3 @@ def test_without_a_tie_self_fusion_behind_batchnorm_is_exact(tie):
     model, x = three_convolutions(tie), normal(40, 2, 7, 7)
     fused = fuse([model, model], x, grouping="hungarian", ridge=0).model
     assert_same_function(model, fused, x, 1e-7)
-
-
-def tied_mlp(seed: int = 0) -> nn.Module:
-    model = mlp((6, 5, 5, 5, 4), seed=seed)
-    model[4].weight = model[2].weight
-    return model
-
-
-@pytest.mark.parametrize("method", ["PLeaS", "RegMean"])
-def test_methods_that_solve_layers_one_by_one_refuse_shared_ones(method):
-    with pytest.raises(ValueError, match=rf"{method}, parent 0: '2.weight' and '4.weight' are one tensor.*Use Git-Re"):
-        METHODS[method]([tied_mlp(0), tied_mlp(1)], DATA)
-
-
-@pytest.mark.parametrize("method", ["Average", "Git-Re-Basin", "OTFusion", "ZipIt"])
-def test_the_methods_named_there_keep_them_shared(method):
-    model = tied_mlp()
-    fused = METHODS[method]([model, model], DATA).model
-    assert fused[4].weight is fused[2].weight
-    assert_same_function(model, fused, DATA[0], 1e-8)
