@@ -28,7 +28,7 @@ class Blocks(nn.Module):
         self.stem = nn.Conv2d(2, width, 3, padding=1)
         self.a1, self.a2 = nn.Conv2d(width, 3, 3, padding=1), nn.Conv2d(3, width, 1)
         self.skip = nn.Conv2d(width, wide, 1, stride=2)
-        self.b1, self.b2 = nn.Conv2d(width, 6, 3, 2, padding=1), nn.Conv2d(6, wide, 3, padding=1, bias=False)
+        self.b1, self.b2 = nn.Conv2d(width, 6, 3, 2, padding=1), nn.Conv2d(6, wide, 3, padding=1)
         self.fc = nn.Linear(wide, classes)
 
     def forward(self, x):
@@ -86,7 +86,8 @@ def plainly(parents, x):
     order["b"] = matched(projected(inputs, mine["b"]), projected(inputs, theirs["b"]))
     V = least_squares(inputs, mean("b", "b"))
     fused.b2.weight.copy_(V[: -1 - h.shape[1]].T.reshape(fused.b2.weight.shape))
-    put(fused.skip, V[-1 - h.shape[1] :])
+    put(fused.skip, V[-1 - h.shape[1] :])  # the first of both has the bias
+    fused.b2.bias.zero_()
     pooled = (fused.b2(fused.b1(h).relu()) + fused.skip(h)).relu().mean((2, 3))
     put(fused.fc, least_squares(pooled, (mine["fc"] + theirs["fc"]) / 2))
     return fused, order

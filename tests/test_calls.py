@@ -1,10 +1,14 @@
 """Calls that cannot be meant are refused in one sentence, whichever method is called."""
 
 import pytest
+import torch
 
 from retrofit_core import METHODS
+from retrofit_core.cli import main
+from retrofit_core.fusion.grouping.assignment import assigned
 from tests.marks import each_case
-from tests.networks import mlp, normal
+from tests.networks import digits_parents, mlp, normal
+from tests.properties import assert_same_function
 
 X = normal(20, 6)
 
@@ -39,3 +43,69 @@ def test_names_are_found_in_any_case_and_the_nearest_is_named():
     with pytest.raises(ValueError, match="unknown method 'KF-Lineer'. .*Did you mean 'KF-Linear'"):
         METHODS["KF-Lineer"]
     assert "KF-Lineer" not in METHODS
+
+
+# --- methods that combine weights or outputs need no data -------------------------------------------------------------
+
+
+WITHOUT = {
+    "Average": {},
+    "FedAvg": {"sample_counts": [1, 3]},
+    "SLERP": {},
+    "Task-Arithmetic": {"base": mlp(seed=5)},
+    "TIES": {"base": mlp(seed=5)},
+    "DARE": {"base": mlp(seed=5)},
+    "Ensemble": {},
+    "Ensemble-Logits": {},
+    "Ensemble-Shares": {"class_shares": [[1, 2, 3, 4], [4, 3, 2, 1]]},
+}
+
+
+def test_they_are_those_whose_result_does_not_depend_on_data():
+    assert WITHOUT.keys() == {name for name, method in METHODS.items() if not method.takes.uses_data}
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_the_network_is_that_with_data(name):
+    models, x = [mlp(), mlp(seed=2)], normal(40, 6)
+    bare, given = (METHODS[name](models, *data, **WITHOUT[name]) for data in ((), (x,)))
+    assert_same_function(bare.model, given.model, x, 0)
+    assert METHODS[name].plan(models, **WITHOUT[name]).lines()[0] == "2 parents (Sequential), no data"
+    assert "data" not in METHODS[name].help().splitlines()[2]
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in WITHOUT])
+def test_others_ask_for_data(name):
+    with pytest.raises(ValueError, match=f"^{name} fuses on data. Pass a tensor"):
+        METHODS[name]([mlp(), mlp(seed=2)])
+
+
+@pytest.mark.slow
+def test_the_command_asks_for_no_splits(tmp_path):
+    parents = digits_parents(tmp_path, widths=[4, 5, 6])
+    words = ["fuse", *parents["models"], "--method", "average", "--out", str(tmp_path / "average.safetensors")]
+    assert main(words) == 0
+
+
+# --- sums that overflow are refused in a sentence of ours that names the place, whichever method makes ----------------
+
+
+METHODS_WITH_SUMS = (
+    *("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient", "Same-Index-Linear", "OTFusion", "Transformer-OTFusion"),
+    *("Git-Re-Basin", "ZipIt", "PLeaS"),
+)
+
+
+@each_case("dtype, scale", [(torch.float32, 1e22), (torch.float64, 1e170)])
+@each_case("method", METHODS_WITH_SUMS)
+def test_overflowing_sums_are_refused(method, dtype, scale):
+    parents = [mlp(seed=seed).to(dtype) for seed in (0, 1)]
+    options = {"epochs": 1} if method.endswith("Gradient") else {}
+    with pytest.raises(ValueError, match="at '.*' sums over the fusion data overflow or hold NaN"):
+        METHODS[method](parents, (normal(40, 6) * scale).to(dtype), device="cpu", **options)
+
+
+def test_costs_that_are_not_finite_are_refused():
+    for wrong in (float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="costs of matching neurons overflow"):
+            assigned(torch.tensor([[0.0, wrong], [1.0, 2.0]]))

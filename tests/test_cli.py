@@ -121,6 +121,15 @@ def row_of(name, printed):
     return next(line for line in lines if re.match(rf"{re.escape(name)}\s", line))
 
 
+def test_the_table_of_levels_has_each_levels_errors(parents):
+    words = fuse_words(parents, "--importance", "conductance", "--out", "of-the-table.safetensors")
+    levels = json.loads(retrofit(*words, "--json", cwd=parents).stdout)["levels"]
+    printed = retrofit(*words, "--overwrite", cwd=parents).stdout
+    for level in levels:
+        shares = [f"{100 * level[name]:.2f}" for name in ("grouping share", "approximation share")]
+        assert re.findall(r"\d+\.\d\d\b", row_of(level["level"], printed))[:2] == shares
+
+
 def test_levels_lists_the_partition(parents):
     output = json.loads(retrofit("levels", "parents/parent-0.safetensors", "--json", cwd=parents).stdout)
     assert [level["level"] for level in output["levels"]] == ["features.0", "features.2", "features.5", "classifier"]
@@ -362,6 +371,21 @@ def test_finetuning_a_parent_teaches_it_the_other_classes(parents):
     assert facts["recipe"]["schedule"] == "restarts" and facts["recipe"]["from"] == "parent-0.safetensors"
     other = retrofit(*words[:2], "--out", "tuned.safetensors", "--epochs", 3, "--resume", cwd=parents, expect=2).stderr
     assert "with epochs 4, this training has 3" in other
+
+
+def test_analyse_makes_again_what_fuse_made(parents, monkeypatch, capsys):
+    retrofit(*fuse_words(parents, "--record", "analysed", "--analyse"), cwd=parents)
+    kept = json.loads((parents / "analysed" / "analysis.json").read_text())
+    monkeypatch.chdir(parents)
+    assert main(["analyse", "analysed", "--json"]) == 0
+    added = json.loads(capsys.readouterr().out)["records"]["analysed"]
+    assert added["accuracy"] == kept["accuracy"] and added["samples"] == kept["samples"] == 359
+    assert main(["analyse", "analysed"]) == 0
+    shown = capsys.readouterr().out
+    for name, value in zip(["(the ensemble)", *added["levels"]], kept["accuracy"], strict=True):
+        assert row_of(name, shown).endswith(f"{value:.2f}")
+    assert main([*map(str, fuse_words(parents, "--analyse", "--out", "fused-too.safetensors"))]) == 2
+    assert "name the record's folder (--record)" in capsys.readouterr().err
 
 
 # --- lines to go on with, which are pasted into a shell -----------------------------------------------------------------

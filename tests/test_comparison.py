@@ -226,6 +226,16 @@ def test_finished_records_of_any_name_stand_for_runs(base, tmp_path, monkeypatch
         compare_runs([dataclasses.replace(config, seed=1)], images=40, also=[tmp_path / "mine"])
 
 
+def test_the_command_takes_finished_records(base, tmp_path, monkeypatch, capsys):
+    words = ["compare", *base.models, "--splits", str(base.splits), "--methods", "average", "--images", "40", "--json"]
+    words += ["--samples", "60", "--importance-samples", "40", "--device", "cpu"]
+    (config,) = configurations(base, "average", "uniform")
+    execute(config, tmp_path / "mine")
+    monkeypatch.setattr(comparison, "execute", lambda *given: pytest.fail("it is there already"))
+    assert main([*words, "--also", str(tmp_path / "mine")]) == 0
+    assert "mine" in [row["key"] for row in json.loads(capsys.readouterr().out)["rows"]]
+
+
 def test_the_leaderboard_is_saved_after_every_row(base, tmp_path):
     saved = []
 

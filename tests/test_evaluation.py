@@ -5,8 +5,11 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from retrofit_core import build
+from retrofit_core.cli import main
 from retrofit_core.data import Images, load
 from retrofit_core.data.images import in_memory
+from retrofit_core.networks.checkpoints import save_model
 from retrofit_core.training import evaluation
 from retrofit_core.training.evaluation import calibration_error, ensemble, evaluate, scores
 from tests.marks import each_case
@@ -84,6 +87,13 @@ def test_calibration_error_against_a_loop(generator):
     assert calibration_error(logits, labels) == pytest.approx(float(wanted), abs=1e-12)
 
 
+def test_a_confidence_on_the_edge_belongs_to_the_bin_below():
+    """Bins are (low, high]: of two bins a confidence of exactly 1/2 falls into the first."""
+    logits = torch.tensor([[0.0, 0.0], [9.0, 1.0]]).double()
+    logits[1] = logits[1].log()  # confidences 0.5 and 0.9
+    assert calibration_error(logits, torch.tensor([1, 0]), bins=2) == pytest.approx((0.5 + 0.1) / 2)
+
+
 def test_mode_is_kept_and_modules_run_in_eval_mode(images):
     model = nn.Sequential(nn.Flatten(), nn.Linear(1, 3), nn.Dropout(0.9)).train()
     assert torch.equal(scores(model, images), scores(model, images))
@@ -147,3 +157,19 @@ def test_share_ensemble_masks_classes_by_who_knows_them():
 def test_impossible_ensembles(arguments, message):
     with pytest.raises(ValueError, match=message):
         ensemble(*arguments)
+
+
+# --- checkpoints that do not state how their images were normalised: the command line says what it took ---------------
+
+
+def test_evaluate_says_which_normalisation_it_took(tmp_path, capsys):
+    model = build({"architecture": "cnn"}, seed=0)
+    torch.save(model.state_dict(), tmp_path / "bare.pt")
+    save_model(model, tmp_path / "stated.safetensors", mean=[0.3], std=[0.4])
+    assert main(["evaluate", str(tmp_path / "bare.pt"), "--arch", "cnn"]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "bare.pt does not record its own" in words and "--mean and --std" in words
+    assert main(["evaluate", str(tmp_path / "stated.safetensors")]) == 0
+    assert "Normalisation" not in capsys.readouterr().out
+    assert main(["evaluate", str(tmp_path / "bare.pt"), "--arch", "cnn", "--mean", "0", "--std", "1"]) == 0
+    assert "Normalisation" not in capsys.readouterr().out

@@ -5,13 +5,16 @@ import copy
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from retrofit_core import METHODS
+from retrofit_core.baselines import average
 from retrofit_core.fusion import walk
 from retrofit_core.fusion.fit import Gradient, Ridge
-from retrofit_core.fusion.grouping import Grouping, Hungarian
+from retrofit_core.fusion.grouping import Grouping, Hungarian, KMeans, Random
 from retrofit_core.fusion.importance import Uniform
+from retrofit_core.fusion.targets import Targets, group_sums
+from retrofit_core.fusion.walk import level_generator
 from retrofit_core.networks.levels import partition
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.system.presets import preset_settings
@@ -194,6 +197,23 @@ def _given(levels, arguments):
     gram, _, widths, width = arguments
     level = next(level for level in levels if level.widths == widths and level.width == width)
     return Grouping(level.labels, width, 0.0)
+
+
+def test_mapped_weights_start_a_gradient_fit_between_widths():
+    parent = cnn(activation=nn.LeakyReLU)
+    wide = widened(parent, extra=2)
+    result = fuse(
+        [wide, parent],
+        normal(40, *CNN_SHAPE),
+        target=cnn(activation=nn.LeakyReLU, seed=9),  # of the parent's widths; its weights must not matter
+        fit="gradient",
+        epochs=1,
+        device="cpu",
+        weight_decay=0.0,
+        learning_rate=1e-12,
+    )
+    assert max(level.curve[0]["loss"] for level in result.levels) < 1e-20
+    assert_same_function(result.model, parent, normal(9, *CNN_SHAPE, seed=8), 1e-8)
 
 
 # --- symmetries ------------------------------------------------------------------------------------------------------
@@ -398,6 +418,31 @@ def test_reported_errors_are_those_of_the_final_network(options):
         assert report.seconds.keys() >= {"forward", "moments", "group"}
 
 
+@pytest.mark.parametrize("options", [{"ridge": 0.1}, {"fit": "gradient", "epochs": 2}])
+def test_errors_of_other_targets_add_up_to_the_cost_of_the_final_network(options, monkeypatch):
+    """Targets from each group's last neuron alone, so that the cross term takes part, in both fits."""
+
+    def of_last_neurons(self, scores):
+        A = torch.zeros(len(scores), self.width, dtype=scores.dtype)
+        for k in range(self.width):
+            A[(self.labels == k).nonzero()[-1, 0], k] = 1
+        return Targets(A, group_sums(scores, self.labels, self.width))
+
+    monkeypatch.setattr(Grouping, "targets", of_last_neurons)
+    parents, x = [mlp(seed=k) for k in range(2)], normal(60, 6)
+    importance = {"importance": "conductance", "importance_data": "fusion"}
+    result = fuse(parents, (x, labels(60, 4)), device="cpu", **HF, **importance, **options)
+    networks = [partition(model, x[:2]) for model in (*parents, result.model)]
+    tensors = [x] * 3
+    for index, report in enumerate(result.levels):
+        with torch.no_grad():
+            tensors = [levels[index].module(h) for levels, h in zip(networks, tensors, strict=True)]
+        left, right, fused = tensors
+        J = (report.scores @ (fused[:, report.labels] - torch.cat([left, right], 1)).square().sum(0)).item()
+        assert report.cost == pytest.approx(J, rel=1e-7)
+        assert abs(report.cross_error) > 1e-4 * J
+
+
 def test_settings_and_presets():
     assert preset_settings("paper", "hungarian", "ridge") == {"normalise_scores": False, "ridge": 1e-3}
     assert preset_settings("paper", "kmeans", "ridge") == {"normalise_scores": False, "ridge": 10.0}
@@ -449,3 +494,111 @@ def test_dead_and_rank_deficient_parents_give_finite_networks():
             assert all(
                 np.isfinite([r.grouping_error, r.approximation_error, r.unavoidable_error]).all() for r in result.levels
             )
+
+
+# --- the method with one of its parts switched off, against what is left then -----------------------------------------
+
+
+PARENTS = {"mlp": (mlp, (6,)), "cnn": (cnn, CNN_SHAPE)}
+SCORED = {"importance": "conductance", "importance_data": "fusion"}
+
+
+@pytest.mark.parametrize("make, shape", PARENTS.values(), ids=PARENTS)
+@pytest.mark.parametrize("toward", ["zero", "parents"])
+def test_without_refit_neuron_i_with_neuron_i_is_the_average_of_weights(make, shape, toward):
+    parents = [make(seed=k) for k in range(2)]
+    fused = fuse(parents, normal(40, *shape), grouping="same_index", refit=False, toward=toward, device="cpu").model
+    assert_same_function(fused, average(parents), normal(20, *shape, seed=1), 1e-6)  # in another order of neurons
+
+
+def test_without_refit_twins_still_give_the_parent_and_strangers_do_not_give_the_fit():
+    parent, other, x = mlp(seed=0), mlp(seed=1), normal(60, 6)
+    options = {"grouping": "hungarian", "refit": False, "ridge": 0.0, "device": "cpu"}
+    assert_same_function(fuse([parent, permuted(parent)], x, **options).model, parent, normal(20, 6, seed=1), 1e-5)
+    unfitted = fuse([parent, other], x, **options).levels
+    fitted = fuse([parent, other], x, **{**options, "refit": True}).levels
+    assert unfitted[0].approximation_error < 1e-9  # the inputs are the parents' own
+    assert unfitted[1].approximation_error > 2 * fitted[1].approximation_error
+
+
+@pytest.mark.parametrize("project", [True, False])
+def test_without_projection_neurons_are_grouped_by_their_raw_outputs(project):
+    """At each level the Gram matrix is z'z; with projection less than that, as the fused inputs do not tell all."""
+    parents, x = [mlp(seed=k) for k in range(2)], normal(60, 6)
+    seen: list[Tensor] = []
+
+    def grouping(gram: Tensor, scores: Tensor, widths: tuple[int, ...], width: int, **keywords) -> Grouping:
+        seen.append(gram)
+        return KMeans(restarts=2)(gram, scores, widths, width, **keywords)
+
+    fuse(parents, x, grouping=grouping, project=project, ridge=0.1, device="cpu")
+    tensors = [x, x]
+    with torch.no_grad():
+        for index, gram in enumerate(seen):
+            tensors = [partition(model, x[:2])[index].module(h) for model, h in zip(parents, tensors, strict=True)]
+            z = torch.cat(tensors, 1).double().numpy()
+            if project:
+                assert np.trace(z.T @ z) > 1.0001 * gram.trace().item()
+            else:
+                assert_close(gram, torch.from_numpy(z.T @ z), 1e-5)
+
+
+def test_scores_at_the_head_alone_group_as_uniform_ones_and_weigh_the_logits():
+    parents, x = [mlp(seed=k) for k in range(2)], normal(60, 6)
+    data, options = (x, labels(60, 4)), {"grouping": "kmeans", "device": "cpu"}
+    uniform = fuse(parents, data, **options)
+    at_head = fuse(parents, data, scored="head", **SCORED, **options)
+    nowhere = fuse(parents, data, scored="head", head="mean", **SCORED, **options)
+    everywhere = fuse(parents, data, **SCORED, **options)
+    *hidden, head = at_head.model.state_dict()
+    for name in hidden[:-1]:
+        assert_close(at_head.model.state_dict()[name], uniform.model.state_dict()[name], 1e-6)
+    assert (at_head.model.state_dict()[head] - uniform.model.state_dict()[head]).abs().max() > 1e-3
+    for name, tensor in uniform.model.state_dict().items():
+        assert_close(nowhere.model.state_dict()[name], tensor, 1e-6)
+    assert torch.equal(at_head.levels[-1].scores, everywhere.levels[-1].scores)
+
+
+# --- the controls: the fit of KF-Linear to groups that nobody searched, against plain loops ---------------------------
+
+
+#: Leaky enough that no input of a level is dead on the fusion data.
+WIDTHS = {"Random-Linear": [(6, 8, 7, 4), (6, 5, 9, 4), (6, 4, 4, 4)], "Same-Index-Linear": [(6, 8, 7, 4)] * 3}
+
+
+def fused(name, **options):
+    parents = [mlp(widths, seed=k) for k, widths in enumerate(WIDTHS[name])]
+    x = normal(60, 6)
+    return parents, x, METHODS[name](parents, x, device="cpu", **options)
+
+
+def groups_of(result):
+    return [as_groups(level.labels, level.width) for level in result.levels]
+
+
+@pytest.mark.parametrize("ridge", [0.0, "auto"])
+@pytest.mark.parametrize("name", WIDTHS)
+def test_given_its_groups_it_is_algorithm_1_in_plain_loops(name, ridge):
+    parents, x, result = fused(name, ridge=ridge, seed=5)
+    scores = [level.scores.numpy() for level in result.levels]
+    steps, _ = reference.fuse(parents, x.numpy(), scores, groups_of(result), ridge_strength=ridge)
+    new = normal(9, 6, seed=3)
+    with torch.no_grad():
+        assert_close(result.model(new), torch.from_numpy(reference.run(steps, new.numpy())), 1e-6)
+
+
+def test_the_groups_of_random_linear_are_those_that_each_levels_generator_draws():
+    _, _, result = fused("Random-Linear", seed=5)
+    for index, level in enumerate(result.levels[:-1]):
+        m = sum(level.widths)
+        drawn = Random()(
+            torch.eye(m), torch.ones(m), level.widths, level.width, generator=level_generator(5, index)
+        ).labels
+        assert as_sets(level.labels) == as_sets(drawn)
+    assert groups_of(result)[-1] == [[c, 4 + c, 8 + c] for c in range(4)]  # class c stays class c
+
+
+def test_the_groups_of_same_index_linear_are_the_neurons_of_one_number():
+    _, _, result = fused("Same-Index-Linear")
+    for level in result.levels:
+        assert as_sets(level.labels) == {frozenset(k + level.width * n for n in range(3)) for k in range(level.width)}

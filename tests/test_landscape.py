@@ -172,6 +172,7 @@ def test_the_markers_have_the_loss_of_plain_evaluation():
         expected = evaluate(networks[marker.name], images)
         assert marker.loss == pytest.approx(expected["loss"], rel=1e-5)
         assert marker.accuracy == pytest.approx(expected["accuracy"])
+        assert survey.xs[0] < marker.x < survey.xs[-1] and survey.ys[0] < marker.y < survey.ys[-1]
     assert [survey.is_on_plane(marker) for marker in survey.markers] == [True, True, True, False]
 
 

@@ -9,19 +9,26 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from retrofit_core import METHODS
+from retrofit_core.inspection.landscape.mixtures import with_batch_statistics
 from retrofit_core.networks.levels import partition, rows, unfolded
+from retrofit_core.networks.norm_statistics import reset_statistics
+from retrofit_core.networks.symmetry import neuron_groups, shuffled
 from tests.flat import fuse
-from tests.marks import each_case
+from tests.marks import each_case, spread
 from tests.networks import (
     CNN_SHAPE,
+    VGG_SHAPE,
     batchnorm_cnn,
     cnn,
     initialised,
+    labels,
     mlp,
     normal,
+    permuted,
     residual,
 )
 from tests.properties import assert_close, assert_parameters_shared, assert_reproduces, assert_same_function
+from tests.test_contract import options_for
 
 MODELS = {
     "mlp": (mlp, (6,), 3),
@@ -541,3 +548,236 @@ class Masking(nn.Module):
 def test_a_tensor_holds_neurons_of_no_level_whose_output_only_gives_it_its_size():
     levels = partition(Masking().eval(), normal(2, 3, 4).float(), "layers")
     assert [[tensor.maker for tensor in level.alive] for level in levels] == [[-1, 0], [-1, 1], [-1, 2], [3]]
+
+
+# --- batchNorm in evaluation mode as part of the affine layer before it -----------------------------------------------
+
+
+PAIRS = {
+    "linear": lambda bias, affine: (nn.Linear(5, 4, bias=bias), nn.BatchNorm1d(4, affine=affine), normal(9, 5)),
+    "conv": lambda bias, affine: (
+        nn.Conv2d(2, 4, 3, stride=2, padding=1, bias=bias),
+        nn.BatchNorm2d(4, affine=affine, eps=1e-2),
+        normal(3, 2, 6, 6),
+    ),
+}
+
+
+@each_case("bias", [True, False])
+@each_case("affine", [True, False])
+@each_case("kind", PAIRS)
+def test_a_norm_is_part_of_its_layer_until_it_is_put_back(kind, bias, affine):
+    layer, norm, x = PAIRS[kind](bias, affine)
+    both = initialised(nn.Sequential(layer, norm), 3)
+    expected, before = both(x), layer.weight.detach().clone()
+    (level,) = partition(both, x)
+    (fused,) = level.form.layers
+    assert_close(fused(x), expected, 1e-12)
+    assert torch.equal(layer.weight, before), "folding must not touch the layer that it was asked about"
+    with torch.no_grad():
+        fused.weight.mul_(1.7).add_(0.1)
+        fused.bias.sub_(0.4)
+    if bias or affine:
+        level.put_back()
+        assert_close(both(x), fused(x), 1e-12)
+    else:
+        with pytest.raises(ValueError, match="no place for the fused bias.*affine=True"):
+            level.put_back()
+
+
+# --- tracing: control flow looks at shapes, functions become layers, the neuron axis is read off the ------------------
+
+
+class LooksAtShapes(nn.Module):
+    """Asks for sizes in every way that there is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 5, 3), nn.Linear(5, 3)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        B, C, H, W = x.shape
+        if H % 2 or C != 3:
+            x = F.pad(x, (0, 1, 0, 1))
+        x = x * 1.0
+        assert x.ndim == 4 and len(x.shape) == 4, f"{tuple(x.shape)}"
+        x = self.first(x).relu()
+        for _ in range(x.size(2) // H):
+            x = x * 2
+        B, C, H, W = x.shape
+        x[:, 0, 1:, ...] = x[:, 1, :-1] * 2
+        grid = torch.linspace(0, 1, int(W))
+        x = x + grid.to(x.dtype)
+        x = self.second(x) if mask is None else mask
+        x = x.reshape(B, -1, (H - 2) * (W - 2)).mean(-1)
+        x = x + torch.zeros((B, x.shape[1]), dtype=x.dtype) + torch.arange(2 * B, device=x.device)[:B, None] * 0
+        return self.last(x.view(B, x.shape[1]).relu())
+
+
+def test_control_flow_may_look_at_shapes():
+    model = initialised(LooksAtShapes(), 0)
+    for shape in (VGG_SHAPE, (3, 7, 7)):
+        x = normal(5, *shape)
+        levels = partition(model, x[:2])
+        assert [level.name for level in levels] == ["first", "second", "last"]
+        assert_reproduces(model, levels, x)  # five samples, traced with two
+    twin = shuffled(model, x, torch.Generator().manual_seed(1))
+    for method in ("Git-Re-Basin", "OTFusion", "ZipIt"):
+        assert_same_function(METHODS[method]([model, twin], x, device="cpu").model, model, x, 1e-6)
+
+
+class LooksAtContents(nn.Module):
+    def __init__(self, what) -> None:
+        super().__init__()
+        self.fc, self.last, self.what = nn.Linear(4, 4), nn.Linear(4, 3), what
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.fc(x)
+        return self.last(x.relu() if self.what(x) else x)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        lambda x: x.mean() > 0,
+        lambda x: x.sum().item() > 0,
+        lambda x: int(x[0, 0]) == 3,
+        lambda x: x.argmax(1).tolist()[0] + x.shape[1] > 4,
+        lambda x: float(x.max()) > 0,
+    ],
+)
+def test_control_flow_must_not_look_at_contents(what):
+    with pytest.raises(ValueError, match="LooksAtContents cannot be traced .*contents of tensors"):
+        partition(initialised(LooksAtContents(what), 0), normal(3, 4))
+
+
+def test_batches_that_are_fixed_are_found_out():
+    class Fixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc, self.last = nn.Linear(4, 4), nn.Linear(4, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.stack([self.last(self.fc(row).relu()) for row in x])
+
+    with pytest.raises(ValueError, match="level .* does not run on a batch of another size"):
+        partition(initialised(Fixed(), 0), normal(2, 4))
+
+
+class Norm(nn.BatchNorm2d):
+    """A BatchNorm with its activation, as timm has it."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        x = F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, False, 0.1, self.eps)
+        return x.relu()
+
+
+class Padded(nn.Conv2d):
+    """A convolution that pads by itself."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        x = F.pad(input, (1, 1, 1, 1))
+        return F.conv2d(x, self.weight, self.bias, self.stride, (0, 0), self.dilation, self.groups)
+
+
+class Groups(nn.GroupNorm):
+    def forward(self, input: Tensor) -> Tensor:
+        return F.group_norm(input, self.num_groups, self.weight, None, self.eps).relu()  # without a shift
+
+
+class Functional(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm, self.next = Padded(3, 4, 3, bias=False), Norm(4), nn.Conv2d(4, 6, 3)
+        self.groups, self.last = Groups(2, 6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.normalize(self.groups(self.next(self.norm(self.conv(x)))).mean((2, 3)))
+        return F.linear(x, self.last.weight, self.last.bias)
+
+
+def test_functions_with_the_weights_of_a_layer_are_that_layer():
+    model, x = initialised(Functional(), 0), normal(5, *VGG_SHAPE)
+    model.norm.running_mean.normal_(generator=torch.Generator().manual_seed(1))
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    levels = partition(model, x[:2], "layers")
+    assert [level.name for level in levels] == ["conv", "next", "last"]
+    assert [len(level.folds) for level in levels] == [1, 0, 0]
+    assert_reproduces(model, levels, x, exact=False)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    with torch.no_grad():
+        levels[0].affine.weight.mul_(2)
+    expected = model(x)
+    for level in levels:
+        level.put_back()
+    assert not torch.allclose(model(x), expected)  # it is the model's own layer that is written
+    model.load_state_dict(before)
+    groups = neuron_groups(model, x)
+    assert [(group.name, group.width) for group in groups] == [("conv", 4), ("next[0]", 3), ("next[1]", 3), ("last", 3)]
+    twin = shuffled(model, x, torch.Generator().manual_seed(1))
+    for method in ("Git-Re-Basin", "OTFusion"):
+        assert_same_function(METHODS[method]([model, twin], x, device="cpu").model, model, x, 1e-6)
+
+
+# --- relatives of known layers: what torch computes alike is treated alike, by every method ---------------------------
+
+
+class OwnNorm(nn.BatchNorm2d):
+    pass
+
+
+def lazy(width):
+    norm = nn.LazyBatchNorm2d(dtype=torch.float64)
+    norm(normal(2, width, 3, 3))
+    return norm
+
+
+NORMS = {"SyncBatchNorm": nn.SyncBatchNorm, "a subclass": OwnNorm, "LazyBatchNorm2d": lazy}
+
+
+def with_norms(model, make):
+    """A copy whose BatchNorms are of another class, with the same state."""
+    twin = permuted(model, seed=1)
+    twin.load_state_dict(model.state_dict())
+    for name, module in list(twin.named_modules()):
+        if isinstance(module, nn.BatchNorm2d):
+            norm = make(module.num_features).double()
+            norm.load_state_dict(module.state_dict())
+            twin.set_submodule(name, norm)
+    return twin.eval()
+
+
+def pair():
+    model = batchnorm_cnn()
+    return [model, permuted(batchnorm_cnn(seed=4))]
+
+
+@pytest.mark.slow
+@each_case("method, name", spread([name for name in METHODS if name not in ("KF-Linear-KD", "Auto")], NORMS, 1))
+def test_every_batchnorm_is_fused_as_batchnorm2d(name, method):
+    x, y = normal(60, *CNN_SHAPE), labels(60, 3)
+    options, forms = options_for(method, pair(), 3), [{}]
+    if method in ("OTFusion", "Git-Re-Basin"):
+        forms.append({"repair": True})
+    for form in forms:
+        results = []
+        for make in (nn.BatchNorm2d, NORMS[name]):
+            parents = [with_norms(model, make) for model in pair()]
+            if "base" in options:
+                options["base"] = with_norms(batchnorm_cnn(seed=5), make)
+            results.append(METHODS[method](parents, (x, y), **options, **form).model.eval())
+        with torch.no_grad():
+            assert_close(results[1](x), results[0](x), 1e-10)
+
+
+def test_levels_reset_and_the_landscape_know_every_batchnorm():
+    x, model = normal(20, *CNN_SHAPE), batchnorm_cnn()
+    for make in NORMS.values():
+        other = with_norms(model, make)
+        assert [level.kind for level in partition(other, x[:2])] == [level.kind for level in partition(model, x[:2])]
+        pairs = [with_norms(model, kind) for kind in (nn.BatchNorm2d, make)]
+        facts = [reset_statistics(each, x, keep_function=False) for each in pairs]
+        assert facts[0] == facts[1] and facts[0]["layers"] == 3
+        with torch.no_grad():
+            assert_close(pairs[1](x), pairs[0](x), 1e-12)
+            assert_close(with_batch_statistics(other)(x), with_batch_statistics(model)(x), 1e-12)

@@ -467,3 +467,26 @@ def test_a_network_that_does_not_suit_the_images_is_refused_before_training(digi
     with pytest.raises(ValueError, match=r"rows -1\.\.2000000 were requested from data set 'digits'"):
         train(network(), digits, [-1, 2_000_000], monitor=Monitor(events.append))
     assert not events
+
+
+class Drawing(nn.Module):
+    """Notes what it draws in training, as dropout draws."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc, self.drawn = nn.Linear(64, 10), []
+
+    def forward(self, x):
+        if self.training:
+            self.drawn.append(torch.rand(()).item())
+        return self.fc(x.flatten(1))
+
+
+def test_the_seed_decides_what_layers_draw(digits):
+    """Apart from batches and augmentation, which have a generator of their own."""
+    drawn = []
+    for seed in (1, 1, 2):
+        model = Drawing()
+        train(model, digits, rows=torch.arange(40), epochs=1, batch=20, seed=seed)
+        drawn.append(model.drawn)
+    assert len(drawn[0]) == 2 and drawn[0] == drawn[1] and drawn[0] != drawn[2]

@@ -1,6 +1,7 @@
 """The gradient fit: bounded below by the closed form, the best epoch restored, reproducible, cancellable."""
 
 import copy
+import time
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from torch import nn
 from retrofit_core.fusion.fit import Gradient
 from retrofit_core.fusion.fit.gradient import perturb
 from retrofit_core.networks.levels import partition
+from retrofit_core.system.monitor import Cancelled, Monitor
+from retrofit_core.training.descent import Best, Descent, batches, descend, one_epoch, stepping
 from tests.networks import CNN_SHAPE, cnn, mlp, normal
 from tests.properties import assert_close
 
@@ -117,3 +120,157 @@ def test_convolutions_are_fitted_position_by_position(device):
     curve = gradient(level, x, targets, generator=generator(), learning_rate=0.03, weight_decay=0.0, epochs=40)
     assert curve[-1]["loss"] < 0.02 * curve[0]["loss"]
     assert_close(level.module(x), other[0](x), 0.2)
+
+
+# --- the loop behind fits to fixed data: which samples, which epoch, when it ends, what it leaves behind --------------
+
+
+class Scalar(nn.Module):
+    """One parameter and one buffer; the loss of sample i is (weight - i)^2."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1, dtype=torch.float64))
+        self.register_buffer("steps", torch.zeros(1))
+        self.modes = []
+
+    def loss(self, samples):
+        self.modes.append(self.training)
+        if self.training and torch.is_grad_enabled():
+            self.steps += 1
+        return (self.weight - samples.double()).square().mean()
+
+
+class Branching(Scalar):
+    """A second parameter that sample 9 uses alone, and a third that none uses."""
+
+    def __init__(self):
+        super().__init__()
+        self.other, self.idle = (nn.Parameter(torch.full((2, 2), 5.0, dtype=torch.float64)) for _ in range(2))
+
+    def loss(self, samples):
+        loss, nines = super().loss(samples), (samples == 9).double()
+        return loss + (self.other.square().sum() * nines).mean() if nines.any() else loss
+
+
+SETTINGS = {
+    "learning_rate": 0.1,
+    "weight_decay": 0.0,
+    "epochs": 5,
+    "batch_size": 3,
+    "validation": 0.2,
+    "patience": None,
+}
+
+
+MODES = ("training_mode", "smallest_batch", "monitor")
+
+
+def fitted(module, **settings):
+    generator = torch.Generator().manual_seed(0)
+    measure = lambda samples: module.loss(samples).item()  # noqa: E731
+    descent = Descent(**{**SETTINGS, **{name: value for name, value in settings.items() if name not in MODES}})
+    modes = {name: value for name, value in settings.items() if name in MODES}
+    return descend(module, 10, module.loss, measure, descent, generator=generator, **modes)
+
+
+def test_the_curve_is_that_of_adamw_by_hand():
+    module, order = Scalar(), torch.Generator().manual_seed(0)
+    curve = fitted(module, epochs=2)
+    held_out, others = torch.randperm(10, generator=order).split([2, 8])
+    weight = nn.Parameter(torch.zeros(1, dtype=torch.float64))
+    optimiser = torch.optim.AdamW([weight], lr=0.1, weight_decay=0.0)
+    measured = lambda numbers: (weight - numbers).square().mean().item()  # noqa: E731
+    expected = [{"epoch": 0, "loss": measured(others), "validation": measured(held_out)}]
+    for epoch in (1, 2):
+        total = 0.0
+        for batch in others[torch.randperm(8, generator=order)].split(3):
+            optimiser.zero_grad()
+            loss = (weight - batch).square().mean()
+            loss.backward()
+            optimiser.step()
+            total += loss.item() * len(batch)
+        expected.append({"epoch": epoch, "loss": pytest.approx(total / 8), "validation": measured(held_out)})
+    assert curve == expected
+    assert torch.equal(module.weight, weight)  # the last epoch is the best
+
+
+def test_patience_counts_epochs_without_improvement_and_none_means_never():
+    far = {"learning_rate": 1e6}  # every epoch is worse than the start
+    assert len(fitted(Scalar(), epochs=12, patience=3, **far)) == 1 + 3
+    assert len(fitted(Scalar(), epochs=12, patience=None, **far)) == 1 + 12
+    assert len(fitted(Scalar(), epochs=5, patience=0)) == 1 + 5  # every epoch is an improvement
+
+
+def test_a_spent_budget_begins_no_epoch():
+    module = Scalar()
+    slow = lambda samples: time.sleep(0.002) or module.loss(samples)  # noqa: E731
+    curve = descend(module, 10, slow, lambda samples: 1.0, Descent(**SETTINGS), generator=torch.Generator(), budget=0.0)
+    assert [entry["epoch"] for entry in curve] == [0] and not module.modes
+
+
+def test_the_start_comes_back_with_its_buffers_where_no_epoch_is_better():
+    module = Scalar()
+    fitted(module, learning_rate=1e6, training_mode=True)
+    assert module.weight.item() == 0 and module.steps.item() == 0
+    assert module.modes[:2] == [False, False] and True in module.modes and not module.training
+    fitted(module, training_mode=True)
+    assert module.weight.item() > 0 and module.steps.item() > 0
+
+
+def test_the_mode_is_not_touched_unless_asked():
+    for training in (True, False):
+        module = Scalar().train(training)
+        fitted(module)
+        assert set(module.modes) == {training} == {module.training}
+
+
+def test_frozen_parameters_are_fitted_and_frozen_again_whatever_happens():
+    module = Scalar().requires_grad_(False)
+    with torch.no_grad():
+        fitted(module)
+    assert module.weight.item() > 0 and not module.weight.requires_grad and module.weight.grad is None
+    events = []
+    with pytest.raises(Cancelled):
+        fitted(module, monitor=Monitor(events.append, cancelled=lambda: len(events) == 2))
+    assert [(event["kind"], event["index"], event["total"]) for event in events] == [("epoch", 1, 5), ("epoch", 2, 5)]
+    assert not module.weight.requires_grad and module.weight.grad is None
+
+
+def test_a_short_last_batch_joins_the_one_before():
+    order = torch.arange(9)
+    assert [len(part) for part in batches(order, 4, 2)] == [4, 5]
+    assert [len(part) for part in batches(order, 4)] == [4, 4, 1]
+    assert [len(part) for part in batches(order[:1], 4, 2)] == [1]
+    assert torch.equal(torch.cat(batches(order, 4, 2)), order)
+
+
+def test_the_best_state_is_a_copy_and_equal_quality_is_not_better():
+    module = nn.Linear(2, 1)
+    best, first = Best(module), module.weight.detach().clone()
+    best.offer(0, (50.0, -1.0))
+    nn.init.zeros_(module.weight)
+    best.offer(1, (50.0, -1.0))
+    assert best.epoch == 0
+    best.restore()
+    assert torch.equal(module.weight, first)
+    nn.init.ones_(module.weight)
+    best.offer(2, (50.0, -0.5))
+    assert best.epoch == 2 and (best.state["weight"] == 1).all()
+
+
+def test_updates_see_gradients_and_the_loss_is_a_mean_over_samples():
+    weight, seen = nn.Parameter(torch.zeros(())), []
+    optimiser = torch.optim.SGD([weight], lr=0.0)
+    step = stepping(
+        lambda part: (part - weight).mean(), optimiser, before_update=lambda: seen.append(weight.grad.item())
+    )
+    parts = [(torch.tensor([1.0, 1.0, 1.0]),), (torch.tensor([3.0]),)]
+    loss = one_epoch(
+        parts,
+        step,
+        before_step=lambda index: seen.append(f"before {index}"),
+        after_step=lambda index: seen.append(f"after {index}"),
+    )
+    assert loss == pytest.approx(6 / 4)
+    assert seen == ["before 0", -1.0, "after 0", "before 1", -1.0, "after 1"]
