@@ -186,14 +186,14 @@ MUTATIONS = [
         "retrofit_core/fusion/moments/errors.py",
         "scores @ zz.diagonal() - targets.totals",
         "scores @ zz.diagonal() + targets.totals",
-        "tests/test_moments.py::test_cost_is_approximation_plus_grouping",
+        "tests/test_moments.py::test_errors_of_any_targets_add_up_to_the_cost",
     ),
     Mutation(
         "errors: sign in the approximation error",
         "retrofit_core/fusion/moments/errors.py",
         "((pull - xzA) * V)",
         "((pull + xzA) * V)",
-        "tests/test_moments.py::test_cost_is_approximation_plus_grouping",
+        "tests/test_moments.py::test_errors_of_any_targets_add_up_to_the_cost",
     ),
     Mutation(
         "errors: sign of the cross term",
@@ -235,7 +235,7 @@ MUTATIONS = [
         "retrofit_core/fusion/targets.py",
         "return Targets(A, group_sums(scores, labels, width))",
         "return Targets(A, group_counts(labels, width).to(scores))",
-        "tests/test_moments.py::test_cost_is_approximation_plus_grouping",
+        "tests/test_moments.py::test_errors_of_any_targets_add_up_to_the_cost",
     ),
     Mutation(
         "targets: the excess counts neurons instead of scores",
@@ -270,7 +270,7 @@ MUTATIONS = [
         "retrofit_core/fusion/grouping/hungarian.py",
         "labels[width + right] = left",
         "labels[width + left] = right",
-        "tests/grouping/test_groupings.py::test_is_optimal_for_the_refitted_level",
+        "tests/grouping/test_groupings.py::test_permuted_twins_find_each_other",
     ),
     Mutation(
         "grouping: k-means++ draws without scores",
@@ -487,21 +487,21 @@ MUTATIONS = [
         "retrofit_core/networks/levels/folds.py",
         "torch.rsqrt(norm.running_var + norm.eps)",
         "torch.rsqrt(norm.running_var)",
-        "tests/test_levels.py::test_a_norm_is_part_of_its_layer_until_it_is_put_back",
+        "tests/test_levels.py::test_folded_batchnorms_compose_to_rounding_and_go_back",
     ),
     Mutation(
         "levels: the folded bias is not scaled",
         "retrofit_core/networks/levels/folds.py",
         "shift + affine.bias * factor",
         "shift + affine.bias",
-        "tests/test_levels.py::test_a_norm_is_part_of_its_layer_until_it_is_put_back",
+        "tests/test_levels.py::test_folded_batchnorms_compose_to_rounding_and_go_back",
     ),
     Mutation(
         "levels: the identity BatchNorm forgets its eps",
         "retrofit_core/networks/levels/folds.py",
         "(norm.running_var, 1 - norm.eps), (norm.weight",
         "(norm.running_var, 1), (norm.weight",
-        "tests/test_levels.py::test_a_norm_is_part_of_its_layer_until_it_is_put_back",
+        "tests/test_levels.py::test_folded_batchnorms_compose_to_rounding_and_go_back",
     ),
     Mutation(
         "levels: rows along the wrong axis",
@@ -515,7 +515,7 @@ MUTATIONS = [
         "retrofit_core/networks/levels/axes.py",
         'return len(node.meta["value"]) - 1\n        if self._is_attention',
         "return 1\n        if self._is_attention",
-        "tests/test_levels.py::test_samples_and_tokens_in_one_axis_stay_apart_at_boundaries",
+        "tests/test_levels.py::test_tokens_have_their_neurons_last",
     ),
     Mutation(
         "levels: off by one in a dilated window",
@@ -711,7 +711,7 @@ MUTATIONS = [
         "retrofit_core/fusion/mapping.py",
         "groups[first + channel]",
         "groups[channel]",
-        "tests/test_closed_forms.py::test_a_strong_ridge_towards_the_parents_gives_their_kernels",
+        "tests/test_closed_forms.py::test_sums_and_errors_against_loops",
     ),
     Mutation(
         "kinds: grouped where they are made first alone",
@@ -753,7 +753,7 @@ MUTATIONS = [
         "retrofit_core/networks/levels/tracer.py",
         "            self.opaque.add(node)\n",
         "            pass\n",
-        "tests/test_levels.py::test_control_flow_must_not_look_at_contents",
+        "tests/test_levels.py::test_what_cannot_be_traced_is_taken_whole_and_a_model_that_branches_itself_is_refused",
     ),
     Mutation(
         "symmetry: correlations without means",
@@ -774,7 +774,7 @@ MUTATIONS = [
         "retrofit_core/networks/symmetry/maps.py",
         "line[part.index] = part.index[orders[group.name].cpu()]",
         "line[part.index[orders[group.name].cpu()]] = part.index",
-        "tests/test_symmetry.py::test_reordering_puts_the_wanted_neuron_in_the_wanted_place",
+        "tests/test_symmetry.py::test_mapping_with_permutations_is_permuting",
     ),
     Mutation(
         "symmetry: a running variance stays where it was",
@@ -907,14 +907,14 @@ MUTATIONS = [
         "retrofit_core/baselines/regmean.py",
         "total.add_(gram, alpha=ratio / count)",
         "total.add_(gram, alpha=ratio)",
-        "tests/test_regmean.py::test_each_parents_own_data_decide",
+        "tests/test_baselines.py::test_each_parents_own_data_decide",
     ),
     Mutation(
         "regmean: the diagonal is scaled too",
         "retrofit_core/baselines/regmean.py",
         ".add_((1 - ratio) * energies[:, None] * away)",
         "",
-        "tests/test_regmean.py::test_weights_minimise_the_regression_loss",
+        "tests/test_baselines.py::test_weights_minimise_the_regression_loss",
     ),
     Mutation(
         "repair: the variance for the deviation",
@@ -942,14 +942,14 @@ MUTATIONS = [
         "retrofit_core/baselines/pleas.py",
         "argsort(descending=True, stable=True)",
         "argsort(descending=False, stable=True)",
-        "tests/test_pleas.py::test_pairs_are_the_best_of_all_and_the_least_similar_stay_apart",
+        "tests/test_zipit.py::test_pairs_are_the_best_of_all_and_the_least_similar_stay_apart",
     ),
     Mutation(
         "pleas: neurons apart read the other parent",
         "retrofit_core/baselines/pleas.py",
         "(reads & kind).any(1)",
         "reads.any(1)",
-        "tests/test_pleas.py::test_all_neurons_apart_are_both_networks_side_by_side",
+        "tests/test_zipit.py::test_all_neurons_apart_are_both_networks_side_by_side",
     ),
     Mutation(
         "distillation: no factor of the temperature",
@@ -1047,7 +1047,7 @@ MUTATIONS = [
         "retrofit_core/training/loop.py",
         "generator.manual_seed(seed)\n        yield",
         "generator.manual_seed(0)\n        yield",
-        "tests/test_training.py::test_the_seed_decides_what_layers_draw",
+        "tests/test_training.py::test_training_repeats_by_its_seed_and_leaves_the_global_state_alone",
     ),
     Mutation(
         "training: the schedule is one step late",
@@ -1152,7 +1152,7 @@ MUTATIONS = [
         "retrofit_core/fusion/fit/heads.py",
         "torch.linalg.svd(added, full_matrices=False)",
         "torch.linalg.svd(C, full_matrices=False)",
-        "tests/test_attention.py::test_values_keep_the_most_of_what_they_add_to_the_stream",
+        "tests/test_attention.py::test_equals_plain_steps",
     ),
     Mutation(
         "attention: maps that do not sum to one are taken for softmax",
@@ -1257,7 +1257,7 @@ MUTATIONS = [
         "retrofit_core/runs/identities.py",
         'return ("train", "test") if config.evaluate or config.analyse else ("train",)',
         'return ("train",)',
-        "tests/test_runs.py::test_a_run_that_measures_is_known_by_its_test_images_too",
+        "tests/test_runs.py::test_data_are_known_by_their_files",
     ),
     Mutation(
         "runs: files that were not sealed pass",

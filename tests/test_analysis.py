@@ -21,14 +21,12 @@ from retrofit_core.inspection.analysis.plane import at
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.levels import compose, rows
 from retrofit_core.system.runtime import Runtime
-from retrofit_core.training.evaluation import ensemble, evaluate
 from tests import reference
 from tests.flat import fuse
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, VGG_SHAPE, VIT, batchnorm_cnn, cnn, labels, mlp, normal, residual
 from tests.properties import as_groups, assert_close, untouched
 
-CPU = torch.device("cpu")
 EVERY = ("uniform", "conductance", "deeplift")
 VGG = {"architecture": "vgg", "plan": [4, "M", 6, "M"], "channels": 3, "size": 8, "classes": 3}
 
@@ -146,22 +144,6 @@ def test_stopping_between_levels_runs_the_parents_own_layers_on_their_representa
             mean = mean + parent[end:](torch.stack([h[:, k] for k in chosen], 1)).softmax(1) / len(case.parents)
             start += width
         assert accuracy == pytest.approx(100 * (mean.argmax(1) == truth).double().mean().item())
-
-
-def test_many_test_images_are_thinned_evenly_over_the_classes():
-    case = Case("mlp", importance="uniform")
-    case.test = images((1, 2, 3), count=1500)
-    asked = []
-    case.test = dataclasses.replace(
-        case.test, read=lambda rows, read=case.test.read: (asked.append(rows), read(rows))[1]
-    )
-    analysis = case.analysed()
-    assert analysis.samples == 1000
-    used = torch.cat(asked).unique()
-    assert len(used) == 1000
-    counts = torch.bincount(case.test.labels[used])
-    assert counts.max() - counts.min() <= 1
-    assert analysis.accuracy[0] == evaluate(ensemble(case.parents), case.test, rows=used)["accuracy"]
 
 
 # --- scores and groupings --------------------------------------------------------------------------------------------

@@ -46,12 +46,6 @@ def fused(**options):
     return METHODS["KF-Linear"](parents, (X, Y), **given | options)
 
 
-def test_the_page_is_short_and_names_files_that_exist():
-    assert len(PAGE.splitlines()) <= 150
-    named = set(re.findall(r"`(tests/[\w/]+\.py)`", PAGE))
-    assert len(named) >= 6 and all((ROOT / name).is_file() for name in named)
-
-
 @pytest.mark.slow
 def test_the_examples_fuse_and_every_option_of_theirs_decides_something(registered):
     results = [fused(), fused(linkage="complete"), fused(power=3)]

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from retrofit_core.fusion.fit.heads import joint_basis, value_basis
+from retrofit_core.fusion.fit.heads import joint_basis
 from retrofit_core.fusion.network_levels import cut_into_levels
 from retrofit_core.inspection.analysis.accuracy import readings, stopped
 from retrofit_core.methods import METHODS
@@ -120,16 +120,6 @@ def test_queries_and_keys_keep_the_best_logits_of_their_rank():
     best = (U[:, :3] * S[:3]) @ V[:3]
     assert_close((q @ A_q) @ (k @ A_k).T, torch.from_numpy(best), 1e-10)
     assert_close(torch.linalg.svdvals(q @ A_q), torch.linalg.svdvals(k @ A_k), 1e-10)
-
-
-def test_values_keep_the_most_of_what_they_add_to_the_stream():
-    generator = torch.Generator().manual_seed(1)
-    c, outgoing = torch.randn(40, 6, generator=generator).double(), torch.randn(7, 6, generator=generator).double()
-    A = value_basis(c.T @ c, outgoing, 3, 3)
-    added = c @ outgoing.T
-    U, S, V = np.linalg.svd(added.numpy())
-    left = torch.linalg.lstsq(c @ A, added).solution
-    assert_close(c @ A @ left, torch.from_numpy((U[:, :3] * S[:3]) @ V[:3]), 1e-10)
 
 
 def one_block(seed):

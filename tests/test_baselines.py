@@ -10,25 +10,22 @@ from torch import nn
 from retrofit_core import METHODS, evaluate
 from retrofit_core.baselines import average
 from retrofit_core.baselines.aligned import without_norms
-from retrofit_core.baselines.auto import Auto
-from retrofit_core.baselines.distillation import Distilled
 from retrofit_core.baselines.otfusion import transport
 from retrofit_core.baselines.rebasin import match_weights
+from retrofit_core.baselines.regmean import solution
 from retrofit_core.baselines.repair import AFFINE
 from retrofit_core.baselines.scores import group_scores
 from retrofit_core.data import load
-from retrofit_core.fusion.algorithm import Retrofit
 from retrofit_core.fusion.importance import Conductance, DeepLift, Uniform, importance_scores
-from retrofit_core.methods import BEYOND, CONTROLS, RETROFITTING
 from retrofit_core.networks.checkpoints import load_model
+from retrofit_core.networks.levels.forms import unfolded
 from retrofit_core.networks.levels.kinds import BatchNorm
 from retrofit_core.networks.symmetry import neuron_groups, shuffled, tensors
 from retrofit_core.runs import RunConfig, execute
 from retrofit_core.system.monitor import Monitor
-from retrofit_core.system.registry import find
-from tests.flat import averaging, ensembling
+from tests.flat import averaging, ensembling, fuse
 from tests.marks import each_case, spread
-from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, rewired, widened
+from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, residual, rewired, widened
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS
 from tests.test_twins import twins
@@ -109,19 +106,6 @@ def test_what_a_fused_neuron_draws_on_sums_to_one():
     # rows that sum to n_source / n_target: 5/8 of the second parent's, and all of the first's
     uniform = otfusion([first, second], x, normalise="source").model
     assert_close(uniform[0].bias.mean(), torch.tensor((2.0 + 2.0 * 5 / 8) / 2), 1e-10)
-
-
-def test_any_target_widths_and_parents():
-    models, x = [mlp((6, 8, 7, 4)), mlp((6, 5, 9, 4), seed=2), mlp((6, 8, 7, 4), seed=3)], normal(30, 6)
-    for mode in ("activations", "weights"):
-        result = otfusion(models, x, mode=mode, target=mlp((6, 6, 10, 4), seed=5))
-        assert [level.width for level in result.levels] == [6, 10, 4]
-        assert [level.widths for level in result.levels] == [(8, 5, 8), (7, 9, 7), (4, 4, 4)]
-        assert torch.isfinite(result.model(x)).all()
-        again = otfusion(models, x, mode=mode, target=mlp((6, 6, 10, 4), seed=6))
-        assert_same_function(result.model, again.model, x, 1e-12)  # the target's own weights do not matter
-    with pytest.raises(ValueError, match="level '0': 30 fused neurons for 21 parents' neurons"):
-        otfusion(models, x, target=mlp((6, 30, 10, 4)))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -299,19 +283,6 @@ def test_counts_and_shares_that_would_do_nothing_or_fit_nothing_are_refused(meth
         METHODS[method].plan([mlp(), mlp(seed=2)], normal(20, 6), **given)
 
 
-@pytest.mark.parametrize("name", ["OTFusion", "Transformer-OTFusion", "Git-Re-Basin", "ZipIt", "PLeaS"])
-def test_a_plan_computes_nothing_and_says_what_the_work_would_cost(name):
-    models, x, y = [mlp().train(), mlp(seed=2)], normal(20, 6), labels(20, 4)
-    events = []
-    scoring = {"importance": "conductance", "importance_data": "fusion"} if METHODS[name].takes.importance else {}
-    with untouched(*models):
-        plan = METHODS[name].plan(models, (x, y), monitor=Monitor(events.append), **scoring)
-    assert models[0].training and not models[1].training
-    assert [event["name"] for event in events] == ["groups"]
-    cost = plan.cost()
-    assert cost.passes == 20 and cost.groups == ((8, 8), (7, 7), (4, 4))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("options, wanted", [({}, 95.58), ({"unit_rows": True}, 96.63), ({"squared": True}, 95.32)])
 def test_published_checkpoints_give_the_published_numbers(shared, options, wanted):
@@ -330,22 +301,7 @@ PAIR = (mlp((6, 8, 7, 4)), mlp((6, 8, 7, 4), seed=2))
 
 
 @pytest.mark.slow
-@each_case(
-    "method",
-    [
-        "Average",
-        "FedAvg",
-        "OTFusion",
-        "OTFusion-Weights",
-        "Git-Re-Basin",
-        "Git-Re-Basin-Weights",
-        "ZipIt",
-        "RegMean",
-        "PLeaS",
-        "Fisher",
-        "SLERP",
-    ],
-)
+@each_case("method", ["Average", "FedAvg", "OTFusion", "Git-Re-Basin", "ZipIt", "RegMean", "PLeaS", "Fisher", "SLERP"])
 def test_integer_buffers_are_not_averaged(method):
     """BatchNorm's counter stays parent 0's, whole; its statistics do not."""
     models, x = [batchnorm_cnn(bias=True), batchnorm_cnn(bias=True, seed=2)], normal(30, *CNN_SHAPE)
@@ -364,22 +320,6 @@ def test_integer_buffers_are_not_averaged(method):
 
 
 # --- matching --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@each_case("options", [{"mode": "activations"}, {"mode": "weights"}, {"similarity": "correlation"}])
-@each_case("seed", [0, 2, 4])  # others have two dead neurons in a level: either may take either partner
-def test_swapped_parents_are_matched_by_the_inverse(options, seed):
-    """Also coordinate descent, for it takes the groups in the same order; the fused functions are the same.
-
-    Without ReLU: neurons that never fire are as good as each other, and any of them may be taken.
-    """
-    models, x = [mlp((6, 8, 7, 4), activation=nn.Tanh, seed=number) for number in (seed, seed + 10)], normal(60, 6)
-    there, back = (rebasin(pair, x, device="cpu", **options) for pair in (models, models[::-1]))
-    for left, right in zip(there.levels, back.levels, strict=True):
-        order, other = (level.labels[level.width :] for level in (left, right))
-        assert torch.equal(order[other], torch.arange(left.width)), left.name
-    assert_same_function(there.model, back.model, x, 1e-9)
 
 
 def test_soft_transport_of_a_network_onto_itself_blurs_it_the_more_the_softer():
@@ -442,16 +382,6 @@ def test_distillation_of_logits_is_kf_with_one_level():
 # --- the four methods on real checkpoints (skipped where those are absent) --------------------------------------------
 
 
-def test_the_four_methods_are_one_algorithm():
-    ours = ["HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient"]
-    assert list(METHODS)[:4] == ours == list(RETROFITTING)
-    assert {METHODS[name].value for name in (*ours, *CONTROLS)} == {Retrofit}
-    assert {METHODS[name].value for name in BEYOND} == {Distilled, Auto}
-    by_level = sorted(name for name, method in METHODS.items() if method.takes.levels)
-    assert by_level == sorted((*ours, "KF-Linear-KD", *CONTROLS))
-    assert find(METHODS, "kf-linear", "method") is METHODS["KF-Linear"]
-
-
 def config(shared, name, data, **settings):
     models = tuple(str(shared / "models" / f"{name}-{k}.safetensors") for k in (0, 1))
     splits = str(shared / "models" / f"{name}-splits.json")
@@ -469,3 +399,77 @@ def test_mnist_pair_with_conductance_passes_94(shared, method):
     assert networks["ensemble"]["accuracy"] == pytest.approx(96.62, abs=0.02)
     assert networks["average"]["accuracy"] == pytest.approx(81.57, abs=0.02)
     assert networks["fused"]["accuracy"] >= 94.0
+
+
+# --- regMean: the closed form, its limits, and its meeting point with HF-Linear ---------------------------------------
+
+
+regmean = METHODS["RegMean"]
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.5, 0.9, 1.0])
+def test_weights_minimise_the_regression_loss(ratio):
+    """The gradient of sum_k tr (W - W_k)' a(G_k) (W - W_k) vanishes, by autograd; at ratio 1 it is least squares."""
+    xs, weights = [normal(30, 5, seed=k) for k in (1, 2)], [normal(5, 3, seed=k) for k in (3, 4)]
+    grams = [x.T @ x / len(x) for x in xs]
+    W = solution(grams, weights, ratio, 1e-14).requires_grad_()
+    loss = torch.zeros(())
+    for gram, own_weights in zip(grams, weights, strict=True):
+        scaled = gram * ratio + torch.diag(gram.diagonal()) * (1 - ratio)
+        loss = loss + torch.trace((W - own_weights).T @ scaled @ (W - own_weights))
+    (slope,) = torch.autograd.grad(loss, W)
+    assert slope.abs().max() < 1e-9
+    if ratio == 1.0:
+        stacked = torch.linalg.lstsq(torch.cat(xs), torch.cat([x @ w for x, w in zip(xs, weights, strict=True)]))
+        assert_close(W, stacked.solution, 1e-9)
+
+
+@pytest.mark.parametrize(
+    "make, shape", [(mlp, (6,)), (cnn, CNN_SHAPE), (residual, CNN_SHAPE), (batchnorm_cnn, CNN_SHAPE)]
+)
+def test_common_inputs_give_the_average_and_copies_themselves(make, shape):
+    models, x = [make(), make(seed=2)], normal(60, *shape)
+    with untouched(*models):
+        assert_same_function(regmean([models[0]] * 3, x).model, models[0], x, 1e-9)
+        fused = regmean(models, x).model
+    first, plain = affine_layers(fused)[0], affine_layers(average(models))[0]
+    assert_close(first.weight, plain.weight, 1e-10)  # the inputs of the first layer are common
+    second, plain = affine_layers(fused)[1], affine_layers(average(models))[1]
+    assert not torch.allclose(second.weight, plain.weight)
+
+
+def test_first_level_of_hf_linear_with_equal_indices():
+    """Identity matching, uniform scores and no ridge: both are the plain average there."""
+    models, x = [mlp(), mlp(seed=2)], normal(60, 6)
+    ours = fuse(models, x, grouping="same_index", ridge=0.0).model
+    assert_close(regmean(models, x, ratio=1.0).model[0].weight, ours[0].weight, 1e-9)
+
+
+@pytest.mark.parametrize("ratio", [0.9, 1.0])
+def test_each_parents_own_data_decide(ratio):
+    """Against the formula, layer by layer, on hooked inputs; and a parent's own directions stay its own."""
+    models, sets = [cnn(), cnn(seed=2)], [normal(20, *CNN_SHAPE, seed=k) * (k + 1) for k in (1, 2)]
+    result = regmean(models, sets[0], ratio=ratio, importance_data=[(x, labels(20, 3)) for x in sets])
+    assert result.config["own_data"] and result.config["samples"] == [20, 20]
+    for index in (0, 3, 7):
+        right, total = 0, 0
+        for model, x in zip(models, sets, strict=True):
+            with torch.no_grad():
+                h = unfolded(model[index], model[:index](x))
+            gram = h.T @ h / len(h)
+            gram = ratio * gram + (1 - ratio) * torch.diag(gram.diagonal())
+            total, right = total + gram, right + gram @ model[index].weight.flatten(1).T
+        expected = torch.linalg.solve(total, right).T
+        assert_close(result.model[index].weight.flatten(1), expected, 1e-6)
+        assert_close(result.model[index].bias, (models[0][index].bias + models[1][index].bias) / 2, 1e-12)
+
+
+def test_layers_inside_an_attention_module_are_averaged():
+    make, shape = NETWORKS["torchvision vit"]
+    model, x = make(), normal(6, *shape)
+    other = copy.deepcopy(model)
+    for parameter in other.parameters():
+        parameter.data += 0.1
+    result = regmean([model, other], x)
+    assert result.config["layers"] and not any("self_attention" in name for name in result.config["layers"])
+    assert_same_function(regmean([model, model], x).model, model, x, 1e-8)

@@ -8,7 +8,6 @@ from torch import nn
 
 from retrofit_core.data import Images
 from retrofit_core.data.images import in_memory
-from retrofit_core.fusion.walk import Walk
 from retrofit_core.inspection.analysis import analyse
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import compose, partition
@@ -123,28 +122,6 @@ def test_errors_are_those_of_the_streams_after_the_sum():
     assert 0 < level.approximation_error < level.missing_error
     assert level.unavoidable_error <= level.cost
     assert [level.name for level in result.levels if level.missing_error == level.missing_error] == ["a2"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"importance": "conductance", "importance_data": "fusion"}])
-def test_budgets_batches_and_forms_change_nothing(options, monkeypatch):
-    parents, data = [blocks(1), blocks(2)], (DATA, labels(60, 3))
-    expected = METHODS["KF-Linear"](parents, data, device="cpu", **options)
-
-    def same():
-        result = METHODS["KF-Linear"](parents, data, device="cpu", **options)
-        assert_same_function(result.model, expected.model, DATA, 1e-7)
-        return result
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Walk, "_fits", lambda self, index: False)
-        same()
-    with monkeypatch.context() as patch:
-        patch.setattr("retrofit_core.fusion.walk.BATCH", 7)
-        same()
-    with monkeypatch.context() as patch:
-        patch.setattr("retrofit_core.fusion.walk.dual_is_cheaper", lambda *_: True)
-        assert {level.form for level in same().levels} == {"dual"}
 
 
 def test_streams_get_one_grouping_and_the_mean_of_their_scores():

@@ -116,22 +116,6 @@ def test_rotated_heads_without_a_skip_are_found_again(method):
     assert_same_function(result.model, model, TOKENS, 1e-7)
 
 
-@pytest.mark.slow
-def test_what_cannot_be_known_is_refused_and_the_way_out_works():
-    parts = {"a": nn.Linear(6, 8), "b": nn.Linear(8, 7), "c": nn.Linear(7, 3)}
-    case = (lambda net, x: net.c(net.b(net.a(x).cumsum(1)).relu()), parts)
-    parents = [network(case, 1), network(case, 2)]
-    for fit in ("ridge", "gradient"):
-        with pytest.raises(
-            ValueError,
-            match=r"level 'a' cannot change places.*behind cumsum\(\)\. .*boundaries=\[names of other modules",
-        ):
-            fuse(parents, FLAT, fit=fit)
-    result = fuse(parents, FLAT, fit="gradient", boundaries=["b"])
-    assert [level.name for level in result.levels] == ["b", "c"]
-    assert len(fuse(parents, FLAT, fit="gradient", boundaries=1).levels) == 1
-
-
 def test_rows_that_are_neurons_are_refused():
     """A layer that mixes tokens makes tokens, which lie in any order: behind it outputs cannot be compared token by token."""
     parts = {"t": nn.Linear(5, 7), "a": nn.Linear(6, 8), "c": nn.Linear(8, 3)}

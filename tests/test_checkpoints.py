@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from torch import nn
 
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, read_metadata, save_model
@@ -113,28 +112,9 @@ def layout(header: bytes, body: bytes = b"") -> bytes:
     return struct.pack("<Q", len(header)) + header + body
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        *(
-            (content, "truncated, damaged, or no safetensors file")
-            for content in (
-                b"",
-                b"hello world, this is text",
-                struct.pack("<Q", 2**62) + b"{",
-                struct.pack("<Q", 500) + b"{}",
-                layout(b"[" * 100_000),
-                layout(b'{"__metadata__": {"a": 1}}'),
-                layout(b'{"a": {"dtype": "F99", "shape": [1], "data_offsets": [0, 4]}}', b"1234"),
-                layout(b'{"a": {"dtype": "F32", "shape": [9], "data_offsets": [0, 4]}}', b"1234"),
-            )
-        ),
-        (layout(b"{}"), "not recognised from the keys"),
-    ],
-)
-def test_files_that_are_no_safetensors(path, content, message):
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=message):
+def test_a_file_without_tensors_is_not_recognised(path):
+    path.write_bytes(layout(b"{}"))
+    with pytest.raises(ValueError, match="not recognised from the keys"):
         load_model(path)
 
 
@@ -207,21 +187,6 @@ def test_a_file_of_save_pretrained_whose_names_are_others_says_what_to_do(model,
     (tmp_path / "config.json").write_text('{"model_type": "vit", "transformers_version": "5.0"}')
     with pytest.raises(ValueError, match=r"written by save_pretrained.* from_pretrained"):
         load_model(tmp_path / "model.bin", model.spec)
-
-
-def test_a_failed_write_leaves_the_old_file(model, path, tmp_path, monkeypatch):
-    save_model(model, path)
-    before = path.read_bytes()
-    with pytest.raises(ValueError, match="cannot be written as JSON"):
-        save_model(model, path, bad=float("nan"))
-
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        save_model(nn.Linear(2, 2), path)
-    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
 
 
 def test_names_that_cannot_be_written(model, tmp_path):

@@ -3,8 +3,6 @@
 Twins of these networks are in tests/test_twins.py.
 """
 
-import copy
-
 import pytest
 import torch
 from scipy.optimize import linear_sum_assignment
@@ -113,37 +111,6 @@ def test_numbers_of_parts_may_differ():
 # --- channel by channel, part by part ------------------------------------------------------------------------------------
 
 
-def within(count, each, parts_order, generator):
-    """A random order of neurons in parts: the parts in a given order, the neurons of each in a random one; and these."""
-    orders = [torch.randperm(each, generator=generator) for _ in range(count)]
-    rows = torch.cat([each * part + order for part, order in zip(parts_order.tolist(), orders, strict=True)])
-    return rows, orders
-
-
-@torch.no_grad()
-def rewoven(model, seed):
-    """A copy that computes the same: parts in another order, and neurons within parts, besides all others."""
-    generator = torch.Generator().manual_seed(seed)
-    twin = shuffled(model, DATA, generator)
-    start = copy.deepcopy(twin)
-    parts = torch.randperm(PARTS, generator=generator)
-    inner, read = within(PARTS, READ, parts, generator)
-    outer, _ = within(PARTS, MADE, parts, generator)
-    for layer, old in ((twin.expand, start.expand),):
-        layer.weight.copy_(old.weight[inner])
-        layer.bias.copy_(old.bias[inner])
-    rows = start.middle.weight[outer]
-    for part, order in enumerate(read):
-        own = slice(part * MADE, (part + 1) * MADE)
-        twin.middle.weight[own] = rows[own][:, order]
-    twin.middle.bias.copy_(start.middle.bias[outer])
-    twin.gate.weight.copy_(start.gate.weight[outer])
-    twin.gate.bias.copy_(start.gate.bias[outer])
-    twin.squeeze.weight.copy_(start.squeeze.weight[:, outer])
-    twin.shrink.weight.copy_(start.shrink.weight[:, outer])
-    return twin
-
-
 def parts_by_hand(parents):
     """(parts,) the part of parent 1 that belongs to each of parent 0: by the distances of what their neurons' outputs span at
     the three levels whose neurons lie in parts."""
@@ -174,24 +141,6 @@ def test_parts_and_the_neurons_within_are_matched_as_by_hand():
         assert set(second[others].tolist()) == set(own.tolist())
     made = result.levels[2].labels.split(PARTS * MADE)[1]
     assert torch.equal(made.view(PARTS, MADE)[partner] // MADE, torch.arange(PARTS)[:, None].expand(-1, MADE))
-
-
-@pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
-def test_a_copy_with_its_parts_and_what_lies_in_them_in_another_order_is_found_again(method):
-    model = made(aggregated, 3)
-    twin = rewoven(model, 5)
-    assert_same_function(twin, model, DATA, 1e-10)
-    for options in ({}, {"ridge": 0.0}):
-        result = METHODS[method]([model, twin], DATA, device="cpu", **options)
-        assert all(level.grouping_error <= 1e-9 * level.energy for level in result.levels)
-    assert_same_function(result.model, model, DATA, 1e-6)
-
-
-def test_a_strong_ridge_towards_the_parents_gives_their_kernels():
-    model = made(aggregated, 3)
-    for options, tolerance in (({"toward": "parents", "ridge": 1e12}, 1e-5), ({"refit": False}, 1e-8)):
-        fused = METHODS["HF-Linear"]([model, rewoven(model, 5)], DATA, device="cpu", **options).model
-        assert_same_function(fused, model, DATA, tolerance)
 
 
 @each_case(

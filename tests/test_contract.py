@@ -23,9 +23,18 @@ from retrofit_core.networks.architectures import ARCHITECTURES, build
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.flat import fuse
 from tests.marks import each_case, spread
-from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, initialised, labels, normal, residual, seeded
+from tests.networks import (
+    CNN_SHAPE,
+    VGG_SHAPE,
+    batchnorm_cnn,
+    initialised,
+    labels,
+    normal,
+    residual,
+    seeded,
+    small_torchvision_vgg,
+)
 from tests.properties import assert_close, untouched
-from tests.test_levels import small_torchvision_vgg
 
 SAMPLES = 12
 #: Of these, where a method holds some out.

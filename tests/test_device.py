@@ -25,26 +25,6 @@ def test_a_device_without_float64_is_refused_before_any_work():
         devices.pick("mps")
 
 
-def test_cuda_is_the_device_that_its_tensors_name(monkeypatch):
-    """`pick` says "cuda:0", as parameters on it do; nothing is copied that is there already."""
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch, "empty", lambda *_, device: torch.Tensor._make_subclass(Placed, torch.zeros(0)))
-    assert devices.pick("auto") == devices.pick("cuda") == torch.device("cuda:0")
-    assert devices.same(torch.device("cuda"), torch.device("cuda:0"))
-    assert not devices.same(torch.device("cuda"), torch.device("cuda:1"))
-    assert not devices.same(torch.device("cpu"), torch.device("cuda"))
-    assert devices.same(torch.device("cpu"), torch.device("cpu:0"))
-
-
-class Placed(torch.Tensor):
-    """A tensor as it lies on the first CUDA device."""
-
-    @property
-    def device(self) -> torch.device:
-        return torch.device("cuda:0")
-
-
 def test_a_network_on_the_device_is_not_copied():
     model = nn.Linear(2, 2)
     assert on_device(model, torch.device("cpu:0")) is model

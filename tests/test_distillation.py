@@ -217,14 +217,3 @@ def test_copies_are_windows_of_the_image_with_its_edge_gone_on():
     assert moved(x, 0, seed=1) is x
     tokens = normal(5, 7, 8)
     assert moved(tokens, 3, seed=1) is tokens
-
-
-@pytest.mark.slow
-def test_copies_come_into_the_training_and_into_its_cost():
-    spec = {"architecture": "cnn", "widths": [3, 4, 5], "classes": 4, "channels": 2, "size": 8}
-    models, x = [build(spec, seed=seed).double() for seed in range(2)], normal(20, 2, 8, 8)
-    few, many = (distilled.plan(models, x, copies=copies).cost() for copies in (0, 4))
-    assert (few.samples, many.samples) == (20, 100) and many.passes - few.passes == 80
-    assert few.trained == "network" and few.epochs == (3, 3)
-    curves = [distilled(models, x, copies=copies).config["curve"][0]["loss"] for copies in (0, 4)]
-    assert curves[0] != curves[1]

@@ -61,20 +61,6 @@ def curve(folder):
     return json.loads((folder / CURVE).read_text())
 
 
-def test_settings_come_back_from_their_json_and_the_command_names_what_is_not_as_by_default():
-    config = FinetuneConfig(epochs=30, learning_rate=1e-4, seed=4)
-    assert FinetuneConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
-    assert config.command("runs/3f") == (
-        "retrofit finetune --record runs/3f --epochs 30 --learning-rate 0.0001 --seed 4"
-    )
-    assert "controls" not in config.to_json()  # as earlier versions wrote it
-    compared = dataclasses.replace(config, controls=True)
-    assert FinetuneConfig.from_json(json.loads(json.dumps(compared.to_json()))) == compared
-    assert compared.command("runs/3f").endswith("--seed 4 --controls")
-    with pytest.raises(ValueError, match="not settings of a fine-tuning"):
-        FinetuneConfig.from_json({"epochs": 3})
-
-
 def test_the_key_changes_with_every_setting_and_with_the_fused_network(record, tmp_path):
     others = {"epochs": 3, "batch": 64, "learning_rate": 1e-3, "precision": "auto", "augment": "none", "seed": 1}
     keys = [

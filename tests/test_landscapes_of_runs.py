@@ -50,14 +50,6 @@ def surveys(record, monitor=None):
     return TINY.run(planned(record), monitor)
 
 
-def test_the_command_names_what_is_not_as_by_default():
-    config = LandscapeConfig(THROUGH, "Git-Re-Basin", Landscape(resolution=7, path_points=5))
-    assert config.command("runs/3f") == (
-        "retrofit landscape --record runs/3f --through 'parent 0, parent 1, fused' --align Git-Re-Basin --resolution 7 "
-        "--path-points 5"
-    )
-
-
 def test_the_key_changes_with_what_changes_numbers_and_not_with_a_clip(record, tmp_path):
     def key(**changes):
         return dataclasses.replace(CONFIG, landscape=dataclasses.replace(TINY, **changes)).key(record)

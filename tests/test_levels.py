@@ -4,14 +4,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-import torchvision
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from retrofit_core import METHODS
-from retrofit_core.inspection.landscape.mixtures import with_batch_statistics
 from retrofit_core.networks.levels import partition, rows, unfolded
-from retrofit_core.networks.norm_statistics import reset_statistics
 from retrofit_core.networks.symmetry import neuron_groups, shuffled
 from tests.flat import fuse
 from tests.marks import each_case, spread
@@ -26,6 +23,7 @@ from tests.networks import (
     normal,
     permuted,
     residual,
+    small_torchvision_vgg,
 )
 from tests.properties import assert_close, assert_parameters_shared, assert_reproduces, assert_same_function
 from tests.test_contract import options_for
@@ -36,23 +34,6 @@ MODELS = {
     "cnn": (cnn, CNN_SHAPE, 3),
     "residual": (residual, CNN_SHAPE, 4),
 }
-
-
-def small_torchvision_vgg(batch_norm: bool) -> nn.Module:
-    """torchvision's class and forward with its layers made small."""
-    with torch.device("meta"):  # its own classifier has 120 million weights
-        model = torchvision.models.VGG(nn.Identity(), num_classes=4, init_weights=False)
-    model.features = torchvision.models.vgg.make_layers([4, "M", 5, "M", 6, 6, "M"], batch_norm=batch_norm)
-    model.classifier = nn.Sequential(
-        nn.Linear(6 * 49, 12),
-        nn.ReLU(True),
-        nn.Dropout(),
-        nn.Linear(12, 8),
-        nn.ReLU(True),
-        nn.Dropout(),
-        nn.Linear(8, 4),
-    )
-    return initialised(model, 0).float()
 
 
 @each_case("boundaries", ["preactivations", "activations", 2])
@@ -184,25 +165,6 @@ def test_what_cannot_be_traced_is_taken_whole_and_a_model_that_branches_itself_i
         partition(model, x, leaves=["outer"])
 
 
-class Tied(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b, self.c = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 3)
-        self.b.weight = self.a.weight
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.c(self.b(self.a(x).relu()).relu())
-
-
-def test_tied_weights_are_refused_across_levels_and_allowed_within_one():
-    model, x = initialised(Tied(), 0), normal(3, 4)
-    with pytest.raises(ValueError, match="levels 'a' and 'b' share the weights 'a.weight'"):
-        partition(model, x)
-    levels = partition(model, x, ["b"])
-    assert [level.name for level in levels] == ["b", "c"]
-    assert_reproduces(model, levels, x)
-
-
 class TwoInputs(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -279,6 +241,13 @@ def test_an_ambiguous_neuron_axis_is_refused_until_it_is_named():
         fuse([model, model], normal(12, *CNN_SHAPE), boundaries="activations", fit="gradient")
     levels = partition(model, x, "activations", neuron_axis=-1)
     assert [level.width for level in levels] == [3, 2]
+
+
+def test_tokens_have_their_neurons_last():
+    model = initialised(nn.Sequential(nn.Linear(5, 6), nn.GELU(), nn.Linear(6, 4), nn.Flatten(), nn.Linear(12, 2)), 0)
+    levels = partition(model, normal(2, 3, 5))
+    assert [(level.axis, level.positions, level.width) for level in levels] == [(-1, 3, 6), (-1, 3, 4), (1, 1, 2)]
+    assert_reproduces(model, levels, normal(4, 3, 5))
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel:UserWarning")
@@ -550,41 +519,6 @@ def test_a_tensor_holds_neurons_of_no_level_whose_output_only_gives_it_its_size(
     assert [[tensor.maker for tensor in level.alive] for level in levels] == [[-1, 0], [-1, 1], [-1, 2], [3]]
 
 
-# --- batchNorm in evaluation mode as part of the affine layer before it -----------------------------------------------
-
-
-PAIRS = {
-    "linear": lambda bias, affine: (nn.Linear(5, 4, bias=bias), nn.BatchNorm1d(4, affine=affine), normal(9, 5)),
-    "conv": lambda bias, affine: (
-        nn.Conv2d(2, 4, 3, stride=2, padding=1, bias=bias),
-        nn.BatchNorm2d(4, affine=affine, eps=1e-2),
-        normal(3, 2, 6, 6),
-    ),
-}
-
-
-@each_case("bias", [True, False])
-@each_case("affine", [True, False])
-@each_case("kind", PAIRS)
-def test_a_norm_is_part_of_its_layer_until_it_is_put_back(kind, bias, affine):
-    layer, norm, x = PAIRS[kind](bias, affine)
-    both = initialised(nn.Sequential(layer, norm), 3)
-    expected, before = both(x), layer.weight.detach().clone()
-    (level,) = partition(both, x)
-    (fused,) = level.form.layers
-    assert_close(fused(x), expected, 1e-12)
-    assert torch.equal(layer.weight, before), "folding must not touch the layer that it was asked about"
-    with torch.no_grad():
-        fused.weight.mul_(1.7).add_(0.1)
-        fused.bias.sub_(0.4)
-    if bias or affine:
-        level.put_back()
-        assert_close(both(x), fused(x), 1e-12)
-    else:
-        with pytest.raises(ValueError, match="no place for the fused bias.*affine=True"):
-            level.put_back()
-
-
 # --- tracing: control flow looks at shapes, functions become layers, the neuron axis is read off the ------------------
 
 
@@ -624,31 +558,6 @@ def test_control_flow_may_look_at_shapes():
     twin = shuffled(model, x, torch.Generator().manual_seed(1))
     for method in ("Git-Re-Basin", "OTFusion", "ZipIt"):
         assert_same_function(METHODS[method]([model, twin], x, device="cpu").model, model, x, 1e-6)
-
-
-class LooksAtContents(nn.Module):
-    def __init__(self, what) -> None:
-        super().__init__()
-        self.fc, self.last, self.what = nn.Linear(4, 4), nn.Linear(4, 3), what
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.fc(x)
-        return self.last(x.relu() if self.what(x) else x)
-
-
-@pytest.mark.parametrize(
-    "what",
-    [
-        lambda x: x.mean() > 0,
-        lambda x: x.sum().item() > 0,
-        lambda x: int(x[0, 0]) == 3,
-        lambda x: x.argmax(1).tolist()[0] + x.shape[1] > 4,
-        lambda x: float(x.max()) > 0,
-    ],
-)
-def test_control_flow_must_not_look_at_contents(what):
-    with pytest.raises(ValueError, match="LooksAtContents cannot be traced .*contents of tensors"):
-        partition(initialised(LooksAtContents(what), 0), normal(3, 4))
 
 
 def test_batches_that_are_fixed_are_found_out():
@@ -768,16 +677,3 @@ def test_every_batchnorm_is_fused_as_batchnorm2d(name, method):
             results.append(METHODS[method](parents, (x, y), **options, **form).model.eval())
         with torch.no_grad():
             assert_close(results[1](x), results[0](x), 1e-10)
-
-
-def test_levels_reset_and_the_landscape_know_every_batchnorm():
-    x, model = normal(20, *CNN_SHAPE), batchnorm_cnn()
-    for make in NORMS.values():
-        other = with_norms(model, make)
-        assert [level.kind for level in partition(other, x[:2])] == [level.kind for level in partition(model, x[:2])]
-        pairs = [with_norms(model, kind) for kind in (nn.BatchNorm2d, make)]
-        facts = [reset_statistics(each, x, keep_function=False) for each in pairs]
-        assert facts[0] == facts[1] and facts[0]["layers"] == 3
-        with torch.no_grad():
-            assert_close(pairs[1](x), pairs[0](x), 1e-12)
-            assert_close(with_batch_statistics(other)(x), with_batch_statistics(model)(x), 1e-12)

@@ -262,22 +262,6 @@ def test_what_cannot_be_solved_is_refused():
 # --- errors ----------------------------------------------------------------------------------------------------------
 
 
-@each_case("name", HARD)
-def test_cost_is_approximation_plus_grouping(name):
-    """Theorem 1 (C1) for any weights, on the rows by definition and from both forms."""
-    rows, scores = HARD[name]()
-    targets = weighted_means(LABELS, scores, D)
-    V = normal(rows.x.shape[1], D, seed=4)
-    J, approximation, grouping = reference.errors(
-        rows.x.numpy(), rows.z.numpy(), scores.numpy(), as_groups(LABELS, D), V.T.numpy()
-    )
-    for sums in (rows, rows.moments()):
-        errors = approximation_error(sums, targets, V), grouping_error(sums.zz, scores, LABELS, targets)
-        assert errors == pytest.approx((approximation, grouping), rel=1e-10, abs=1e-9)
-        assert sum(errors) == pytest.approx(J, rel=1e-10)
-        assert cross_error(sums, scores, LABELS, targets, V) == 0
-
-
 def salient(labels: torch.Tensor, scores: torch.Tensor, width: int) -> Targets:
     """Targets from each group's most salient neuron alone."""
     A = torch.zeros(len(labels), width).double()
@@ -292,10 +276,10 @@ def other_targets(labels: torch.Tensor, scores: torch.Tensor, width: int) -> Tar
     return Targets(normal(len(labels), width, seed=6), weighted_means(labels, scores, width).totals)
 
 
-@each_case("rule", [salient, other_targets])
+@each_case("rule", [weighted_means, salient, other_targets])
 @each_case("name", HARD)
 def test_errors_of_any_targets_add_up_to_the_cost(name, rule):
-    """J = grouping + approximation + cross, each by its definition in loops, for targets that are no weighted means."""
+    """Theorem 1: J = grouping + approximation, each by its definition in loops; + cross where targets are no weighted means."""
     rows, scores = HARD[name]()
     targets = rule(LABELS, scores, D)
     V = normal(rows.x.shape[1], D, seed=4)
@@ -315,7 +299,9 @@ def test_errors_of_any_targets_add_up_to_the_cost(name, rule):
         )
         assert errors == pytest.approx((grouping, approximation, cross), rel=1e-10, abs=1e-9 * J)
         assert sum(errors) == pytest.approx(J, rel=1e-10)
-    if (name, rule) != ("zero scores", salient):  # there the most salient neurons are the weighted means
+    if rule is weighted_means:
+        assert cross_error(rows, scores, LABELS, targets, V) == 0
+    elif (name, rule) != ("zero scores", salient):  # there the most salient neurons are the weighted means
         assert abs(cross) > 1e-3 * J and excess(targets, LABELS, scores) is not None
 
 

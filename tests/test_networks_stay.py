@@ -221,18 +221,6 @@ class Spectral(nn.Module):
         return self.head(torch.fft.irfft(torch.fft.rfft(self.up(x).relu()) * self.weight, n=8))
 
 
-class RealSpectral(Spectral):
-    """As the refusal of complex weights says."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.view_as_real(self.weight.detach()))
-
-    def forward(self, x):
-        weight = torch.view_as_complex(self.weight)
-        return self.head(torch.fft.irfft(torch.fft.rfft(self.up(x).relu()) * weight, n=8))
-
-
 def small(layer=nn.Linear):
     return nn.Sequential(layer(6, 12), nn.ReLU(), nn.Linear(12, 4)).eval()
 
@@ -269,12 +257,6 @@ def test_quantised_and_complex_networks_are_refused_in_a_sentence(name):
     parents = two(lambda: Spectral().eval())
     with pytest.raises(ValueError, match=r"parent 0 has complex weights \('weight'\).*torch.view_as_real"):
         EVERY[name](parents, (X, Y), **options_for(name, parents, 4))
-
-
-@pytest.mark.parametrize("name", ["Average", "KF-Gradient", "KD", "Ensemble"])
-def test_the_way_out_for_complex_weights_works(name):
-    parents = two(lambda: RealSpectral().eval())
-    METHODS[name](parents, (X, Y), **options_for(name, parents, 4))
 
 
 @each_case("mark, said", [(-100, "-100 to 3"), (-1, "-1 to 3"), (255, "0 to 255")])

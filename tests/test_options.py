@@ -6,24 +6,20 @@ import itertools
 import shlex
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from retrofit_core import fuse, train
-from retrofit_core.cli import main
 from retrofit_core.cli.method_options import _settings_in
 from retrofit_core.data import load
 from retrofit_core.fusion.fit import FITS
 from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE, Importance
 from retrofit_core.fusion.task import Task
-from retrofit_core.fusion.walk import level_generator
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build
 from retrofit_core.runs import RunConfig, check_choices, method_keywords
 from retrofit_core.runs.snippets import python
-from retrofit_core.system.monitor import Monitor
 from retrofit_core.system.runtime import Runtime
 from retrofit_core.system.settings import settings_of
 from retrofit_core.system.texts import read_options, written_options
@@ -150,19 +146,6 @@ def test_words_that_are_no_options_are_refused(texts):
         read_options(texts)
 
 
-@each_case(
-    "words, sentence",
-    [
-        (["--restart", "3"], "Did you mean --restarts"),
-        (["--resume", "r", "--restarts", "3"], "omit --restarts"),
-        (["compare", "/dev/null", "--fusion-from", "iid", "--methods", "zipit,kd", "--restarts", "3"], "'restarts'"),
-    ],
-)
-def test_words_that_no_command_or_method_has_are_refused(words, sentence, capsys):
-    assert main(words if words[0] == "compare" else ["fuse", *words]) == 2
-    assert sentence in " ".join(capsys.readouterr().err.replace("│", " ").split())
-
-
 def test_beside_a_preset_a_setting_at_our_default_is_kept():
     options = {"preset": "paper", "normalise_scores": True}
     config = RunConfig(("a",), method="KF-Linear", options=options)
@@ -208,17 +191,6 @@ def test_no_value_takes_these(cls, name, value):
         cls(**{name: value})
 
 
-@each_case("options", [{"batch_size": 0}, {"seed": -1}, {"memory": -1}])
-def test_methods_refuse_before_any_work(options):
-    events: list = []
-    ((name, value),) = options.items()
-    with pytest.raises(ValueError, match=f"{name} is {value!r}. Use"):
-        METHODS["KF-Gradient"]([mlp(), mlp(seed=2)], normal(20, 6), monitor=Monitor(events.append), **options)
-    assert not events
-    words = [f"kf-gradient+{name}={value}"] if name == "batch_size" else ["kf-gradient", f"--{name}", value]
-    assert main(["compare", "/dev/null", "--fusion-from", "iid", "--methods", *map(str, words)]) == 2
-
-
 @pytest.mark.parametrize("seed", [-1, LARGEST + 1, 1.5, "0", True])
 def test_seeds_out_of_range_are_refused_everywhere(seed, tmp_path):
     images = load("digits")
@@ -234,12 +206,3 @@ def test_seeds_out_of_range_are_refused_everywhere(seed, tmp_path):
         with pytest.raises(ValueError, match="seed is .* Use a whole number from 0 to 9223372036854775807"):
             work()
     assert not list(tmp_path.iterdir())
-
-
-def test_the_largest_seed_serves():
-    parents = [mlp(), mlp(seed=2)]
-    for method in ("KF-Gradient", "KD", "OTFusion", "Git-Re-Basin-Weights"):
-        METHODS[method](
-            parents, normal(20, 6), seed=LARGEST, **({"epochs": 1} if method in ("KF-Gradient", "KD") else {})
-        )
-    assert torch.equal(level_generator(3, 2).get_state(), torch.Generator().manual_seed(3 * 1_000_003 + 2).get_state())

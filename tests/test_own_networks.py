@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from retrofit_core import METHODS, evaluate, partition
 from retrofit_core.cli import main
 from retrofit_core.data import load
 from retrofit_core.networks import user_code
@@ -18,7 +17,6 @@ from retrofit_core.networks.architectures import build, fitted, input_shape, par
 from retrofit_core.networks.checkpoints import load_model, read_metadata, save_model
 from retrofit_core.runs import RunConfig, analyse_record, execute
 from retrofit_core.runs.finished import read_finished
-from retrofit_core.training.evaluation import ensemble
 from retrofit_core.training.parents import TrainConfig, train_parents, write_training
 from tests.own_networks import MYNET
 
@@ -210,24 +208,6 @@ def test_a_bare_checkpoint_takes_what_the_images_tell(mynet):
         load_model("net.pt", "mynet:rows")
 
 
-def test_integers_of_the_network_and_shared_weights_stay(mynet):
-    mynet.write_text(
-        "import torch\nfrom torch import nn\n"
-        "class Net(nn.Module):\n"
-        "    def __init__(self):\n"
-        "        super().__init__()\n"
-        "        self.one, self.two = nn.Linear(3, 3), nn.Linear(3, 3)\n"
-        "        self.two.weight = self.one.weight\n"
-        "        self.register_buffer('places', torch.arange(3))\n"
-        "        self.register_buffer('unsaved', torch.full((3,), 7.0), persistent=False)\n"
-    )
-    model = made("mynet:Net")
-    torch.save(model.state_dict(), "net.pt")
-    read = load_model("net.pt", "mynet:Net")[0]
-    assert read.places.tolist() == [0, 1, 2] and read.places.dtype == torch.int64
-    assert read.one.weight is read.two.weight and read.unsaved.tolist() == [7.0] * 3
-
-
 def test_a_lightning_file_with_pickled_objects_is_refused_with_the_way_out(tmp_path):
     """Of objects that nobody knows; settings as Lightning keeps them, a path or a namespace, are read over."""
     model = build({"architecture": "mlp", "sizes": [4, 3, 2], "bias": True}, seed=0)
@@ -305,18 +285,6 @@ def test_every_command_takes_it(parents, capsys):
 # --- which output is the logits -------------------------------------------------------------------
 
 
-def test_dicts_go_through_every_method_that_takes_the_network(mynet):
-    models = [made("mynet:rows"), build(made("mynet:rows").spec, seed=1)]
-    images = load("digits")
-    x = images.inputs(range(50))
-    assert [level.name for level in partition(models[0], x[:2])] == ["conv", "out"]
-    with torch.no_grad():
-        assert torch.equal(ensemble(models, "logits")(x), (models[0](x)["logits"] + models[1](x)["logits"]) / 2)
-    result = METHODS["Average"](models, x)
-    assert torch.allclose(result.model.out.weight, (models[0].out.weight + models[1].out.weight) / 2)
-    assert result.model(x).shape == (50, 10) and evaluate(models[0], images)["samples"] == len(images)
-
-
 def test_the_logits_of_a_command_are_noted(mynet, capsys):
     mynet.write_text(MYNET.replace('"logits":', '"scores":'))
     words = ["train", "--arch", "mynet:rows", "--epochs", "1", "--parts", "1", "--split", "full", "--out", "p"]
@@ -353,12 +321,6 @@ def test_a_network_of_torchvision(tmp_path):
 def test_files_can_only_choose_among_the_networks_of_a_library(spec, message):
     with pytest.raises(ValueError, match=message):
         build(spec)
-
-
-@pytest.mark.skipif(importlib.util.find_spec("timm") is not None, reason="timm is installed")
-def test_without_timm_it_says_what_to_install():
-    with pytest.raises(ValueError, match="needs the package timm, which is not installed: pip install timm"):
-        build("timm:resnet18")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="timm is not installed (pip install timm)")

@@ -48,13 +48,7 @@ def test_the_papers_epochs_are_by_the_share_of_the_images_that_a_parent_sees(spl
 
 @each_case(
     "facts",
-    [
-        [],
-        None,
-        {"colour": "red"},
-        {"arch": "cnn"},
-        {"parts": "2"},
-    ],
+    [[], None, {"colour": "red"}, {"arch": "cnn"}, {"parts": "2"}],
 )
 def test_a_config_of_other_fields_or_kinds_is_refused(facts):
     with pytest.raises(ValueError, match="a training's config"):
@@ -264,19 +258,6 @@ def refused(config, folder, message, **settings):
 def test_a_truncated_image_is_found_before_any_training(photos, tmp_path, name):
     halve(photos / name)
     refused(config(photos), tmp_path / "out", f"^[^ ]*{name} cannot be decoded as an image")
-
-
-def test_several_are_named_at_once_and_progress_is_shown(photos, tmp_path):
-    for name in ("Train/ant/3.jpg", "Train/dog/7.jpg"):
-        halve(photos / name)
-    plain = config(photos, mean=(0.5,), std=(0.5,))  # else they are measured, and the first one stops that
-    refused(plain, tmp_path / "out", "ant/3.jpg cannot .*dog/7.jpg cannot")
-    events = []
-    for name in ("Train/ant/3.jpg", "Train/dog/7.jpg"):
-        (photos / name).write_bytes(picture(0, 3, "JPEG"))
-    train_parents(config(photos), tmp_path / "out", monitor=Monitor(events.append))
-    kinds = [event["kind"] for event in events]
-    assert "step" in kinds and kinds.index("step") < kinds.index("batch")
 
 
 def table(path, labels):

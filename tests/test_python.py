@@ -3,7 +3,6 @@
 import copy
 import inspect
 import pydoc
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -41,15 +40,6 @@ def test_help_tells_every_keyword_of_a_method(name):
         (line,) = (line for line in shown.splitlines() if line.strip().startswith(f"{setting} = "))
         assert entry.description in line
     assert 'METHODS["KF-Linear"].help()' in pydoc.plain(pydoc.render_doc(method))
-
-
-def test_the_signature_tells_types_and_defaults():
-    signature = inspect.signature(METHODS["Git-Re-Basin"])
-    assert signature.return_annotation is FusionResult
-    similarity = signature.parameters["similarity"]
-    assert similarity.annotation == Literal["distance", "unsquared", "correlation"] and similarity.default == "distance"
-    assert signature.parameters["repair"].annotation is bool
-    assert inspect.signature(METHODS["KF-Linear"]).parameters["restarts"].annotation is int
 
 
 def test_a_result_prints_as_a_short_table():
@@ -177,11 +167,3 @@ def test_components_are_those_of_the_points():
     assert_close(components.abs(), expected.abs(), 1e-9)
     assert_close(shares, torch.from_numpy(pca.explained_variance_ratio_), 1e-9)
     assert (components.gather(0, components.abs().argmax(0, keepdim=True)) > 0).all()
-
-
-def test_few_neurons_and_no_variance_have_components_too():
-    points, shares = principal_components(torch.ones(2, 2))
-    assert points.shape == (2, 3)
-    assert shares.tolist() == [0, 0, 0]
-    points, shares = principal_components(torch.eye(2))
-    assert_close(shares, torch.tensor([1.0, 0, 0]), 1e-9)

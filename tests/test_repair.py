@@ -48,19 +48,6 @@ def test_every_layer_but_the_head_has_the_parents_mean_statistics(name):
         assert_close(tensors(fused)[f"{layer}.weight"], before[f"{layer}.weight"], 0)
 
 
-@pytest.mark.parametrize("name", PLAIN)
-def test_an_average_that_lost_its_scale_gets_it_back(name):
-    """Weights of a layer times c, the bias too: REPAIR undoes it."""
-    models, x = parents_of(name)
-    fused = copy.deepcopy(models[0])
-    layers = [module for module in fused.modules() if isinstance(module, (nn.Linear, nn.Conv2d))]
-    for factor, layer in zip((0.5, 0.2), layers, strict=False):
-        for parameter in layer.parameters():
-            parameter.data.mul_(factor)
-    repair(fused, [models[0]], x)
-    assert_same_function(fused, models[0], x, 1e-8)
-
-
 def test_batchnorm_gets_the_exact_statistics_of_its_inputs():
     """As one batch of all samples in training mode, in which later layers read corrected ones."""
     model, x = batchnorm_cnn(), normal(230, *CNN_SHAPE)
@@ -251,17 +238,6 @@ def test_statistics_are_those_of_the_merged_network(name):
     for key, tensor in expected.state_dict().items():
         assert torch.allclose(tensor.double(), result.model.state_dict()[key].double(), rtol=1e-9, atol=1e-12), key
     assert not torch.equal(*(model.state_dict()["1.running_mean"] for model in (plain, result.model)))
-
-
-def test_a_network_that_cannot_be_traced_is_refused_before_any_work():
-    class Branching(nn.Sequential):
-        def forward(self, input):
-            return super().forward(input if input.sum() > 0 else -input)
-
-    models = [Branching(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)).double().eval() for _ in range(2)]
-    METHODS["Average"](models, normal(10, 4))
-    with pytest.raises(ValueError):
-        METHODS["Average"](models, normal(10, 4), reset_norms=True)
 
 
 def test_compare_shows_both_rows_for_networks_with_batchnorm():

@@ -4,20 +4,15 @@ import ast
 import contextlib
 import dataclasses
 import shlex
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from retrofit_core.catalogue import CATALOGUE
 from retrofit_core.cli import comparing, fusing, main
-from retrofit_core.fusion.importance import IMPORTANCE, Uniform
 from retrofit_core.runs import RunConfig, execute, read_config, read_run, snippets
-from retrofit_core.system.settings import Range, setting
 from retrofit_core.training.parents import TrainConfig, train_parents
 from tests.marks import each_case
 
-ROOT = Path(__file__).parent.parent
 TRAINING = TrainConfig(
     arch=('{"architecture": "cnn", "widths": [4, 6, 6]}', "cnn"), split="dirichlet", ratio=0.9, epochs=2, device="cpu"
 )
@@ -230,18 +225,3 @@ def test_what_is_not_given_has_the_default_of_the_config(monkeypatch, tmp_path):
     with pytest.raises(KeyError):
         main(["fuse", "a", "--out", str(tmp_path / "x.safetensors")])
     assert configs == [RunConfig(("a",))]
-
-
-def test_brackets_in_help_texts_are_printed(monkeypatch, capsys):
-    @dataclasses.dataclass(frozen=True, eq=False)
-    class Loud(Uniform):
-        power: float = setting(1.0, "in [dB], not [bold]", Range(0))
-
-    monkeypatch.setitem(IMPORTANCE, "loud", Loud)
-    monkeypatch.setattr(comparing.out, "_width", 300)
-    assert main(["methods", "kf-linear"]) == 0
-    assert "in [dB], not [bold] (of importance='loud')" in capsys.readouterr().out
-    described = dataclasses.replace(CATALOGUE["KD"], sentence="A [student].")
-    monkeypatch.setitem(CATALOGUE, "KD", described)
-    assert main(["methods"]) == 0
-    assert "A [student]" in capsys.readouterr().out

@@ -11,9 +11,19 @@ from retrofit_core.networks.symmetry import group_sums, mapped, matching, neuron
 from tests import families
 from tests.families import FOLLOWED, network
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual, seeded
+from tests.networks import (
+    CNN_SHAPE,
+    VGG_SHAPE,
+    batchnorm_cnn,
+    cnn,
+    initialised,
+    mlp,
+    normal,
+    residual,
+    seeded,
+    small_torchvision_vgg,
+)
 from tests.properties import assert_close, assert_same_function, untouched
-from tests.test_levels import small_torchvision_vgg
 
 IMAGES = (3, 16, 16)
 
@@ -105,24 +115,6 @@ def widths(name):
     return {group.name: group.width for group in neuron_groups(make(), normal(2, *shape))}
 
 
-def test_a_residual_stream_is_one_group_through_its_blocks():
-    assert widths("resnet") == {
-        "conv1": 4,
-        "layer1.0.conv1": 4,
-        "layer1.1.conv1": 4,
-        "layer2.0.conv1": 8,
-        "layer2.0.conv2": 8,
-        "layer2.1.conv1": 8,
-        "fc": 4,
-    }
-    make, shape = NETWORKS["resnet"]
-    stream = neuron_groups(make(), normal(2, *shape))[4]
-    made = [part.name for part in stream.parts if part.kind == "out"]
-    assert made == ["layer2.0.conv2.weight", "layer2.0.downsample.0.weight", "layer2.1.conv2.weight"]
-    read = [part.name for part in stream.parts if part.kind == "in"]
-    assert read == ["layer2.1.conv1.weight", "fc.weight"]
-
-
 def test_a_transformer_has_one_stream_and_its_heads_apart():
     sizes = widths("vit")
     assert sizes["embedding"] == 12
@@ -142,15 +134,6 @@ def test_the_classes_come_last_and_stay():
     for name, (make, shape) in NETWORKS.items():
         groups = neuron_groups(make(), normal(2, *shape))
         assert [group.fixed for group in groups] == [False] * (len(groups) - 1) + [True], name
-
-
-def test_reordering_puts_the_wanted_neuron_in_the_wanted_place():
-    model, x = mlp(), normal(4, 6)
-    order = torch.tensor([3, 1, 0, 2, 7, 6, 5, 4])
-    twin = reordered(model, neuron_groups(model, x), {"0": order})
-    assert torch.equal(twin[0].weight, model[0].weight[order])
-    assert torch.equal(twin[2].weight, model[2].weight[:, order])
-    assert torch.equal(twin[2].bias, model[2].bias)
 
 
 class Odd(nn.Module):

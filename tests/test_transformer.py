@@ -302,17 +302,6 @@ class Thrice(nn.Module):
         return self.last((self.a(x) + self.b(x).relu() + self.c(x).relu().relu()).relu())
 
 
-class Beside(nn.Module):
-    """Channels of two layers side by side, added to those of a third."""
-
-    def __init__(self):
-        super().__init__()
-        self.a, self.b, self.c, self.last = nn.Linear(4, 3), nn.Linear(4, 3), nn.Linear(4, 6), nn.Linear(6, 3)
-
-    def forward(self, x):
-        return self.last(torch.cat([self.a(x), self.b(x)], 1) + self.c(x))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_sums_of_sums(policy):
@@ -322,13 +311,6 @@ def test_sums_of_sums(policy):
     twin = shuffled(first, x, torch.Generator().manual_seed(3))
     assert_same_function(transformer_otfusion([first, twin], x, solver="exact", residual=policy).model, first, x, 1e-10)
     assert torch.isfinite(transformer_otfusion([first, second], x, residual=policy).model(x)).all()
-
-
-def test_sums_whose_sides_are_several_layers_are_refused():
-    models, x = [initialised(Beside(), seed) for seed in (1, 2)], normal(30, 4)
-    with pytest.raises(ValueError, match="neurons of several layers are side by side, .* Use OTFusion"):
-        transformer_otfusion(models, x)
-    otfusion(models, x)
 
 
 @pytest.mark.slow

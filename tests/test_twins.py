@@ -94,10 +94,8 @@ REFUSING = {
     **dict.fromkeys(RAW, CLOSED),
     **dict.fromkeys(TIED, (*RETROFITTING, "PLeaS")),
     "tied head": ("PLeaS",),
-    "positions": (
-        "Transformer-OTFusion",
-        "Transformer-OTFusion-Weights",
-    ),  # a map for the sum with a buffer, which no layer makes
+    # a map for the sum with a buffer, which no layer makes
+    "positions": ("Transformer-OTFusion", "Transformer-OTFusion-Weights"),
 }
 #: The closed form and one aligner meet every architecture, the others a few each.
 CASES = dict.fromkeys(
@@ -166,12 +164,10 @@ OF_TORCHVISION = {
     "shufflenet": (partial(ShuffleNetV2, [1, 2, 1], [8, 16, 24, 32, 40]), 8, 64),
 }
 LARGE = {
-    "shufflenet_v2_x0_5": (torchvision.models.shufflenet_v2_x0_5, 8, 64),
     "resnext": (partial(torchvision.models.ResNet, Bottleneck, [1, 1, 1, 1], groups=4, width_per_group=2), 8, 64),
     "regnet": (torchvision.models.regnet_y_400mf, 8, 64),
     "mobilenet_v2": (partial(torchvision.models.mobilenet_v2, width_mult=0.25), 6, 64),
     "mobilenet_v3_small": (torchvision.models.mobilenet_v3_small, 6, 64),
-    "mnasnet": (torchvision.models.mnasnet0_5, 6, 64),
 }
 
 

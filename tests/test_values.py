@@ -57,25 +57,6 @@ def test_values_are_frozen_compared_by_contents_and_refuse_wrong_ones():
 # --- the same through every door -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_values_names_and_flat_keywords_give_the_same_network():
-    for value, flat in (
-        ({"grouping": KMeans(restarts=2)}, {"restarts": 2}),
-        ({"grouping": LocalSearch(max_swaps=3)}, {"grouping": "local_search", "max_swaps": 3}),
-        ({"fit": Ridge(0.1, toward="parents")}, {"ridge": 0.1, "toward": "parents"}),
-        (
-            {"importance": Conductance(DATA, steps=3)},
-            {"importance": "conductance", "importance_data": DATA, "steps": 3},
-        ),
-        ({"head": "mean", "seed": 4}, {"head": "mean", "seed": 4}),
-        ({"fit": Gradient(epochs=2, patience=None)}, {"fit": "gradient", "epochs": 2, "patience": None}),
-    ):
-        by_value = fuse(pair(), (X, Y), runtime=Runtime(device="cpu"), **value)
-        by_keyword = METHODS["KF-Linear"](pair(), (X, Y), device="cpu", **flat)
-        assert torch.equal(weights(by_value.model), weights(by_keyword.model))
-        assert by_value.config == by_keyword.config
-
-
 def test_the_data_of_a_score_are_given_once_inside_it_or_beside_it():
     inside = METHODS["KF-Linear"](pair(), (X, Y), importance=Conductance(DATA, steps=2))
     beside = METHODS["KF-Linear"](pair(), (X, Y), importance=Conductance(steps=2), importance_data=DATA)

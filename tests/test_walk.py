@@ -164,18 +164,6 @@ def test_a_level_meets_one_layout_whatever_is_kept_or_resumed(make, inputs, chan
     assert all(len(layouts) == 1 for layouts in seen.values()), seen
 
 
-def test_few_rows_are_kept_in_the_dual_form_if_they_fit(device):
-    x, (first, second, fused) = networks(device)
-    few = Walk(Levels([first, second], fused), x[:4], Runtime(device=device))
-    assert isinstance([step.moments(inputs=True) for step in few][2], Rows)
-    tight = Walk(Levels([first, second], fused), x[:4], Runtime(device=device, memory=1))
-    assert not isinstance([step.moments(inputs=True) for step in tight][2], Rows)
-
-
-def totals_of(walk):
-    return [step.moments(inputs=True) for step in walk]
-
-
 def test_walking_on_uses_the_weights_that_the_level_has_by_then(device):
     x, (first, second, fused) = networks(device)
     seen = []

@@ -109,20 +109,6 @@ def test_every_wrapper_is_taken_off(name, method):
     assert_reproduces(expected, partition(fused, x[:2]), x)
 
 
-def test_target_and_ancestor_are_taken_off_too():
-    x, (first, second) = normal(60, 6), pair()
-    target, base = mlp((6, 10, 3), seed=3), mlp((6, 8, 3), seed=4)
-    wide = [
-        METHODS["KF-Linear"]([first, second], x, target=net, device="cpu").model for net in (target, compiled(target))
-    ]
-    tasks = [
-        METHODS["Task-Arithmetic"]([first, second], x, base=net, device="cpu").model for net in (base, compiled(base))
-    ]
-    with torch.no_grad():
-        for one, other in (wide, tasks):
-            assert_close(one(x), other(x), 1e-12)
-
-
 def scripted(net):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

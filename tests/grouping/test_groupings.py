@@ -22,7 +22,6 @@ from retrofit_core.fusion.grouping import (
 )
 from retrofit_core.fusion.grouping.base import squared_distances
 from retrofit_core.fusion.grouping.local_search import _best_swap
-from retrofit_core.fusion.moments import Rows, solve
 from tests import reference
 from tests.grouping.points import HARD, generator, gram, numpy, points, positive
 from tests.marks import each_case
@@ -85,27 +84,6 @@ def test_equals_brute_force_over_all_matchings(width, seed):
     grouping = Hungarian()(gram(phi), scores, (width, width), width)
     best = min(reference.cluster_cost(*numpy(phi, scores), groups) for groups in reference.matchings(width))
     assert grouping.cost == pytest.approx(best, rel=1e-9, abs=1e-12)
-
-
-@each_case("toward", [False, True])
-@each_case("ridge", [0.0, 0.5, 20.0])
-@each_case("seed", range(3))
-def test_is_optimal_for_the_refitted_level(seed, ridge, toward):
-    """C6, Theorem 2a: no matching gives a lower representation cost (plus penalty) once the level is fitted."""
-    width = 4
-    x, noise = normal(20, 3, seed=seed), normal(20, 2 * width, seed=seed + 50)
-    z = x @ normal(3, 2 * width, seed=seed + 90) + noise
-    x = torch.cat([x, torch.ones(20, 1).double()], 1)
-    parent_weights = normal(4, 2 * width, seed=seed + 70) if toward and ridge else None
-    scores = positive(2 * width, seed)
-    solution = solve(Rows(x, z, True).moments(), ridge, toward=parent_weights)
-    grouping = Hungarian()(solution.gram, scores, (width, width), width)
-    pull = None if parent_weights is None else parent_weights.numpy()
-    cost = {
-        frozenset(map(frozenset, groups)): reference.fitted_cost(*numpy(x, z, scores), groups, ridge, pull)
-        for groups in map(list, reference.matchings(width))
-    }
-    assert cost[frozenset(as_sets(grouping.labels))] == pytest.approx(min(cost.values()), rel=1e-10)
 
 
 @pytest.mark.parametrize("widths, width", [((5, 5, 5), 5), ((5, 4), 5), ((5, 5), 4), ((5,), 5)])
@@ -179,13 +157,6 @@ def test_groups_are_numbered_like_the_nearest_references(references, seed):
     else:
         for position, k in enumerate(placed):
             assert as_groups(grouping.labels, 4)[position] == as_groups(labels, 4)[k]
-
-
-def test_groups_of_one_parent_take_its_order():
-    phi = points(6)
-    shuffled = torch.tensor([4, 2, 0, 1, 5, 3])
-    grouping = ordered_like(Grouping(shuffled, 6, 0.0), gram(phi), positive(6), torch.arange(6))
-    assert grouping.labels.tolist() == list(range(6))
 
 
 def test_class_c_goes_with_class_c():

@@ -18,7 +18,7 @@ from retrofit_core.fusion.grouping.kmeans import (
 from tests import reference
 from tests.grouping.points import generator, gram, numpy, points, positive
 from tests.marks import each_case
-from tests.properties import as_groups, as_sets, assert_close
+from tests.properties import as_groups, assert_close
 
 
 def grouped(phi, scores, width, *, seed=0, first=None, **options):
@@ -79,27 +79,6 @@ def test_centroids_that_move_little_by_little_equal_those_of_a_fresh_start(seed,
         seed += 1
 
 
-def test_integer_scores_are_repeated_neurons():
-    """C12."""
-    phi, counts = points(8, 2, 5), torch.tensor([1, 3, 1, 2, 1, 1, 4, 1])
-    weighted = grouped(phi, counts.double(), 3, restarts=30)
-    copies = torch.repeat_interleave(torch.arange(8), counts)
-    repeated = grouped(phi[:, copies], torch.ones(len(copies)).double(), 3, restarts=30)
-    assert weighted.cost == pytest.approx(repeated.cost)
-    assert as_sets(weighted.labels) == {frozenset(int(copies[j]) for j in group) for group in as_sets(repeated.labels)}
-
-
-def test_one_group_and_as_many_groups_as_neurons():
-    """C15."""
-    phi, scores = points(9), positive(9)
-    one = grouped(phi, scores, 1)
-    assert one.labels.tolist() == [0] * 9
-    assert one.cost == pytest.approx(reference.cluster_cost(*numpy(phi, scores), [list(range(9))]))
-    every = grouped(phi, scores, 9)
-    assert sorted(every.labels.tolist()) == list(range(9))
-    assert every.cost == pytest.approx(0, abs=1e-12)
-
-
 def test_the_start_at_parent_0_counts_among_the_starts():
     phi, scores = points(10), positive(10)
     with_it = grouped(phi, scores, 5)
@@ -125,13 +104,6 @@ def test_seeds_are_drawn_by_score_and_distance():
     two = seed_centres(distances, scores, 2, 500, generator())
     assert (phi[0, two[:, 0]] != phi[0, two[:, 1]]).all()
     assert 2 not in two  # without weight nothing is gained there
-
-
-def test_more_groups_than_neurons_and_no_start_are_refused():
-    with pytest.raises(ValueError, match="11 fused neurons for 10 parents' neurons.*at most 10"):
-        grouped(points(10), positive(10), 11)
-    with pytest.raises(ValueError, match="needs restarts >= 1"):
-        grouped(points(10), positive(10), 6, restarts=0)
 
 
 @pytest.mark.parametrize("cls", [KMeans, LocalSearch])

@@ -18,7 +18,7 @@ from retrofit_core.fusion.importance.deeplift import uncovered
 from retrofit_core.fusion.importance.parents import parents_scores
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.levels import partition
-from retrofit_core.system.monitor import Cancelled, Monitor
+from retrofit_core.system.monitor import Monitor
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, cnn, initialised, labels, mlp, normal, residual
 from tests.properties import assert_close, untouched
@@ -58,17 +58,6 @@ def test_what_is_no_score_is_refused():
     for bad in (-1.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="negative or non-finite scores for level '2'"):
             importance_scores(model, x, y, returning(ones[0], ones[1] * bad, ones[2]))
-
-
-@pytest.mark.parametrize("name", ["conductance", "deeplift"])
-def test_attributions_report_steps_and_can_be_cancelled(name):
-    x, y = normal(5, 6), labels(5, 4)
-    levels = partition(mlp(), x)
-    events = []
-    importance_scores(levels, x, y, name, monitor=Monitor(events.append))
-    assert {event["name"] for event in events} == {name}
-    with pytest.raises(Cancelled):
-        importance_scores(levels, x, y, name, monitor=Monitor(cancelled=lambda: True))
 
 
 def test_each_parent_is_scored_on_its_own_data():
