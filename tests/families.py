@@ -579,11 +579,7 @@ STRUCTURED = {
     "sides": (sides, two(8), [0] * 5 + [1] * 3),
     "GroupNorm": (lambda net, x: net.c(net.n(net.a(x)).relu()), two() | {"n": nn.GroupNorm(2, 8)}, HALVES),
     "group_norm": (lambda net, x: net.c(F.group_norm(net.a(x), 2).relu()), two(), HALVES),
-    "softmax of parts": (
-        lambda net, x: net.c(net.a(x).unflatten(1, (2, 4)).softmax(2).flatten(1)),
-        two(),
-        HALVES,
-    ),
+    "softmax of parts": (lambda net, x: net.c(net.a(x).unflatten(1, (2, 4)).softmax(2).flatten(1)), two(), HALVES),
     "pairs": (lambda net, x: net.c(net.a(x).unflatten(1, (4, 2)).amax(2)), two(4), [0, 0, 1, 1, 2, 2, 3, 3]),
     "constant": (lambda net, x: net.c((net.a(x) + torch.arange(8) / 4).relu()), two(), list(range(8))),
 }

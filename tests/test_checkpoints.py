@@ -65,9 +65,7 @@ def test_dtypes_become_float32(model, tmp_path, dtype, suffix):
 
 
 @pytest.mark.parametrize(
-    "arch",
-    [SPEC, json.dumps(SPEC), "mlp", lambda: build(SPEC), None],
-    ids=["spec", "json", "name", "fn", "none"],
+    "arch", [SPEC, json.dumps(SPEC), "mlp", lambda: build(SPEC), None], ids=["spec", "json", "name", "fn", "none"]
 )
 def test_the_architecture_can_be_named(model, path, arch):
     safetensors.torch.save_file(state(model), path)

@@ -99,14 +99,14 @@ def share_right(outputs, labels):
 
 def test_a_metric_of_ones_own_ranks_networks_with_labels_for_each_pixel(data):
     """Against plain loops over the resampled samples."""
-    x = data[0]
+    x = data[0][:50]
     labels = (x[:, 0] > 0).long()
     labels[:, 0] = -100
     models = [Pixels(0), Pixels(1)]
     batches = DataLoader(TensorDataset(x, labels), batch_size=30)
-    board = compare(models, x, (x, labels), "average,git-re-basin", metric=share_right, device="cpu")
-    for fusion in (x, (x, labels), batches):  # masks beside the images are no inputs
-        same = compare(models, fusion, batches, "average,git-re-basin", metric=share_right, device="cpu")
+    board = compare(models, x, (x, labels), "average", metric=share_right, device="cpu")
+    for fusion in ((x, labels), batches):  # masks beside the images are no inputs
+        same = compare(models, fusion, batches, "average", metric=share_right, device="cpu")
         assert [row | {"seconds": 0} for row in board.rows] == [row | {"seconds": 0} for row in same.rows]
     with pytest.raises(ValueError, match="each token or pixel.*metric=function"):
         compare(models, x, (x, labels), "average", device="cpu")

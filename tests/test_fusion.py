@@ -21,18 +21,7 @@ from retrofit_core.system.presets import preset_settings
 from tests import reference
 from tests.flat import Kept, fuse
 from tests.marks import each_case, spread
-from tests.networks import (
-    CNN_SHAPE,
-    affine_layers,
-    batchnorm_cnn,
-    cnn,
-    labels,
-    mlp,
-    normal,
-    permuted,
-    rewired,
-    widened,
-)
+from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, permuted, rewired, widened
 from tests.properties import as_groups, as_sets, assert_close, assert_same_function, untouched
 
 HF, KF = {"grouping": "hungarian"}, {"grouping": "kmeans"}

@@ -97,11 +97,7 @@ def mask():
     return {"input_ids": IDS, "attention_mask": counted, "kinds": IDS % 2}
 
 
-INPUTS = {
-    "tokens": (Words, IDS),
-    "dict": (Masked, mask()),
-    "tuple": (Two, (normal(80, 4), normal(80, 2, 5, seed=1))),
-}
+INPUTS = {"tokens": (Words, IDS), "dict": (Masked, mask()), "tuple": (Two, (normal(80, 4), normal(80, 2, 5, seed=1)))}
 
 
 #: One number for each sample: a tensor, or several by name.

@@ -263,10 +263,7 @@ def test_the_plan_says_how_much_work_it_is_and_does_nothing(said, folder):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            ["a.safetensors", "b.safetensors"],
-            "a plane needs three networks that are not on one line. Found parent 0",
-        ),
+        (["a.safetensors", "b.safetensors"], "a plane needs three networks that are not on one line. Found parent 0"),
         (["a.safetensors", "b.safetensors", "--through", "parent 0, parent 1, average"], "are on one line"),
         (["a.safetensors", "--record", "run"], "omit the checkpoints"),
         (["--record", "nothing"], "nothing is not a run record"),

@@ -46,10 +46,7 @@ def test_the_papers_epochs_are_by_the_share_of_the_images_that_a_parent_sees(spl
     assert [each["epochs"] for each in parents.plan(config, images).settings] == [epochs, epochs]
 
 
-@each_case(
-    "facts",
-    [[], None, {"colour": "red"}, {"arch": "cnn"}, {"parts": "2"}],
-)
+@each_case("facts", [[], None, {"colour": "red"}, {"arch": "cnn"}, {"parts": "2"}])
 def test_a_config_of_other_fields_or_kinds_is_refused(facts):
     with pytest.raises(ValueError, match="a training's config"):
         TrainConfig.from_json(facts)

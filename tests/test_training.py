@@ -46,9 +46,12 @@ def test_training_repeats_by_its_seed_and_leaves_the_global_state_alone(digits):
 
     def trained(seed):
         model, drawn = network(dropout=True), []
-        model.classifier.register_forward_hook(
-            lambda module, *_: module.training and drawn.append(torch.rand(()).item())
-        )
+
+        def draw(module, *_):
+            if module.training:
+                drawn.append(torch.rand(()).item())
+
+        model.classifier.register_forward_hook(draw)
         train(model, digits, torch.arange(200), epochs=1, seed=seed, crop=1, cutmix=True)
         return model.classifier.weight, drawn
 
@@ -320,7 +323,7 @@ def stopped(digits, tmp_path):
 def test_other_settings_do_not_go_on(digits, stopped, change, message):
     with pytest.raises(ValueError, match=message):
         train(
-            **{"model": network(), "data": digits, "rows": torch.arange(100), "epochs": 3, "state": stopped, **change}
+            **{"model": network(), "images": digits, "rows": torch.arange(100), "epochs": 3, "state": stopped, **change}
         )
 
 

@@ -11,12 +11,7 @@ from retrofit_core import METHODS, fuse
 from retrofit_core.baselines import OTFusion, ZipIt
 from retrofit_core.fusion.fit import Gradient, Ridge
 from retrofit_core.fusion.grouping import GROUPINGS, Grouper, Grouping, KMeans, LocalSearch
-from retrofit_core.fusion.importance import (
-    Conductance,
-    Custom,
-    DeepLift,
-    Importance,
-)
+from retrofit_core.fusion.importance import Conductance, Custom, DeepLift, Importance
 from retrofit_core.fusion.task import Task, carry_out
 from retrofit_core.system.runtime import Runtime
 from retrofit_core.system.settings import Range, setting

@@ -99,8 +99,7 @@ VECTORS = {
         b=lambda width: nn.utils.parametrizations.weight_norm(square(width)),
     ),
     "offsets, one of which is used": mlp(
-        lambda m, x: m.out(torch.relu(m.a(x)) + m.w[0]),
-        w=lambda width: nn.Parameter(torch.randn(width, width)),
+        lambda m, x: m.out(torch.relu(m.a(x)) + m.w[0]), w=lambda width: nn.Parameter(torch.randn(width, width))
     ),
     "PReLU": mlp(lambda m, x: m.out(m.act(m.a(x))), act=lambda width: nn.PReLU(width)),
 }
