@@ -753,7 +753,7 @@ MUTATIONS = [
         "retrofit_core/networks/levels/tracer.py",
         "            self.opaque.add(node)\n",
         "            pass\n",
-        "tests/test_levels.py::test_what_cannot_be_traced_is_taken_whole_and_a_model_that_branches_itself_is_refused",
+        "tests/test_levels.py::test_control_flow_must_not_look_at_contents",
     ),
     Mutation(
         "symmetry: correlations without means",
@@ -890,10 +890,10 @@ MUTATIONS = [
     ),
     Mutation(
         "zipit: sums instead of averages",
-        "retrofit_core/baselines/aligned.py",
-        "(U / counts).split",
-        "(U * 1.0).split",
-        "tests/test_zipit.py::test_partial_zip_by_hand",
+        "retrofit_core/fusion/alignment.py",
+        "len(self.labels) * U / counts, U",
+        "len(self.labels) * U * 1.0, U",
+        "tests/test_zipit.py::test_zip_by_hand",
     ),
     Mutation(
         "zipit: the budget is not spent",
@@ -1471,10 +1471,10 @@ MUTATIONS = [
     ),
     Mutation(
         "app: seeds in another order are other pairs",
-        "app/retrofit_app/pages/compare/paired.py",
-        'sorted(row.networks, key=lambda network: network.settings.get(SEED, ""))',
-        "row.networks",
-        "tests/app/test_compared.py::test_means_over_seeds_have_the_interval_of_reports",
+        "app/retrofit_app/runs/compared.py",
+        "sorted(members, key=_seed)",
+        "members",
+        "tests/app/test_compared.py::test_equal_seeds_are_paired",
     ),
     Mutation(
         "app: every parent answers as the first",

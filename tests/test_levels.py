@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from retrofit_core import METHODS
 from retrofit_core.networks.levels import partition, rows, unfolded
 from retrofit_core.networks.symmetry import neuron_groups, shuffled
+from tests.families import Code
 from tests.flat import fuse
 from tests.marks import each_case, spread
 from tests.networks import (
@@ -558,6 +559,16 @@ def test_control_flow_may_look_at_shapes():
     twin = shuffled(model, x, torch.Generator().manual_seed(1))
     for method in ("Git-Re-Basin", "OTFusion", "ZipIt"):
         assert_same_function(METHODS[method]([model, twin], x, device="cpu").model, model, x, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "what", [lambda h: h.mean() > 0, lambda h: int(h[0, 0]) == 3, lambda h: h.argmax(1).tolist()[0] + h.shape[1] > 4]
+)
+def test_control_flow_must_not_look_at_contents(what):
+    code = lambda net, x: net.last(h.relu() if what(h := net.fc(x)) else h)  # noqa: E731
+    model = initialised(Code(code, fc=nn.Linear(4, 4), last=nn.Linear(4, 3)), 0)
+    with pytest.raises(ValueError, match="Code cannot be traced .*contents of tensors"):
+        partition(model, normal(3, 4))
 
 
 def test_batches_that_are_fixed_are_found_out():

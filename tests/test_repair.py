@@ -83,9 +83,6 @@ def test_statistics_are_set_with_and_without_keeping_the_function():
             read = network[:5](x).movedim(1, -1).flatten(0, -2)
             assert_close(network[5].running_var, read.var(0, correction=0), 1e-10)
     assert torch.equal(changed[1].weight, model[1].weight) and not torch.equal(kept[1].weight, model[1].weight)
-    chosen = copy.deepcopy(model)
-    assert reset_statistics(chosen, x, keep_function=True, only={"1"})["layers"] == 1
-    assert torch.equal(chosen[5].running_mean, model[5].running_mean)
 
 
 def test_without_scale_and_shift_nothing_can_make_up_for_new_statistics():

@@ -15,7 +15,7 @@ from retrofit_core.networks.architectures import build
 from retrofit_core.networks.norm_statistics import reset_statistics
 from retrofit_core.networks.symmetry import neuron_groups, tensors
 from tests.networks import CNN_SHAPE, VGG_SHAPE, cnn, initialised, mlp, normal
-from tests.properties import assert_close, assert_same_function, untouched
+from tests.properties import assert_close, assert_same_function
 from tests.test_twins import twins
 from tests.unfixed import pleas, rebasin, zipit
 
@@ -104,34 +104,12 @@ def test_where_nothing_merges_it_is_the_mean_of_logits(name):
     assert [level.width for level in result.levels[:-1]] == [sum(level.widths) for level in result.levels[:-1]]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["mlp", "vgg with a flatten", "vgg with BatchNorm", "resnet", "vit"])
-def test_partial_zip_of_copies_and_of_different_parents(name):
-    """The trunk is common, the tails are the parents' own; wherever it is cut."""
-    model, twin, x = twins(name)
-    for share in (0.1, 0.5, 1.0):
-        with untouched(model, twin):
-            result = zipit([model, twin], x, stop_at=share, reset_norms=False)
-        assert_close(result.model(x), model(x).log_softmax(1), 1e-8)
-        for outputs in result.model.separate(x):
-            assert_close(outputs, model(x), 1e-8)
-    assert len(result.levels) == len(zipit([model, twin], x).levels) - 1
-
-
-def test_partial_zip_by_hand():
-    """An MLP, zipped up to its first layer; each tail reads the fused neuron that its own went into."""
+def test_zip_by_hand():
+    """An MLP: members' rows are averaged, and the head's columns are added up."""
     models, x = [mlp(), mlp(seed=2)], normal(40, 6)
-    result = zipit(models, x, stop_at="0", combine="logits")
-    (level,) = result.levels
-    labels = level.labels.split([8, 8])
-    rows = torch.cat([torch.cat([model[0].weight, model[0].bias[:, None]], 1) for model in models])
-    fused = torch.stack([rows[level.labels == k].mean(0) for k in range(8)])
-    h = x @ fused[:, :-1].T + fused[:, -1]
-    outputs = torch.stack([model[1:](h[:, fused_neurons]) for model, fused_neurons in zip(models, labels, strict=True)])
-    assert_close(result.model.separate(x), outputs, 1e-10)
-    assert_close(result.model(x), outputs.mean(0), 1e-6)
     full = zipit(models, x)
-    assert torch.equal(full.levels[0].labels, level.labels)
+    rows = torch.cat([torch.cat([model[0].weight, model[0].bias[:, None]], 1) for model in models])
+    fused = torch.stack([rows[full.levels[0].labels == k].mean(0) for k in range(8)])
     assert_close(full.model[0].weight, fused[:, :-1], 1e-10)
     # head: W = mean of W_k U_k
     second = full.levels[1].labels.split([7, 7])
@@ -214,19 +192,6 @@ def test_all_neurons_apart_are_both_networks_side_by_side(name):
     if name == "mlp":
         second = result.model.state_dict()["fc2.weight"]
         assert not second[:4, 5:].any() and not second[4:, :5].any()  # no way from one parent to the other
-
-
-@pytest.mark.parametrize("name", ["mlp", "vgg"])
-def test_a_share_of_pairs_stays_apart(name):
-    spec, _, shape = DOUBLE[name]
-    models = [initialised(build(spec), seed) for seed in (1, 2)]
-    x = normal(60, *shape)
-    result = pleas(models, x, apart=0.5)
-    for level in result.levels[:-1]:
-        assert level.width == level.widths[0] + round(0.5 * level.widths[0]) == len(set(level.labels.tolist()))
-    full = pleas(models, x, apart=1.0, reset_norms=False)
-    assert_close(full.model(x), ensemble(models, "logits")(x), 1e-6)
-    assert full.model.spec["architecture"] == name
 
 
 def test_partial_merging_by_least_squares_on_what_is_shared():
