@@ -26,14 +26,6 @@ from tests.properties import as_groups, as_sets, assert_close, assert_same_funct
 
 HF, KF = {"grouping": "hungarian"}, {"grouping": "kmeans"}
 EXACT = {"ridge": 0.0, "device": "cpu"}
-#: network, input shape; leaky or smooth activations, so that no input of a level is dead on the fusion data
-NETWORKS = {
-    "mlp": (lambda seed=0: mlp(activation=nn.Tanh, seed=seed), (6,)),
-    "relu mlp": (mlp, (6,)),
-    "mlp without bias": (lambda seed=0: mlp(bias=False, activation=nn.LeakyReLU, seed=seed), (6,)),
-    "cnn": (lambda seed=0: cnn(activation=nn.LeakyReLU, seed=seed), CNN_SHAPE),
-    "BatchNorm": (lambda seed=0: batchnorm_cnn(seed=seed), CNN_SHAPE),
-}
 
 
 def weights_of(model):
@@ -101,21 +93,6 @@ def test_no_other_matching_is_better_at_any_level(ridge, toward):
 
 
 # --- recoveries ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@each_case("grouping", ["hungarian", "kmeans", "local_search"])
-@each_case("name", NETWORKS)
-def test_permuted_twins_give_the_parent_on_new_data(name, grouping, device):
-    """C24: N > p at every level, lambda = 0."""
-    make, shape = NETWORKS[name]
-    parent = make().to(device)
-    result = fuse(
-        [parent, permuted(make()).to(device)], normal(150, *shape), grouping=grouping, ridge=0.0, device=device
-    )
-    assert_same_function(result.model, parent, normal(50, *shape, seed=9).to(device), 1e-8)
-    assert sum(level.grouping_error for level in result.levels) < 1e-8
-    assert all(len(group) == 2 for level in result.levels for group in as_sets(level.labels))
 
 
 def test_with_fewer_rows_than_inputs_only_the_fusion_data_are_recovered():

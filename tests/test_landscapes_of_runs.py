@@ -86,16 +86,6 @@ def test_what_is_measured_before_a_cancellation_is_kept(record, tmp_path):
     assert 0 < kept.done < kept.total and len(kept.markers) == 4
 
 
-def test_the_command_keeps_settings_beside_the_landscape_and_leaves_no_notes(record, monkeypatch, capsys):
-    monkeypatch.chdir(record.parent)
-    out = record / "landscapes" / CONFIG.key(record)
-    assert main(["landscape", "--record", "run", *CONFIG.words(), "--device", "cpu", "--out", str(out), "--json"]) == 0
-    capsys.readouterr()
-    settings = json.loads((out / "settings.json").read_text())
-    assert LandscapeConfig.from_json(settings) == CONFIG and settings["of"] == content_of(record)
-    assert Survey.load(out).done == Survey.load(out).total and notes_of(out) == {}
-
-
 def test_a_file_called_cancel_stops_the_command_and_a_failure_is_noted(record, monkeypatch, capsys):
     monkeypatch.chdir(record.parent)
     out = record.parent / "stopped"
@@ -174,7 +164,9 @@ def test_the_fine_tuned_network_is_among_the_networks(record, tmp_path, monkeypa
     assert main([*shlex.split(words), "--device", "cpu", "--out", str(tmp_path)]) == 0
     names = [marker.name for marker in Survey.load(tmp_path).markers]
     assert names == ["parent 0", "fused", "fine-tuned", "parent 1", "average"]
-    assert LandscapeConfig.from_json(json.loads((tmp_path / "settings.json").read_text())) == with_tuned
+    settings = json.loads((tmp_path / "settings.json").read_text())
+    assert LandscapeConfig.from_json(settings) == with_tuned and settings["of"] == content_of(record)
+    assert notes_of(tmp_path) == {}
     assert main(["landscape", "--record", "run", "--tuned", "run/finetunings/gone", "--plan"]) == 2
     assert "there is no fine-tuning gone" in capsys.readouterr().err.replace("\n", " ")
 

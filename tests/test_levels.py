@@ -24,7 +24,6 @@ from tests.networks import (
     normal,
     permuted,
     residual,
-    small_torchvision_vgg,
 )
 from tests.properties import assert_close, assert_parameters_shared, assert_reproduces, assert_same_function
 from tests.test_contract import options_for
@@ -51,19 +50,6 @@ def test_levels_compose_to_the_model_bit_for_bit(name, boundaries):
         assert name == "residual" or all(level.affine is not None for level in levels)
     if boundaries == 2:
         assert len(levels) == 2
-
-
-@pytest.mark.parametrize("batch_norm", [False, True])
-def test_torchvision_vgg_small(batch_norm):
-    model = small_torchvision_vgg(batch_norm)
-    x = normal(3, 3, 32, 32).float()
-    levels = partition(model, x[:2])
-    assert_reproduces(model, levels, x, exact=not batch_norm)
-    assert [level.kind for level in levels] == ["Conv2d"] * 4 + ["Linear"] * 3
-    assert [level.width for level in levels] == [4, 5, 6, 6, 12, 8, 4]
-    assert [level.positions for level in levels] == [1024, 256, 64, 64, 1, 1, 1]
-    if not batch_norm:
-        assert_parameters_shared(model, levels)
 
 
 def test_folded_batchnorms_compose_to_rounding_and_go_back():
