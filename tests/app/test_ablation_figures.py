@@ -34,7 +34,7 @@ def columns(tmp_path, monkeypatch):
     monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: True)
     cells = [cell for cell in cells_of("ablation", "small", 2) if cell.row in KNOWN.get(cell.column, {})]
     bundle = bundle_of(cells, lambda cell: {"known": knowing(KNOWN[cell.column][cell.row] + cell.seed)})
-    write_bundle(tmp_path / "bundle.json", Bundle(bundle.results), with_images=True)
+    write_bundle(tmp_path / "bundle.json", Bundle(bundle.results))
     return table("ablation", runs=tmp_path / "runs", results=tmp_path / "bundle.json").columns
 
 
