@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from retrofit_app.figures import DARK, LIGHT, Network
-from retrofit_app.figures.classes import apart, class_sources, forgotten, origins, source
+from retrofit_app.figures.classes import class_sources, forgotten, origins, source
 from retrofit_app.figures.confusion import confusion_matrix
 from retrofit_app.figures.leaderboard import Point, accuracy_against_seconds
 from retrofit_app.figures.matched import Strip, matched_levels, matched_names
@@ -36,14 +36,6 @@ def test_each_class_has_the_parent_that_knows_it_best():
 def test_forgotten_classes_are_named(values, says):
     words = forgotten(fused(*values), [A, B], CLASSES).replace("\N{NO-BREAK SPACE}", " ")
     assert words.startswith(says)
-
-
-def test_two_networks_are_told_apart_by_their_classes():
-    first, second = fused(90, 80, 70, None), fused(85, 90, 70, None, name="Other")
-    assert apart(first, second, CLASSES) == (
-        "Of the two, KF-Linear is furthest ahead on cat (+5.0 points) and furthest behind on dog (\N{MINUS SIGN}10.0 points)."
-    )
-    assert "equally good" in apart(first, first, CLASSES)
 
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK])
