@@ -4,13 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from retrofit_app.figures import LIGHT, Network
+from retrofit_app.figures import DARK, LIGHT, Network
 from retrofit_app.figures.classes import class_sources, forgotten, origins, source
 from retrofit_app.figures.confusion import confusion_matrix
-from retrofit_app.figures.leaderboard import (
-    Point,
-    accuracy_against_seconds,
-)
+from retrofit_app.figures.leaderboard import Point, accuracy_against_seconds
 from retrofit_app.figures.matched import Strip, matched_levels, matched_names
 
 CLASSES = ["cat", "dog", "owl", "fox"]
@@ -97,14 +94,23 @@ def test_a_level_that_one_run_lacks_is_an_empty_place():
     first = strip("KF", ["a", "b", "c"], [0.1, 0.2, 0.3], [90, 80, 70, 60])
     second = strip("HF", ["a", "c"], [0.1, 0.05], [90, 85, 80])
     picture = matched_levels(first, second, LIGHT)
-    bars = [trace for trace in picture.figure.data if trace.type == "bar"]
-    assert [list(trace.x) for trace in bars] == [[0, 1, 2], [0, 1, 2], [0, 2], [0, 2]]
-    assert picture.figure.layout.shapes[0].x0 == pytest.approx(0.72)
-    lines = [trace for trace in picture.figure.data if trace.type == "scatter" and "lines" in trace.mode]
-    assert [list(line.x) for line in lines] == [[-1, 0, 1, 2], [-1, 0, 2]]
-    assert {line.line.dash for line in lines} == {"solid", "dash"}
+    assert [list(trace.x) for trace in picture.figure.data] == [[1, 2, 3], [1, 3]] * 2  # a run's errors of both kinds
+    assert picture.figure.data[0].hovertext[1].endswith("accuracy after it 70.0\N{NO-BREAK SPACE}%")
     words = picture.caption.replace("\N{NO-BREAK SPACE}", " ")
-    assert "c: HF has an error of 6.0 %, KF of 31.0 %" in words and "Only KF has b" in words
+    assert words == "They differ most at c: HF has an error of 6.0 %, KF of 31.0 %. Only KF has b."
+
+
+def test_two_equal_runs_lose_the_same():
+    picture = matched_levels(strip("KF", ["a"], [0.1]), strip("HF", ["a"], [0.1]), DARK)
+    assert picture.caption == "Both lose the same at every level."
+
+
+def points(n: int) -> list[Point]:
+    generator = np.random.default_rng(0)
+    return [
+        Point(rank, f"Method-{rank}, conductance", float(10 ** generator.uniform(-2, 2)), 95.0 - rank, rank < 4)
+        for rank in range(1, n + 1)
+    ]
 
 
 def test_every_method_stands_where_it_was_measured_and_is_named_in_its_tip():
@@ -118,11 +124,3 @@ def test_every_method_stands_where_it_was_measured_and_is_named_in_its_tip():
     assert picture.figure.layout.xaxis.type == "log"
     assert all(method.name in picture.alt for method in methods)
     assert set(marks.marker.symbol) == {"circle", "square"}
-
-
-def points(n: int) -> list[Point]:
-    generator = np.random.default_rng(0)
-    return [
-        Point(rank, f"Method-{rank}, conductance", float(10 ** generator.uniform(-2, 2)), 95.0 - rank, rank < 4)
-        for rank in range(1, n + 1)
-    ]

@@ -18,10 +18,20 @@ from retrofit_core.experiments.tables import TABLES
 from tests.marks import ROOT, skip_without
 
 skip_without("benchmarks", "docs")
+
+
 PAGE = ROOT / "docs" / "findings.md"
+
+
 RESULTS = ROOT / "benchmarks" / "results" / "experiments"
+
+
 COMMENT = re.compile(r"<!-- (records|counts): (.*?) -->", re.DOTALL)
+
+
 DECIMAL = re.compile(r"(?<![\w.,])-?\d+\.\d+(?!\w|\.\d)")
+
+
 WHOLE = re.compile(r"(?<![\w.,-])\d+(?!\w|[.,]\d)")
 
 
@@ -203,3 +213,19 @@ def section(heading: str) -> str:
     """Of the page of findings beyond the paper."""
     text = PAGE.with_name("findings_beyond.md").read_text(encoding="utf-8")
     return text.split(heading)[1].split("\n## ")[0]
+
+
+def test_the_tables_of_the_training_are_those_of_its_record():
+    rows = json.loads((RESULTS.parent / "recipes.json").read_text(encoding="utf-8"))["rows"]
+    text = PAGE.with_name("findings_beyond.md").read_text(encoding="utf-8").split("## The parents' training")[1]
+    tables = [table.splitlines()[2:] for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)]
+    written = sorted(re.split(r" *\| *", line.strip("| "))[1:] for lines in tables for line in lines)
+    expected = []
+    for row in rows:
+        answering = [
+            sum(both) / 2 for both in zip(*([count for count, _ in parent] for parent in row["answering"]), strict=True)
+        ]
+        own = ", ".join(f"{share:.1f}" for share in row["own classes"])
+        numbers = (f"{row[name]:.1f}" for name in ("ensemble", "KF-Linear", "HF-Linear"))
+        expected.append([own, *numbers, " ".join(f"{count:.0f}" for count in answering)])
+    assert written == sorted(expected)
