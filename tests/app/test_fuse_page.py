@@ -583,3 +583,15 @@ def test_a_broken_page_says_so_without_paths(monkeypatch):
     page = page_at()
     assert "no luck" in page.error[0].value
     assert "no luck" in page.code[0].value and "/" not in page.code[0].value
+
+
+def test_samples_of_all_networks_are_asked_for_and_told():
+    page = open_form(preset="sharded")
+    page.selectbox(key="fuse-source").set_value("all").run()
+    assert page.query_params["source"] == "all"
+    picks = form_of({"preset": "sharded", "source": "all"})[1]
+    config = configs.fusion(picks, configs.training(picks, 64, 10), 64, 10)
+    assert config.fusion_from == "iid" and "--fusion-from iid" in config.command()
+    plain = dataclasses.replace(picks, source="first")
+    assert configs.fusion(plain, configs.training(plain, 64, 10), 64, 10).fusion_from is None
+    assert "samples" not in [box.key for box in open_form(preset="own").selectbox]

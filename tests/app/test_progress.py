@@ -90,3 +90,10 @@ def test_a_resumed_training_is_timed_from_its_first_epoch(tmp_path):
     write(tmp_path, *epochs, start=1060.0)
     known = progress.follow(tmp_path, progress.Progress())
     assert known.left(1064.0) == pytest.approx(35)
+
+
+def test_an_earlier_attempt_does_not_speed_up_the_clock(tmp_path):
+    write(tmp_path, *TRAINING, start=0.0)
+    write(tmp_path, *TRAINING, start=5000.0)
+    known = progress.follow(tmp_path, progress.Progress(), since=5000.0)
+    assert known.left(5004.0) == pytest.approx(18)

@@ -112,3 +112,16 @@ def test_auto_augment_occurs_as_often_as_in_torchvision():
     assert kept_ours == pytest.approx(kept_theirs, abs=0.04)
     mean_ours, mean_theirs = (batch.float().mean(0) for batch in (ours, theirs))
     assert (mean_ours - mean_theirs).abs().mean() < 3
+
+
+def test_copies_are_mirrored_where_the_data_set_allows_it():
+    from dataclasses import replace
+
+    images = replace(load("digits"), mirrors=True)
+    pixels, _ = copies(images, torch.arange(40), 1, draw())
+    padded = pad(pixels[:40].flip(-1), (1, 1, 1, 1))
+    mirrored = sum(
+        any(torch.equal(padded[row, :, y : y + 8, x : x + 8], pixels[40 + row]) for y in range(3) for x in range(3))
+        for row in range(40)
+    )
+    assert 8 < mirrored < 32

@@ -314,3 +314,10 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(animals(tmp_path) / "train" / "cat" / "pipe.jpg")
     with pytest.raises(ValueError, match="pipe.jpg cannot be decoded as an image: it is no regular file"):
         load(tmp_path, **PLAIN).images  # noqa: B018
+
+
+def test_an_empty_class_folder(tmp_path):
+    (animals(tmp_path) / "train" / "bee").mkdir()
+    put(tmp_path, train__bee__notes_dot_txt=b"none yet")
+    with pytest.raises(ValueError, match=r"class folder .*bee holds no images \(.jpg, .jpeg, .png, .webp, .bmp\)"):
+        load(tmp_path, **PLAIN)

@@ -147,3 +147,8 @@ def test_shared_data_sets(shared, generator):
         # Drawn, not strided: CIFAR-10's rows there run through the classes in turn (label = row % 10).
         x = train.inputs(torch.randperm(len(train), generator=generator)[:500])
         assert x.mean().abs() < 0.1 and (x.std() - 1).abs() < 0.1
+
+
+def test_digits_have_no_validation_split():
+    with pytest.raises(ValueError, match="digits has no split 'val'"):
+        load("digits", "val")

@@ -213,3 +213,8 @@ def test_columns_that_may_all_be_labels_are_refused(tmp_path):
         ValueError, match="several columns that may be labels .target, class.: call the right one 'label'"
     ):
         load(tmp_path, **PLAIN)
+
+
+def test_booleans_are_two_classes(tmp_path):
+    hub(tmp_path / "train.parquet", [True, False, True])
+    assert load(tmp_path, **PLAIN).labels.tolist() == [1, 0, 1]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from retrofit_core.data.datasets import DATASETS
 from retrofit_core.experiments.paper import FIGURES, OURS, Value, paper_values
 from retrofit_core.experiments.rows import impossible, read_row, scored
 from retrofit_core.experiments.scales import SCALES, network, scale_of
@@ -197,3 +198,14 @@ def test_the_networks_of_the_paper_have_their_size(name, shape, classes, paramet
     with torch.device("meta"):
         model = build(fitted(parse(network(name, PAPER, "cifar10")), shape, classes))
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters
+
+
+def test_bloodmnist_is_divided_into_white_blood_cells_and_the_others(monkeypatch):
+    """As the paper says; what takes its part has other classes, which the seed deals out."""
+    column = TABLES["bloodmnist"].columns[0]
+    for there, shards in ((True, "0,1,3,4,5,6;2,7"), (False, None)):
+        monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name, there=there: there)
+        training = column.source(SCALES["small"]).training
+        assert training.shards == shards and (training.data == "bloodmnist") == there
+    names = DATASETS["bloodmnist"].classes
+    assert [names[label] for label in (2, 7)] == ["erythroblast", "platelet"]
