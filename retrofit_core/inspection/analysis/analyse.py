@@ -100,7 +100,7 @@ def analyse(
         grouped = levels[begun] if begun < index else None
         others = plan.levels.stream(index)[1:] if grouped is None else []
         levels.append(_level(retrofit, step, reports[index], level_scores, config, grouped, others))
-    accuracy, samples = [], 0
+    measured, samples = [], 0
     if why_no_accuracy is not None:
         missing["accuracy"] = why_no_accuracy
     else:
@@ -108,7 +108,7 @@ def analyse(
         monitor.emit("phase", name="analysis: accuracy by level")
         rows = _test_rows(test, config["seed"])
         with clock.phase("accuracy"):
-            accuracy = accuracy_by_level(
+            measured = accuracy_by_level(
                 task.parents,
                 task.target,
                 plan.levels,
@@ -118,7 +118,8 @@ def analyse(
                 _named(monitor, "analysis: accuracy by level"),
             )
         samples = len(rows)
-    return Analysis(levels, accuracy, samples, missing, time.perf_counter() - start, clock.read())
+    accuracy, knows = ([each[name] for each in measured] for name in ("accuracy", "knows"))
+    return Analysis(levels, accuracy, samples, missing, time.perf_counter() - start, clock.read(), knows)
 
 
 def _named(monitor: Monitor, name: str) -> Monitor:
