@@ -216,12 +216,8 @@ def _noting(left_out: dict[str, str], title: str) -> Iterator[None]:
     except Cancelled:
         raise
     except Exception as error:
-        left_out[title] = _why(error)
-
-
-def _why(error: Exception) -> str:
-    """A refusal, or the kind and first line of what a candidate's code raised."""
-    return str(error) if isinstance(error, ValueError) else f"failed: {type(error).__name__}: {first_line(error)}"
+        failed = f"failed: {type(error).__name__}: {first_line(error)}"
+        left_out[title] = str(error) if isinstance(error, ValueError) else failed
 
 
 def by_class(logits: Tensor, truth: Tensor) -> Tensor:
