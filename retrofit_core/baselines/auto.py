@@ -25,7 +25,7 @@ from ..system.labels import check_classes, class_labels
 from ..system.monitor import Cancelled, Event
 from ..system.refusals import Refusal
 from ..system.registry import first_line
-from ..system.settings import Range, setting
+from ..system.settings import Range, setting, settings_of
 from .averaging import outcome
 from .distillation import Distilled, DistilledPlan, logits_of
 
@@ -41,17 +41,18 @@ class Candidate:
     @property
     def title(self) -> str:
         """Its name in tables."""
-        return ", ".join([self.method, self.importance, *self.options])
+        words = [name if value is True else str(value) for name, value in self.options.items()]
+        return ", ".join([self.method, self.importance, *words])
 
     @property
     def algorithm(self) -> Retrofit:
         """Its value."""
         grouping, fit = self.method.split("-")
-        ridge = {name: value for name, value in self.options.items() if name != "centre"}
+        ridge = {name: value for name, value in self.options.items() if name in settings_of(Ridge)}
         return Retrofit(
             grouping=KMeans() if grouping == "KF" else Hungarian(),
             fit=Ridge(**ridge) if fit == "Linear" else Gradient(),
-            centre=self.options.get("centre", False),
+            **{name: value for name, value in self.options.items() if name not in ridge},
         )
 
     def plan(self, task: Task) -> FusionPlan:
@@ -68,17 +69,17 @@ class Candidate:
         return planned(self.algorithm, replace(task, importance=importance))
 
 
-ACTIVE = {"active": True, "repair": True}
+ACTIVE, ENSEMBLE = {"active": True, "repair": True}, {"head": "ensemble"}
 #: The first ones that accept the parents are tried. Chosen by measurement, see docs/findings_beyond.md.
 CANDIDATES = (
     Candidate("KF-Linear", "conductance", ACTIVE),
-    Candidate("KF-Linear", "uniform", ACTIVE),
+    Candidate("KF-Linear", "uniform", ACTIVE | ENSEMBLE),
     Candidate("KF-Linear", "conductance", {**ACTIVE, "centre": True}),
-    Candidate("KF-Linear", "uniform", {**ACTIVE, "centre": True}),
+    Candidate("KF-Linear", "uniform", {**ACTIVE, "centre": True} | ENSEMBLE),
     Candidate("KF-Linear", "conductance"),
     Candidate("KF-Linear", "conductance", {"centre": True}),
-    Candidate("HF-Linear", "uniform"),
-    Candidate("KF-Linear", "uniform"),
+    Candidate("HF-Linear", "uniform", ENSEMBLE),
+    Candidate("KF-Linear", "uniform", ENSEMBLE),
 )
 #: Used if no closed form accepts the parents.
 OTHERWISE = Candidate("KF-Gradient", "uniform")

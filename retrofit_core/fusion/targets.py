@@ -23,8 +23,8 @@ class Targets:
     """(d,) S_k: total score of the neurons that target k represents, whether or not they have weight in it"""
 
 
-def of_ensemble(logits: Tensor, votes: Tensor) -> Tensor:
-    """(N, classes) the ensemble's logits: T log of the weighted mean of the parents' softmax at temperature T.
+def of_ensemble(logits: Tensor, votes: Tensor, temperature: float = TEMPERATURE) -> Tensor:
+    """(N, classes) the ensemble's logits: T log of the weighted mean of the parents' softmax at a temperature T.
 
     At high temperatures they are the weighted mean of the parents' logits, at low ones the maximum of their log-probabilities.
     A softmax ignores the mean over classes; here it is that of all parents' logits, which a level can fit.
@@ -33,8 +33,8 @@ def of_ensemble(logits: Tensor, votes: Tensor) -> Tensor:
         logits: (N, n, classes) of n parents.
         votes: (n, classes) weights; only ratios within a class matter.
     """
-    answers = (logits / TEMPERATURE).log_softmax(2) + (votes / votes.sum(0)).to(logits).log()
-    said = TEMPERATURE * answers.logsumexp(1)
+    answers = (logits / temperature).log_softmax(2) + (votes / votes.sum(0)).to(logits).log()
+    said = temperature * answers.logsumexp(1)
     return said + (logits.mean((1, 2)) - said.mean(1))[:, None]
 
 

@@ -343,8 +343,8 @@ class Step:
         *,
         at: int | None = None,
     ) -> Tensor:
-        """z: rows of the parents' outputs (N, m), or of the ensemble's in the place of each, the fused network's stream, and the parents' layers, concatenated and
-        converted in one pass over memory.
+        """z: rows of the parents' outputs (N, m), or of the ensemble's in the place of each, the fused network's stream, and the
+        parents' layers, concatenated and converted in one pass over memory.
 
         Args:
             at: the level of the outputs; default: the step's own.
