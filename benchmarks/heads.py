@@ -30,7 +30,7 @@ from retrofit_core.fusion.targets import of_ensemble
 from retrofit_core.networks.levels import compose
 from retrofit_core.runs import read_inputs
 
-RECORD, IMAGES, DIGITS = "heads", 2500, ("MLP", "CNN", "VGG")
+RECORD, DIGITS = "heads", ("MLP", "CNN", "VGG")
 SEEDS = {"CIFAR-10 VGG11 half width, sharded": 2, "MNIST MLP, non-IID": 5}
 #: Head -> the temperature of its softmax; 0: a mean of logits.
 HEADS = {
@@ -50,13 +50,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cache", type=Path, default=Path("/tmp/retrofit-heads"))
     parser.add_argument("--only", nargs="*", choices=[*GIVEN, *DIGITS], default=[*GIVEN, *DIGITS], help="what to fuse")
+    parser.add_argument(
+        "--images", type=int, default=2500, help="of the test, and held out; of digits and MNIST all of the test"
+    )
     parser.add_argument("--table", action="store_true")
     asked = parser.parse_args()
     if not asked.table:
         asked.cache.mkdir(exist_ok=True)
         for name in asked.only:
             for draw in of_pair(name) if name in GIVEN else of_digits(name):
-                fuse(asked.cache, **draw)
+                fuse(asked.cache, asked.images, **draw)
         fused: dict[tuple[str, ...], list[Any]] = {}
         for path in sorted(asked.cache.glob("*.pt")):
             name, _, *way = path.stem.split(" - ")
@@ -101,6 +104,7 @@ def of_digits(network: str) -> Iterator[dict[str, Any]]:
 @torch.no_grad()
 def fuse(
     cache: Path,
+    count: int,
     parents: Any,
     data: Any,
     own: Any,
@@ -113,10 +117,10 @@ def fuse(
 ) -> None:
     """Keep what the fused last level reads, and what the parents say, of samples, held-out images and test images."""
     generator = torch.Generator().manual_seed(0)
-    order = torch.randperm(len(images), generator=generator)[:IMAGES]
+    order = torch.randperm(len(images), generator=generator)[:count]
     x, sampled = images.inputs(order), {tuple(sample.flatten().tolist()) for sample in data[0]}
     order = order[torch.tensor([tuple(sample.flatten().tolist()) not in sampled for sample in x])]
-    rows = torch.randperm(len(test), generator=generator)[: IMAGES if "CIFAR" in draw else None]
+    rows = torch.randperm(len(test), generator=generator)[: count if "CIFAR" in draw else None]
     sets = {
         "fusion": data,
         "held-out": (images.inputs(order), images.labels[order]),
@@ -169,6 +173,7 @@ def measured(draws: list[Any], name: str, importance: str, source: str) -> Itera
             "head": head,
             "centre": centre,
             "ridge": ridge,
+            "test images": len(found["test"]),
             **{of: round(100 * values.mean().item(), 2) for of, values in found.items()},
             "held-out gain": round(gains["held-out"].mean().item(), 2),
             "gain": round(gains["test"].mean().item(), 2),
@@ -202,16 +207,19 @@ def right(draws: list[Any], head: str, centre: bool, ridge: str) -> dict[str, Te
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Samples of parent 0, ridge "auto": held-out and, in brackets, test images."""
-    lines = [f"| parents, importance | centred | {' | '.join(HEADS)} |", f"|{' --- |' * (len(HEADS) + 2)}"]
-    asked = [row for row in rows if row["source"] == "parent0" and row["ridge"] == RIDGES[0]]
-    for (name, importance, centre), of in itertools.groupby(
-        asked, lambda r: (r["parents"], r["importance"], r["centre"])
-    ):
-        cells = {row["head"]: f"{row['held-out']:.1f} ({row['test']:.1f})" for row in of}
-        lines.append(
-            f"| {name}, {importance} | {'yes' if centre else 'no'} | {' | '.join(cells[head] for head in HEADS)} |"
-        )
+    """Test images; samples of parent 0, the default ridge and temperature."""
+    shown = [(head, centre) for head in ("scores", "ensemble", "shares", "ensemble-shares") for centre in (False, True)]
+    titles = [f"{head}, centred" if centre else head for head, centre in shown]
+    lines = [f"| parents, importance | {' | '.join(titles)} |", f"|{' --- |' * (len(shown) + 1)}"]
+    fused: dict[str, dict[tuple[str, bool], dict[str, Any]]] = {}
+    for row in rows:
+        if (row["source"], row["ridge"]) == ("parent0", RIDGES[0]):
+            fused.setdefault(f"{row['parents']}, {row['importance']}", {})[row["head"], row["centre"]] = row
+    for name, cells in fused.items():
+        words = [f"{row['test']:.1f}" for row in map(cells.__getitem__, shown)]
+        gained = cells["ensemble", False]
+        words[2] += f" ({gained['gain']:+.1f} ± {gained['interval']:.1f})"
+        lines.append(f"| {name} | {' | '.join(words)} |")
     return "\n".join(lines)
 
 
