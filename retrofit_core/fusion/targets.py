@@ -31,9 +31,10 @@ def of_ensemble(logits: Tensor, votes: Tensor, temperature: float = TEMPERATURE)
 
     Args:
         logits: (N, n, classes) of n parents.
-        votes: (n, classes) weights; only ratios within a class matter.
+        votes: (n, classes) weights; only ratios within a class matter, and zeros alone count as equal.
     """
-    answers = (logits / temperature).log_softmax(2) + (votes / votes.sum(0)).to(logits).log()
+    votes = votes.double() + 1e-300
+    answers = (logits / temperature).log_softmax(2) + (votes / votes.sum(0)).log().to(logits)
     said = temperature * answers.logsumexp(1)
     return said + (logits.mean((1, 2)) - said.mean(1))[:, None]
 
