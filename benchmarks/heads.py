@@ -6,7 +6,8 @@
 All levels but the last are the same for every head, so they are fused once, and the last one is fitted by the library's solve.
 400 samples, of parent 0's training rows or of all parents'; conductance and centring also see 400 of each parent. Held-out images
 are training images of the parents that are no fusion samples. A gain is the difference to `head="scores"` of the same fusions,
-parents not centred, ridge "auto"; its interval (95 %) is over test images. Digits: one draw of each network and regime.
+parents not centred, ridge "auto"; its interval (95 %) is over test images. Digits: one draw of each network and regime. The
+record has more images than the default where it says so, and 4,000 held-out ones there and on MNIST.
 """
 
 import argparse
@@ -116,7 +117,7 @@ def fuse(
     seed: int,
 ) -> None:
     """Keep what the fused last level reads, and what the parents say, of samples, held-out images and test images."""
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(777)
     order = torch.randperm(len(images), generator=generator)[:count]
     x, sampled = images.inputs(order), {tuple(sample.flatten().tolist()) for sample in data[0]}
     order = order[torch.tensor([tuple(sample.flatten().tolist()) not in sampled for sample in x])]
@@ -136,7 +137,8 @@ def fuse(
         if path.exists():
             continue
         scores = [
-            importance_scores(partition(p, x[:2]), *of, importance).values for p, of in zip(parents, own, strict=True)
+            importance_scores(partition(parent, x[:2]), *of, importance=importance).values
+            for parent, of in zip(parents, own, strict=True)
         ]
         options = {"importance": in_turn(scores), "importance_data": "fusion", "seed": seed, "device": "cpu"}
         fused = METHODS["KF-Linear"](parents, data, **options)

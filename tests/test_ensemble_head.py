@@ -15,7 +15,9 @@ from tests.properties import assert_close, assert_same_function
 
 X, Y = normal(20, 6), labels(20, 4)
 OWN = [(normal(30, 6, seed=k), labels(30, 4)) for k in range(3)]
-SHARES = torch.tensor([[0.7, 0.0, 0.2, 1.0], [0.3, 0.0, 0.4, 0.0], [0.0, 0.0, 0.4, 0.0]]).double()  # nobody knows class 1
+SHARES = torch.tensor(
+    [[0.7, 0.0, 0.2, 1.0], [0.3, 0.0, 0.4, 0.0], [0.0, 0.0, 0.4, 0.0]]
+).double()  # nobody knows class 1
 #: Ways of weighing the parents: options of a fusion.
 WAYS = {
     "equally": {"head": "ensemble"},
@@ -79,7 +81,7 @@ def test_what_is_added_to_all_classes_of_a_parent_changes_no_probability():
     models = parents(5)
     before = fuse(models, X, head="ensemble").model
     with torch.no_grad():
-        models[1][-1].weight += normal(1, 5)  # a number for each sample
+        list(models[1].parameters())[-2].add_(normal(1, 5))  # a number for each sample
     assert_close(fuse(models, X, head="ensemble").model(X).softmax(1), before(X).softmax(1), 1e-8)
 
 
