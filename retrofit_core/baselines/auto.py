@@ -32,13 +32,16 @@ ACTIVE = Ridge(active=True, repair=True)
 #: docs/findings_beyond.md.
 CANDIDATES: dict[str, tuple[Retrofit, type[Importance]]] = {
     "KF-Linear, conductance, active, repair": (Retrofit(fit=ACTIVE), Conductance),
-    "KF-Linear, uniform, active, repair": (Retrofit(fit=ACTIVE), Uniform),
+    "KF-Linear, uniform, active, repair, ensemble": (Retrofit(fit=ACTIVE, head="ensemble"), Uniform),
     "KF-Linear, conductance, active, repair, centre": (Retrofit(fit=ACTIVE, centre=True), Conductance),
-    "KF-Linear, uniform, active, repair, centre": (Retrofit(fit=ACTIVE, centre=True), Uniform),
+    "KF-Linear, uniform, active, repair, centre, ensemble": (
+        Retrofit(fit=ACTIVE, centre=True, head="ensemble"),
+        Uniform,
+    ),
     "KF-Linear, conductance": (Retrofit(), Conductance),
     "KF-Linear, conductance, centre": (Retrofit(centre=True), Conductance),
-    "HF-Linear, uniform": (Retrofit(grouping=Hungarian()), Uniform),
-    "KF-Linear, uniform": (Retrofit(), Uniform),
+    "HF-Linear, uniform, ensemble": (Retrofit(grouping=Hungarian(), head="ensemble"), Uniform),
+    "KF-Linear, uniform, ensemble": (Retrofit(head="ensemble"), Uniform),
 }
 #: Used if no closed form accepts the parents.
 OTHERWISE = "KF-Gradient, uniform"
