@@ -165,6 +165,8 @@ def measured(draws: list[Any], name: str, importance: str, source: str) -> Itera
     """A row for each head, with and without centred parents, and ridge; means over draws."""
     base = right(draws, "scores", False, RIDGES[0])
     for centre, head, ridge in itertools.product((False, True), HEADS, RIDGES):
+        if ridge != RIDGES[0] and (centre or head not in ("scores", "ensemble")):
+            continue
         found = right(draws, head, centre, ridge)
         gains = {of: 100 * (found[of] - base[of]) for of in found}
         yield {
