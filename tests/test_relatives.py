@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from retrofit_core.inspection.landscape.mixtures import with_batch_statistics
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import partition
-from retrofit_core.networks.levels.kinds import ACTIVATION_FUNCTIONS, ACTIVATIONS, TRANSPARENT
+from retrofit_core.networks.levels.kinds import ACTIVATIONS, TRANSPARENT, plain
 from retrofit_core.networks.norm_statistics import reset_statistics
 from tests.marks import each_case, spread
 from tests.networks import CNN_SHAPE, batchnorm_cnn, labels, normal, permuted
@@ -98,11 +98,13 @@ def elementwise_modules():
 def test_all_activation_functions_and_dropouts_of_torch_are_known():
     kinds = set(elementwise_modules())
     assert {nn.ReLU, nn.SELU, nn.Tanhshrink, nn.RReLU, nn.Threshold, nn.Hardtanh} <= kinds
-    assert all(issubclass(kind, ACTIVATIONS) for kind in kinds), kinds - set(ACTIVATIONS)
-    functions = {kind.__name__.lower() for kind in kinds} & {name for name in vars(F) if callable(getattr(F, name))}
-    functions -= {"prelu"}  # its slopes are neurons' own
-    assert functions <= ACTIVATION_FUNCTIONS, functions - ACTIVATION_FUNCTIONS
+    kinds -= {nn.PReLU}  # its slopes are neurons' own
+    assert {plain(kind.__name__) for kind in kinds} <= ACTIVATIONS
+    functions = {plain(name) for name in vars(F)} & {plain(kind.__name__) for kind in kinds}
+    assert {"leakyrelu", "selu", "logsigmoid"} <= functions <= ACTIVATIONS
     dropouts = [
         kind for _, kind in inspect.getmembers(nn, inspect.isclass) if "Dropout" in kind.__name__ or kind is nn.Identity
     ]
-    assert len(dropouts) >= 7 and all(issubclass(kind, TRANSPARENT) for kind in dropouts)
+    assert len(dropouts) >= 7 and all(
+        TRANSPARENT & {plain(base.__name__) for base in kind.__mro__} for kind in dropouts
+    )

@@ -342,7 +342,7 @@ def neurons_at(
     """(group, neuron) of each channel at the end of the first `count` levels."""
     traced = trace(model.eval(), leaves, example)
     without_norms, _ = folded(traced)
-    cut = choose_cuts(without_norms.graph, without_norms.modules, "preactivations", model)[count - 1].name
+    cut = choose_cuts(without_norms.graph, "preactivations", model)[count - 1].name
     rules = Rules(traced.of_one())
     node = next(node for node in rules.values if node.name == cut)
     ids = rules.ids.of(rules.values[node])

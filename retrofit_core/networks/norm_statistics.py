@@ -14,7 +14,7 @@ from torch import Tensor, fx, nn
 
 from ..system import device as devices
 from ..system.monitor import Monitor
-from .levels.kinds import BatchNorm
+from .levels.kinds import BatchNorm, held
 from .levels.tracing import Interpreter, trace
 from .levels.weights import repeated
 from .training_flags import evaluating
@@ -169,7 +169,7 @@ def stepwise(
     device = devices.of(model)
     with evaluating(model):
         traced = trace(model, leaves, inputs[:1].to(device))
-        interpreter, nodes = Interpreter(traced.graph, traced.modules), list(traced.graph.nodes)
+        interpreter, nodes = Interpreter(traced.graph), list(traced.graph.nodes)
         calls = [node.target for node in nodes if node.op == "call_module"]
         first = next(node for node in nodes if node.op == "placeholder")
         values: list[dict[fx.Node, Any]] = [{first: x.to(device)} for x in inputs.split(batch)]
@@ -181,7 +181,7 @@ def stepwise(
             if node.op == "call_module" and calls.count(node.target) == 1:
                 visit(
                     str(node.target),
-                    traced.modules[node.target],
+                    held(node),
                     [tensors[node.all_input_nodes[0]] for tensors in values],
                 )
             for tensors in values:

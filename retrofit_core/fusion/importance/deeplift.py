@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, fx, nn
+from torch.nn.modules.dropout import _DropoutNd
 
 from ...networks.levels import Level
-from ...networks.levels.kinds import TRANSPARENT, BatchNorm
+from ...networks.levels.kinds import BatchNorm
 from ...system.extras import require
 from ...system.labels import as_labels
 from ...system.monitor import Monitor
@@ -20,7 +21,7 @@ from .base import Importance, Scores, absolute_sum, gaps, samples_per_batch, tru
 
 #: Modules that are linear in evaluation mode, for which the gradient is the right rule.
 LINEAR_MODULES = (
-    *(nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Flatten, BatchNorm, *TRANSPARENT),
+    *(nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Flatten, BatchNorm, _DropoutNd, nn.Identity),
     *(nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d),
     *(nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d),
 )

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from .kinds import held
 from .layouts import Layout, as_traced, samples_first
 
 PLAIN = Layout()
@@ -16,7 +17,6 @@ def graph_module(
     segment: list[fx.Node],
     before: list[fx.Node],
     ends: list[Any],
-    modules: dict[Any, Any],
     parts: Mapping[fx.Node, Layout],
     apart: Mapping[fx.Node, Layout],
 ) -> nn.Module:
@@ -57,8 +57,8 @@ def graph_module(
         for end in ends
     ]
     graph.output(outputs[0] if len(outputs) == 1 else tuple(outputs))
-    used = {str(node.target) for node in graph.nodes if node.op in ("call_module", "get_attr")}
-    return fx.GraphModule({name: modules[name] for name in sorted(used)}, graph).eval()
+    used = {str(node.target): held(node) for node in graph.nodes if node.op in ("call_module", "get_attr")}
+    return fx.GraphModule(dict(sorted(used.items())), graph).eval()
 
 
 def _needed_for(ends: list[fx.Node], segment: list[fx.Node], before: list[fx.Node]) -> set[fx.Node]:

@@ -4,9 +4,7 @@ Networks fold tokens or frames into the sample axis, put other axes before it, o
 (position tables, masks, relative position biases). Levels always pass on (samples, ...).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, fx
@@ -64,14 +62,14 @@ def as_traced(tensor: Tensor, axis: int | None, parts: int) -> Tensor:
 
 
 @torch.no_grad()
-def layouts(graph: fx.Graph, modules: Mapping[Any, Any], example: Tensor) -> dict[fx.Node, Layout]:
+def layouts(graph: fx.Graph, example: Tensor) -> dict[fx.Node, Layout]:
     """Find the layouts of a graph's tensors, where possible, by running it on another number of samples.
 
     Args:
         graph: with recorded shapes on the example, see `record_values`.
     """
     other = example[:1] if len(example) > 1 else torch.cat([example, example])
-    interpreter = Interpreter(graph, modules, keep=True)
+    interpreter = Interpreter(graph, keep=True)
     try:
         interpreter.run(other.clone())
     except Exception:  # whatever an operation raises; levels that need another number of samples are refused later

@@ -7,14 +7,14 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
-from .kinds import argument
+from .kinds import argument, held
 from .plain import linear_of
 
 #: Names of the input projections, in the order of `in_proj_weight`.
 PARTS = ("query", "key", "value")
 
 
-def open_attention(graph: fx.Graph, modules: dict[Any, Any]) -> bool:
+def open_attention(graph: fx.Graph) -> bool:
     """Replace each plain nn.MultiheadAttention by its layers and a scaled dot product; returns whether there was one.
 
     The new layers' weights are views of `in_proj_weight`, so writing to them writes to the model. Attentions with per-sample
@@ -22,18 +22,18 @@ def open_attention(graph: fx.Graph, modules: dict[Any, Any]) -> bool:
     """
     opened = False
     for node in list(graph.nodes):
-        layer = modules.get(node.target) if node.op == "call_module" else None
-        if isinstance(layer, nn.MultiheadAttention) and _is_plain(node, layer, modules):
-            _open(graph, node, layer, modules)
+        layer = held(node)
+        if isinstance(layer, nn.MultiheadAttention) and _is_plain(node, layer):
+            _open(graph, node, layer)
             opened = True
     return opened
 
 
-def _is_plain(node: fx.Node, layer: nn.MultiheadAttention, modules: dict[Any, Any]) -> bool:
+def _is_plain(node: fx.Node, layer: nn.MultiheadAttention) -> bool:
     """Whether a call is softmax(q k' + mask) v of three inputs, with one mask for all samples, and only its output is used."""
     mask = _mask(node)
-    held = modules.get(mask.target) if isinstance(mask, fx.Node) and mask.op == "get_attr" else None
-    known = mask is None or (isinstance(held, Tensor) and held.ndim == 2)
+    table = held(mask) if isinstance(mask, fx.Node) and mask.op == "get_attr" else None
+    known = mask is None or (isinstance(table, Tensor) and table.ndim == 2)
     padding = argument(node, "key_padding_mask", 3, None)
     causal_alone = argument(node, "is_causal", 7, False) and mask is None
     outputs = [user.args[1] if user.target is operator.getitem else None for user in node.users if user.users]
@@ -59,36 +59,36 @@ def _inputs(node: fx.Node) -> list[fx.Node]:
     return [value for value in given if isinstance(value, fx.Node)]
 
 
-def _open(graph: fx.Graph, node: fx.Node, layer: nn.MultiheadAttention, modules: dict[Any, Any]) -> None:
+def _open(graph: fx.Graph, node: fx.Node, layer: nn.MultiheadAttention) -> None:
     path, split = str(node.target), (layer.num_heads, layer.head_dim)
 
     def add(new: fx.Node) -> fx.Node:
         new.meta["nn_module_stack"] = node.meta.get("nn_module_stack", {})
         return new
 
+    def call(name: str, part: nn.Module, read: fx.Node) -> fx.Node:
+        new = add(graph.call_module(f"{path}.{name}", (read,)))
+        new.meta["held"] = part
+        return new
+
     with graph.inserting_before(node):
         heads = []
         for number, (part, source) in enumerate(zip(PARTS, _inputs(node), strict=True)):
-            modules[f"{path}.{part}"] = _view(layer, number)
             source = source if layer.batch_first else add(graph.call_method("transpose", (source, 0, 1)))
-            projected = add(graph.call_module(f"{path}.{part}", (source,)))
-            apart = add(graph.call_method("unflatten", (projected, 2, split)))
+            apart = add(graph.call_method("unflatten", (call(part, _view(layer, number), source), 2, split)))
             heads.append(add(graph.call_method("transpose", (apart, 1, 2))))
         mask = _mask(node)
         # True masks out in MultiheadAttention, False in the function.
-        if mask is not None and modules[mask.target].dtype == torch.bool:
+        if mask is not None and held(mask).dtype == torch.bool:
             mask = add(graph.call_method("logical_not", (mask,)))
         mixed = add(graph.call_function(F.scaled_dot_product_attention, (*heads, *([] if mask is None else [mask]))))
         joined = add(graph.call_method("flatten", (add(graph.call_method("transpose", (mixed, 1, 2))), 2)))
-        modules[f"{path}.out_proj"] = layer.out_proj
-        output = add(graph.call_module(f"{path}.out_proj", (joined,)))
+        output = call("out_proj", layer.out_proj, joined)
         output = output if layer.batch_first else add(graph.call_method("transpose", (output, 0, 1)))
     for user in list(node.users):
         user.replace_all_uses_with(output)
         graph.erase_node(user)
     graph.erase_node(node)
-    if not any(other.target == node.target for other in graph.nodes):
-        del modules[node.target]
 
 
 def _view(layer: nn.MultiheadAttention, number: int) -> nn.Linear:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
@@ -17,7 +16,7 @@ from .building import build_level
 from .cuts import choose_cuts
 from .folds import folded
 from .forms import Boundary, Lookup, Tied
-from .kinds import operation
+from .kinds import held, operation
 from .layouts import Layout, layouts
 from .level import Level, compose
 from .segments import cut_into_segments, names_of
@@ -83,13 +82,13 @@ def cut_trace(
     """Cut a traced model into levels; see `partition`."""
     model, example, inside = trace.model, trace.example, boundaries == "layers"
     of_levels, folds = folded(trace, layers=inside)
-    graph, modules = of_levels.graph, of_levels.modules
-    _refuse_batch_statistics(graph, modules)
-    axes = NeuronAxes(graph, modules, example)
-    cuts = choose_cuts(graph, modules, boundaries, model)
+    graph = of_levels.graph
+    _refuse_batch_statistics(graph)
+    axes = NeuronAxes(graph, example)
+    cuts = choose_cuts(graph, boundaries, model)
     segments = cut_into_segments(graph, cuts)
-    names = names_of(segments, modules)
-    parts = layouts(graph, modules, example)
+    names = names_of(segments)
+    parts = layouts(graph, example)
     for name, segment in zip(names, segments, strict=True):
         for node in segment.alive:
             if node.meta["is_tensor"] and node not in parts:
@@ -100,7 +99,6 @@ def cut_trace(
         build_level(
             name,
             segment,
-            modules,
             folds,
             parts,
             head=segment.after is cuts[-1],
@@ -146,11 +144,10 @@ def _refuse_tied_weights(levels: list[Level]) -> None:
                 )
 
 
-def _refuse_batch_statistics(graph: fx.Graph, modules: dict[Any, Any]) -> None:
-    layers = [node.target for node in graph.nodes if node.op == "call_module"]
-    refuse_batch_statistics((str(name), modules[name]) for name in dict.fromkeys(layers))
+def _refuse_batch_statistics(graph: fx.Graph) -> None:
+    refuse_batch_statistics((str(node.target), held(node)) for node in graph.nodes if node.op == "call_module")
     for node in graph.nodes:
-        if operation(node) == "batch_norm":
+        if operation(node) == "batchnorm":
             names = ("input", "running_mean", "running_var", "weight", "bias", "training")
             arguments = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
             if arguments.get("running_mean") is None or arguments.get("training") is True:

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
+from .kinds import held
+
 #: Function -> its parameters in order; those in STATE are the layer's tensors.
 PARAMETERS: dict[Any, tuple[str, ...]] = {
     F.batch_norm: ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"),
@@ -29,14 +31,14 @@ L = TypeVar("L", bound=nn.Module)
 BATCHNORMS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
 
 
-def call_layers(graph: fx.Graph, modules: dict[Any, Any]) -> None:
+def call_layers(graph: fx.Graph) -> None:
     """Replace such functions by calls of plain layers with the same tensors, under the names of the layers that own them.
 
     Functions stay if their weights are computed, belong to several layers, or to the model itself.
     Args:
         graph: with recorded values, see `record_values`.
-        modules: target -> object; plain layers are added.
     """
+    known = {node.target: held(node) for node in graph.nodes if node.op == "call_module"}
     for node in list(graph.nodes):
         if node.op != "call_function" or node.target not in PARAMETERS:
             continue
@@ -45,34 +47,29 @@ def call_layers(graph: fx.Graph, modules: dict[Any, Any]) -> None:
         if node.target is F.linear and isinstance(bias, fx.Node) and bias.op != "get_attr":
             _add_apart(graph, node, bias)  # a computed bias, possibly from buffers
             given.pop("bias")
-        held = {name: given.pop(name) for name in STATE if given.get(name) is not None}
-        if not held or any(not isinstance(value, fx.Node) or value.op != "get_attr" for value in held.values()):
+        reads = {name: given.pop(name) for name in STATE if given.get(name) is not None}
+        if not reads or any(not isinstance(value, fx.Node) or value.op != "get_attr" for value in reads.values()):
             continue
-        paths = {str(value.target).rpartition(".")[0] for value in held.values()}
-        named = all(str(value.target).rpartition(".")[2] == name for name, value in held.items())
+        tensors = {name: held(value) for name, value in reads.items()}
+        paths = {str(value.target).rpartition(".")[0] for value in reads.values()}
+        named = all(str(value.target).rpartition(".")[2] == name for name, value in reads.items())
         read = given.pop("input")
         others = {name: value for name, value in given.items() if name not in STATE}
         if not named or len(paths) != 1 or paths == {""} or any(isinstance(v, fx.Node) for v in others.values()):
             continue
-        if any(
-            not isinstance(modules[v.target], nn.Parameter) for name, v in held.items() if name in ("weight", "bias")
-        ):
+        if any(not isinstance(tensors.get(name, nn.Parameter()), nn.Parameter) for name in ("weight", "bias")):
             continue
-        if node.target is F.batch_norm and ("running_mean" not in held or others.get("training")):
+        if node.target is F.batch_norm and ("running_mean" not in tensors or others.get("training")):
             continue
-        if ("bias" in held and "weight" not in held) or (node.target is F.batch_norm and len(held) % 2):
+        if ("bias" in tensors and "weight" not in tensors) or (node.target is F.batch_norm and len(tensors) % 2):
             continue  # torch has no such layer
         (path,) = paths
-        tensors = {name: modules[value.target] for name, value in held.items()}
         layer = _layer(node.target, tensors, others, len(read.meta["value"]))
-        if path in modules and not _same(modules[path], layer):
+        if not _same(known.setdefault(path, layer), layer):
             continue  # it is also called with other settings
-        modules[path] = layer
         node.op, node.target, node.args, node.kwargs = "call_module", path, (read,), {}
+        node.meta["held"] = known[path]
     erase_unused(graph)
-    used = {node.target for node in graph.nodes}
-    for target in [target for target in modules if target not in used]:
-        del modules[target]
 
 
 def _add_apart(graph: fx.Graph, node: fx.Node, bias: fx.Node) -> None:

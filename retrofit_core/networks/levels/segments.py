@@ -3,7 +3,6 @@
 import operator
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
 
 from torch import fx
 
@@ -66,11 +65,10 @@ def _passes_neurons(node: fx.Node) -> bool:
     return node.op != "get_attr" and node.meta["holds_tensors"]
 
 
-def names_of(segments: list[Segment], modules: dict[Any, Any]) -> list[str]:
+def names_of(segments: list[Segment]) -> list[str]:
     """The name of each level's last layer with parameters, or of the enclosing block that ends with the level, if unique."""
     layers = [
-        str(next(node for node in reversed(segment.nodes) if parameter_count(node, modules)).target)
-        for segment in segments
+        str(next(node for node in reversed(segment.nodes) if parameter_count(node)).target) for segment in segments
     ]
     blocks = [_common(layer, _path(segment.after)) for layer, segment in zip(layers, segments, strict=True)]
     return [block if block and blocks.count(block) == 1 else layer for layer, block in zip(layers, blocks, strict=True)]

@@ -12,13 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from ..levels.kinds import held, operation
 from ..levels.tracing import Trace, trace
 from ..levels.weights import refuse_computed_weights
 from ..training_flags import evaluating
 from ..wrappers import class_name
 from .group import Group, Junction, Point
 from .groups import assembled
-from .rules import Rules, axis_of, function_name, on_axis, varying_axes
+from .rules import Rules, axis_of, on_axis, varying_axes
 
 
 def groups_apart(
@@ -59,7 +60,7 @@ class _Apart(Rules):
 
     def _constant(self, node: fx.Node) -> Tensor:
         """Entries of a token or of positions: neurons along the only axis that varies in `joined`."""
-        ids, tensor = super()._constant(node), self.modules[node.target]
+        ids, tensor = super()._constant(node), held(node)
         varying = varying_axes(self.joined.ids.of(self.joined.values[node]))
         if not self._is_fixed(ids) and len(varying) == 1:
             self._assign(tensor, varying[0], self.ids.constant_along(ids, varying[0]), "vector")
@@ -73,7 +74,7 @@ class _Apart(Rules):
         bias = any(
             side.op == "get_attr" and len(side.meta["value"]) == 1 for side in sides
         )  # of a layer without a module
-        if function_name(node) != "add" or len(sides) != 2 or axis is None or classes or bias:
+        if operation(node) != "add" or len(sides) != 2 or axis is None or classes or bias:
             return super()._binary(node)
         sides.sort(key=self.depths.__getitem__)
         lines = [self._most(self.values[side].expand(node.meta["value"]), axis) for side in sides]

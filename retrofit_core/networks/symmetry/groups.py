@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
-from ..levels.kinds import TRANSPARENT, is_activation, is_sum, operation
+from ..levels.kinds import TRANSPARENT, does, is_activation, is_sum, operation
 from ..levels.tracing import Trace, trace
 from ..levels.weights import refuse_computed_weights
 from ..training_flags import evaluating
@@ -329,11 +329,10 @@ def _biased(node: fx.Node) -> fx.Node:
 def _behind(node: fx.Node, axis: int, rules: Rules) -> fx.Node:
     """The activation function that reads a node, directly, after dropout or in other rows; else the node itself."""
     for user in node.users:
-        if is_activation(user, rules.modules):
+        if is_activation(user):
             return user
-        is_dropout = user.op == "call_module" and isinstance(rules.modules[user.target], TRANSPARENT)
         in_rows = axis == -1 and operation(user) in ("view", "reshape")
-        if is_dropout or (in_rows and node.meta["value"][-1] == user.meta["value"][-1]):
+        if does(user, TRANSPARENT) or (in_rows and node.meta["value"][-1] == user.meta["value"][-1]):
             further = _behind(user, axis, rules)
             if further is not user:
                 return further

@@ -67,7 +67,7 @@ class Watched(Interpreter):
         leaves: Sequence[str] = (),
     ):
         traced = trace(model.eval(), leaves, example)
-        super().__init__(traced.graph, traced.modules)
+        super().__init__(traced.graph)
         self.after, self.window = after, window
         self.points = {self._key(point): point for group in groups for point in group.points}
         self.watched: dict[tuple[str, str], Tensor] = {}
