@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from ..system.refusals import Refusal
+from .copies import evaluating
 from .hooks import hook_names
 from .outputs import logits_in
 from .statedicts import tensors_in
-from .training_flags import evaluating
 
 #: Settings that change nothing in evaluation mode, or that tensors show.
 OF_TRAINING = {"p", "dropout", "inplace", "momentum", "affine", "elementwise_affine", "bias", "padding_idx"}

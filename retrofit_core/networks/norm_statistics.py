@@ -14,10 +14,10 @@ from torch import Tensor, fx, nn
 
 from ..system import device as devices
 from ..system.monitor import Monitor
+from .copies import evaluating
 from .levels.kinds import BatchNorm, held
 from .levels.tracing import Interpreter, trace
 from .levels.weights import repeated
-from .training_flags import evaluating
 
 #: Batch size.
 BATCH = 100

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from .attention import attentions
 from .levels import Carried, Heads, Level, Parts, Space, Written, compose, is_branched, rows
 from .levels.forms import Lookup, Opaque, Tied
-from .levels.opening import rows_of
+from .levels.plain import rows_of
 from .levels.tracing import Trace
 from .symmetry import IN_PLACE, Group, NeuronTrace
 

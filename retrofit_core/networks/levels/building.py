@@ -5,14 +5,12 @@ from dataclasses import asdict
 
 from torch import fx, nn
 
-from .cuts import function_sum, stays_as_it_is, sum_behind
+from .cuts import between, end_of, stays_as_it_is, sum_behind
 from .folds import Fold
 from .forms import Activated, Affine, Form, Lookup, Opaque, Partwise, Tied
-from .graphs import PLAIN, graph_module
 from .kinds import LAYERS, TRANSPARENT, BatchNorm, does, held, is_entrywise, is_layer, is_sum, parameter_count
-from .layouts import Layout
 from .level import Alive, Level, Output
-from .segments import Segment
+from .segments import PLAIN, Layout, Segment, graph_module
 from .weights import computed_weights
 
 #: Layers whose parameters and buffers hold one number per neuron.
@@ -50,7 +48,8 @@ def build_level(
         output = owners[0]
     else:
         why = why or follows
-    function = _function(output, summed)
+    changed = len(summed) == 1 and sum_behind(summed[0]) is not output
+    function = between(summed[0], output)[1:] if changed else []
     form = Opaque(why=why) if why else _form(segment, layers, stream, function, parts, adding=adding)
     alive = tuple(
         _alive(node, name, axes, parts, maker, end=node is output)
@@ -119,30 +118,10 @@ def _last_sum(segment: Segment, owners: list[fx.Node]) -> fx.Node:
 def _summed(end: fx.Node, owners: list[fx.Node]) -> tuple[list[fx.Node], fx.Node | None]:
     """The one or two layers whose outputs form the sum that ends a level, none if it ends otherwise; and the stream that a
     single layer's outputs are added to."""
-    layers = [node for node in owners if is_layer(node) and sum_behind(node) is end]
-    layers = layers or [node for node in owners if is_layer(node) and function_sum(node) is end]
-    sides = [side for side in end.all_input_nodes if not any(_leads(layer, side) for layer in layers)]
+    layers = [node for node in owners if is_layer(node) and node is not end and end_of(node) is end]
+    made = [between(layer, end)[-1] for layer in layers]
+    sides = [side for side in end.all_input_nodes if side not in made]
     return layers, sides[0] if layers and sides else None
-
-
-def _function(end: fx.Node, summed: list[fx.Node]) -> list[fx.Node]:
-    """The nodes between a layer and the sum that its outputs enter, if these change them."""
-    if len(summed) != 1 or function_sum(summed[0]) is not end:
-        return []
-    nodes, node = [], next(iter(summed[0].users))
-    while node is not end:
-        nodes.append(node)
-        node = next(iter(node.users))
-    return nodes
-
-
-def _leads(layer: fx.Node, side: fx.Node) -> bool:
-    """Whether one side of a sum is a layer's output, used nowhere else."""
-    while layer is not side and len(layer.users) == 1:
-        layer = next(iter(layer.users))
-        if is_sum(layer):
-            return False
-    return layer is side
 
 
 def _rows(layer_input: fx.Node, layer: fx.Node, parts: Mapping[fx.Node, Layout]) -> Layout:

@@ -5,8 +5,10 @@ After a layer inside a block several tensors are alive: the layer's outputs, and
 
 import operator
 from collections.abc import Container, Sequence
+from typing import Any
 
-from torch import fx, nn
+import torch
+from torch import Tensor, fx, nn
 
 from .kinds import (
     TRANSPARENT,
@@ -64,12 +66,11 @@ def choose_cuts(graph: fx.Graph, boundaries: str | int | Sequence[str], model: n
 
 
 def _layer_ends(graph: fx.Graph, output: fx.Node) -> list[fx.Node]:
-    """For every layer before the last, the node at which its neurons can be compared: the layer itself, or the sum that alone
-    uses its outputs."""
+    """For every layer before the last, its `end_of`."""
     nodes = list(graph.nodes)
     needed = ancestors(output)
     layers = [node for node in nodes if node in needed and is_layer(node)]
-    ends = {sum_behind(node) or function_sum(node) or node for node in layers}
+    ends = set(map(end_of, layers))
     chosen, passed = list[fx.Node](), set[fx.Node]()
     for index, node in enumerate(nodes):
         if node not in ends or node is output:
@@ -118,26 +119,28 @@ def sum_behind(node: fx.Node, *, functions: bool = False) -> fx.Node | None:
 
 def reordered_axes(node: fx.Node) -> list[int]:
     """If an operation only reorders axes, the input axis of each output axis; else empty."""
-    name = operation(node)
-    if name not in ("permute", "transpose"):
+    if operation(node) not in ("permute", "transpose") or len(node.all_input_nodes) > 1:
         return []
-    dims, given = len(node.meta["value"]), list(node.args[1:]) or list(node.kwargs.values())
-    given = list(given[0]) if len(given) == 1 and isinstance(given[0], (list, tuple)) else given
-    if not all(isinstance(axis, int) for axis in given) or len(given) != (dims if name == "permute" else 2):
-        return []
-    places = [int(axis) % dims for axis in given]  # type: ignore[call-overload]
-    if name == "permute":
-        return places
-    first, second = places
-    return [{first: second, second: first}.get(axis, axis) for axis in range(dims)]
+    probe = torch.empty([*range(len(node.meta["value"]))], device="meta")  # each size names its axis
+    function: Any = getattr(Tensor, node.target) if isinstance(node.target, str) else node.target
+    return list(function(probe, *node.args[1:], **node.kwargs).shape)
 
 
-def function_sum(node: fx.Node) -> fx.Node | None:
-    """The sum that a layer's outputs enter through an activation function, unless another layer made its other side."""
-    end = sum_behind(node, functions=True)
-    if end is None or sum_behind(node) is end or getattr(held(node), "groups", 1) > 1:
-        return None
-    return None if any(_made_directly(side, node) for side in end.all_input_nodes) else end
+def end_of(layer: fx.Node) -> fx.Node:
+    """The node at which a layer's neurons can be compared: the sum that alone uses its outputs, also through an activation
+    function unless another layer made its other side; else the layer itself."""
+    plain, end = sum_behind(layer), sum_behind(layer, functions=True)
+    if plain is None and end is not None and getattr(held(layer), "groups", 1) == 1:
+        plain = None if any(_made_directly(side, layer) for side in end.all_input_nodes) else end
+    return plain or layer
+
+
+def between(layer: fx.Node, end: fx.Node) -> list[fx.Node]:
+    """The nodes from a layer up to the end that alone reads it."""
+    nodes = [layer]
+    while (user := next(iter(nodes[-1].users))) is not end:
+        nodes.append(user)
+    return nodes
 
 
 def _made_directly(side: fx.Node, layer: fx.Node) -> bool:

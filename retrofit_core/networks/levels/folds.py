@@ -15,8 +15,7 @@ from torch.nn import functional as F
 
 from .cuts import reordered_axes, stays_as_it_is
 from .kinds import AFFINE, CONVOLUTIONS, TRANSPOSED, AffineLayer, BatchNorm, held, operation
-from .opening import open_attention
-from .plain import erase_unused, holding, linear_of
+from .plain import erase_unused, holding, linear_of, open_attention
 from .tracing import Trace, record_values
 from .weights import computed_weights
 

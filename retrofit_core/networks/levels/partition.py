@@ -5,6 +5,7 @@ from functools import partial
 
 import torch
 from torch import Tensor, fx, nn
+from torch.nn import functional as F
 
 from ...system.device import exact
 from ...system.registry import first_line
@@ -16,12 +17,11 @@ from .building import build_level
 from .cuts import choose_cuts
 from .folds import folded
 from .forms import Boundary, Lookup, Tied
-from .kinds import held, operation
-from .layouts import Layout, layouts
+from .kinds import BatchNorm, held, operation
 from .level import Level, compose
-from .segments import cut_into_segments, names_of
+from .plain import PARAMETERS
+from .segments import PLAIN, Layout, cut_into_segments, layouts, names_of
 from .tracing import Trace, rounding, trace
-from .weights import batch_statistics, refuse_batch_statistics
 
 #: Message for a network that is a single level and not affine.
 SINGLE = (
@@ -93,7 +93,7 @@ def cut_trace(
         for node in segment.alive:
             if node.meta["is_tensor"] and node not in parts:
                 parts[node] = _by_first_axis(name, node, len(example))
-    if parts[cuts[-1]] != Layout():
+    if parts[cuts[-1]] != PLAIN:
         raise ValueError(_not_by_samples(names[-1], tuple(cuts[-1].meta["value"])))
     levels = [
         build_level(
@@ -109,7 +109,7 @@ def cut_trace(
     ]
     _refuse_tied_weights(levels)
     _check_composition(model, levels, example)
-    if trace.sizes or any(parts.get(node) != Layout() for segment in segments for node in segment.alive):
+    if trace.sizes or any(parts.get(node) != PLAIN for segment in segments for node in segment.alive):
         _check_samples(levels, example, opposite=wrapper_of(model, TakingPacked) is None)
     return levels
 
@@ -145,13 +145,21 @@ def _refuse_tied_weights(levels: list[Level]) -> None:
 
 
 def _refuse_batch_statistics(graph: fx.Graph) -> None:
-    refuse_batch_statistics((str(node.target), held(node)) for node in graph.nodes if node.op == "call_module")
+    """Refuse BatchNorms that normalise by the current batch, because their outputs depend on the batching."""
     for node in graph.nodes:
+        names = []
         if operation(node) == "batchnorm":
-            names = ("input", "running_mean", "running_var", "weight", "bias", "training")
-            arguments = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
-            if arguments.get("running_mean") is None or arguments.get("training") is True:
-                raise ValueError(batch_statistics(node.name))
+            given = dict(zip(PARAMETERS[F.batch_norm], node.args, strict=False)) | dict(node.kwargs)
+            names = [node.name] * (given.get("running_mean") is None or given.get("training") is True)
+        elif node.op == "call_module":
+            parts = held(node).named_modules(prefix=str(node.target))
+            names = [name for name, part in parts if isinstance(part, BatchNorm) and part.running_mean is None]
+        if names:
+            raise ValueError(
+                f"the BatchNorm {names[0]!r} keeps no running statistics, so what it computes depends on which samples share a "
+                "batch, and no level can be fitted to that. Use one with track_running_stats=True there and pass training "
+                "data through it in training mode, or use GroupNorm or InstanceNorm."
+            )
 
 
 @torch.no_grad()

@@ -203,19 +203,20 @@ class Tracer(fx.Tracer):
         proxy_factory_fn: Callable[[fx.Node], fx.Proxy] | None = None,
     ) -> Any:
         """Record an operation in its one spelling; returns what the model's code sees."""
-        target, args, kwargs, writes = self._without_writing(kind, target, args, kwargs)
-        name_of = str(target) if kind == "call_method" else getattr(target, "__name__", "")
-        args, kwargs = self._by_position(kind, target, plain(name_of), args, kwargs)
-        written = args[0] if args else kwargs.get("input")
-        if self._drops(name_of, args, kwargs):
-            return written
-        proxy = _plain_sum(plain(name_of), args, kwargs)
+        word = str(target) if kind == "call_method" else getattr(target, "__name__", "")
+        args, kwargs = self._by_position(kind, target, plain(word), args, kwargs)
+        read = args[0] if args else kwargs.get("input")
+        if self._drops(word, args, kwargs):
+            return read
+        proxy = _plain_sum(plain(word), args, kwargs)
+        writes = proxy is not None and word.endswith("_")
         if proxy is None:
+            writes = kind == "call_module" and getattr(self.root.get_submodule(str(target)), "inplace", False)
             versions = [] if writes else self._versions(args, kwargs)
             proxy = super().create_proxy(kind, target, args, kwargs, name, type_expr, proxy_factory_fn)
             self._write_into_copies(proxy, versions)
-        if writes and isinstance(written, _Known):
-            written.becomes(proxy)
+        if writes and isinstance(read, _Known):
+            read.becomes(proxy)
         value = self.values.get(proxy.node)
         if kind in ("placeholder", "get_attr") or holds_tensors(value) or not self._tells_shapes(proxy.node):
             return proxy
@@ -228,27 +229,6 @@ class Tracer(fx.Tracer):
                 self.batches.add(proxy.node)
             return size
         return value
-
-    def _without_writing(
-        self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Any, tuple[Any, ...], dict[str, Any], bool]:
-        """An operation known to write into its first input as one that copies, and whether it is one."""
-        if kind == "call_module":
-            return target, args, kwargs, bool(getattr(self.root.get_submodule(target), "inplace", False))
-        name = str(target) if kind == "call_method" else getattr(target, "__name__", "")
-        holders = {"call_method": (Tensor,), "call_function": (F, torch)}.get(kind, ())
-        if name.endswith("_") and not name.endswith("__"):
-            copying = next(filter(None, (getattr(holder, name[:-1], None) for holder in holders)), None)
-            if callable(copying):
-                return name[:-1] if kind == "call_method" else copying, args, kwargs, True
-        if kind == "call_function" and kwargs.get("inplace"):
-            return target, args, {**kwargs, "inplace": False}, True
-        try:
-            place = list(signature(target).parameters).index("inplace") if kind == "call_function" else -1
-        except (TypeError, ValueError):  # builtins, and functions without this argument
-            place = -1
-        writes = place == len(args) - 1 and place >= 0 and bool(args[place])
-        return target, args[:place] if writes else args, kwargs, writes
 
     def _by_position(
         self, kind: str, target: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -297,17 +277,15 @@ class Tracer(fx.Tracer):
         fx.node.map_aggregate(arguments, note)  # type: ignore[attr-defined]
         return found
 
-    def _write_into_copies(self, proxy: Any, versions: Sequence[tuple[_Known, int]]) -> None:
+    def _write_into_copies(self, proxy: fx.Proxy, versions: Sequence[tuple[_Known, int]]) -> None:
         """Let an operation write into copies of the tensors that it was seen to modify."""
-        node = proxy.node
         for written, version in versions:
-            if _version(self.values[written.node]) == version:
-                continue
-            with self.graph.inserting_before(node):
-                copied = super().create_proxy("call_method", "clone", (written,), {})
-            node.replace_input_with(written.node, copied.node)
-            in_place = node.op == "call_method" and str(node.target).endswith("_")
-            written.becomes(proxy if in_place or node.kwargs.get("out") is copied.node else copied)
+            read = written.node
+            if _version(self.values[read]) != version:
+                with self.graph.inserting_before(proxy.node):
+                    copied = super().create_proxy("call_method", "clone", (written,), {})
+                proxy.node.replace_input_with(read, copied.node)
+                written.becomes(proxy if self.values[proxy.node] is self.values[read] else copied)
 
     def proxy(self, node: fx.Node) -> fx.Proxy:
         """The proxy of a node."""

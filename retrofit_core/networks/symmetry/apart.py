@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from ..copies import evaluating
 from ..levels.kinds import held, operation
 from ..levels.tracing import Trace, trace
 from ..levels.weights import refuse_computed_weights
-from ..training_flags import evaluating
 from ..wrappers import class_name
-from .group import Group, Junction, Point
 from .groups import assembled
+from .maps import Group, Junction, Point
 from .rules import Rules, axis_of, on_axis, varying_axes
 
 

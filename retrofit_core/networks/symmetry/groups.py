@@ -14,15 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
+from ..copies import evaluating
 from ..levels.kinds import TRANSPARENT, does, is_activation, is_sum, operation
 from ..levels.tracing import Trace, trace
 from ..levels.weights import refuse_computed_weights
-from ..training_flags import evaluating
 from ..wrappers import class_name
-from .group import Group, Point, TensorPart
-from .ids import FIXED
-from .maps import reordered
-from .rules import Rules, Seen, varying_axes
+from .maps import Group, Point, TensorPart, reordered
+from .rules import FIXED, Rules, Seen, varying_axes
 
 #: Largest relative change of the outputs at which a permuted network counts as the same; float64 networks may hold float32 parts.
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-5}

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from ...system.device import CHUNK_BYTES, check_sums
 from ...system.monitor import Monitor
 from ..levels.tracing import Interpreter, trace
-from .group import Group, Point
+from .maps import Group, Point
 
 MOST_SAMPLES = 100  # per batch, for visible progress and quick cancelling
 #: Roundings by which products of equal neurons may differ.
