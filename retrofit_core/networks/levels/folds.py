@@ -160,6 +160,7 @@ def _product(trace: Trace, node: fx.Node, free: Free) -> Found:
     layer.meta = {**node.meta, "value": end.meta["value"]}
     end.replace_all_uses_with(layer)
     _erase_backwards(trace.graph, end)
+    layer.name = end.name  # by which its neurons are known
     owner = trace.model.get_submodule(path)
     new = linear_of(turned(matrix), None if bias is None else bias.detach().clone())
     return layer, Fold(new, (owner,), matrix, bias, kind=type(owner).__name__, axis=1)

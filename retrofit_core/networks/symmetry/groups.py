@@ -4,6 +4,7 @@ A group holds neurons that may be permuted, and all entries of parameters and bu
 the function. A residual stream is one group through all its blocks; each attention head is its own group.
 """
 
+import copy
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -74,20 +75,25 @@ class NeuronTrace:
         refuse_computed_weights(trace.model, class_name(trace.model))
         # First try to keep pieces of a tensor in one group (as in a channel shuffle), then apart.
         for pieces in (False, True):
-            self.rules = Rules(self.trace, pieces=pieces)
-            self.groups = assembled(self.rules)
+            self._follow(Rules(self.trace, pieces=pieces))
             try:
                 _check(trace.model, self.groups, self.trace.example)
                 break
             except ValueError:
                 if pieces:
                     raise
-        self.tensors = {node.name: ids for node, ids in self.rules.values.items() if isinstance(ids, Tensor)}
 
-    def within(self) -> list[Group]:
-        """The groups if grouped convolutions make their own neurons, free within their parts as long as the parts stay together.
-        They are not checked, because permuting them alone changes the function."""
-        return assembled(Rules(self.trace, within=True))
+    def _follow(self, rules: Rules) -> None:
+        self.rules, self.groups = rules, assembled(rules)
+        self.tensors = {node.name: ids for node, ids in rules.values.items() if isinstance(ids, Tensor)}
+        vars(self).pop("_members", None)
+
+    def within(self) -> "NeuronTrace":
+        """The same if grouped convolutions make their own neurons, free within their parts as long as the parts stay together.
+        These groups are not checked, because permuting them alone changes the function."""
+        inner = copy.copy(self)
+        inner._follow(Rules(self.trace, within=True))
+        return inner
 
     def places(self, node: str, axis: int) -> dict[int, Tensor] | None:
         """The places of each group's neurons in a tensor of the trace.
