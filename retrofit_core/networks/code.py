@@ -125,12 +125,9 @@ def _difference(first: nn.Module, other: nn.Module) -> tuple[str, str] | None:
         if name in WIDTHS or (name in OF_WIDTHS and not same_widths):
             continue
         if one.get(name) != two.get(name):
-            return f"{name}={_shown(one.get(name))}", f"{name}={_shown(two.get(name))}"
+            here, there = (getattr(value, "__name__", None) or repr(value) for value in (one.get(name), two.get(name)))
+            return f"{name}={here}", f"{name}={there}"
     return None
-
-
-def _shown(value: object) -> str:
-    return getattr(value, "__name__", None) or repr(value)
 
 
 def _other_hooks(first: nn.Module, other: nn.Module, name: str) -> str:

@@ -6,7 +6,6 @@ and keeps its function, so that fine-tuning, which normalises by batch statistic
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
 from typing import Any, TypeGuard
 
 import torch
@@ -77,8 +76,12 @@ def reset_statistics(
     norms = [module for name, module in model.named_modules() if name in names and _has_statistics(module)]
     sums: dict[BatchNorm, Sums] = {}
     shared = repeated(norms)  # a shared scale and shift cannot compensate for different statistics
+
+    def add(norm: BatchNorm, arguments: tuple[Tensor, ...], keywords: dict[str, Tensor]) -> None:
+        sums[norm] = channel_sums([arguments[0] if arguments else keywords["input"]], norm, sums.get(norm))
+
     hooks = [
-        norm.register_forward_pre_hook(partial(_add_up, sums), with_kwargs=True)
+        norm.register_forward_pre_hook(add, with_kwargs=True)
         for norm in norms
         if norm.affine and not {id(norm.weight), id(norm.bias)} & shared
     ]
@@ -113,13 +116,6 @@ def _write(norm: BatchNorm, mean: Tensor, variance: Tensor, keep_function: bool)
         norm.weight.copy_(slope * (variance + norm.eps).sqrt())
     norm.running_mean.copy_(mean)
     norm.running_var.copy_(variance)
-
-
-def _add_up(
-    sums: dict[BatchNorm, Sums], norm: BatchNorm, arguments: tuple[Tensor, ...], keywords: dict[str, Tensor]
-) -> None:
-    inputs = arguments[0] if arguments else keywords["input"]
-    sums[norm] = channel_sums([inputs], norm, sums.get(norm))
 
 
 def channel_sums(tensors: Iterable[Tensor], layer: nn.Module, before: Sums | None = None) -> Sums:

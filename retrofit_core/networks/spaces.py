@@ -71,7 +71,11 @@ def with_spaces(
         return _not_followed(levels, trace.example, network, error)
     groups, makes = traced.groups, list(map(_movable, seen))
     try:
-        found = attentions(levels, _makers(groups, makes), trace.example) if closed else []
+        makers = {
+            group: {index: places[number] for index, places in enumerate(makes) if number in places}
+            for number, group in enumerate(groups)
+        }
+        found = attentions(levels, makers, trace.example) if closed else []
     except ValueError as error:
         raise ValueError(f"{network}: {error}") from error
     heads = {level: attention for attention in found for level in attention.levels}
@@ -89,9 +93,17 @@ def with_spaces(
             unknown = _unfollowed(levels, index, seen[index], trace.example, network)
             writing.append(replace(level, writes=unknown))
             continue
-        if not _followed(level, places) and (fixed := _in_place(seen[index])) is not None:
-            places = {**places, IN_PLACE: fixed}  # heads, pixels: fixed in every network
-        if why := _why_not_grouped(level, places, in_parts=index in parts):
+        if not _followed(level, places):
+            places = seen[index] or {}  # with those in place (heads, pixels): fixed in every network
+        why = ""
+        if not _followed(level, places):
+            why = (
+                "cannot change places (it mixes positions, or makes one number for each), so those of several networks cannot "
+                "be grouped"
+            )
+        elif index in parts and len(places) > 1:
+            why = f"lie in parts of a grouped convolution and belong to {len(places)} kinds that cannot be exchanged"
+        if why:
             raise ValueError(f"{network}: the neurons of level {level.name!r} {why}. {INSTEAD}")
         writing.append(replace(level, writes=_written(index, places, groups, spaces, parts.get(index))))
     writing = [
@@ -104,18 +116,6 @@ def with_spaces(
 def _movable(places: Mapping[int, Tensor] | None) -> dict[int, Tensor]:
     """The places of a level's neurons without `IN_PLACE`, which is not a group."""
     return {number: positions for number, positions in (places or {}).items() if number != IN_PLACE}
-
-
-def _makers(groups: Sequence[Group], makes: Sequence[Mapping[int, Tensor]]) -> dict[Group, dict[int, Tensor]]:
-    """For each group, the levels that make it, with the places of its neurons.
-
-    Args:
-        makes: for each level, group number -> places.
-    """
-    return {
-        group: {index: places[number] for index, places in enumerate(makes) if number in places}
-        for number, group in enumerate(groups)
-    }
 
 
 def _written(
@@ -261,31 +261,9 @@ def _exchanged(levels: Sequence[Level], index: int, example: Tensor) -> bool:
     return True
 
 
-def _in_place(seen: Mapping[int, Tensor] | None) -> Tensor | None:
-    """(neurons, 1) neurons of a level that are fixed whatever the weights; None if there are none."""
-    return None if seen is None else seen.get(IN_PLACE)
-
-
 def _followed(level: Level, places: Mapping[int, Tensor]) -> bool:
     """Whether every neuron of a level has a place."""
     return sum(positions.numel() for positions in places.values()) == level.width
-
-
-def _why_not_grouped(level: Level, places: Mapping[int, Tensor], *, in_parts: bool) -> str:
-    """Why a level's neurons cannot be grouped with those of other networks; empty if they can.
-
-    Args:
-        places: group -> places of its neurons.
-        in_parts: whether they belong to parts of a grouped convolution.
-    """
-    if not _followed(level, places):
-        return (
-            "cannot change places (it mixes positions, or makes one number for each), so those of several networks cannot "
-            "be grouped"
-        )
-    if in_parts and len(places) > 1:
-        return f"lie in parts of a grouped convolution and belong to {len(places)} kinds that cannot be exchanged"
-    return ""
 
 
 def _with_parts(

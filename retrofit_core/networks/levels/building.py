@@ -38,7 +38,8 @@ def build_level(
         adding: whether a level may end with a sum of its layers' outputs, and begin with per-neuron vectors.
     """
     holders = [node for node in segment.nodes if parameter_count(node)]
-    owners = [node for node in holders if not (adding and _is_vector(node))]
+    # between layers, parameters may hold one number per neuron: a norm's, or the model's own
+    owners = [node for node in holders if not (adding and isinstance(held(node), (*VECTORS, nn.Parameter)))]
     output = _last_sum(segment, owners) if adding and head and len(owners) > 1 else segment.after
     summed, stream = _summed(output, owners) if adding else ([], None)
     layers = summed or owners
@@ -100,11 +101,6 @@ def _form(
     if function:
         return Activated(*facts, graph_module(function, [nodes[0]], [function[-1]], {}, {}))
     return (Partwise if getattr(layers[0], "groups", 1) > 1 else Affine)(*facts)
-
-
-def _is_vector(node: fx.Node) -> bool:
-    """Whether a node's parameters may hold one number per neuron: a norm's, or the model's own parameter."""
-    return node.op == "get_attr" or isinstance(held(node), VECTORS)
 
 
 def _last_sum(segment: Segment, owners: list[fx.Node]) -> fx.Node:

@@ -13,7 +13,6 @@ from torch import Tensor, fx, nn
 from .kinds import (
     TRANSPARENT,
     does,
-    has_parameters,
     held,
     is_activation,
     is_layer,
@@ -55,7 +54,7 @@ def choose_cuts(graph: fx.Graph, boundaries: str | int | Sequence[str], model: n
     for node in sorted(set(ends), key=order.__getitem__):
         segment = nodes[start + 1 : order[node] + 1]
         after = nodes[order[node] + 1 :]
-        if node is not output and has_parameters(segment) and has_parameters(after):
+        if node is not output and any(map(parameter_count, segment)) and any(map(parameter_count, after)):
             cuts.append(node)
             start = order[node]
         elif node is not output and not isinstance(boundaries, (str, int)):
@@ -77,7 +76,7 @@ def _layer_ends(graph: fx.Graph, output: fx.Node) -> list[fx.Node]:
             continue
         passed |= ancestors(node, passed)
         # another level follows: parameters, or a layer that no level needs so far, such as another head
-        if has_parameters(needed & set(nodes[index + 1 :])) or set(layers) - passed:
+        if any(map(parameter_count, needed & set(nodes[index + 1 :]))) or set(layers) - passed:
             chosen.append(node)
     return chosen
 
@@ -179,27 +178,24 @@ def _block_ends(graph: fx.Graph, single: list[fx.Node]) -> list[fx.Node]:
     embedding and belongs to the first block. If tokens are dropped right after a block, it ends there.
     """
     nodes = list(graph.nodes)
-    paths = {node: [path for path, _ in node.meta.get("nn_module_stack", {}).values() if path] for node in nodes}
+    paths = {node: modules_around(node) for node in nodes}
     owners = {paths[node][-1] for node in nodes if is_sum(node) and paths[node]}
-    spans = {path: [node for node in nodes if path in paths[node]] for path in owners if not _outer(path, owners)}
-    ends = [span[-1] for span in spans.values() if span[-1] in single]
+    outermost = [path for path in owners if not any(path.startswith(f"{other}.") for other in owners)]
+    spans = [[node for node in nodes if path in paths[node]] for path in outermost]
+    ends = [span[-1] for span in spans if span[-1] in single]
     if not ends:
         return []
-    start = min(nodes.index(span[0]) for span in spans.values())
+    start = min(nodes.index(span[0]) for span in spans)
     stem = [node for node in single if nodes.index(node) < start]
     if stem and any(is_activation(node) for node in nodes[: nodes.index(stem[-1]) + 1]):
         ends.append(stem[-1])
-    return [_after_selection(node) for node in ends]
+    readers = {node: next(iter(node.users)) for node in ends if len(node.users) == 1}
+    return [readers[node] if node in readers and readers[node].target is operator.getitem else node for node in ends]
 
 
-def _outer(path: str, owners: set[str]) -> bool:
-    """Whether a module lies inside one of these."""
-    return any(path.startswith(f"{other}.") for other in owners)
-
-
-def _after_selection(node: fx.Node) -> fx.Node:
-    user = next(iter(node.users))
-    return user if len(node.users) == 1 and user.target is operator.getitem else node
+def modules_around(node: fx.Node) -> list[str]:
+    """The modules whose forward computes a node, from outside."""
+    return [path for path, _ in node.meta.get("nn_module_stack", {}).values() if path]
 
 
 def _end_of(name: str, graph: fx.Graph, single: list[fx.Node], model: nn.Module) -> fx.Node:
@@ -207,8 +203,7 @@ def _end_of(name: str, graph: fx.Graph, single: list[fx.Node], model: nn.Module)
     inside = [
         node
         for node in graph.nodes
-        if any(path == name for path, _ in node.meta.get("nn_module_stack", {}).values())
-        or (node.op == "call_module" and node.target == name)
+        if name in modules_around(node) or (node.op == "call_module" and node.target == name)
     ]
     if not inside:
         children = [path for path, _ in model.named_children()]

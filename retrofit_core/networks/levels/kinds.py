@@ -1,6 +1,6 @@
 """What a node of a traced graph is: a layer, an activation function, a sum, something with parameters."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any
 
 from torch import fx, nn
@@ -88,10 +88,6 @@ def is_activation(node: fx.Node) -> bool:
 def is_entrywise(node: fx.Node) -> bool:
     """Whether each number of a node's output is a function of the same number of its only input, without parameters."""
     return does(node, ENTRYWISE | BINARY) and len(node.all_input_nodes) == 1
-
-
-def has_parameters(nodes: Iterable[fx.Node]) -> bool:
-    return any(map(parameter_count, nodes))
 
 
 def parameter_count(node: fx.Node) -> int:

@@ -51,19 +51,21 @@ def call_layers(graph: fx.Graph) -> None:
         if not reads or any(not isinstance(value, fx.Node) or value.op != "get_attr" for value in reads.values()):
             continue
         tensors = {name: held(value) for name, value in reads.items()}
-        paths = {str(value.target).rpartition(".")[0] for value in reads.values()}
-        named = all(str(value.target).rpartition(".")[2] == name for name, value in reads.items())
+        path, _, _ = str(next(iter(reads.values())).target).rpartition(".")
         read = given.pop("input")
         others = {name: value for name, value in given.items() if name not in STATE}
-        if not named or len(paths) != 1 or paths == {""} or any(isinstance(v, fx.Node) for v in others.values()):
+        if (
+            not path
+            or any(str(value.target) != f"{path}.{name}" for name, value in reads.items())
+            or any(isinstance(value, fx.Node) for value in others.values())
+            or any(not isinstance(tensors.get(name, nn.Parameter()), nn.Parameter) for name in ("weight", "bias"))
+            or ("bias" in tensors and "weight" not in tensors)  # torch has no such layer
+            or (
+                node.target is F.batch_norm
+                and ("running_mean" not in tensors or len(tensors) % 2 or others.get("training"))
+            )
+        ):
             continue
-        if any(not isinstance(tensors.get(name, nn.Parameter()), nn.Parameter) for name in ("weight", "bias")):
-            continue
-        if node.target is F.batch_norm and ("running_mean" not in tensors or others.get("training")):
-            continue
-        if ("bias" in tensors and "weight" not in tensors) or (node.target is F.batch_norm and len(tensors) % 2):
-            continue  # torch has no such layer
-        (path,) = paths
         layer = _layer(node.target, tensors, others, len(read.meta["value"]))
         if not _same(known.setdefault(path, layer), layer):
             continue  # it is also called with other settings

@@ -7,13 +7,13 @@ Networks fold tokens or frames into the sample axis, put other axes before it, o
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import takewhile
+from os.path import commonprefix
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 
-from .cuts import ancestors
+from .cuts import ancestors, modules_around
 from .kinds import held, parameter_count
 from .tracing import Interpreter
 
@@ -45,13 +45,14 @@ def cut_into_segments(graph: fx.Graph, cuts: list[fx.Node]) -> list[Segment]:
     for node in graph.nodes:  # take entries of a tuple where it is made, so that only tensors are alive
         if node in of and node.target is operator.getitem and not node.args[0].meta.get("is_tensor"):
             of[node] = of[node.args[0]]
+    neurons = {node for node in graph.nodes if node.op != "get_attr" and node.meta["holds_tensors"]}  # what is computed
     maker: dict[fx.Node, int] = {start: -1}
     for node in graph.nodes:
         if node in of and node not in maker:
             maker[node] = (
                 cuts.index(node)
                 if node in cuts
-                else max([maker[other] for other in node.all_input_nodes if _passes_neurons(other)], default=-1)
+                else max([maker[other] for other in node.all_input_nodes if other in neurons], default=-1)
             )
     segments, before = [], [start]
     for index, cut in enumerate(cuts):
@@ -59,8 +60,7 @@ def cut_into_segments(graph: fx.Graph, cuts: list[fx.Node]) -> list[Segment]:
             node
             for node in graph.nodes
             if of.get(node, len(cuts)) <= index
-            and node.op != "get_attr"
-            and (node.meta["holds_tensors"] and any(of.get(user, -1) > index for user in node.users) or node is cut)
+            and (node in neurons and any(of.get(user, -1) > index for user in node.users) or node is cut)
         ]
         nodes = [node for node in graph.nodes if of.get(node) == index]
         segments.append(Segment(nodes, before, cut, alive, [maker[node] for node in alive]))
@@ -68,30 +68,14 @@ def cut_into_segments(graph: fx.Graph, cuts: list[fx.Node]) -> list[Segment]:
     return segments
 
 
-def _passes_neurons(node: fx.Node) -> bool:
-    """Whether a node holds tensors that the network computes: no size, as of the tensor for which a mask is made."""
-    return node.op != "get_attr" and node.meta["holds_tensors"]
-
-
 def names_of(segments: list[Segment]) -> list[str]:
     """The name of each level's last layer with parameters, or of the enclosing block that ends with the level, if unique."""
-    layers = [
-        str(next(node for node in reversed(segment.nodes) if parameter_count(node)).target) for segment in segments
+    layers = [str(next(filter(parameter_count, reversed(segment.nodes))).target) for segment in segments]
+    blocks = [
+        ".".join(commonprefix([layer.split("."), (modules_around(segment.after) or [""])[-1].split(".")]))
+        for layer, segment in zip(layers, segments, strict=True)
     ]
-    blocks = [_common(layer, _path(segment.after)) for layer, segment in zip(layers, segments, strict=True)]
     return [block if block and blocks.count(block) == 1 else layer for layer, block in zip(layers, blocks, strict=True)]
-
-
-def _path(node: fx.Node) -> str:
-    """The module whose forward computes a node."""
-    paths = [path for path, _ in node.meta.get("nn_module_stack", {}).values()]
-    return paths[-1] if paths else ""
-
-
-def _common(left: str, right: str) -> str:
-    """The innermost module that contains both."""
-    same = takewhile(lambda pair: pair[0] == pair[1], zip(left.split("."), right.split("."), strict=False))
-    return ".".join(part for part, _ in same)
 
 
 # --- layouts --------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ by position.
 import copy
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import reduce
 from inspect import Parameter, signature
 from typing import Any
@@ -18,6 +17,8 @@ from torch import Tensor, fx, nn
 from torch.fx.node import Target
 from torch.fx.proxy import Attribute, TraceError
 from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from ..copies import sharing_parameters
 from ..hooks import Hook, remove_looking_hooks
@@ -57,7 +58,6 @@ DROPPING: dict[str, tuple[str, int, bool]] = {
     "stochasticdepth": ("training", 3, True),
 }
 DROPPING_ATTENTION = "a dropout_p of 0.0 unless self.training"
-FACTORIES = ("zeros", "ones", "full", "empty", "arange")
 CONTENTS = "its control flow depends on the contents of tensors"
 #: Composite torch modules, which are traced like a model's own.
 TRANSFORMERS = (
@@ -297,9 +297,6 @@ class Tracer(fx.Tracer):
             return bool(self.values[obj.node])
         raise TraceError(CONTENTS)
 
-    def _value_of_constant(self, value: object) -> Any:
-        return self.values[value.node] if isinstance(value, fx.Proxy) and self._is_constant(value.node) else value
-
     def _is_constant(self, node: fx.Node) -> bool:
         """Whether a value depends on buffers alone."""
         if node.op == "get_attr":
@@ -332,8 +329,11 @@ class Tracer(fx.Tracer):
     ) -> fx.Node:
         """Record an operation and run it on the example."""
         node = super().create_node(kind, target, args, kwargs, name, type_expr)
-        with self._run():
+        before, self.running = self.running, True
+        try:
             self.values[node] = self._value(node)
+        finally:
+            self.running = before
         describe(node, self.values[node])
         return node
 
@@ -362,14 +362,6 @@ class Tracer(fx.Tracer):
             self.opaque.add(node)
         return tells
 
-    @contextmanager
-    def _run(self) -> Iterator[None]:
-        before, self.running = self.running, True
-        try:
-            yield
-        finally:
-            self.running = before
-
     def getattr(self, attr: str, attr_val: object, parameter_proxy_cache: dict[str, Any]) -> Any:
         """An attribute of a module: parameters become nodes unless the example is running."""
         return attr_val if self.running else super().getattr(attr, attr_val, parameter_proxy_cache)
@@ -381,7 +373,12 @@ class Tracer(fx.Tracer):
         if self.running:
             return forward(*args, **kwargs)
         if isinstance(m, TRANSFORMERS):  # their code checks whether masks are tensors, and causal
-            args, kwargs = fx.node.map_aggregate((args, kwargs), self._value_of_constant)  # type: ignore[misc]
+
+            def known(value: Any) -> Any:
+                is_constant = isinstance(value, fx.Proxy) and self._is_constant(value.node)
+                return self.values[value.node] if is_constant else value
+
+            args, kwargs = fx.node.map_aggregate((args, kwargs), known)  # type: ignore[misc]
         if all(m is not module for module in self.root.modules()):
             if m in self.wrapped:
                 return forward(*args, **kwargs)
@@ -421,30 +418,19 @@ class Tracer(fx.Tracer):
         )
 
 
-@contextmanager
-def _noting_factories(tracer: Tracer) -> Iterator[None]:
-    """Record the creation of tensors with one row per sample as operations, not constants."""
+class _Factories(TorchFunctionMode):
+    """Within it, what makes tensors with one row per sample is recorded as operations, not as constants."""
 
-    def noting(make: Callable[..., Any]) -> Any:
-        def noted(*args: object, **kwargs: object) -> Any:
-            sizes = [
-                arg for arg in (*args, *kwargs.values()) for arg in (arg if isinstance(arg, (tuple, list)) else (arg,))
-            ]
-            counts = any(isinstance(size, Size) and size.node in tracer.batches for size in sizes)
-            if tracer.running or not counts:
-                return make(*args, **kwargs)
-            return tracer.create_proxy("call_function", make, args, kwargs)
+    def __init__(self, tracer: Tracer) -> None:
+        super().__init__()
+        self.tracer = tracer
 
-        return noted
-
-    plain = {name: getattr(torch, name) for name in FACTORIES}
-    try:
-        for name, make in plain.items():
-            setattr(torch, name, noting(make))
-        yield
-    finally:
-        for name, make in plain.items():
-            setattr(torch, name, make)
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs, leaves = kwargs or {}, tree_leaves((args, kwargs))
+        counts = any(isinstance(leaf, Size) and leaf.node in self.tracer.batches for leaf in leaves)
+        if not counts or self.tracer.running or any(isinstance(leaf, fx.Proxy) for leaf in leaves):
+            return func(*args, **kwargs)
+        return self.tracer.create_proxy("call_function", func, args, kwargs)
 
 
 def _plain_sum(name: str, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -518,7 +504,7 @@ def traced(model: nn.Module, leaves: list[str], example: Tensor, hooks: list[Hoo
         remove_looking_hooks(followed, hooks)
         followed.train().eval()  # clears tensors that a network caches in eval mode, such as attention biases
         try:
-            with torch.no_grad(), _noting_factories(tracer):
+            with torch.no_grad(), _Factories(tracer):
                 graph = tracer.trace(followed)
             _hold(graph, model, followed)
             return tracer

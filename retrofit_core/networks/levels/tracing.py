@@ -82,8 +82,14 @@ def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -
     except Refused:
         raise
     except Exception as error:  # whatever the model's code raises
-        with torch.no_grad():
-            _run(model, example)
+        try:
+            with torch.no_grad():
+                model(example.clone())  # may be written into
+        except Exception as reason:
+            raise ValueError(
+                f"{name} does not run on an input of shape {tuple(example.shape)}: {first_line(reason)}. Pass data of the "
+                "shape that it was trained on."
+            ) from reason
         raise ValueError(
             f"{name} cannot be traced by torch.fx ({first_line(error)}). Name the submodule in which this "
             "happens in leaves=[...], to take it whole, or wrap the model in one whose forward has no data-dependent "
@@ -141,17 +147,6 @@ def rounding(numbers: Tensor) -> float:
     the largest finite number in it."""
     digits = torch.finfo(numbers.dtype).eps ** 0.5 if numbers.is_floating_point() else 0.0
     return digits * numbers.double().nan_to_num(0, 0, 0).abs().max().item()
-
-
-def _run(model: nn.Module, example: Tensor) -> None:
-    """Refuse a model that does not run on an example."""
-    try:
-        model(example.clone())  # may be written into
-    except Exception as error:
-        raise ValueError(
-            f"{class_name(model)} does not run on an input of shape {tuple(example.shape)}: "
-            f"{first_line(error)}. Pass data of the shape that it was trained on."
-        ) from error
 
 
 def check_output(network: str, output: object) -> None:

@@ -199,7 +199,9 @@ def assembled(rules: Rules) -> list[Group]:
     held.pop(0, None)
     members = Members(rules)
     for kind, numbers in held.items():
-        members.add(kind, _in_order(axes[_maker(axes, numbers)][2], kinds, kind))
+        line = axes[_maker(axes, numbers)][2]
+        neurons, first = np.unique(line[kinds[line] == kind].numpy(), return_index=True)
+        members.add(kind, torch.from_numpy(neurons[first.argsort()]))  # in the order in which they first occur
     places = [members.places(ids) for _, _, ids, _ in axes]
     points = _points(rules, members)
     groups = [
@@ -232,13 +234,6 @@ def _labels(rules: Rules) -> Iterator[tuple[Tensor, Tensor]]:
 def _maker(axes: Sequence[tuple[str, int, Tensor, str]], numbers: Sequence[int]) -> int:
     """The number of the axis that makes neurons, of those that they are on."""
     return next((number for number in numbers if axes[number][3] == "out"), numbers[0])
-
-
-def _in_order(line: Tensor, kinds: Tensor, kind: int) -> Tensor:
-    """The neurons of one kind in the order in which they first occur on a line of ids."""
-    found = line[kinds[line] == kind].numpy()
-    neurons, first = np.unique(found, return_index=True)
-    return torch.from_numpy(neurons[first.argsort()])
 
 
 def _group(

@@ -58,7 +58,7 @@ RULES: dict[str, set[str]] = {
     "unfolded": words("unfold"),
     "folded": words("fold"),
     "move": MOVES,
-    "same": ENTRYWISE,
+    "first": ENTRYWISE,
     "binary": BINARY,
     "positions": POSITIONS,
     "reduced": words("mean sum amax amin norm vector_norm var std logsumexp"),
@@ -195,21 +195,21 @@ class Rules:
         return ids
 
     def _new_neurons(self, weight: Tensor, bias: Tensor | None, axis: int = 0) -> Tensor:
-        """New neurons on an axis of a weight, or those that it made or read before."""
-        key = (self.names[id(weight)], axis)
-        ids = self.axes[key][0] if key in self.axes else self.ids.fresh(weight.shape[axis])
-        self._assign(weight, axis, ids, self._kind_of_made(*key))
-        return self._assign(bias, 0, ids, "vector")
+        """New neurons on an axis of a weight, or those that it made or read before.
 
-    def _kind_of_made(self, name: str, axis: int) -> str:
-        """ "out", or "in" if a tied weight already makes neurons along another axis, so that it is averaged once."""
-        makes = any(other == name and kind == "out" for (other, at), (_, kind) in self.axes.items() if at != axis)
-        return "in" if makes else "out"
+        They are read ("in") if a tied weight already makes neurons along another axis, so that it is averaged once.
+        """
+        key = (self.names[id(weight)], axis)
+        makes = any(name == key[0] and kind == "out" for (name, at), (_, kind) in self.axes.items() if at != axis)
+        ids = self.axes[key][0] if key in self.axes else self.ids.fresh(weight.shape[axis])
+        self._assign(weight, axis, ids, "in" if makes else "out")
+        return self._assign(bias, 0, ids, "vector")
 
     def _see(self, node: fx.Node, axis: int, ids: Tensor, part: str = "output") -> None:
         self.seen.append(Seen(node, axis, ids, part))
 
-    def _first(self, node: fx.Node) -> Tensor:
+    def _first(self, node: fx.Node) -> Any:
+        """What the first input has."""
         return self.values[node.all_input_nodes[0]]
 
     def _tensors(self, node: fx.Node, *names: str) -> list[Tensor | None]:
@@ -361,9 +361,6 @@ class Rules:
         self._see(node, -1, out, "out_proj")
         value = node.meta["value"]
         return out.expand(value[0].shape), (None if value[1] is None else _zeros(value[1]))
-
-    def _same(self, node: fx.Node) -> Tensor:
-        return self._first(node)
 
     def _move(self, node: fx.Node) -> Any:
         args, kwargs = fx.map_arg((node.args, node.kwargs), self._entries)
