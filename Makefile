@@ -66,8 +66,8 @@ benchmark: $(VENV)/installed  ## Measure everything again (about three hours on 
 mutations: $(VENV)/installed-dev  ## Change the core on purpose, in many places, and see which test objects (about 20 minutes)
 	$(BIN)/python benchmarks/mutations.py
 
-docs: $(VENV)/installed-dev  ## Build the documentation site into build/site (`retrofit docs` opens it)
-	$(BIN)/retrofit docs --build
+docs: $(VENV)/installed-dev  ## Build the documentation site into build/site (`retrofit docs` serves it)
+	$(BIN)/python -m mkdocs build --strict --site-dir build/site
 
 # From a fresh copy of the last commit, so that nothing else of this folder comes along.
 dist: $(VENV)/installed-dev  ## Build wheel and sdist of the last commit into dist

@@ -113,7 +113,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "gpu", help="folder for what may be lost")
     parser.add_argument("--seconds", type=float, default=540, help="after which it stops (default: 540)")
     parser.add_argument("--scale", choices=SCALES, default="paper", help="of the tables (default: paper)")
-    parser.add_argument("--parents", type=int, default=1, help="sets of parents, each with its own split")
+    parser.add_argument("--parents", type=int, nargs="+", default=[0], help="seeds of the parents' splits (default: 0)")
     parser.add_argument("--seeds", type=int, help="fusions of the same parents (default: the scale's)")
     parser.add_argument("--processes", type=int, help="parents trained side by side (default: all on a GPU)")
     parser.add_argument("--compile", action="store_true", help="train parents with torch.compile")

@@ -1,6 +1,7 @@
 """What one call of gpu.py is given, and how long it may go on."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,8 +25,8 @@ class Call:
     """Of the tables; at smoke, stages 1 and 2 are tiny, too"""
     models: Path | None = None
     """Folder with the checkpoints of `pairs.PAIRS`; in a smoke test a tiny pair is trained instead"""
-    parents: int = 1
-    """Sets of parents"""
+    parents: Sequence[int] = (0,)
+    """Sets of parents, by the seed of their split"""
     seeds: int | None = None
     """Fusions of the same parents; None: as many as the scale has"""
     processes: int = 1

@@ -17,7 +17,7 @@ from gpu_files import halve, pack, unpack
 
 from retrofit_core.experiments.bundles import Bundle, read_bundle, write_bundle
 from retrofit_core.experiments.cells import Cell
-from retrofit_core.experiments.planning import PlannedUnit, all_needs, plan
+from retrofit_core.experiments.planning import all_needs, plan
 from retrofit_core.experiments.results import Result, read_result, write_result
 from retrofit_core.experiments.runner import run
 from retrofit_core.experiments.scales import scale_of
@@ -53,18 +53,18 @@ def reproduce(call: Call, stage: int, out: Path, earlier: Path | None) -> str:
     """
     root, bundle = call.work / "runs", out / f"gpu-stage-{stage}.json"
     results = take_over([folder for folder in (earlier, out) if folder], bundle.name, root)
-    tables = [cells_of(call, *table) for table in STAGES[stage]]
+    tables = [cells_of(call, *table, parents) for table in STAGES[stage] for parents in call.parents]
     whole = plan(chain(*tables), root)
-    for one in whole:
-        if one.result is None:
-            results.pop(one.unit.key(), None)  # measured with other parents or data
+    for unit, result in whole:
+        if result is None:
+            results.pop(unit.key(), None)  # measured with other parents or data
         else:
-            results[one.unit.key()] = one.result
+            results[unit.key()] = result
     failed: dict[str, str] = {}
 
     def save() -> None:
         kept = {key: untimed(result) for key, result in results.items()} if call.beside else results
-        write_bundle(bundle, Bundle(kept), with_images=True)
+        write_bundle(bundle, Bundle(kept))
 
     save()  # also if the time is up before any more are measured
 
@@ -78,23 +78,23 @@ def reproduce(call: Call, stage: int, out: Path, earlier: Path | None) -> str:
         print(f"{title(unit)}: {words}", flush=True)
 
     def hand_on() -> list[Path]:
-        return pack(state_of([one for one in whole if one.unit.key() not in results], root), root, out)
+        return pack(state_of([unit for unit, _ in whole if unit.key() not in results], root), root, out)
 
     for cells in tables:
-        missing = [one for one in plan(cells, root) if one.result is None and one.unit.key() not in failed]
+        missing = [unit for unit, result in plan(cells, root) if result is None and unit.key() not in failed]
         try:
             train(call, missing, root)
         except Cancelled:
             break
         except Exception as error:  # the defect of one table's parents must not cost the others their minutes
-            for one in missing:
-                note(one.unit, repr(error))
+            for unit in missing:
+                note(unit, repr(error))
             continue
         hand_on()  # a call that is killed must not cost its parents
         run(missing, root, deadline=call.until, device=str(call.device), on_result=note)
     for path in hand_on():
         print(f"too large to hand on beside the others: {path.relative_to(root)}", flush=True)
-    done = sum(one.unit.key() in results for one in whole)
+    done = sum(unit.key() in results for unit, _ in whole)
     end = f"call it again with --from {out}" if done + len(failed) < len(whole) else "nothing is left to do"
     return f"{done} of {len(whole)} units measured, {len(failed)} failed; {end}"
 
@@ -122,22 +122,25 @@ def take_over(folders: Sequence[Path], bundle: str, root: Path) -> dict[str, Res
     return results
 
 
-def cells_of(call: Call, name: str, columns: Sequence[str]) -> list[Cell]:
-    """The cells of a table's columns, the paper's rows first, with CIFAR-10 where CIFAR-100 is not on disk."""
+def cells_of(call: Call, name: str, columns: Sequence[str], parents: int = 0) -> list[Cell]:
+    """The cells of a table's columns for one set of parents, the paper's rows first, with CIFAR-10 where CIFAR-100 is not
+    on disk."""
     table, scale = TABLES[name], dataclasses.replace(scale_of(call.scale), nearest=True)
     cells = [
-        cell for cell in table.cells(scale, call.seeds, parents=call.parents) if not columns or cell.column in columns
+        cell
+        for cell in table.cells(scale, call.seeds, parents=parents + 1)
+        if cell.parents == parents and (not columns or cell.column in columns)
     ]
     return sorted(cells, key=lambda cell: cell.row in table.more_rows)
 
 
-def parents_of(units: Sequence[PlannedUnit]) -> list[Parent]:
+def parents_of(units: Sequence[Unit]) -> list[Parent]:
     """The parents that units are or need, each once."""
-    needed = chain.from_iterable((*all_needs(one.unit), one.unit) for one in units)
+    needed = chain.from_iterable((*all_needs(unit), unit) for unit in units)
     return list({unit.key(): unit for unit in needed if isinstance(unit, Parent)}.values())
 
 
-def train(call: Call, missing: Sequence[PlannedUnit], root: Path) -> None:
+def train(call: Call, missing: Sequence[Unit], root: Path) -> None:
     """Train the parents that units lack, several at once, for one waits for Python and leaves a GPU idle; the runner takes
     them over.
 
@@ -179,9 +182,9 @@ def checkpoint(parent: Parent, root: Path) -> Path:
     return Path(parent.source.files(root)[parent.index])
 
 
-def state_of(left: Sequence[PlannedUnit], root: Path) -> list[Path]:
+def state_of(left: Sequence[Unit], root: Path) -> list[Path]:
     """What units that are left need: their parents, and the finished levels of their fusions."""
     parents = [checkpoint(parent, root) for parent in parents_of(left)]
     notes = [file.with_name(name) for file in parents for name in ("splits.json", NOTE)]
-    levels = [path for one in left for path in sorted((one.unit.folder(root) / LEVELS).glob("*"))]
+    levels = [path for unit in left for path in sorted((unit.folder(root) / LEVELS).glob("*"))]
     return [path for path in dict.fromkeys((*notes, *parents, *levels)) if path.is_file()]

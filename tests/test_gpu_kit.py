@@ -206,19 +206,20 @@ def test_what_pytest_said_is_kept_also_where_its_time_was_up(kit, tmp_path):
 
 def test_vits_have_the_papers_samples_and_the_longest_work_last(kit, tmp_path):
     call = kit.gpu_call.Call(tmp_path, torch.device("cpu"), float("inf"))
-    cells = [cell for table in kit.gpu_tables.STAGES[5] for cell in kit.gpu_tables.cells_of(call, *table)]
+    cells = [(table[0], cell) for table in kit.gpu_tables.STAGES[5] for cell in kit.gpu_tables.cells_of(call, *table)]
     samples = [
-        (cell.table, cell.column, unit.run.samples) for cell in cells for unit in cell.units if hasattr(unit, "run")
+        (name, cell.column, unit.run.samples) for name, cell in cells for unit in cell.units if hasattr(unit, "run")
     ]
     assert set(samples[:-10]) == {("vit-sharded-cifar100", "2-way", 5000)}
     assert samples[-10:] == [("runtime-vit", f"{n} samples", n) for n in (400, 6000) for _ in range(5)]
-    assert len({unit.source for cell in cells for unit in cell.units}) == 1  # two parents, trained once
+    assert len({unit.source for _, cell in cells for unit in cell.units}) == 1  # two parents, trained once
     for number, tables in kit.gpu_tables.STAGES.items():
         for name, columns in tables:
             assert set(columns) <= {column.name for column in TABLES[name].columns}, number
     # The paper's rows come before ours, of all seeds.
     more = [
-        cell.row in TABLES[cell.table].more_rows for cell in kit.gpu_tables.cells_of(call, "vgg11-noniid", ("2-way",))
+        cell.row in TABLES["vgg11-noniid"].more_rows
+        for cell in kit.gpu_tables.cells_of(call, "vgg11-noniid", ("2-way",))
     ]
     assert more == sorted(more) and any(more)
 

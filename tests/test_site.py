@@ -147,7 +147,7 @@ def site(tmp_path_factory) -> Path:
     """Built with every warning an error: links and anchors that lead nowhere, names without a docstring to show."""
     pytest.importorskip("mkdocs", reason="the packages of the extra `docs` are not installed")
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "retrofit_core", "docs", "--build", "--out", str(folder)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
@@ -185,7 +185,7 @@ def test_formulas_are_drawn_and_names_are_documented(site):
 
 @pytest.mark.long
 def test_the_command_serves_the_site_until_it_is_interrupted(site):
-    command = [sys.executable, "-u", "-c", HEARING, "docs", "--no-browser"]
+    command = [sys.executable, "-u", "-c", HEARING, "docs"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
@@ -214,12 +214,6 @@ def installed(tmp_path, monkeypatch):
     return held
 
 
-def test_without_a_repository_and_pages_the_command_says_where_to_read(installed, capsys):
-    assert main(["docs"]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "an installed wheel does not contain" in said and "retrofit --help" in said
-
-
 def test_an_installation_has_the_pages_as_text(installed, tmp_path, capsys):
     class Held(PurePosixPath):
         def locate(self):
@@ -235,18 +229,11 @@ def test_an_installation_has_the_pages_as_text(installed, tmp_path, capsys):
     assert "own_networks  About own_networks" in listed and "README" not in listed
     assert main(["docs", "Start"]) == 0 and capsys.readouterr().out == "# About start\n\n`retrofit start`\n\n"
     assert main(["docs", "own_network"]) == 2 and "Did you mean 'own_networks'" in capsys.readouterr().err
-    assert main(["docs", "--build"]) == 2 and "an installed wheel does not contain" in capsys.readouterr().err
 
 
 def test_a_page_of_the_repository_is_printed(capsys):
     assert main(["docs", "own_networks"]) == 0
     assert capsys.readouterr().out.rstrip() == (ROOT / "docs" / "own_networks.md").read_text().rstrip()
-
-
-def test_no_folder_is_emptied_that_holds_something_else(tmp_path, capsys):
-    (tmp_path / "thesis.tex").write_text("much work")
-    assert main(["docs", "--build", "--out", str(tmp_path)]) == 2
-    assert "Choose a new folder" in capsys.readouterr().err and (tmp_path / "thesis.tex").exists()
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -2,12 +2,9 @@
 
 import importlib.util
 import os
-import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,8 +26,6 @@ if TYPE_CHECKING:
     from ..networks.levels import Level
 
 LAST_PORT = 65535
-#: Seconds between two polls of the server, and seconds that it may take to shut down.
-POLL, PATIENCE = 0.2, 10.0
 #: Short titles for wide columns.
 SHORT = {"rows per sample": "rows", "adds to it": "adds"}
 
@@ -196,7 +191,7 @@ def _describe(levels: "Sequence[Level]", index: int) -> dict[str, Any]:
 class AppRequest:
     """Parameters of `retrofit app`."""
 
-    port: int = setting(8501, "Port on this machine. If it is in use, the next free one.", Range(1, LAST_PORT))
+    port: int | None = setting(None, "Port on this machine. Default: 8501, or the next free one.", Range(1, LAST_PORT))
     browser: bool = setting(True, "Open the default browser.")
     runs: Path = setting(Path("runs"), "Folder with run records.")
     arch: tuple[str, ...] = setting(
@@ -217,16 +212,13 @@ def app_command(asked: AppRequest) -> None:
         raise ValueError(
             f"--arch {strange[0]} names no function of yours: write package.module:function, or FILE.py:function."
         )
-    folder = app_folder()
-    port = free_port(asked.port)
-    flags = ["--server.address=127.0.0.1", f"--server.port={port}", "--server.headless=true"]
+    folder, runs = app_folder(), asked.runs.absolute()
+    headless = not (asked.browser and sys.stdout.isatty())
+    flags = [f"--server.headless={str(headless).lower()}", "--server.showEmailPrompt=false"]
     # Otherwise, Streamlit collects garbage (0.1 s with torch loaded) after every run of a page, before it sends it.
     flags.append("--runner.postScriptGC=false")
+    flags += [f"--server.port={asked.port}"] if asked.port else []
     words = [sys.executable, "-m", "streamlit", "run", str(folder / "shell" / "main.py"), *flags]
-    address = f"http://127.0.0.1:{port}"
-    end = " (Ctrl-C stops it; the tab reconnects after a restart)."
-    out.print(Text.assemble("The workbench is at ", (address, "bold"), end))
-    runs = asked.runs.absolute()
     # Users run the commands shown in the workbench next to the runs folder, where data sets are in `data`.
     data = os.pathsep.join(filter(None, [str(runs.parent / "data"), os.environ.get("RETROFIT_DATA")]))
     environment = {**os.environ, "RETROFIT_RUNS": str(runs), "RETROFIT_DATA": data}
@@ -236,37 +228,12 @@ def app_command(asked: AppRequest) -> None:
         environment[user_code.VARIABLE] = ",".join(map(user_code.absolute, asked.arch))
         # Names of modules are relative to the current folder, where neither the server nor its workers are.
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))
-    # Streamlit reads .streamlit/config.toml from the working directory.
-    with _asked_to_end() as ending, subprocess.Popen(words, cwd=folder, env=environment) as server:
-        if asked.browser and sys.stdout.isatty():
-            _open_when_ready(server, port, address, ending)
-        while server.poll() is None and not ending.wait(POLL):
-            pass
-        _end(server)
-
-
-@contextmanager
-def _asked_to_end() -> Iterator[threading.Event]:
-    """An event set by SIGINT, SIGTERM or SIGHUP, so that the command ends its server however early they come."""
-    ending = threading.Event()
-    names = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows has no SIGHUP, and `nohup` ignores it
-    wanted = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    ignored = [each for each in wanted if each.name == "SIGHUP" and signal.getsignal(each) is signal.SIG_IGN]
-    earlier = {each: signal.signal(each, lambda *_: ending.set()) for each in wanted if each not in ignored}
-    try:
-        yield ending
-    finally:
-        for each, handler in earlier.items():
-            signal.signal(each, handler)
-
-
-def _end(server: subprocess.Popen) -> None:
-    """Terminate the server, or kill it if it does not end; its jobs continue."""
-    server.terminate()
-    try:
-        server.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        server.kill()
+    say("Ctrl-C stops the workbench; its tab reconnects after a restart.")
+    sys.stdout.flush()
+    os.chdir(folder)  # Streamlit reads .streamlit/config.toml from there
+    if os.name == "nt":  # where a process cannot become another one
+        raise typer.Exit(subprocess.call(words, env=environment))
+    os.execve(sys.executable, words, environment)
 
 
 def app_folder() -> Path:
@@ -281,32 +248,3 @@ def app_folder() -> Path:
     if not (folder / "shell" / "main.py").exists():
         raise ValueError("the workbench is not installed. Install it with `pip install .` from the repository.")
     return folder
-
-
-def free_port(first: int) -> int:
-    """First free port of this machine, from `first` on.
-
-    Raises:
-        ValueError: fifty ports are taken.
-    """
-    import socket
-
-    ports = range(first, min(first + 50, LAST_PORT + 1))
-    for port in ports:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)):
-                return port
-    raise ValueError(f"ports {first} to {ports[-1]} are all in use. Choose another with --port.")
-
-
-def _open_when_ready(server: subprocess.Popen, port: int, address: str, ending: threading.Event) -> None:
-    import socket
-    import webbrowser
-
-    for _ in range(100):
-        with socket.socket() as probe:
-            if not probe.connect_ex(("127.0.0.1", port)):
-                webbrowser.open(address)
-                return
-        if server.poll() is not None or ending.wait(POLL):
-            return

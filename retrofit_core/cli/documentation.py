@@ -5,17 +5,12 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import distribution
 from pathlib import Path
-from typing import Any
-
-from rich.text import Text
 
 from ..system.extras import require
 from ..system.registry import known_name
-from ..system.settings import Range, setting
 from .application import command
-from .commands import LAST_PORT, free_port
 from .fields import argument
 from .terminal import new_table, out, say
 
@@ -28,10 +23,6 @@ class DocsRequest:
     """Parameters of `retrofit docs`."""
 
     page: str | None = argument(None, "A page to print in the terminal instead, such as start or troubleshooting.")
-    port: int = setting(8510, "Port on this machine. If it is in use, the next free one.", Range(1, LAST_PORT))
-    browser: bool = setting(True, "Open the default browser.")
-    build: bool = setting(False, "Write the site to a folder and exit, without serving it.")
-    out: Path | None = setting(None, "Folder for --build. Default: build/site in the repository.")
 
 
 @command("docs")
@@ -44,17 +35,12 @@ def docs_command(asked: DocsRequest) -> None:
     Example: `retrofit docs own_networks`
     """
     repository = _repository()
+    pages = _pages(repository)
     if asked.page is not None:
-        return _print(known_name(pages := _pages(repository), asked.page.removesuffix(".md"), "page"), pages)
-    if repository is None and not asked.build and (pages := _pages(None)):
-        return _list(pages)
-    if repository is None:
-        raise ValueError(
-            "the site is built from the repository, which an installed wheel does not contain. Run the command in a "
-            "copy of the repository, or read the installed help: `retrofit docs`, `retrofit --help`, `retrofit "
-            "methods NAME`, and in Python `help(retrofit_core.fuse)`."
-        )
-    return _build(repository, asked.out) if asked.build else _serve(repository, asked)
+        return _print(known_name(pages, asked.page.removesuffix(".md"), "page"), pages)
+    if repository is not None:
+        return _serve(repository)
+    return _list(pages)
 
 
 def _pages(repository: Path | None) -> dict[str, Path]:
@@ -62,10 +48,7 @@ def _pages(repository: Path | None) -> dict[str, Path]:
     if repository is not None:
         files = list((repository / "docs").glob("*.md"))
     else:
-        try:
-            installed = distribution("retrofit-workbench").files or []
-        except PackageNotFoundError:
-            installed = []
+        installed = distribution("retrofit-workbench").files or []
         files = [Path(str(file.locate())) for file in installed if file.as_posix().endswith(f"{INSTALLED}/{file.name}")]
     return {file.stem: file for file in sorted(files) if file.is_file()}
 
@@ -101,36 +84,13 @@ def _repository() -> Path | None:
     return None
 
 
-def _build(repository: Path, folder: Path | None) -> None:
-    """Build all pages into a folder.
-
-    Raises:
-        ValueError: the folder holds something else, or the build fails.
-    """
-    site = (folder or repository / "build" / "site").absolute()
-    if site.is_dir() and any(site.iterdir()) and not (site / "search" / "search_index.json").exists():
-        raise ValueError(
-            f"{site} contains other files than a built site, and building would delete them. Choose a new folder."
-        )
-    done = _mkdocs(repository, "build", "--strict", "--site-dir", str(site), capture_output=True, text=True)
-    if done.returncode:
-        raise ValueError(f"could not build the pages: {(done.stdout + done.stderr).strip()[-2000:]}")
-    say(f"The pages are in {site}.")
-
-
-def _serve(repository: Path, asked: DocsRequest) -> None:
+def _serve(repository: Path) -> None:
     """Serve the pages to this machine until interrupted."""
-    address = f"127.0.0.1:{free_port(asked.port)}"
-    opened = ["--open"] if asked.browser and sys.stdout.isatty() else []
-    out.print(Text.assemble("They will be at ", (f"http://{address}", "bold"), " (Ctrl-C stops it)."))
-    with suppress(KeyboardInterrupt):
-        if _mkdocs(repository, "serve", "--quiet", "--dev-addr", address, *opened).returncode:
-            raise ValueError("could not serve the pages, for the reason above.")
-
-
-def _mkdocs(repository: Path, *words: str, **options: Any) -> subprocess.CompletedProcess:
     for package in ("mkdocs", "material", "mkdocstrings", "latex2mathml"):
         require(package, "docs")
-    say("Building the pages (takes about half a minute).")
+    say("Building the pages (takes about half a minute). They will be at http://127.0.0.1:8000 (Ctrl-C stops it).")
+    words = [sys.executable, "-m", "mkdocs", "serve", "--quiet", *(["--open"] if sys.stdout.isatty() else [])]
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # the theme's warning about another product
-    return subprocess.run([sys.executable, "-m", "mkdocs", *words], cwd=repository, env=quiet, **options)
+    with suppress(KeyboardInterrupt):
+        if subprocess.call(words, cwd=repository, env=quiet):
+            raise ValueError("could not serve the pages, for the reason above.")

@@ -32,7 +32,7 @@ def report_command(asked: ReportRequest) -> None:
 
     Example: `retrofit report vgg11-noniid --format latex --out tables.tex`
 
-    To keep results with your code: `retrofit report vgg11-noniid --bundle results --with-images`
+    To keep results with your code: `retrofit report vgg11-noniid --bundle results`
     """
     from . import reproducing
 

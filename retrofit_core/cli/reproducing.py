@@ -7,11 +7,11 @@ from typing import Any
 
 import typer
 
-from ..experiments.bundles import Bundle, GivenParents, merged, write_bundle
+from ..experiments.bundles import Bundle, GivenParents, merged
 from ..experiments.cells import Cell, Table, substitute
-from ..experiments.folders import BundleFile, update_folder, used_by
+from ..experiments.folders import update_folder
 from ..experiments.parallel import run_in_parallel
-from ..experiments.planning import PlannedUnit, plan
+from ..experiments.planning import plan
 from ..experiments.report import report
 from ..experiments.report_formats import FORMATS
 from ..experiments.results import Result, all_results
@@ -19,11 +19,11 @@ from ..experiments.runner import OnResult, Outcome, run
 from ..experiments.scales import scale_of
 from ..experiments.tables import TABLES
 from ..experiments.units import ParentSource, Unit
-from ..experiments.work import parents_title, short_title, title
+from ..experiments.work import title
 from ..system.device import pick
 from ..system.files import write
 from ..system.registry import find, known_name
-from .checks import check_replaced
+from .checks import check_folder, check_replaced
 from .measured import measured, results_of, scales_of
 from .progress import advised, units_progress
 from .requests import ReportRequest, ReproduceRequest, TablesRequest
@@ -31,7 +31,6 @@ from .terminal import err, new_table, out, say
 
 SOME_FAILED = 1
 SCALE = "small"
-LARGE = 1_000_000
 
 
 def _chosen(known: Mapping[str, Any], names: Sequence[str]) -> list[str]:
@@ -62,18 +61,16 @@ def reproduce(asked: ReproduceRequest) -> None:
     chosen = [TABLES[name] for name in _chosen(TABLES, asked.tables)]
     planned = plan(chosen_cells(chosen, asked), asked.folder, results_of(asked.results).results)
     _say_substitutes(chosen, scale)
-    missing = [one for one in planned if one.result is None]
-    known = sum(one.seconds or 0 for one in missing)
-    unknown = sum(one.seconds is None for one in missing)
+    missing = [unit for unit, result in planned if result is None]
     out.print(
-        f"{len(planned)} units of work: {len(planned) - len(missing)} done, {len(missing)} to do"
-        + (f", about {_duration(known)}" if known else "")
-        + (f" and {unknown} of unknown duration" if unknown else "")
-        + f". Scale {scale}: {scale_of(scale).sentence}."
+        f"{len(planned)} units of work: {len(planned) - len(missing)} done, {len(missing)} to do. Scale {scale}: "
+        f"{scale_of(scale).sentence}."
     )
     if asked.plan:
-        _print_plan(planned)
-        return
+        table = new_table("state", "unit")
+        for unit, result in planned:
+            table.add_row("to do" if result is None else "refused" if result.refusal else "done", title(unit))
+        return out.print(table)
     deadline = time.time() + asked.time_budget if asked.time_budget else None
     with (
         advised("Results so far are kept. Run the same command again to resume."),
@@ -81,27 +78,29 @@ def reproduce(asked: ReproduceRequest) -> None:
     ):
         ways: dict[str, Any] = {"device": asked.device, "deadline": deadline, "on_result": _counting(count)}
         if asked.backend == "loky" and asked.jobs == 1 and asked.scheduler is None:
-            outcome = run(planned, asked.folder, monitor=monitor, **ways)
+            outcome = run(missing, asked.folder, monitor=monitor, **ways)
         else:
             ways |= {"jobs": asked.jobs, "backend": asked.backend, "scheduler": asked.scheduler}
-            outcome = run_in_parallel(planned, asked.folder, **ways)
-    _close(outcome, asked.folder)
+            outcome = run_in_parallel(missing, asked.folder, **ways)
+    return _close(outcome, asked.folder)
 
 
 def print_report(asked: ReportRequest) -> None:
     """Print or write the tables, or bundles of their results."""
     write_as = find(FORMATS, asked.format, "format")
-    read, overwrite = [*asked.results, *asked.model, *filter(None, [asked.splits])], asked.overwrite
-    check_replaced("--out", [asked.out], overwrite=overwrite, read=read)
-    if asked.bundle is not None and not asked.bundle.is_dir():
-        check_replaced("--bundle", [asked.bundle], overwrite=overwrite, read=read)
+    read = [*asked.results, *asked.model, *filter(None, [asked.splits])]
+    check_replaced("--out", [asked.out], overwrite=asked.overwrite, read=read)
+    check_folder(asked.bundle, "--bundle")
     chosen = _chosen(TABLES, asked.tables or ["all"])
     wanted = _columns_of(chosen, asked.columns)
     of_tables = _given_for(chosen if asked.tables else [], wanted, given_source(asked))
     if asked.bundle is not None:
         known = merged([Bundle(all_results(asked.folder), of_tables), results_of(asked.results)])
-        of_results = [TABLES[name] for name in chosen]
-        _write_bundles(asked.bundle, known, of_results if asked.tables else None, asked.with_images)
+        written = update_folder(asked.bundle, known, [TABLES[name] for name in chosen])
+        for file, count in written.items():
+            say(f"{count} results are in {file}.")
+        if not written:
+            say(f"Nothing written to {asked.bundle}: there are no results for these tables.", to=err)
         return
     known = merged([Bundle({}, of_tables), measured(asked.folder, asked.results)])
     root, scales = str(asked.folder), scales_of(asked.scale)
@@ -113,21 +112,6 @@ def print_report(asked: ReportRequest) -> None:
     else:
         write(asked.out, text)
         say(f"The report is in {asked.out}.")
-
-
-def _write_bundles(path: Path, known: Bundle, tables: Sequence[Table] | None, with_images: bool) -> None:
-    """Write one file, or a folder with a file for each table; None for all results."""
-    if path.is_file() or (path.suffix == ".json" and not path.is_dir()):
-        chosen = known if tables is None else used_by(tables, known)
-        files = [BundleFile(path, len(chosen.results), write_bundle(path, chosen, with_images))]
-    else:
-        files = update_folder(path, known, list(TABLES.values()) if tables is None else tables, with_images)
-    for file in files:
-        say(f"{file.results} results are in {file.path}, {file.bytes / 1000:,.0f} kB.")
-        if file.bytes > LARGE:
-            say("That is large for a file in a repository: omit --with-images, or name fewer tables.", to=err)
-    if not files:
-        say(f"Nothing written to {path}: there are no results for these tables.", to=err)
 
 
 def _columns_of(tables: Sequence[str], columns: str | None) -> set[str] | None:
@@ -217,21 +201,3 @@ def _close(outcome: Outcome, folder: Path) -> None:
         say(f"Failed: {title(unit)}: {why}", to=err)
     if outcome.failed:
         raise typer.Exit(SOME_FAILED)
-
-
-def _print_plan(planned: Sequence[PlannedUnit]) -> None:
-    """Print units by parents, in the order of work."""
-    for source in dict.fromkeys(one.unit.source for one in planned):
-        folder = f", {source.training.folder}" if source.training else ""
-        table = new_table("state", "about", "unit", title=f"{parents_title(source)}{folder}")
-        for one in planned:
-            if one.unit.source == source:
-                state = "to do" if one.result is None else "refused" if one.result.refusal else "done"
-                table.add_row(state, _duration(one.seconds) if one.seconds else "", short_title(one.unit))
-        out.print(table)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

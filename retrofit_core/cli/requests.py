@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..runs.config import RunConfig
 from ..system.settings import AT_LEAST_ONE, Range, same_as, setting
-from .fields import argument
+from .fields import Shared, argument
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,13 +59,10 @@ class ReportRequest(TablesRequest):
     )
     format: str = setting("markdown", "markdown, latex or csv.")
     out: Path | None = setting(None, "Write the report to this file.")
-    overwrite: bool = setting(False, "Replace the file of --out or --bundle if it exists.")
+    overwrite: bool = same_as(Shared, "overwrite")
     only_measured: bool = setting(False, "Omit everything without a result.")
     bundle: Path | None = setting(
         None,
-        "Instead of a report, write the results of the named tables (default: all), without networks, to a file "
-        "NAME.json or to a folder with a file per table. Results already in the folder are kept.",
-    )
-    with_images: bool = setting(
-        False, "Also store in the bundle which test images each network classifies correctly, for paired intervals."
+        "Instead of a report, write the results of the named tables (default: all), without networks, to this folder: a file "
+        "for each table. Results already in the folder are kept.",
     )

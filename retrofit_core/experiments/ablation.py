@@ -83,14 +83,11 @@ CHANGES: tuple[Change, ...] = (
 )
 
 
-def ablation_cell(
-    table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
-) -> Cell | None:
+def ablation_cell(column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
     """`usual_cell`, except that this table leaves out the closed form of transformers."""
-    row = read_row(name)
-    return (
-        None if column.transformer and "Linear" in row.method else usual_cell(table, column, name, scale, source, seed)
-    )
+    if column.transformer and "Linear" in read_row(name).method:
+        return None
+    return usual_cell(column, name, scale, source, seed)
 
 
 #: Each column is a kind of parents; two parents, samples of parent 0.

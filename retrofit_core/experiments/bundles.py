@@ -4,7 +4,7 @@ import dataclasses
 import json
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,6 @@ from .results import Result, all_results, rounded, seal_of
 from .units import ParentSource
 
 SCHEMA = 1
-#: Left out of bundles without images: long lists, which only paired intervals and figures need.
-LONG_METRICS = ("per_class",)
 #: Accuracies over 10,000 images have at most four decimals.
 DIGITS = 6
 
@@ -38,17 +36,7 @@ class GivenParents:
     @property
     def source(self) -> ParentSource:
         """The parents, identified by the digests of their files, which may be missing."""
-        return ParentDigests(None, self.names, self.splits, self.facts["data"], self.facts)
-
-
-@dataclass(frozen=True)
-class ParentDigests(ParentSource):
-    """Parents identified only by digests."""
-
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        return dict(self.facts)
+        return ParentSource(None, self.names, self.splits, self.facts["data"], self.facts)
 
 
 @dataclass(frozen=True)
@@ -59,24 +47,19 @@ class Bundle:
     given: tuple[GivenParents, ...] = ()
 
 
-def write_bundle(path: str | Path, bundle: Bundle, with_images: bool = False) -> int:
-    """Write a bundle atomically, with a seal; returns its size in bytes.
+def write_bundle(path: str | Path, bundle: Bundle) -> None:
+    """Write a bundle atomically, with a seal.
 
     Numbers have six decimals. Training settings, machines and digests that results share are written once.
-
-    Args:
-        with_images: keep which test images each network gets right, for paired intervals, and accuracies by class.
     """
     shared: dict[str, int] = {}
-    results = [_packed(result, shared, with_images) for _, result in sorted(bundle.results.items())]
+    results = [_packed(result, shared) for _, result in sorted(bundle.results.items())]
     content = {
         "results": results,
         "shared": [json.loads(text) for text in shared],
         "given": [_without_folders(entry) for entry in bundle.given],
     }
-    text = json.dumps({"schema": SCHEMA, "seal": seal_of(content), **content}, separators=(",", ":")) + "\n"
-    write(path, text)
-    return len(text.encode())
+    write(path, json.dumps({"schema": SCHEMA, "seal": seal_of(content), **content}, separators=(",", ":")) + "\n")
 
 
 def read_bundle(path: str | Path) -> Bundle:
@@ -131,16 +114,17 @@ def results_in(path: str | Path) -> Bundle:
     return bundles_in(path)
 
 
-REMEDY = "Copy it again from where it came, or write one with `retrofit report --bundle FILE`."
+REMEDY = "Copy it again from where it came, or write one with `retrofit report --bundle FOLDER`."
 
 
 def merged(bundles: Iterable[Bundle]) -> Bundle:
-    """All results, for each key the latest, preferably with images; given parents once, with all their columns."""
+    """All results, for each key the latest; given parents once, with all their columns."""
     results: dict[str, Result] = {}
     given: dict[str, GivenParents] = {}
     for bundle in bundles:
         for key, result in bundle.results.items():
-            if key not in results or _later(results[key]) <= _later(result):
+            # A result read from a bundle is as late as the one written to it.
+            if key not in results or round(results[key].finished, DIGITS) <= round(result.finished, DIGITS):
                 results[key] = result
         for entry in bundle.given:
             parents = json.dumps(entry.facts, sort_keys=True)
@@ -150,20 +134,9 @@ def merged(bundles: Iterable[Bundle]) -> Bundle:
     return Bundle(dict(sorted(results.items())), tuple(given.values()))
 
 
-def _later(result: Result) -> tuple[float, int]:
-    """Sort key of one unit's results; a result read from a bundle is as late as the one written to it."""
-    return round(result.finished, DIGITS), len(result.correct)
-
-
-def without_images(result: Result) -> Result:
-    """A result without the long lists, which only paired intervals and figures need."""
-    metrics = {name: value for name, value in result.metrics.items() if name not in LONG_METRICS}
-    return dataclasses.replace(result, correct="", metrics=metrics)
-
-
-def _packed(result: Result, shared: dict[str, int], with_images: bool) -> dict[str, Any]:
+def _packed(result: Result, shared: dict[str, int]) -> dict[str, Any]:
     """A result's fields other than defaults, with numbers in place of shared facts."""
-    facts = rounded(dataclasses.asdict(result if with_images else without_images(result)), DIGITS)
+    facts = rounded(dataclasses.asdict(result), DIGITS)
     facts["unit"] = _exchanged(facts["unit"], lambda settings: _number(settings, shared))
     facts["machine"] = _number(facts["machine"], shared)
     facts["command"] = _without_absolute(facts["command"])

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from .paper import FIGURES, paper_values
@@ -58,16 +59,15 @@ class Column:
 class Cell:
     """One number to measure."""
 
-    table: str
-    column: str
-    row: str
-    seed: int
     units: tuple[Unit, ...]
     """Units whose metrics are summed: one, except for times of several parts"""
     metric: tuple[str, ...]
     """The number of a unit's result, see `Result.metric`"""
     relative_to: Unit | None = None
     """The unit to divide by, if the number is a multiple"""
+    column: str = ""
+    row: str = ""
+    seed: int = 0
     parents: int = 0
     """Set of parents: the seed of their split and training"""
 
@@ -81,8 +81,8 @@ class Table:
     columns: tuple[Column, ...]
     more_rows: tuple[str, ...] = ()
     """Rows that the paper does not have"""
-    make: "Callable[[Table, Column, str, Scale, ParentSource, int], Cell | None] | None" = None
-    """Replaces `usual_cell`"""
+    make: "Callable[[Column, str, Scale, ParentSource, int], Cell | None] | None" = None
+    """Replaces `usual_cell`: column, row, the column's scale, parents, seed -> the cell without its place; None for none"""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -115,36 +115,24 @@ class Table:
         cells = []
         for index in range(1 if given else parents):
             sources = {column.name: given or column.source(scale, index) for column in self.columns}
-            made = (
-                make(self, column, name, column.scale(scale), sources[column.name], seed)
-                for seed in range(seeds or scale.seeds)
-                for column in self.columns
-                for name in self.rows
-            )
-            cells += [dataclasses.replace(cell, parents=index) for cell in made if cell is not None]
+            for seed, column, row in product(range(seeds or scale.seeds), self.columns, self.rows):
+                if cell := make(column, row, column.scale(scale), sources[column.name], seed):
+                    cells.append(dataclasses.replace(cell, column=column.name, row=row, seed=seed, parents=index))
         return cells
 
 
-def usual_cell(table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
+def usual_cell(column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
     """The cell that measures a row's network, fine-tuned if the column says so; None if the row does not apply."""
     row = read_row(name)
     if (
         impossible(row)
         or not applies(row, column.parts, len(set(column.arch)) == 1)
-        or not _is_meant(column, row, seed)
+        or (seed and not row.is_random)
+        or (column.tuned and row.method == "Average")  # as in the paper
     ):
         return None
-    unit = row_unit(column, row, scale, source, seed)
-    parent = Parent(source, 0, scale.test_images)
-    return Cell(
-        table.name,
-        column.name,
-        name,
-        seed,
-        (unit,),
-        tuple(column.metric.split()),
-        relative_to=parent if column.relative else None,
-    )
+    parent = Parent(source, 0, scale.test_images) if column.relative else None
+    return Cell((row_unit(column, row, scale, source, seed),), tuple(column.metric.split()), parent)
 
 
 def row_unit(column: Column, row: Row, scale: Scale, source: ParentSource, seed: int) -> Unit:
@@ -166,13 +154,6 @@ def row_unit(column: Column, row: Row, scale: Scale, source: ParentSource, seed:
         order = (1, 0) if OTHER_PARENT_FIRST in row.changes else None
         unit = Fusion(source, config, scale.test_images, column.parts, order)
     return tuned(unit) if column.tuned else unit
-
-
-def _is_meant(column: Column, row: Row, seed: int) -> bool:
-    """Whether to measure a row: deterministic rows only with seed 0, and no fine-tuned average, as in the paper."""
-    if seed and not row.is_random:
-        return False
-    return not (column.tuned and row.method == "Average")
 
 
 def substitute(column: Column, scale: Scale) -> str | None:

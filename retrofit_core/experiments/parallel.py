@@ -13,10 +13,9 @@ from ..data import VARIABLE
 from ..runs.store import UNIT
 from ..system import files
 from ..system.extras import require
-from .planning import PlannedUnit
 from .results import Result
 from .runner import OnResult, Outcome, Skip, attempt, until_done
-from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent
+from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent, Unit
 
 #: Number of crashes of the process pool after which a run gives up.
 LOSSES = 3
@@ -27,7 +26,7 @@ KINDS = (Parent, Fusion | Clustering, FineTuning | LossLandscape)
 
 
 def run_in_parallel(
-    units: Sequence[PlannedUnit],
+    units: Sequence[Unit],
     root: str | Path,
     *,
     jobs: int = 2,
@@ -58,10 +57,10 @@ def run_in_parallel(
     here |= {"device": device, "deadline": deadline}
     losses = 0
 
-    def carry_out(wave: Sequence[PlannedUnit]) -> Iterator[tuple[int, Result | str | Skip]]:
+    def carry_out(wave: Sequence[Unit]) -> Iterator[tuple[int, Result | str | Skip]]:
         nonlocal losses
         left = set(range(len(wave)))
-        calls = [delayed(_remote)(index, one, **here) for index, one in enumerate(wave)]
+        calls = [delayed(_remote)(index, unit, **here) for index, unit in enumerate(wave)]
         options: Any = {"return_as": "generator_unordered", "batch_size": 1}
         try:
             # Dispatch all, because workers may join a cluster later.
@@ -78,8 +77,8 @@ def run_in_parallel(
                 ) from error
         yield from ((index, Skip.BUSY) for index in left)
 
-    def waves(waiting: Sequence[PlannedUnit]) -> list[list[PlannedUnit]]:
-        return [[one for one in waiting if isinstance(one.unit, kinds)] for kinds in KINDS]
+    def waves(waiting: Sequence[Unit]) -> list[list[Unit]]:
+        return [[unit for unit in waiting if isinstance(unit, kinds)] for kinds in KINDS]
 
     with _backend(backend, scheduler):
         return until_done(units, waves, carry_out, on_result)
@@ -87,7 +86,7 @@ def run_in_parallel(
 
 def _remote(
     index: int,
-    one: PlannedUnit,
+    unit: Unit,
     *,
     root: Path,
     folder: Path,
@@ -110,7 +109,7 @@ def _remote(
     if data is not None:
         os.environ[VARIABLE] = data
     with chdir(folder), ExitStack() as held:
-        return index, attempt(one, root, _own_gpu(root, held) if device == "auto" else device, deadline)
+        return index, attempt(unit, root, _own_gpu(root, held) if device == "auto" else device, deadline)
 
 
 def _own_gpu(root: Path, held: ExitStack) -> str:

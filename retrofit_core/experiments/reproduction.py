@@ -344,17 +344,17 @@ class ReproducedTable:
         beginnings = tuple(rows) if rows else ("",)
         wanted = [cell for cell in cells if cell.column in names and cell.row.startswith(beginnings)]
         planned = plan(wanted, asked["runs"], _known(asked["runs"], asked["results"]).results)
-        missing = sum(one.result is None for one in planned)
+        missing = [unit for unit, result in planned if result is None]
         if not missing:
             return self
         deadline = None if seconds is None else time.time() + seconds
-        with notebook_bar(missing) as (bar, on_result):
+        with notebook_bar(len(missing)) as (bar, on_result):
             outcome = run(
-                planned, asked["runs"], monitor=monitor or bar, deadline=deadline, device=device, on_result=on_result
+                missing, asked["runs"], monitor=monitor or bar, deadline=deadline, device=device, on_result=on_result
             )
         if outcome.failed:
             unit, why = outcome.failed[0]
-            raise ValueError(f"{len(outcome.failed)} of {missing} units failed; the first: {unit.key()}: {why}")
+            raise ValueError(f"{len(outcome.failed)} of {len(missing)} units failed; the first: {unit.key()}: {why}")
         return table(**asked)
 
     def __repr__(self) -> str:

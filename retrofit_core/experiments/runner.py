@@ -12,10 +12,10 @@ from pathlib import Path
 
 from ..system import files
 from ..system.monitor import Cancelled, Monitor
-from .planning import PlannedUnit, all_needs
+from .planning import all_needs
 from .results import Result
 from .units import Unit
-from .work import resumes, title, work
+from .work import title, work
 
 #: Seconds between checks of units that other runners work on.
 WAIT = 1.0
@@ -41,11 +41,11 @@ class Skip(Enum):
 
 
 #: Runs units and yields (index, outcome) of each as they finish.
-Carrier = Callable[[Sequence[PlannedUnit]], Iterator[tuple[int, Result | str | Skip]]]
+Carrier = Callable[[Sequence[Unit]], Iterator[tuple[int, Result | str | Skip]]]
 
 
 def run(
-    units: Sequence[PlannedUnit],
+    units: Sequence[Unit],
     root: str | Path,
     *,
     monitor: Monitor | None = None,
@@ -56,28 +56,29 @@ def run(
     """Run missing units, one after another.
 
     Args:
-        deadline: time in seconds since 1970 at which all work stops; a training keeps its finished epochs, a fusion by
-            gradient fits its levels, and other units do not start if they are expected to take longer.
+        units: without results.
+        deadline: time in seconds since 1970 at which all work stops; a training keeps its finished epochs, and a fusion by
+            gradient fits its levels.
         on_result: called with each unit and its result, or why it failed.
     Raises:
         Cancelled: the monitor requested it.
     """
 
-    def carry_out(wave: Sequence[PlannedUnit]) -> Iterator[tuple[int, Result | str | Skip]]:
-        for index, one in enumerate(wave):
-            yield index, attempt(one, Path(root), device, deadline, monitor)
+    def carry_out(wave: Sequence[Unit]) -> Iterator[tuple[int, Result | str | Skip]]:
+        for index, unit in enumerate(wave):
+            yield index, attempt(unit, Path(root), device, deadline, monitor)
 
-    return until_done(units, lambda waiting: [[one] for one in waiting], carry_out, on_result)
+    return until_done(units, lambda waiting: [[unit] for unit in waiting], carry_out, on_result)
 
 
 def until_done(
-    units: Sequence[PlannedUnit],
-    waves: Callable[[Sequence[PlannedUnit]], list[list[PlannedUnit]]],
+    units: Sequence[Unit],
+    waves: Callable[[Sequence[Unit]], list[list[Unit]]],
     carry_out: Carrier,
     on_result: OnResult | None,
 ) -> Outcome:
     """Run missing units wave by wave, and retry those that others work on until they are done."""
-    waiting = [one for one in units if one.result is None]
+    waiting = list(units)
     done, late = 0, 0
     failed: dict[str, tuple[Unit, str]] = {}
 
@@ -91,22 +92,22 @@ def until_done(
             on_result(unit, result)
 
     while waiting:
-        busy: list[PlannedUnit] = []
+        busy: list[Unit] = []
         for wave in waves(waiting):
             ready = []
-            for one in wave:
-                needed = [failed[need.key()] for need in all_needs(one.unit) if need.key() in failed]
+            for unit in wave:
+                needed = [failed[need.key()] for need in all_needs(unit) if need.key() in failed]
                 if needed:  # do not repeat hours of training
-                    note(one.unit, f"it needs {title(needed[0][0])}, which failed: {needed[0][1]}")
+                    note(unit, f"it needs {title(needed[0][0])}, which failed: {needed[0][1]}")
                 else:
-                    ready.append(one)
+                    ready.append(unit)
             for index, result in carry_out(ready) if ready else ():
                 if result is Skip.BUSY:
                     busy.append(ready[index])
                 elif result is Skip.LATE:
                     late += 1
                 else:
-                    note(ready[index].unit, result)
+                    note(ready[index], result)
         if len(busy) == len(waiting):
             time.sleep(WAIT)
         waiting = busy
@@ -114,7 +115,7 @@ def until_done(
 
 
 def attempt(
-    one: PlannedUnit, root: Path, device: str, deadline: float | None, monitor: Monitor | None = None
+    unit: Unit, root: Path, device: str, deadline: float | None, monitor: Monitor | None = None
 ) -> Result | str | Skip:
     """Run a unit; returns its result, why it failed, or why it was skipped.
 
@@ -127,11 +128,11 @@ def attempt(
         outer.check()
         return deadline is not None and time.time() > deadline
 
-    if is_late() or _too_long(one, deadline):
+    if is_late():
         return Skip.LATE
-    outer.emit("phase", name=title(one.unit), unit=one.unit.key())
+    outer.emit("phase", name=title(unit), unit=unit.key())
     try:
-        return work(one.unit, root, Monitor(lambda event: outer.emit(**event), is_late), device)
+        return work(unit, root, Monitor(lambda event: outer.emit(**event), is_late), device)
     except files.Locked:
         return Skip.BUSY
     except Cancelled:
@@ -139,10 +140,3 @@ def attempt(
         return Skip.LATE
     except Exception as error:  # one unit's failure must not stop the others
         return str(error) if isinstance(error, ValueError) else repr(error)
-
-
-def _too_long(one: PlannedUnit, deadline: float | None) -> bool:
-    """Whether a unit that cannot be resumed would not finish in time."""
-    if deadline is None or resumes(one.unit):
-        return False
-    return one.seconds is not None and time.time() + one.seconds > deadline

@@ -91,13 +91,11 @@ def _set_sizes() -> tuple[Column, ...]:
     return tuple(dataclasses.replace(NONIID_PAIR, name=name, settings=settings) for name, settings in sizes.items())
 
 
-def set_size_cell(
-    table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
-) -> Cell | None:
+def set_size_cell(column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
     """Parents are in the column "all sizes", fusions in the others."""
     if name.startswith("Parent") != (column.name == "all sizes"):
         return None
-    return usual_cell(table, column, name, scale, source, seed)
+    return usual_cell(column, name, scale, source, seed)
 
 
 def _against_zipit() -> tuple[Column, ...]:
@@ -112,15 +110,13 @@ def _against_zipit() -> tuple[Column, ...]:
     )
 
 
-def against_zipit_cell(
-    table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
-) -> Cell | None:
+def against_zipit_cell(column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
     """Rows that need no fusion samples are in the columns without a number; ZipIt used 25,000."""
     row = read_row(name)
     sampled = column.name.endswith("samples")
     if (row.method not in ("ZipIt", "KF-Gradient")) == sampled or (row.method == "ZipIt" and "25k" not in column.name):
         return None
-    return usual_cell(table, column, name, scale, source, seed)
+    return usual_cell(column, name, scale, source, seed)
 
 
 def _compression() -> tuple[Column, ...]:
@@ -145,9 +141,7 @@ TINY_FULL = _full("tiny-imagenet", "vit-tiny-imagenet", (2,), 1e-5, samples=5000
 CIFAR_FULL = _full("cifar100", "vit", (2, 4), samples=5000)
 
 
-def end_to_end_cell(
-    table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
-) -> Cell | None:
+def end_to_end_cell(column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
     """Seconds of the fusion, of its fine-tuning, and of both; what a row leaves out has no cell."""
     fusion = row_unit(TINY_FULL[0], read_row("KF-Gradient, uniform"), scale, source, seed)
     tuning = FineTuning(fusion, scale.finetune_epochs, TINY_FULL[1].learning_rate)
@@ -158,28 +152,26 @@ def end_to_end_cell(
         "ours, with fine-tuning": (fusion, tuning),
     }
     units = tuple(unit for unit in columns[column.name] if unit in rows[name])
-    return Cell(table.name, column.name, name, seed, units, ("seconds",)) if units else None
+    return Cell(units, ("seconds",)) if units else None
 
 
-def cost_cell(table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
+def cost_cell(column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
     """Multiply-adds for one image, relative to one parent's; fine-tuning does not change them."""
     if name == "Average" or seed or (column.tuned and name == "Ensemble"):
         return None
-    return usual_cell(table, dataclasses.replace(column, tuned=False), name, scale, source, seed)
+    return usual_cell(dataclasses.replace(column, tuned=False), name, scale, source, seed)
 
 
 RAND, BETWEEN_SEEDS = "adjusted Rand index to uniform", "adjusted Rand index between seeds"
 
 
-def clustering_cell(
-    table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
-) -> Cell | None:
+def clustering_cell(column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
     """Agreement of clusterings of the third convolution; all seeds are one unit."""
     other = column.name if name == BETWEEN_SEEDS else "uniform"
     if seed or (name == RAND and column.name == "uniform"):
         return None
     unit = Clustering(source, test_images=scale.test_images)
-    return Cell(table.name, column.name, name, seed, (unit,), ("rand", other, column.name))
+    return Cell((unit,), ("rand", other, column.name))
 
 
 #: Row of the neurons with scores near zero.
@@ -188,14 +180,12 @@ NEAR_ZERO = "last convolution of parent 0"
 NEARLY = "0.1"
 
 
-def histogram_cell(
-    table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
-) -> Cell | None:
+def histogram_cell(column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
     """Share of the last convolution's neurons with scores near zero; the histogram itself is in the unit's result."""
     if seed:
         return None
     unit = Clustering(source, test_images=scale.test_images)
-    return Cell(table.name, column.name, name, seed, (unit,), ("below", NEARLY, column.name))
+    return Cell((unit,), ("below", NEARLY, column.name))
 
 
 #: The fused network of the landscape, and the landscape's names of rows: networks, then paths.
@@ -210,9 +200,7 @@ LANDSCAPE_PATHS = {
 CLIP = 4.6
 
 
-def landscape_cell(
-    table: Table, column: Column, name: str, scale: Scale, source: ParentSource, seed: int
-) -> Cell | None:
+def landscape_cell(column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
     """Numbers of the figure: at, around and between the networks; one unit per seed of the fusion."""
     kind = column.metric.removeprefix("landscape ")
     names = LANDSCAPE_PATHS if kind == "barrier" else LANDSCAPE_NETWORKS
@@ -222,7 +210,7 @@ def landscape_cell(
     assert isinstance(fusion, Fusion)
     images = min(Landscape.images, scale.test_images or Landscape.images)
     unit = LossLandscape(fusion, Landscape(images=images, clip=CLIP))
-    return Cell(table.name, column.name, name, seed, (unit,), (kind, *names[name]))
+    return Cell((unit,), (kind, *names[name]))
 
 
 #: Samples as in other experiments with ViTs; the figure's caption does not state them.

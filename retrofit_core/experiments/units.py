@@ -6,7 +6,8 @@ A unit is identified by its whole configuration; its result holds the digests of
 
 import dataclasses
 import shlex
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ class ParentSource:
     given_splits: str | None = None
     data: str = ""
     """Data set of given checkpoints"""
+    facts: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """What identifies given checkpoints whose files may be missing: an earlier result of `to_json`"""
 
     def files(self, root: Path) -> tuple[str, ...]:
         """The checkpoints' paths."""
@@ -57,6 +60,8 @@ class ParentSource:
         """Everything that determines the parents, without the names of given files."""
         if self.training is not None:
             return {"training": {**_facts(self.training), "device": "auto"}}
+        if self.facts:
+            return dict(self.facts)
         files = [*self.models, *([self.given_splits] if self.given_splits else [])]
         return {"given": [digest(file) for file in files], "data": Path(self.data).name}
 

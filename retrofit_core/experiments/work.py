@@ -174,10 +174,10 @@ def resumes(unit: Unit) -> bool:
 
 def title(unit: Unit) -> str:
     """A unit and its parents in a few words."""
-    return f"{short_title(unit)} ({parents_title(unit.source)})"
+    return f"{_short_title(unit)} ({_parents_title(unit.source)})"
 
 
-def short_title(unit: Unit) -> str:
+def _short_title(unit: Unit) -> str:
     """A unit in a few words, without its parents."""
     if isinstance(unit, Parent):
         return f"parent {unit.index}"
@@ -186,14 +186,14 @@ def short_title(unit: Unit) -> str:
     if isinstance(unit, Clustering):
         return f"clustering of level {unit.level}"
     if isinstance(unit, LossLandscape):
-        return f"landscape of {short_title(unit.fusion)}"
+        return f"landscape of {_short_title(unit.fusion)}"
     if isinstance(unit, TunedEnsemble):
         return "ensemble of fine-tuned parents"
     assert isinstance(unit, FineTuning)
-    return f"fine-tuning of {short_title(unit.start)}"
+    return f"fine-tuning of {_short_title(unit.start)}"
 
 
-def parents_title(source: ParentSource) -> str:
+def _parents_title(source: ParentSource) -> str:
     """The parents' training, or the names of their files."""
     training = source.training
     if training is None:
@@ -228,22 +228,20 @@ def _network(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[nn.
 
 
 def _parent(unit: Parent, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
-    file, start, times = Path(unit.source.files(root)[unit.index]), time.perf_counter(), dict[str, float]()
+    file, start = Path(unit.source.files(root)[unit.index]), time.perf_counter()
     if (training := unit.source.training) is not None and not _is_there(unit, root):
-        if (other := _trained_beside_others(unit, root)) is not None:
-            checkpoint, result = other
+        if (checkpoint := _trained_beside_others(unit, root)) is not None:
             file.parent.mkdir(exist_ok=True)
             with files.replacing(file) as copy:
                 shutil.copyfile(checkpoint, copy)
-            times = {name: result.metrics[name] for name in ("seconds", "all_seconds")}  # of its training
         config = dataclasses.replace(training, device=device)
         # Takes over existing checkpoints that this training would give.
         train_parents(config, root / training.folder, only=unit.index, resume=True, test=False, monitor=monitor)
-    return load_model(file)[0], {"seconds": time.perf_counter() - start, **times}
+    return load_model(file)[0], {"seconds": time.perf_counter() - start}
 
 
-def _trained_beside_others(unit: Parent, root: Path) -> tuple[Path, Result] | None:
-    """Checkpoint and result of the same parent in another training: with the same data, split and seed, a parent does not
+def _trained_beside_others(unit: Parent, root: Path) -> Path | None:
+    """The checkpoint of the same parent in another training: with the same data, split and seed, a parent does not
     depend on the other networks, as in pairs of one width with several others."""
     training = unit.source.training
     if training is None or state_of(Path(unit.source.files(root)[unit.index])).exists():  # begun already
@@ -254,9 +252,9 @@ def _trained_beside_others(unit: Parent, root: Path) -> tuple[Path, Result] | No
             if other is None or other.of_parent(unit.index) != training.of_parent(unit.index):
                 continue
             parent = dataclasses.replace(unit, source=ParentSource(dataclasses.replace(other, device="auto")))
-            checkpoint, result = Path(parent.source.files(root)[parent.index]), finished(parent, root)
-            if result is not None and checkpoint.exists():
-                return checkpoint, result
+            checkpoint = Path(parent.source.files(root)[parent.index])
+            if checkpoint.exists() and finished(parent, root) is not None:
+                return checkpoint
     return None
 
 
@@ -360,6 +358,7 @@ def _measured(unit: Unit, network: nn.Module, root: Path, monitor: Monitor, devi
     labels = test.labels[rows]
     correct = logits.argmax(1) == labels
     metrics = measured(logits, labels, len(test.classes))
+    del metrics["knows"]  # "correct" says it
     metrics["operations"] = leaderboard.operations(network, test.inputs(rows[:1]).to(devices.of(network)))
     metrics["per_part"] = _per_part(unit.source, root, test, labels, correct)
     return {"metrics": metrics, "correct": packed(correct.numpy())}

@@ -40,7 +40,7 @@ def column(tmp_path, monkeypatch):
     monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: True)
     cells = [cell for cell in cells_of("vgg11-noniid", "small") if cell.column == "2-way" and cell.row in ROWS]
     bundle = bundle_of(cells, lambda cell: {"known": knowing(ROWS[cell.row])})
-    write_bundle(tmp_path / "bundle.json", Bundle(bundle.results), with_images=True)
+    write_bundle(tmp_path / "bundle.json", Bundle(bundle.results))
     return table("vgg11-noniid", runs=tmp_path / "runs", results=tmp_path / "bundle.json").column("2-way")
 
 
@@ -206,7 +206,7 @@ def measured(tmp_path, monkeypatch, name: str, value):
     """A table whose cells' units have the metrics that `value` says of a row."""
     monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: True)
     bundle = bundle_of(cells_of(name, "small"), lambda cell: value(cell.row))
-    write_bundle(tmp_path / "bundle.json", bundle, with_images=True)
+    write_bundle(tmp_path / "bundle.json", bundle)
     return table(name, runs=tmp_path / "runs", results=tmp_path / "bundle.json")
 
 

@@ -16,11 +16,10 @@ import pytest
 
 from retrofit_core.experiments import parallel
 from retrofit_core.experiments.parallel import _remote, run_in_parallel
-from retrofit_core.experiments.planning import plan
 from retrofit_core.experiments.results import DAMAGED
 from retrofit_core.experiments.units import Fusion, Parent
 from tests.experiments import holding
-from tests.experiments.tiny import SOURCE, UNITS, all_numbers, carry_out, cell, fusion, read_log, started
+from tests.experiments.tiny import SOURCE, UNITS, all_numbers, carry_out, fusion, missing, read_log, started
 
 pytestmark = pytest.mark.slow
 MORE = (*UNITS, *(fusion(seed=seed) for seed in range(1, 6)))
@@ -118,25 +117,23 @@ def test_two_runners_share_the_units(straight, tmp_path, attempt):
 def test_two_processes_of_this_machine_of_which_one_is_killed(straight, tmp_path, monkeypatch):
     root, told = tmp_path / "runs", []
     monkeypatch.setattr(parallel, "_remote", remote_but_one_is_killed)
-    units = plan([cell(unit) for unit in UNITS], root)
     outcome = run_in_parallel(
-        units, root, jobs=2, device="cpu", on_result=lambda unit, result: told.append((unit, result))
+        missing(UNITS, root), root, jobs=2, device="cpu", on_result=lambda unit, result: told.append((unit, result))
     )
     assert (root / "killed").exists()
     assert (outcome.done, outcome.failed, outcome.left) == (7, [], 0)
     assert {type(unit) for unit, _ in told[:2]} == {Parent} and len(told) == 7  # trainings first
     assert all(result.key == unit.key() for unit, result in told)
     assert all_numbers(root) == some(straight, UNITS)
-    late = plan([cell(fusion(seed=9))], root)
-    assert run_in_parallel(late, root, jobs=2, device="cpu", deadline=time.time() - 1).left == 1
+    assert run_in_parallel([fusion(seed=9)], root, jobs=2, device="cpu", deadline=time.time() - 1).left == 1
 
 
-def remote_but_one_is_killed(index, one, *, root, **here):
-    if isinstance(one.unit, Fusion):
+def remote_but_one_is_killed(index, unit, *, root, **here):
+    if isinstance(unit, Fusion):
         with suppress(FileExistsError):
             (root / "killed").touch(exist_ok=False)
             os.kill(os.getpid(), signal.SIGKILL)
-    return _remote(index, one, root=root, **here)
+    return _remote(index, unit, root=root, **here)
 
 
 @pytest.mark.long
@@ -144,7 +141,7 @@ def test_processes_that_die_again_and_again_end_the_run_in_a_sentence(tmp_path, 
     monkeypatch.setattr(parallel, "_remote", die)
     monkeypatch.setattr(parallel, "LOSSES", 1)
     with pytest.raises(ValueError, match=r"processes died 1 times.*run the same command to continue"):
-        run_in_parallel(plan([cell(fusion())], tmp_path), tmp_path, jobs=2)
+        run_in_parallel([fusion()], tmp_path, jobs=2)
 
 
 def die(*_, **__):
@@ -161,7 +158,7 @@ def die(*_, **__):
 )
 def test_a_backend_that_cannot_be_is_refused(tmp_path, choice, message):
     with pytest.raises(ValueError, match=message):
-        run_in_parallel(plan([cell(fusion())], tmp_path), tmp_path, **choice)
+        run_in_parallel([fusion()], tmp_path, **choice)
 
 
 def test_each_process_has_a_gpu_of_its_own_as_long_as_there_are_enough(tmp_path, monkeypatch):
@@ -175,8 +172,7 @@ def test_each_process_has_a_gpu_of_its_own_as_long_as_there_are_enough(tmp_path,
 
 def test_a_machine_that_does_not_share_the_folder_is_told_of(tmp_path):
     here = {"root": tmp_path / "elsewhere", "folder": tmp_path, "device": "cpu"}
-    one = plan([cell(fusion())], tmp_path)[0]
-    index, why = parallel._remote(3, one, **here, data=None, threads=None, deadline=None)
+    index, why = parallel._remote(3, fusion(), **here, data=None, threads=None, deadline=None)
     assert index == 3 and "all machines must share that folder" in why and not here["root"].exists()
 
 
@@ -240,7 +236,7 @@ def test_a_cluster_loses_a_worker_and_no_result(scheduler, workers, straight, tm
     thread = threading.Thread(target=kill_the_one_at_work)
     thread.start()
     try:
-        units = plan([cell(unit) for unit in MORE], root)
+        units = missing(MORE, root)
         outcome = run_in_parallel(units, root, backend="dask", scheduler=scheduler, device="cpu")
     finally:
         ended.set()
@@ -255,7 +251,7 @@ def test_a_cluster_of_one_worker_is_worked_with(scheduler, straight, tmp_path, m
     """Told of a single process, joblib works in the one that asks."""
     monkeypatch.setattr(parallel, "attempt", None)  # of this process; the worker has its own
     with dask_worker(scheduler, tmp_path):
-        units = plan([cell(fusion())], tmp_path / "runs")
+        units = missing([fusion()], tmp_path / "runs")
         outcome = run_in_parallel(units, tmp_path / "runs", backend="dask", scheduler=scheduler, device="cpu")
     assert (outcome.done, outcome.failed, outcome.left) == (3, [], 0)
     assert all_numbers(tmp_path / "runs") == some(straight, [fusion()])
@@ -264,4 +260,4 @@ def test_a_cluster_of_one_worker_is_worked_with(scheduler, straight, tmp_path, m
 def test_a_cluster_without_workers_is_said_so(scheduler, tmp_path, monkeypatch):
     monkeypatch.setattr(parallel, "PATIENCE", 1)
     with pytest.raises(ValueError, match="no worker joined the Dask scheduler at tcp.*within 1 s.*dask worker tcp"):
-        run_in_parallel(plan([cell(fusion())], tmp_path), tmp_path, backend="dask", scheduler=scheduler)
+        run_in_parallel([fusion()], tmp_path, backend="dask", scheduler=scheduler)

@@ -47,11 +47,10 @@ def test_the_plan_does_nothing(tmp_path):
     assert not all_results(tmp_path / "runs") and not list(tmp_path.glob("runs/parents-*"))
 
 
-def test_the_plan_says_what_is_done_and_how_long_the_rest_takes(folder):
+def test_the_plan_says_what_is_done(folder):
     output = retrofit(*WORDS, "--plan", "--seeds", 2, cwd=folder).stdout
-    assert ", about " in output
     first, second = (line.split() for line in output.splitlines() if "KF-Linear, uniform, samples=40, seed" in line)
-    assert first[0] == "done" and (second[:2], second[3]) == (["to", "do"], "s") and float(second[2]) >= 0
+    assert first[0] == "done" and second[:2] == ["to", "do"]
 
 
 def listed(output):

@@ -37,7 +37,7 @@ def data_sets(monkeypatch):
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
     """The column "2-way" at two scales; ten points more at the larger one."""
-    write_bundle(tmp_path / "bundle.json", merged([two_way("small"), two_way("evening", 10)]), with_images=True)
+    write_bundle(tmp_path / "bundle.json", merged([two_way("small"), two_way("evening", 10)]))
     return tmp_path / "bundle.json"
 
 
@@ -47,7 +47,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 def beside(tmp_path: Path, *bundles: Bundle) -> Path:
-    write_bundle(tmp_path / "beside.json", merged(bundles), with_images=True)
+    write_bundle(tmp_path / "beside.json", merged(bundles))
     return tmp_path / "beside.json"
 
 
@@ -137,7 +137,7 @@ def test_given_parents_are_of_the_papers_scale(bundle, runs):
     # Networks that were trained as in the paper come before them.
     trained = bundle.with_name("trained.json")
     cells = [cell for cell in cells_of("vgg11-noniid", "paper", 1) if (cell.column, cell.row) == ("2-way", "Ensemble")]
-    write_bundle(trained, bundle_of(cells, lambda cell: {"known": knowing(40)}), with_images=True)
+    write_bundle(trained, bundle_of(cells, lambda cell: {"known": knowing(40)}))
     column = table("vgg11-noniid", runs=runs, results=[bundle, bundle.with_name("pair.json"), trained]).column("2-way")
     assert (column.number("Ensemble"), column.number("KF-Linear, uniform")) == (40, 50)
     assert [column.at(name).number("Ensemble") for name in ("paper", "given parents")] == [40, 50]

@@ -46,7 +46,7 @@ def cell_of(value: Value) -> tuple[str, str, str]:
 
 @pytest.fixture(scope="module")
 def cells():
-    return {(cell.table, cell.column, cell.row): cell for table in TABLES.values() for cell in table.cells(PAPER, 1)}
+    return {(table.name, cell.column, cell.row): cell for table in TABLES.values() for cell in table.cells(PAPER, 1)}
 
 
 def test_every_table_of_the_paper_has_a_spec_with_its_labels():

@@ -32,7 +32,7 @@ def fusion(method: str = "KF-Linear", source: ParentSource = SOURCE, **changes: 
 
 
 def cell(*units: Unit) -> Cell:
-    return Cell("table", "column", "row", 0, units, ("accuracy",))
+    return Cell(units, ("accuracy",))
 
 
 UNITS = (
@@ -47,7 +47,12 @@ UNITS = (
 
 def carry_out(root: Path, units: Iterable[Unit] = UNITS, **options: Any) -> Outcome:
     """Run what is missing of some units, one after another."""
-    return run(plan([cell(unit) for unit in units], root), root, device="cpu", **options)
+    return run(missing(units, root), root, device="cpu", **options)
+
+
+def missing(units: Iterable[Unit], root: Path) -> list[Unit]:
+    """The units without results, after what they need."""
+    return [unit for unit, result in plan([cell(unit) for unit in units], root) if result is None]
 
 
 def numbers(results: Iterable[Result]) -> dict[str, Any]:
