@@ -129,7 +129,7 @@ def _transposed(trace: Trace, node: fx.Node, free: Free) -> Found:
     with trace.graph.inserting_before(node):
         wide = trace.graph.call_function(spread, (node.args[0], layer.stride, around, after))
     read = torch.empty(node.all_input_nodes[0].meta["value"], device="meta")
-    wide.meta = {**node.meta, "value": spread(read, layer.stride, around, after).shape}
+    wide.meta = {**node.meta, "held": None, "value": spread(read, layer.stride, around, after).shape}
     node.args = (wide,)
     kind = CONVOLUTIONS[TRANSPOSED.index(type(layer))]
     with torch.device("meta"):

@@ -1,6 +1,7 @@
 """What a node of a traced graph is: a layer, an activation function, a sum, something with parameters."""
 
 from collections.abc import Collection
+from functools import cache
 from typing import Any
 
 from torch import fx, nn
@@ -14,6 +15,7 @@ BatchNorm = nn.modules.batchnorm._BatchNorm
 LAYERS = (*AFFINE, nn.Embedding)
 
 
+@cache
 def plain(name: str) -> str:
     """A name without case and underscores: `nn.LeakyReLU` and `F.leaky_relu` are one operation."""
     return name.replace("_", "").lower()
@@ -43,16 +45,21 @@ BINARY = words(
 
 def held(node: fx.Node) -> Any:
     """The module that a node calls, or the tensor that it reads; None for operations."""
-    return node.meta.get("held") if node.op in ("call_module", "get_attr") else None
+    return node.meta.get("held")
 
 
 def names(node: fx.Node) -> tuple[str, ...]:
     """The plain name of the function or method that a node calls, or of the module's class in torch and its bases."""
     if node.op == "call_module":
-        return tuple(plain(cls.__name__) for cls in type(held(node)).__mro__ if cls.__module__.startswith("torch."))
+        return _names_of(type(held(node)))
     if node.op == "call_method":
         return (plain(str(node.target)),)
     return (plain(getattr(node.target, "__name__", "")),) if node.op == "call_function" else ()
+
+
+@cache
+def _names_of(kind: type[nn.Module]) -> tuple[str, ...]:
+    return tuple(plain(cls.__name__) for cls in kind.__mro__ if cls.__module__.startswith("torch."))
 
 
 def does(node: fx.Node, kinds: Collection[str]) -> bool:
@@ -77,8 +84,10 @@ def is_channelwise(layer: nn.Module) -> bool:
 
 def is_sum(node: fx.Node) -> bool:
     """Whether a node adds two computed tensors."""
+    if operation(node) != "add":
+        return False
     inputs = [arg for arg in node.args if isinstance(arg, fx.Node) and arg.op != "get_attr" and arg.meta["is_tensor"]]
-    return operation(node) == "add" and len(inputs) == 2
+    return len(inputs) == 2
 
 
 def is_activation(node: fx.Node) -> bool:

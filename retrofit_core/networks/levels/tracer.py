@@ -32,12 +32,10 @@ SHAPES = words("size dim ndimension numel nelement stride is_contiguous is_float
 #: Leading tensor arguments of torch functions that are inspected, in order.
 LEADING = {
     "scaleddotproductattention": ("query", "key", "value"),
-    **dict.fromkeys(("cat", "concat"), ("tensors",)),
+    **dict.fromkeys(("cat", "concat", "stack"), ("tensors",)),
     **dict.fromkeys(("bmm", "mm"), ("input", "mat2")),
     **dict.fromkeys(("add", "sub", "rsub", "mul", "div", "matmul", "multiply", "subtract"), ("input", "other")),
-    **dict.fromkeys(("permute", "transpose"), ("input",)),
-    "stack": ("tensors", "dim"),
-    **dict.fromkeys(("sum", "mean"), ("input", "dim")),
+    **dict.fromkeys(("permute", "transpose", "sum", "mean"), ("input",)),
     "addmm": ("input", "mat1", "mat2"),
     "addmv": ("input", "mat", "vec"),
     "baddbmm": ("input", "batch1", "batch2"),
@@ -82,10 +80,10 @@ class Size(int):
 
 def _computed(name: str) -> Any:
     """An arithmetic operation that is recorded in the graph if its result is an int."""
-    plain, operation = getattr(int, f"__{name}__"), name[1:] if name in REFLECTED else name
+    of_ints, operation = getattr(int, f"__{name}__"), name[1:] if name in REFLECTED else name
 
     def compute(self: Size, *others: object) -> Any:
-        result = plain(self, *others)
+        result = of_ints(self, *others)
         if type(result) is not int:
             return result
         arguments = (*others, self) if name in REFLECTED else (self, *others)
@@ -267,15 +265,9 @@ class Tracer(fx.Tracer):
 
     def _versions(self, *arguments: Any) -> list[tuple[_Known, int]]:
         """The tensors among the arguments of an operation, and how often each was written."""
-        found = list[tuple[_Known, int]]()
-
-        def note(value: Any) -> Any:
-            if isinstance(value, _Known) and isinstance(tensor := self.values.get(value.node), Tensor):
-                found.append((value, _version(tensor)))
-            return value
-
-        fx.node.map_aggregate(arguments, note)  # type: ignore[attr-defined]
-        return found
+        read = [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, _Known)]
+        values = [self.values.get(proxy.node) for proxy in read]
+        return [(p, _version(value)) for p, value in zip(read, values, strict=True) if isinstance(value, Tensor)]
 
     def _write_into_copies(self, proxy: fx.Proxy, versions: Sequence[tuple[_Known, int]]) -> None:
         """Let an operation write into copies of the tensors that it was seen to modify."""
@@ -426,11 +418,12 @@ class _Factories(TorchFunctionMode):
         self.tracer = tracer
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs, leaves = kwargs or {}, tree_leaves((args, kwargs))
+        kwargs = kwargs or {}
+        leaves = [] if self.tracer.running else tree_leaves((args, kwargs))
         counts = any(isinstance(leaf, Size) and leaf.node in self.tracer.batches for leaf in leaves)
-        if not counts or self.tracer.running or any(isinstance(leaf, fx.Proxy) for leaf in leaves):
-            return func(*args, **kwargs)
-        return self.tracer.create_proxy("call_function", func, args, kwargs)
+        if counts and not any(isinstance(leaf, fx.Proxy) for leaf in leaves):
+            return self.tracer.create_proxy("call_function", func, args, kwargs)
+        return func(*args, **kwargs)
 
 
 def _plain_sum(name: str, args: Any, kwargs: dict[str, Any]) -> Any:

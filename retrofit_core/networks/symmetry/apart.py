@@ -18,7 +18,7 @@ from ..levels.tracing import Trace, trace
 from ..levels.weights import refuse_computed_weights
 from ..wrappers import class_name
 from .groups import assembled
-from .maps import Group, Junction, Point
+from .maps import Group, Junction
 from .rules import Rules, axis_of, on_axis, varying_axes
 
 
@@ -51,7 +51,7 @@ class _Apart(Rules):
     def __init__(self, trace: Trace, joined: Rules, joint_qk: bool):
         self.joined, self.joint_qk = joined, joint_qk
         self.depths: dict[fx.Node, int] = {}  # operations on the longest path from the input
-        self.sums: list[tuple[Tensor, list[Tensor], tuple[Point, Point]]] = []  # new neurons, both sides
+        self.sums: list[tuple[Tensor, list[Tensor]]] = []  # new neurons, both sides
         super().__init__(trace)
 
     def _follow(self, node: fx.Node) -> Any:
@@ -80,10 +80,8 @@ class _Apart(Rules):
         lines = [self._most(self.values[side].expand(node.meta["value"]), axis) for side in sides]
         if torch.equal(*lines):
             return super()._binary(node)
-        index = torch.arange(len(lines[0]))[:, None]
-        skip, branch = (Point(side.name, side.name, axis, index, "output") for side in sides)
-        neurons = self.ids.fresh(len(index))
-        self.sums.append((neurons, lines, (skip, branch)))
+        neurons = self.ids.fresh(len(lines[0]))
+        self.sums.append((neurons, lines))
         self._see(node, axis, neurons)
         return on_axis(neurons, axis % joined.ndim, node)
 
@@ -105,12 +103,10 @@ class _Apart(Rules):
     def junction_of(self, group: Group, groups: Sequence[Group]) -> Junction | None:
         """The sum that makes a group, if one does."""
         makers = {tuple(self._neurons(other)): other.name for other in groups}
-        sums = {tuple(self.ids.of(neurons).tolist()): (lines, points) for neurons, lines, points in reversed(self.sums)}
+        sums = {tuple(self.ids.of(neurons).tolist()): lines for neurons, lines in reversed(self.sums)}
 
         def junction(neurons: tuple[int, ...]) -> Junction:
-            lines, points = sums[neurons]
-            skip, branch = (side(tuple(self.ids.of(line).tolist())) for line in lines)
-            return Junction(skip, branch, points)
+            return Junction(*(side(tuple(self.ids.of(line).tolist())) for line in sums[neurons]))
 
         def side(neurons: tuple[int, ...]) -> str | Junction:
             if neurons in makers:

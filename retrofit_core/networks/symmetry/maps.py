@@ -45,8 +45,6 @@ class Junction:
     skip: "str | Junction"
     """The side with the shorter path from the input: a group's name, or another sum that nothing else reads"""
     branch: "str | Junction"
-    points: tuple[Point, Point]
-    """Where to record both sides"""
 
 
 @dataclass(frozen=True, eq=False)

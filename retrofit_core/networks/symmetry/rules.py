@@ -18,10 +18,10 @@ from ..levels.kinds import (
     ENTRYWISE,
     TRANSPOSED,
     argument,
-    does,
     held,
     is_channelwise,
     is_sum,
+    names,
     operation,
     parameter_count,
     words,
@@ -45,29 +45,33 @@ MOVES = TAKING | words(
     "broadcast_to channel_shuffle pixel_shuffle pixel_unshuffle getattr"
 )
 #: The rule for each kind of operation: functions, methods and modules of torch by their plain names.
-RULES: dict[str, set[str]] = {
-    "linear": words("linear"),
-    "convolution": words("_ConvNd"),
-    "embedding": words("Embedding"),
-    "channel_norm": words("_NormBase"),
-    "group_norm": words("group_norm"),
-    "layer_norm": words("layer_norm RMSNorm"),
-    "prelu": words("PReLU"),
-    "attention": words("MultiheadAttention"),
-    "gated": words("glu"),
-    "unfolded": words("unfold"),
-    "folded": words("fold"),
-    "move": MOVES,
-    "first": ENTRYWISE,
-    "binary": BINARY,
-    "positions": POSITIONS,
-    "reduced": words("mean sum amax amin norm vector_norm var std logsumexp"),
-    "extreme": words("max min"),
-    "padded": words("pad"),
-    "matmul": words("matmul bmm mm mv"),
-    "einsum": words("einsum"),
-    "dot_product": words("scaled_dot_product_attention"),
-    "normalized": words("normalize softmax log_softmax"),
+RULES = {
+    name: rule
+    for rule, kinds in {
+        "linear": words("linear"),
+        "convolution": words("_ConvNd"),
+        "embedding": words("Embedding"),
+        "channel_norm": words("_NormBase"),
+        "group_norm": words("group_norm"),
+        "layer_norm": words("layer_norm RMSNorm"),
+        "prelu": words("PReLU"),
+        "attention": words("MultiheadAttention"),
+        "gated": words("glu"),
+        "unfolded": words("unfold"),
+        "folded": words("fold"),
+        "move": MOVES,
+        "first": ENTRYWISE,
+        "binary": BINARY - ENTRYWISE,
+        "positions": POSITIONS,
+        "reduced": words("mean sum amax amin norm vector_norm var std logsumexp"),
+        "extreme": words("max min"),
+        "padded": words("pad"),
+        "matmul": words("matmul bmm mm mv"),
+        "einsum": words("einsum"),
+        "dot_product": words("scaled_dot_product_attention"),
+        "normalized": words("normalize softmax log_softmax"),
+    }.items()
+    for name in kinds
 }
 
 
@@ -163,7 +167,7 @@ class Rules:
         inputs = [self.values[other] for other in node.all_input_nodes if other in self.values]
         if not parameter_count(node) and all(self._is_fixed(value) for value in inputs):
             return _zeros(node.meta["value"])
-        rule = next((rule for rule, kinds in RULES.items() if does(node, kinds)), "unknown")
+        rule = next((RULES[name] for name in names(node) if name in RULES), "unknown")
         return getattr(self, f"_{rule}")(node)
 
     def _constant(self, node: fx.Node) -> Tensor:
