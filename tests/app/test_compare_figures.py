@@ -5,13 +5,17 @@ import pandas as pd
 import pytest
 
 from retrofit_app.figures import DARK, LIGHT, Network
-from retrofit_app.figures.classes import apart, class_sources, forgotten, origins, source
+from retrofit_app.figures.classes import class_sources, forgotten, origins, source
 from retrofit_app.figures.confusion import confusion_matrix
 from retrofit_app.figures.leaderboard import Point, accuracy_against_seconds
 from retrofit_app.figures.matched import Strip, matched_levels, matched_names
 
 CLASSES = ["cat", "dog", "owl", "fox"]
+
+
 A = Network("network A", "parent", 50.0, [90.0, 0.0, 80.0, None])
+
+
 B = Network("network B", "parent", 50.0, [0.0, 96.0, 80.4, None])
 
 
@@ -28,32 +32,22 @@ def test_each_class_has_the_parent_that_knows_it_best():
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ((91.0, 96.0, 81.0, None), "KF-Linear knows every class at least as well as its best parent."),
-        ((91.0, 66.0, 81.0, None), "KF-Linear forgets no class; it loses most on dog: 66"),
-        ((10.0, 96.0, 3.0, None), "KF-Linear has forgotten cat (10 of 90"),
+        ((91.0, 96.0, 81.0, None), "knows every class at least as well"),
+        ((91.0, 66.0, 81.0, None), "forgets no class; it loses most on dog: 66"),
+        ((10.0, 96.0, 3.0, None), "forgotten cat (10 of 90"),
     ],
 )
 def test_forgotten_classes_are_named(values, says):
-    words = forgotten(fused(*values), [A, B], CLASSES).replace("\N{NO-BREAK SPACE}", " ")
-    assert words.startswith(says)
+    assert says in forgotten(fused(*values), [A, B], CLASSES).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def test_two_networks_are_told_apart_by_their_classes():
-    first, second = fused(90, 80, 70, None), fused(85, 90, 70, None, name="Other")
-    assert apart(first, second, CLASSES) == (
-        "Of the two, KF-Linear is furthest ahead on cat (+5.0 points) and furthest behind on dog (\N{MINUS SIGN}10.0 points)."
-    )
-    assert "equally good" in apart(first, first, CLASSES)
-
-
-@pytest.mark.parametrize("palette", [LIGHT, DARK])
-def test_columns_stand_by_the_parent_that_knows_them(palette):
-    picture = class_sources([A, B], [fused(91, 66, 81, None)], CLASSES, palette)
+def test_columns_stand_by_the_parent_that_knows_them():
+    picture = class_sources([A, B], [fused(91, 66, 81, None)], CLASSES, LIGHT)
     heat, numbers, band = picture.figure.data
     assert list(picture.figure.layout.xaxis.ticktext) == CLASSES and len(heat.z) == 3
     assert list(band.text) == ["A", "B", "=", "="]
     assert "–" in numbers.text and "loses most on dog" in picture.alt
-    flipped = class_sources([B, A], [], CLASSES, palette).figure
+    flipped = class_sources([B, A], [], CLASSES, LIGHT).figure
     assert "class dog" in flipped.data[0].hovertext[0][0]
     assert list(flipped.layout.xaxis.ticktext) == ["dog", "cat", "owl", "fox"]
 
@@ -77,9 +71,6 @@ def test_confusions_count_every_image_once():
     assert "all 10 images right" in confusion_matrix(np.diag([5, 5]), CLASSES[:2], "A", LIGHT).caption
 
 
-# --- levels ---------------------------------------------------------------------------------------
-
-
 def strip(name: str, levels: list[str], grouping: list[float], accuracy: list[float] | None = None) -> Strip:
     table = pd.DataFrame(
         {
@@ -90,10 +81,6 @@ def strip(name: str, levels: list[str], grouping: list[float], accuracy: list[fl
         }
     )
     return Strip(name, table, accuracy or [])
-
-
-def lines_of(picture) -> list:
-    return [trace for trace in picture.figure.data if trace.type == "scatter" and "lines" in trace.mode]
 
 
 def test_levels_are_matched_by_name_and_keep_their_order():
@@ -107,24 +94,15 @@ def test_a_level_that_one_run_lacks_is_an_empty_place():
     first = strip("KF", ["a", "b", "c"], [0.1, 0.2, 0.3], [90, 80, 70, 60])
     second = strip("HF", ["a", "c"], [0.1, 0.05], [90, 85, 80])
     picture = matched_levels(first, second, LIGHT)
-    bars = [trace for trace in picture.figure.data if trace.type == "bar"]
-    assert [list(trace.x) for trace in bars] == [[0, 1, 2], [0, 1, 2], [0, 2], [0, 2]]
-    assert len(picture.figure.layout.shapes) == 1 and picture.figure.layout.shapes[0].x0 == pytest.approx(0.72)
-    assert "none" in [each.text for each in picture.figure.layout.annotations]
-    lines = lines_of(picture)
-    assert [list(line.x) for line in lines] == [[-1, 0, 1, 2], [-1, 0, 2]]
-    assert {line.line.dash for line in lines} == {"solid", "dash"}
+    assert [list(trace.x) for trace in picture.figure.data] == [[1, 2, 3], [1, 3]] * 2  # a run's errors of both kinds
+    assert picture.figure.data[0].hovertext[1].endswith("accuracy after it 70.0\N{NO-BREAK SPACE}%")
     words = picture.caption.replace("\N{NO-BREAK SPACE}", " ")
     assert words == "They differ most at c: HF has an error of 6.0 %, KF of 31.0 %. Only KF has b."
 
 
-def test_strips_without_accuracies_are_drawn_without_a_line():
+def test_two_equal_runs_lose_the_same():
     picture = matched_levels(strip("KF", ["a"], [0.1]), strip("HF", ["a"], [0.1]), DARK)
-    assert not lines_of(picture)
     assert picture.caption == "Both lose the same at every level."
-
-
-# --- accuracy against seconds ---------------------------------------------------------------------
 
 
 def points(n: int) -> list[Point]:
