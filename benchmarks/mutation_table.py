@@ -506,8 +506,8 @@ MUTATIONS = [
     Mutation(
         "levels: neurons of a linear layer on axis 1",
         "retrofit_core/networks/levels/axes.py",
-        'return len(node.meta["value"]) - 1\n        if self._is_attention',
-        "return 1\n        if self._is_attention",
+        'return len(node.meta["value"]) - 1',
+        "return 1",
         "tests/test_levels.py::test_tokens_have_their_neurons_last",
     ),
     Mutation(
@@ -534,7 +534,7 @@ MUTATIONS = [
     Mutation(
         "levels: a skip is not known as one",
         "retrofit_core/networks/levels/building.py",
-        "residual=_is_residual(segment, modules)",
+        "residual=_is_residual(segment)",
         "residual=False",
         "tests/test_depths.py::test_blocks_on_a_residual_stream_are_known",
     ),
@@ -723,8 +723,8 @@ MUTATIONS = [
     Mutation(
         "levels: what follows the last layer is fitted",
         "retrofit_core/fusion/walk.py",
-        "                if tail:",
-        "                if False:",
+        "tail = self.fused[index].output.tail",
+        "tail = False",
         "tests/test_closed_forms.py::test_what_follows_the_last_layer_is_not_fitted",
     ),
     Mutation(

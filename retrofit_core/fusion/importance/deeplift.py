@@ -7,9 +7,10 @@ from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, fx, nn
+from torch.nn.modules.dropout import _DropoutNd
 
 from ...networks.levels import Level
-from ...networks.levels.kinds import TRANSPARENT, BatchNorm
+from ...networks.levels.kinds import BatchNorm
 from ...system.extras import require
 from ...system.monitor import Monitor
 from ...system.refusals import Refusal
@@ -18,7 +19,7 @@ from .base import Importance, Scores, samples_per_batch, summed, true_logits
 
 #: Modules that are linear in evaluation mode, for which the gradient is the right rule.
 LINEAR_MODULES = (
-    *(nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Flatten, BatchNorm, *TRANSPARENT),
+    *(nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Flatten, BatchNorm, _DropoutNd, nn.Identity),
     *(nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d),
     *(nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d),
 )
