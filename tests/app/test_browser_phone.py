@@ -12,7 +12,7 @@ COMPARE = "/compare?runs=kf-gradient|kf-linear|hf-gradient"
 LEVEL = "/levels?run=kf-gradient&level=features.2&step="
 #: Path, and how many figures it has at least.
 PAGES = [
-    ("/?run=kf-linear", 4),
+    ("/?run=kf-linear", 2),
     ("/?view=new&preset=four", 0),
     ("/?view=runs", 0),
     (f"{LEVEL}grouping", 3),
