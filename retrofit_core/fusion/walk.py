@@ -29,6 +29,7 @@ from .joint_spaces import Levels
 from .moments import Moments, MomentSums, Rows, dual_is_cheaper
 from .moments.layersums import LayerSums
 from .results import LevelReport
+from .targets import of_ensemble
 
 #: Maximum samples per forward pass: large enough for full-speed convolutions and long sums.
 BATCH = 400
@@ -175,6 +176,8 @@ class Step:
 
     walk: Walk
     index: int
+    votes: Tensor | None = None
+    """(m,) weights of the parents' classes, if the ensemble's answer takes the place of each parent's"""
 
     @property
     def level(self) -> Level:
@@ -340,8 +343,8 @@ class Step:
         *,
         at: int | None = None,
     ) -> Tensor:
-        """z: rows of the parents' outputs (N, m), the fused network's stream, and the parents' layers, concatenated and
-        converted in one pass over memory.
+        """z: rows of the parents' outputs (N, m), or of the ensemble's in the place of each, the fused network's stream, and the
+        parents' layers, concatenated and converted in one pass over memory.
 
         Args:
             at: the level of the outputs; default: the step's own.
@@ -356,6 +359,9 @@ class Step:
         z = torch.empty(count, sum(sizes), dtype=dtype or views[0].dtype, device=views[0].device)
         for part, view in zip(z.split(sizes, 1), views, strict=True):
             part.view(view.shape).copy_(view)
+        if self.votes is not None:
+            logits = z[:, : len(self.votes)].unflatten(1, (n, -1))
+            logits.copy_(of_ensemble(logits, self.votes.view(n, -1))[:, None].expand_as(logits))
         return z
 
 
