@@ -258,7 +258,6 @@ def test_no_command_overwrites_what_it_reads(words, read, tmp_path, capsys, monk
         (["compare", "a", "--fusion-from", "iid", "--out", "board"], "board/leaderboard.csv"),
         (["landscape", "a", "--out", "land"], "land/landscape.json"),
         (["report", "--out", "x.md"], "x.md"),
-        (["report", "--bundle", "x.json"], "x.json"),
         (["learn", "--out", "x.html", "--no-browser"], "x.html"),
     ],
 )
@@ -282,7 +281,7 @@ def test_existing_files_are_replaced_only_if_asked(words, file, tmp_path, capsys
         (["--base", "/dev/null"], "Auto has no setting 'base'"),
         (["--ridge", "2"], "Auto has no setting 'ridge'"),
         (["--preset", "paper"], "Auto has no setting 'preset'"),
-        (["--option", "restarts=3"], "Auto has no setting 'restarts'"),
+        (["--restarts", "3"], "Auto has no setting 'restarts'"),
         (["--analyse", "--record", "r"], "Auto does not work level by level"),
     ],
 )
@@ -543,18 +542,11 @@ def test_progress_shows_brackets(monkeypatch, capsys):
 
 
 def test_a_merge_file_repeats_a_merge(parents):
-    words = fuse_words(
-        parents, "--samples", 60, "--option", "restarts=2", "--ridge", "0.1x", "--mean", "0.4", "--std", "0.3"
-    )
+    words = fuse_words(parents, "--samples", 60, "--restarts", "2", "--ridge", "0.1x", "--mean", "0.4", "--std", "0.3")
     retrofit(*words, "--out", "written.safetensors", "--write-recipe", "merge.json", cwd=parents)
     file = parents / "merge.json"
     options = json.loads(file.read_text())
     assert options.keys() == {"models", "splits", "method", "samples", "restarts", "ridge", "mean", "std", "out"}
-    file.write_text(json.dumps({**options, "ridge": "0.5", "option": [f"restarts={options.pop('restarts')}"]}))
-    early = retrofit("fuse", "--recipe", file, "--out", "early.safetensors", "--json", cwd=parents).stdout
-    assert json.loads(early)["config"]["options"] == {"restarts": 2, "ridge": 0.5}  # as version 0.2.0 wrote it
-    file.write_text(json.dumps({**options, "option": ["restarts=2"]}))
-    options = json.loads(file.read_text())
     twice = retrofit(*words, "--out", "x.safetensors", "--write-recipe", file, cwd=parents, expect=2).stderr
     assert "merge.json exists" in twice
     assert "written.safetensors exists" in retrofit("fuse", "--recipe", file, cwd=parents, expect=2).stderr
@@ -599,7 +591,6 @@ def test_merge_files_have_the_options_and_nothing_else(content, sentence, tmp_pa
 @each_case(
     ("words", "said"),
     [
-        (["fuse", "a.pt", "b.pt", "--option", "restarts"], "NAME=VALUE"),
         (["fuse", "a.pt", "b.pt", "--restrats", "2"], "--restarts"),
         (
             ["compare", "parent-0.safetensors", "parent-1.safetensors", "--methods", "average", "--restarts", "2"],
@@ -611,34 +602,3 @@ def test_merge_files_have_the_options_and_nothing_else(content, sentence, tmp_pa
 def test_a_wrong_setting_is_one_sentence(parents, words, said):
     done = retrofit(*words, *["--fusion-from", "iid"] * (words[0] != "data"), cwd=parents / "parents", expect=2)
     assert said in done.stderr and "Traceback" not in done.stderr
-
-
-def test_a_fusion_under_torchrun_is_refused(parents, monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    done = retrofit(
-        "fuse",
-        "parent-0.safetensors",
-        "parent-1.safetensors",
-        "--out",
-        "twice.safetensors",
-        cwd=parents / "parents",
-        expect=2,
-    )
-    assert "without torchrun" in done.stderr and not (parents / "parents" / "twice.safetensors").exists()
-
-
-def test_a_merge_file_of_0_2_0_may_hold_one_option(parents):
-    names = ["parent-0.safetensors", "parent-1.safetensors"]
-    merge = {"models": names, "splits": "splits.json", "method": "kf-linear", "samples": 50, "option": "restarts=2"}
-    (parents / "parents" / "merge.json").write_text(json.dumps(merge))
-    retrofit(
-        "fuse",
-        "--recipe",
-        "merge.json",
-        "--out",
-        "merged.safetensors",
-        "--write-recipe",
-        "again.json",
-        cwd=parents / "parents",
-    )
-    assert json.loads((parents / "parents" / "again.json").read_text())["restarts"] == 2

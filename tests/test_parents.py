@@ -49,8 +49,6 @@ def test_the_papers_epochs_are_by_the_share_of_the_images_that_a_parent_sees(spl
         [],
         None,
         {"colour": "red"},
-        {"arch": "cnn"},
-        {"arch": []},
         {"arch": [1]},
         {"parts": "2"},
         {"twins": 1},
@@ -101,7 +99,7 @@ def test_the_command_means_the_config(config, tmp_path):
         (TrainConfig(augment="blur"), "unknown augmentation 'blur'"),
         (
             TrainConfig(data="the folder cannot be created", learning_rate=-1.0),
-            "training needs learning_rate > 0. Found -1.0",
+            "learning_rate is -1.0",
         ),
         (TrainConfig(parts=11), "10 classes are too few for 11 parts"),
         (TrainConfig(mean=(0.5,)), "belong together"),

@@ -474,12 +474,9 @@ def test_missing_parents_are_trained_and_the_status_tells_of_it(wanted, tmp_path
         (0, 2, 3),
         (1, 2, 3),
     }
-    assert {status["epoch"] for status in training_statuses} == {1, 2, 3} and any(
-        "loss" in status for status in training_statuses
-    )
-    assert all(status["name"] == "training" and 0 < status["step"] <= status["steps"] for status in training_statuses)
+    assert {status["epoch"] for status in training_statuses} == {1, 2, 3}
     status = runs.read_status("run")
-    assert status["state"] == "done" and "loss" not in status and "parent" not in status
+    assert status["state"] == "done" and "parent" not in status
     kinds = {json.loads(line)["kind"] for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()}
     assert "batch" not in kinds and "epoch" in kinds
     train_parents(training, "straight")

@@ -3,6 +3,7 @@
 import json
 import time
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -11,13 +12,14 @@ from torch import nn
 
 from retrofit_core.cli import main
 from retrofit_core.data import load
+from retrofit_core.data.augment import augmented
 from retrofit_core.data.splits import sharded
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.system import device as devices
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training import OPTIMIZERS, RECIPES, finetune, loop, recipe, train
-from retrofit_core.training.batches import Augmentation, PixelSource, cutmix, epoch_of, steps_in
+from retrofit_core.training.batches import PixelSource, cutmix, epoch_of, steps_in
 from retrofit_core.training.evaluation import evaluate
 from retrofit_core.training.schedules import rates
 from tests.marks import each_case, spread
@@ -209,7 +211,16 @@ def test_an_epoch_sees_every_row_once_but_no_single_last_one(digits, generator, 
     images = digits
     for budget in (2**30, 0):  # held, and decoded ahead by a thread
         source = PixelSource(images, torch.arange(100, 100 + rows), CPU, budget)
-        chunks = list(epoch_of(source, torch.arange(rows), batch, Augmentation(), generator, torch.contiguous_format))
+        chunks = list(
+            epoch_of(
+                source,
+                torch.arange(rows),
+                batch,
+                partial(augmented, 0, False, None),
+                generator,
+                torch.contiguous_format,
+            )
+        )
         assert len(chunks) == steps == steps_in(rows, batch)
         seen = torch.cat([chunk[0] for chunk in chunks])
         known = images.inputs(torch.arange(100, 100 + rows))
@@ -246,7 +257,7 @@ def test_a_part_of_autoaugment_reaches_the_batches(digits, generator):
                 )
             ]
         )
-        for augment in (Augmentation(), Augmentation(policy="cifar10"))
+        for augment in (partial(augmented, 0, False, None), partial(augmented, 0, False, "cifar10"))
     )
     same = (plain == changed).flatten(1).all(1).double().mean()
     assert 0 < same < 0.8  # AutoContrast and the like leave many digits as they are
@@ -509,10 +520,10 @@ def test_the_command_says_that_no_epoch_was_better(digits, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        (["--learning-rate", "-1"], "training needs learning_rate > 0. Found -1.0"),
+        (["--learning-rate", "-1"], "learning_rate is -1.0"),
         (["--precision", "float16"], "unknown precision 'float16'"),
         (["--augment", "blur"], "unknown augmentation 'blur'"),
-        (["--seed", "-1"], "-1 is not a valid seed"),
+        (["--seed", "-1"], "seed is -1. Use"),
     ],
 )
 def test_a_finetuning_that_cannot_be_is_refused_before_any_file_is_read(option, message, tmp_path, monkeypatch, capsys):
@@ -540,14 +551,14 @@ def test_finetuning_of_unknown_data_is_a_plain_loop(digits):
     ("arguments", "message"),
     [
         ({"rows": torch.tensor([], dtype=torch.int64)}, "no rows of data set 'digits'"),
-        ({"epochs": 0}, "epochs >= 1. Found 0"),
-        ({"holdout": 1.0}, r"holdout in \[0, 1\)"),
+        ({"epochs": 0}, "epochs is 0. Use a whole number from 1"),
+        ({"holdout": 1.0}, "holdout is 1.0"),
         ({"optimizer": "adamm"}, "Did you mean 'adam'"),
         ({"schedule": "step"}, "unknown schedule 'step'"),
         ({"policy": "cifar"}, "unknown AutoAugment policy 'cifar'"),
-        ({"label_smoothing": 1.0}, "label_smoothing in"),
-        ({"floor": 1.0}, "floor in"),
-        ({"clip": 0.0}, "clip > 0"),
+        ({"label_smoothing": 1.0}, "label_smoothing is"),
+        ({"floor": 1.0}, "floor is"),
+        ({"clip": 0.0}, "clip is"),
         ({"rows": torch.arange(64), "learning_rate": 1e30, "optimizer": "sgd"}, "training diverged in epoch"),
     ],
 )

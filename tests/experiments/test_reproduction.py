@@ -291,6 +291,6 @@ def test_a_bar_is_drawn_in_a_notebook(runs, monkeypatch):
     monkeypatch.setitem(sys.modules, "IPython", shell)
     monkeypatch.setitem(sys.modules, "IPython.display", display)
     table("fusion-set-size", scale="smoke", runs=runs, columns=["all sizes"]).measure(None, rows=["Parent 0"])
-    assert "0 of 1 units" in drawn[0]
+    assert "0 of 1 missing units" in drawn[0]
     assert '<progress value="1" max="1"' in drawn[-2]
-    assert drawn[-1].startswith("<div>1 of 1 missing units measured in ")
+    assert drawn[-1].endswith("1 of 1 missing units measured: done</div>")
