@@ -890,9 +890,9 @@ MUTATIONS = [
     ),
     Mutation(
         "zipit: sums instead of averages",
-        "retrofit_core/baselines/aligned.py",
-        "(U / counts).split",
-        "(U * 1.0).split",
+        "retrofit_core/fusion/alignment.py",
+        "len(self.labels) * U / counts, U",
+        "len(self.labels) * U * 1.0, U",
         "tests/test_zipit.py::test_merging_and_handing_back_is_the_identity",
     ),
     Mutation(

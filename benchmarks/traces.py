@@ -181,7 +181,7 @@ def table(record: dict[str, Any]) -> str:
         "| --- | --- | --- | --- |",
     ]
     for library, rows in record.items():
-        if library == "machine":
+        if library.startswith("machine"):
             continue
         cells = []
         for name in ("traced", "exported"):

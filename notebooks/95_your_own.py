@@ -21,7 +21,9 @@
 # on; test images. For importance scores by conductance also samples of each network's own data.
 
 # %%
-from retrofit_app.figures import LIGHT, Network, accuracy_bars, class_grid, errors_scatter
+import pandas as pd
+
+from retrofit_app.figures import LIGHT, Network, class_grid, drawn_network
 from retrofit_core import METHODS, ensemble, evaluate, train
 from retrofit_core.data import load, splits
 from retrofit_core.networks.architectures import build
@@ -63,10 +65,10 @@ rated = {
 }
 scores = {name: evaluate(network, test) for name, network in rated.items()}
 networks = [
-    Network(name, "fused" if name in results else "parent", score["accuracy"], score["per_class"], samples=len(test))
+    Network(name, "fused" if name in results else "parent", score["accuracy"], score["per_class"])
     for name, score in scores.items()
 ]
-accuracy_bars(networks, LIGHT)
+pd.DataFrame({"accuracy %": {network.name: network.accuracy for network in networks}}).round(1)
 
 # %% [markdown]
 # ## Where each class's knowledge came from
@@ -81,7 +83,7 @@ class_grid(networks, test.classes, LIGHT)
 # not reach the mean.
 
 # %%
-errors_scatter(results["KF-Linear, conductance"].to_frame(), LIGHT)
+drawn_network(results["KF-Linear, conductance"].to_frame(), [], LIGHT)
 
 # %% [markdown]
 # ## Keep it

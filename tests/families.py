@@ -181,7 +181,7 @@ def cached(bias):
     def code(net, x):
         h = net.tokens(x) + net.positions
         q, k, v = (part.unflatten(2, (2, 4)).transpose(1, 2) for part in net.qkv(net.norm(h)).split(WIDTH, 2))
-        k, v = (torch.cat([torch.empty(0), part], dim=-2) for part in (k, v))
+        k, v = (torch.cat([torch.empty(0, device=x.device), part], dim=-2) for part in (k, v))
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         h = h + net.out(mixed.transpose(1, 2).reshape(*h.shape))
         h = h + net.second(F.gelu(net.first(net.last(h))))
@@ -205,7 +205,7 @@ def grouped_queries(way):
     """A block of Llama: four heads of queries share two heads of keys and values; rotated queries and keys; gated neurons."""
 
     def rotated(h):
-        angles = torch.arange(h.shape[2])[:, None] * torch.tensor([1.0, 0.3], dtype=h.dtype)
+        angles = torch.arange(h.shape[2], device=h.device)[:, None] * torch.tensor([1.0, 0.3]).to(h)
         angles = torch.cat([angles, angles], 1)
         left, right = h.chunk(2, -1)
         return h * angles.cos() + torch.cat([-right, left], -1) * angles.sin()

@@ -135,18 +135,6 @@ def test_neurons_that_stay_apart_have_places_of_their_own():
     assert not second[[k for k in range(5) if k not in group.labels[1].tolist()]].any() and not first[5:].any()
 
 
-def test_behind_the_cut_of_a_partial_zip_the_parents_keep_their_neurons():
-    parents, x = pair("mlp")
-    result = METHODS["ZipIt"](parents, x, stop_at="0", b=0.0, a=1.0, device="cpu")
-    assert [group.name for group in result.alignment.groups] == ["0"]
-    for parent, aligned in zip(parents, result.alignment.parents(), strict=True):
-        assert_same_function(aligned, parent, x, 1e-10)
-        assert torch.equal(aligned[4].weight, parent[4].weight)
-    wider = METHODS["ZipIt"](parents, x, stop_at="0", target=mlp((6, 8, 9, 4)), device="cpu").alignment
-    with pytest.raises(ValueError, match=r"parent 0 is not aligned at '2.weight' .* another width there"):
-        wider.parents()
-
-
 def test_files_hold_the_labels(tmp_path):
     parents, x = pair("mlp")
     result = METHODS["Git-Re-Basin"](parents, x, device="cpu")

@@ -169,7 +169,8 @@ def test_the_best_fusion_is_trained_as_by_kf_linear_kd(shards, centre, monkeypat
     """With one candidate, the network that was trained is that of KF-Linear-KD on the samples that are fitted."""
     parents, own = shards
     given = {**ACTIVE, **({"centre": True} if centre else {})}
-    monkeypatch.setattr(auto, "CANDIDATES", (auto.Candidate("KF-Linear", "conductance", given),))
+    title = ", ".join(["KF-Linear, conductance", *given])
+    monkeypatch.setattr(auto, "CANDIDATES", {title: auto.CANDIDATES[title]})
     options = {"importance_data": own, "seed": 3, "device": "cpu"}
     result = METHODS["Auto"](parents, own[0], **options)
     (x, _), _ = divided(METHODS["Auto"].plan(parents, own[0], **options), own[0], own)
@@ -178,7 +179,7 @@ def test_the_best_fusion_is_trained_as_by_kf_linear_kd(shards, centre, monkeypat
         for method in ("KF-Linear", "KF-Linear-KD")
     )
     chosen = result.note.removeprefix("Auto chose ").split(":")[0]
-    assert f"{', '.join(['KF-Linear, conductance', *given])}, distilled" in result.config["candidates"]
+    assert f"{title}, distilled" in result.config["candidates"]
     assert_same_tensors(result.model, trained_after if chosen.endswith("distilled") else fused)
 
 
@@ -245,7 +246,7 @@ def test_a_candidates_exception_is_noted_and_the_others_are_tried(stage, monkeyp
         return fails
 
     owner = {"scores": Conductance, "distilled": auto.Distilled}.get(stage, auto.Retrofit)
-    name = "train" if stage == "distilled" else stage
+    name = "trained" if stage == "distilled" else stage
     monkeypatch.setattr(owner, name, failing(getattr(owner, name)))
     result = METHODS["Auto"](parents, (x, y), importance_data=[(x, y)] * 2, device="cpu")
     left_out, tried = result.config["left_out"], result.config["candidates"]

@@ -335,7 +335,7 @@ def test_a_plan_runs_nothing_but_single_samples(method):
     with untouched(*models):
         plan = METHODS[method].plan(models, x, monitor=Monitor(events.append), **PROBED[method])
     assert not events and max(sizes) <= 2
-    cost = plan.cost()
+    cost = plan.cost
     assert cost.passes == {"RegMean": 200, "KD": 20, "LP": 20}.get(method, 0)
     assert cost.trained == {"KD": "network", "LP": "head"}.get(method)
 
@@ -382,7 +382,7 @@ def test_a_plan_computes_nothing_and_says_what_the_work_would_cost(name):
         plan = METHODS[name].plan(models, (x, y), monitor=Monitor(events.append), **scoring)
     assert models[0].training and not models[1].training
     assert [event["name"] for event in events] == ["groups"]
-    cost = plan.cost()
+    cost = plan.cost
     assert cost.passes == 20 and cost.groups == ((8, 8), (7, 7), (4, 4))
 
 

@@ -12,13 +12,12 @@ from retrofit_core import METHODS, FusionResult, ensemble, load_model, save_mode
 from retrofit_core.cli import main
 from retrofit_core.data import load
 from retrofit_core.networks.architectures import build
-from retrofit_core.networks.checkpoints import read_metadata, read_tensors
+from retrofit_core.networks.checkpoints import read_metadata
 from retrofit_core.runs import RunConfig, execute, read_run
 from tests.flat import ensembling
 from tests.marks import each_case, spread
 from tests.networks import VGG_SHAPE, digits_parents, initialised, mlp, normal
 from tests.properties import assert_close, untouched
-from tests.unfixed import zipit
 
 SPECS = {
     "mlp": {"architecture": "mlp", "sizes": [192, 9, 8, 4]},
@@ -71,24 +70,6 @@ def test_parents_of_different_architectures_and_ensembles_of_ensembles(tmp_path)
         assert torch.equal(again.models[0](x), inner(x))
 
 
-@pytest.mark.slow
-@each_case("name, share", spread(SPECS, [0.1, 1.0], 1))
-def test_a_partial_zip_comes_back(name, share, tmp_path):
-    """Trunk, tails, and which neurons the tails read; BatchNorm folded, a flatten behind the cut, three parents."""
-    models, x = parents(name, 3), normal(20, *VGG_SHAPE).float()
-    with untouched(*models):
-        result = zipit(models, x, stop_at=share, device="cpu", combine="logits")
-    again = assert_comes_back(result.model, x, tmp_path)
-    assert_close(again.separate(x), result.model.separate(x), 0)
-    result.save(tmp_path / "run")
-    loaded = FusionResult.load(tmp_path / "run")
-    assert torch.equal(loaded.model(x), result.model(x)) and loaded.config["stop_at"] == share
-    assert [level.labels.tolist() for level in loaded.levels] == [level.labels.tolist() for level in result.levels]
-    # only what runs is kept: less than the parents together
-    kept = sum(parameter.numel() for parameter in again.parameters())
-    assert kept < sum(parameter.numel() for model in models for parameter in model.parameters())
-
-
 def test_a_student_of_its_own_architecture_comes_back(tmp_path):
     models, x = parents("vgg with BatchNorm"), normal(20, *VGG_SHAPE).float()
     result = METHODS["KD"](models, x, target=build(SPECS["mlp"]), epochs=1, device="cpu")
@@ -124,33 +105,21 @@ def test_an_ensemble_can_be_a_teacher_and_a_student(tmp_path):
 
 def test_networks_that_nobody_can_rebuild_are_refused_and_read_with_the_module(tmp_path):
     x = normal(20, 6)
-    for name, result in {
-        "ensemble": ensembling([mlp(), mlp(seed=2)], x, device="cpu"),
-        "zip": zipit([mlp(), mlp(seed=2)], x, stop_at=0.5, device="cpu"),
-    }.items():
-        result.save(tmp_path / name)
-        with pytest.raises(
-            ValueError, match=r"entry 0 of its \w+ is not an architecture of this library, .* FusionResult.load"
-        ):
-            FusionResult.load(tmp_path / name)
-        blank = copy.deepcopy(result.model)
-        for parameter in blank.parameters():
-            parameter.data.zero_()
-        assert torch.equal(FusionResult.load(tmp_path / name, blank).model(x), result.model(x))
-        file, build_it = tmp_path / name / "fused.safetensors", lambda model=result.model: copy.deepcopy(model)
-        assert_close(load_model(file, build_it)[0](x.float()), result.model(x), 1e-5)
+    result = ensembling([mlp(), mlp(seed=2)], x, device="cpu")
+    result.save(tmp_path)
+    with pytest.raises(
+        ValueError, match="entry 0 of its members is not an architecture of this library, .* FusionResult.load"
+    ):
+        FusionResult.load(tmp_path)
+    blank = copy.deepcopy(result.model)
+    for parameter in blank.parameters():
+        parameter.data.zero_()
+    assert torch.equal(FusionResult.load(tmp_path, blank).model(x), result.model(x))
+    file = tmp_path / "fused.safetensors"
+    assert_close(load_model(file, lambda: copy.deepcopy(result.model))[0](x.float()), result.model(x), 1e-5)
 
 
 ENSEMBLE = {"architecture": "ensemble", "members": [SPECS["mlp"]], "combine": "softmax"}
-ZIP = {
-    "architecture": "partial-zip",
-    "trunk": SPECS["mlp"],
-    "tails": [SPECS["mlp"]],
-    "levels": 1,
-    "combine": "softmax",
-    "input": [3, 8, 8],
-    "leaves": [],
-}
 GIANT = {"architecture": "mlp", "sizes": [192, 1 << 20, 1 << 20, 4]}
 
 
@@ -167,18 +136,6 @@ GIANT = {"architecture": "mlp", "sizes": [192, 1 << 20, 1 << 20, 4]}
         ({**ENSEMBLE, "combine": "shares", "classes": True}, "an ensemble combines by"),
         ({**ENSEMBLE, "members": [SPECS["mlp"]] * 2}, r"lacks the key\(s\) models.1"),
         ({**ENSEMBLE, "members": [GIANT]}, "does not fit its architecture"),
-        ({**ZIP, "input": [1 << 30]}, "needs the shape of one input"),
-        ({**ZIP, "input": [1 << 20] * 3}, "needs the shape of one input"),
-        ({**ZIP, "input": "images"}, "needs the shape of one input"),
-        ({**ZIP, "input": [3, 8]}, "does not run on an input of shape"),
-        ({**ZIP, "levels": 0}, "needs its number of levels"),
-        ({**ZIP, "levels": 3}, "a network of 3 levels cannot be cut behind level 3"),
-        ({**ZIP, "combine": "shares"}, "combines by softmax or logits"),
-        ({**ZIP, "leaves": "fc1"}, "leaves of a partial zip are names"),
-        ({**ZIP, "leaves": ["nowhere"]}, "are not submodules"),
-        ({**ZIP, "trunk": None}, "entry 0 of its trunk is not an architecture"),
-        ({**ZIP, "tails": [GIANT]}, "a part of a partial zip would hold 1099719245828 numbers"),
-        (ZIP, "does not fit its architecture"),
     ],
 )
 def test_specs_that_make_no_network(spec, message, tmp_path):
@@ -202,24 +159,6 @@ def test_deep_nesting_costs_a_sentence(tmp_path):
         spec = {"architecture": "ensemble", "members": [spec], "combine": "logits"}
     safetensors.torch.save_file({"a": torch.zeros(1)}, path, {"architecture": json.dumps(spec)})
     with pytest.raises(ValueError, match="can be nested 4 times at most"):
-        load_model(path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "entry", [torch.full((9,), 9), torch.full((9,), -1), torch.zeros(9), torch.zeros(8).long()], ids=str
-)
-def test_tails_read_only_neurons_that_are_there(entry, tmp_path):
-    path = tmp_path / "model.safetensors"
-    result = zipit(parents("mlp"), normal(20, *VGG_SHAPE).float(), stop_at=0.1, device="cpu")
-    save_model(result.model, path)
-    tensors = read_tensors(path)
-    assert tensors["heads.models.1.entry"].dtype == torch.int64
-    facts = {name: json.dumps(value) for name, value in read_metadata(path).items()}
-    safetensors.torch.save_file({**tensors, "heads.models.1.entry": entry}, path, facts)
-    with pytest.raises(
-        ValueError, match=r"'heads.models.1' reads neurons|has shape \(8,\), wanted \(9,\)|the network needs int64"
-    ):
         load_model(path)
 
 

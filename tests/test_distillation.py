@@ -225,10 +225,10 @@ def test_a_result_tells_the_settings_that_decided_and_no_others():
 
 def test_how_many_epochs_a_plan_counts():
     models, x = [mlp(), mlp(seed=2)], normal(20, 6)
-    assert distillation.plan(models, x, epochs=40).cost().epochs == (40, 40)
-    assert distillation.plan(models, x, epochs=40, patience=3).cost().epochs == (4, 40)
-    assert linear_probe.plan(models, x, epochs=5).cost().epochs == (5, 5)
-    assert linear_probe.plan(models, x, fit="ridge").cost().epochs == (0, 0)
+    assert distillation.plan(models, x, epochs=40).cost.epochs == (40, 40)
+    assert distillation.plan(models, x, epochs=40, patience=3).cost.epochs == (4, 40)
+    assert linear_probe.plan(models, x, epochs=5).cost.epochs == (5, 5)
+    assert linear_probe.plan(models, x, fit="ridge").cost.epochs == (0, 0)
 
 
 # --- from the fused network on ----------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ def test_copies_are_windows_of_the_image_with_its_edge_gone_on():
 def test_copies_come_into_the_training_and_into_its_cost():
     spec = {"architecture": "cnn", "widths": [3, 4, 5], "classes": 4, "channels": 2, "size": 8}
     models, x = [build(spec, seed=seed).double() for seed in range(2)], normal(20, 2, 8, 8)
-    few, many = (distilled.plan(models, x, copies=copies).cost() for copies in (0, 4))
+    few, many = (distilled.plan(models, x, copies=copies).cost for copies in (0, 4))
     assert (few.samples, many.samples) == (20, 100) and many.passes - few.passes == 80
     assert few.trained == "network" and few.epochs == (3, 3)
     curves = [distilled(models, x, copies=copies).config["curve"][0]["loss"] for copies in (0, 4)]

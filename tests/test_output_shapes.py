@@ -186,10 +186,6 @@ def test_scores_taken_alone_refuse_them_too(name, score):
 def test_options_that_read_classes_refuse_other_outputs(name):
     model, x, y = case(name)
     parents = [model, copy.deepcopy(model)]
-    with pytest.raises(ValueError, match="partial zip with combine='softmax' needs class scores.*Use combine='logits'"):
-        METHODS["ZipIt"].plan(parents, x, stop_at=0.5, device="cpu")
-    zipped = METHODS["ZipIt"](parents, x, stop_at=0.5, combine="logits", device="cpu").model
-    assert_same_function(zipped, model, x, 1e-6)
     if (name, "LP") not in CANNOT:
         with pytest.raises(ValueError, match="goals='probabilities' needs class scores.*Use goals='logits'"):
             METHODS["LP"].plan(parents, x, goals="probabilities", device="cpu")

@@ -112,19 +112,6 @@ def test_all_neurons_apart_are_both_networks_side_by_side(name):
         assert not second[:4, 5:].any() and not second[4:, :5].any()  # no way from one parent to the other
 
 
-@pytest.mark.parametrize("name", ["mlp", "vgg"])
-def test_a_share_of_pairs_stays_apart(name):
-    spec, _, shape = DOUBLE[name]
-    models = [initialised(build(spec), seed) for seed in (1, 2)]
-    x = normal(60, *shape)
-    result = pleas(models, x, apart=0.5)
-    for level in result.levels[:-1]:
-        assert level.width == level.widths[0] + round(0.5 * level.widths[0]) == len(set(level.labels.tolist()))
-    full = pleas(models, x, apart=1.0, reset_norms=False)
-    assert_close(full.model(x), ensemble(models, "logits")(x), 1e-6)
-    assert full.model.spec["architecture"] == name
-
-
 def test_partial_merging_by_least_squares_on_what_is_shared():
     """One hidden layer: rows of a parent's own neurons read pixels, the head reads all."""
     models, x = [mlp((6, 5, 3)), mlp((6, 5, 3), seed=2)], normal(60, 6)
@@ -157,10 +144,7 @@ def test_refusals_progress_and_cancelling():
         ([mlp(), mlp((6, 5, 7, 4))], {}, r"level '0': PLeaS pairs parents of equal widths .* found widths \(8, 5\)"),
         (models, {"target": mlp((6, 17, 7, 4))}, r"level '0': .* fused width 17"),
         (models, {"target": mlp((6, 7, 7, 4))}, r"level '0': .* fused width 7"),
-        (models, {"apart": 1.5}, "apart is 1.5. Use a number from 0 to 1"),
-        (models, {"apart": 0.5, "target": mlp()}, "apart is 0.5 and there is a target"),
         (models, {"ridge": "strong"}, "ridge is 'strong'. Use 'auto'"),
-        (models, {"apart": 0.5}, "Pass a target of the wanted widths instead of apart"),
     ]
     for parents, options, message in cases:
         with untouched(*parents), pytest.raises(ValueError, match=message):

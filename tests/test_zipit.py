@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from retrofit_core import FusionResult, ensemble
 from retrofit_core.baselines import average
-from retrofit_core.baselines.aligned import averages
 from retrofit_core.baselines.repair import statistics
 from retrofit_core.baselines.zipit import zip_neurons
+from retrofit_core.fusion.alignment import AlignedGroup
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.norm_statistics import reset_statistics
 from retrofit_core.networks.symmetry import tensors
 from retrofit_core.system.monitor import Cancelled, Monitor
-from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal
+from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, initialised, mlp, normal
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_twins import twins
 from tests.unfixed import zipit
@@ -77,9 +77,10 @@ def test_merging_and_handing_back_is_the_identity(seed):
     """C40: M U = I; members' shares add up to one."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.cat([torch.arange(4), torch.randint(4, (6,), generator=generator)])
-    T, U = (torch.cat(parts) for parts in zip(*averages(labels, (5, 2, 3), 4), strict=True))
-    assert_close(T.T @ U, torch.eye(4, dtype=torch.float64), 1e-12)
-    assert_close(T.sum(0), torch.ones(4), 1e-12)
+    group = AlignedGroup("", 4, labels.split([5, 2, 3]))
+    T, U = (torch.cat(parts) for parts in zip(*map(group.maps, range(3)), strict=True))
+    assert_close(T.T @ U / 3, torch.eye(4, dtype=torch.float64), 1e-12)
+    assert_close(T.sum(0) / 3, torch.ones(4), 1e-12)
     assert_close(U.sum(1), torch.ones(10), 0)
 
 
@@ -123,34 +124,12 @@ def test_where_nothing_merges_it_is_the_mean_of_logits(name):
     assert [level.width for level in result.levels[:-1]] == [sum(level.widths) for level in result.levels[:-1]]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["mlp", "vgg with a flatten", "vgg with BatchNorm", "resnet", "vit"])
-def test_partial_zip_of_copies_and_of_different_parents(name):
-    """The trunk is common, the tails are the parents' own; wherever it is cut."""
-    model, twin, x = twins(name)
-    for share in (0.1, 0.5, 1.0):
-        with untouched(model, twin):
-            result = zipit([model, twin], x, stop_at=share, reset_norms=False)
-        assert_close(result.model(x), model(x).log_softmax(1), 1e-8)
-        for outputs in result.model.separate(x):
-            assert_close(outputs, model(x), 1e-8)
-    assert len(result.levels) == len(zipit([model, twin], x).levels) - 1
-
-
-def test_partial_zip_by_hand():
-    """An MLP, zipped up to its first layer; each tail reads the fused neuron that its own went into."""
+def test_zip_by_hand():
+    """An MLP: members' rows are averaged, and the head's columns are added up."""
     models, x = [mlp(), mlp(seed=2)], normal(40, 6)
-    result = zipit(models, x, stop_at="0", combine="logits")
-    (level,) = result.levels
-    labels = level.labels.split([8, 8])
-    rows = torch.cat([torch.cat([model[0].weight, model[0].bias[:, None]], 1) for model in models])
-    fused = torch.stack([rows[level.labels == k].mean(0) for k in range(8)])
-    h = x @ fused[:, :-1].T + fused[:, -1]
-    outputs = torch.stack([model[1:](h[:, fused_neurons]) for model, fused_neurons in zip(models, labels, strict=True)])
-    assert_close(result.model.separate(x), outputs, 1e-10)
-    assert_close(result.model(x), outputs.mean(0), 1e-6)
     full = zipit(models, x)
-    assert torch.equal(full.levels[0].labels, level.labels)
+    rows = torch.cat([torch.cat([model[0].weight, model[0].bias[:, None]], 1) for model in models])
+    fused = torch.stack([rows[full.levels[0].labels == k].mean(0) for k in range(8)])
     assert_close(full.model[0].weight, fused[:, :-1], 1e-10)
     # head: W = mean of W_k U_k
     second = full.levels[1].labels.split([7, 7])
@@ -159,14 +138,6 @@ def test_partial_zip_by_hand():
         for m, fused_neurons in zip(models, second, strict=True)
     )
     assert_close(full.model[4].weight, head / 2, 1e-10)
-
-
-def test_partial_zip_of_a_flattened_convolution_and_of_three_parents():
-    models, x = [cnn(), cnn(seed=2), cnn(seed=3)], normal(30, *CNN_SHAPE)
-    result = zipit(models, x, stop_at=1.0)
-    assert result.model.separate(x).shape == (3, 30, 3)
-    alone = zipit([models[0]] * 3, x, a=1.0, stop_at=1.0)
-    assert_close(alone.model.separate(x)[2], models[0](x), 1e-8)
 
 
 def test_repair_gives_members_their_mean_statistics():
@@ -178,8 +149,6 @@ def test_repair_gives_members_their_mean_statistics():
         statistic = torch.cat([statistics(model, x)["0"][part] for model in models])
         assert_close(measured["0"][part], torch.stack([statistic[labels == k].mean() for k in range(8)]), 1e-9)
     assert result.config["repaired"]["kind"] == "rescale"
-    partial = zipit(models, x, repair=True, stop_at="0")
-    assert partial.config["repaired"]["layers"] == 1
 
 
 def test_different_widths_and_a_small_target():
@@ -205,9 +174,6 @@ def test_refusals_progress_and_cancelling():
     cases = [
         (models, {"a": 2}, "a is 2. Use a number from 0 to 1"),
         (models, {"b": -1}, "b is -1. Use a number from 0 to 1"),
-        (models, {"stop_at": 0.0}, "stop_at is 0.0. Use the name of a level, a number above 0 to 1"),
-        (models, {"stop_at": "4"}, "stop_at='4' is not a level before the head. Known: 0, 2"),
-        (models, {"combine": "shares"}, "combine is 'shares'. Use softmax, logits"),
         (models, {"target": mlp((6, 30, 7, 4))}, "level '0': 30 fused neurons for 16 parents' neurons"),
         ([mlp(), mlp((6, 8, 4))], {}, "parent 1"),
         ([], {}, "there is no parent to fuse"),

@@ -1,21 +1,21 @@
 """Shared parts of methods that align neurons and then average weights: options, plans, scores, averages, reports."""
 
 import copy
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from ..fusion.alignment import AlignedGroup, Alignment
-from ..fusion.eligibility import check_inputs, output_shape
+from ..fusion.eligibility import check_inputs
 from ..fusion.grouping import Grouping
-from ..fusion.importance import importance_name
+from ..fusion.importance import Scores, importance_name
 from ..fusion.importance.parents import check_parents_data
 from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
-from ..fusion.task import Algorithm, Cost, Shown, Takes, Task, shown_neurons
+from ..fusion.task import Algorithm, Cost, Plan, Takes, Task
 from ..networks.code import check_same_code, parent_names
 from ..networks.levels.folds import folded
 from ..networks.levels.tracing import trace
@@ -39,7 +39,7 @@ from ..system.settings import setting
 from .repair import mapped_goals, rescale
 from .scores import group_scores, levels_of_groups
 
-#: For one parent, group -> T and U, (n_k, d) each: T makes the fused neurons, U passes their values on.
+#: For one parent, group -> T and U, (n_k, d) each: fused neurons are the mean of T' over the parents, U passes their values on.
 Pairs = dict[str, tuple[Tensor, Tensor]]
 
 
@@ -63,21 +63,22 @@ class Averager(Algorithm):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AlignmentPlan(Shown):
-    """Parents whose neurons can be aligned, checked before any computation."""
+class AlignmentPlan(Plan):
+    """Parents whose neurons can be aligned, and the fused network that is made of them."""
 
-    task: Task
-    parents: list[nn.Module]
+    parents: list[nn.Module] = field(kw_only=True)
     """On the device, with BatchNorm folded if requested"""
-    fused: nn.Module
+    fused: nn.Module = field(kw_only=True)
     """The future fused network: a copy of the target or of parent 0"""
-    groups: list[list[Group]]
+    groups: list[list[Group]] = field(kw_only=True)
     """The neuron groups of each parent"""
-    targets: list[Group]
+    targets: list[Group] = field(kw_only=True)
     """The fused network's groups"""
-    leaves: Sequence[str]
-    folded: bool
+    leaves: Sequence[str] = field(kw_only=True)
+    folded: bool = field(kw_only=True)
     """Whether the parents' BatchNorms are folded, so that they are identities"""
+    scored: Sequence[Scores] = field(default=(), kw_only=True)
+    """The importance of each parent's neurons, group by group, float64; each sums to 1 if normalised"""
 
     @property
     def inputs(self) -> Tensor:
@@ -90,53 +91,35 @@ class AlignmentPlan(Shown):
         return self.task.runtime.monitor
 
     def lines(self) -> list[str]:
-        """The task, and each group's neurons."""
-        return [self.task.headline, *shown_neurons(self.groups, self.targets)]
+        """The task, and each group's neurons: those of the parents and of the fused network."""
+        neurons = [
+            f"{target.name}: {' + '.join(map(str, self.widths(index)))} -> {target.width}"
+            for index, target in enumerate(self.targets)
+        ]
+        return [self.task.headline, *neurons]
 
     def widths(self, index: int) -> list[int]:
         """The parents' widths of a group."""
         return [groups[index].width for groups in self.groups]
 
-    def cost(self) -> Cost:
-        """One pass through the parents; does not count transport or matching."""
-        return Cost(
-            passes=len(self.task.inputs),
-            groups=tuple(tuple(self.widths(index)) for index in range(len(self.targets))),
-        )
+    @cached_property
+    def clock(self) -> Stopwatch:
+        """Measures the phases of a group."""
+        return Stopwatch(of(self.fused))
 
-    def scored(self) -> "Aligning":
-        """Add the importance of all neurons."""
-        start, task = time.perf_counter(), self.task
-        scores = []
-        for index, (parent, groups, (x, y)) in enumerate(
-            zip(self.parents, self.groups, task.parents_data(), strict=True)
-        ):
+    def with_scores(self) -> Self:
+        """The plan with the importance of all neurons."""
+        scored, task = [], self.task
+        for index, (x, y) in enumerate(task.parents_data()):
             self.monitor.emit("phase", name="importance", parent=index, parents=len(self.parents))
             x, y = x.to(task.device, task.dtype), y.to(task.device) if y is not None else None
-            scores.append(group_scores(parent, groups, x, y, task.importance, monitor=self.monitor, leaves=self.leaves))
-        return Aligning(
-            **vars(self),
-            scores=[parent.values for parent in scores],
-            importance=[parent.report for parent in scores],
-            start=start,
-            clock=Stopwatch(of(self.fused)),
-        )
+            network = self.parents[index], self.groups[index]
+            scored.append(group_scores(*network, x, y, task.importance, monitor=self.monitor, leaves=self.leaves))
+        return replace(self, scored=scored)
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Aligning(AlignmentPlan):
-    """Parents whose neurons are being aligned."""
-
-    scores: list[list[Tensor]]
-    """scores[parent][group], float64, each summing to 1 if normalised"""
-    importance: list[dict[str, Any]]
-    """The report of each parent's scores"""
-    start: float
-    clock: Stopwatch
-
-    def together(self, index: int) -> Tensor:
-        """(m,) scores of all neurons in a group, parents side by side."""
-        return torch.cat([scores[index] for scores in self.scores])
+    def scores(self, index: int) -> list[Tensor]:
+        """The scores of each parent's neurons in a group."""
+        return [parent.values[index] for parent in self.scored]
 
     def sums(self, *, after: bool = False) -> list[Sums]:
         """Sums of the neurons' values per group on the fusion data, after or before the activation function."""
@@ -149,150 +132,135 @@ class Aligning(AlignmentPlan):
         self,
         sums: Sequence[Sums],
         find: Callable[[int], tuple[Tensor, dict[str, Any]]],
-        chosen: Sequence[int] | None = None,
     ) -> list[LevelReport]:
         """Assign the parents' neurons to fused ones, group by group.
 
         Args:
             sums: of each group, for the reports.
             find: group number -> (m,) the fused neuron of each of the parents' neurons, and facts about the search.
-            chosen: group numbers; None: all.
         Returns:
             A report of each group, with its labels.
         """
         reports = []
-        numbers = range(len(self.targets)) if chosen is None else chosen
-        groups = [self.targets[index] for index in numbers]
-        for index, group in zip(numbers, self.monitor.each("level", groups), strict=True):
+        for index, group in enumerate(self.monitor.each("level", self.targets)):
             with self.clock.phase("group"):
                 labels, facts = find(index)
             device = sums[index].zz.device
-            s, assigned = self.together(index).double().to(device), Grouping(labels.to(device), group.width, 0.0, facts)
-            report = level_report(group, self.widths(index), sums[index], s, assigned, Fitted("aligned"))
+            s, assigned = torch.cat(self.scores(index)).double().to(device), labels.to(device)
+            grouping = Grouping(assigned, group.width, 0.0, facts)
+            report = level_report(group, self.widths(index), sums[index], s, grouping, Fitted("aligned"))
             reports.append(replace(report, seconds=self.clock.read()))
         return reports
 
-    def corrected(
-        self,
-        maps: Sequence[Mapping[str, Tensor]],
-        *,
-        repair: bool,
-        reset_norms: bool,
-        modules: Collection[str] | None = None,
-    ) -> dict[str, Any] | None:
-        """Correct the statistics of the fused network after writing its weights: BatchNorm's, or by REPAIR without BatchNorm.
+    @property
+    def equal(self) -> list[float]:
+        """Equal shares of the parents in a mean."""
+        return [1 / len(self.parents)] * len(self.parents)
+
+    def combine(self, maps: Sequence[Pairs], shares: Sequence[float] | None = None) -> None:
+        """Write the parents' mean, with weights T' W U, into the fused network.
 
         Args:
-            maps: see `mapped_goals`.
-            repair, reset_norms: whether to correct, without and with BatchNorm.
-            modules: names of modules to correct; None: all.
+            shares: the parents' weights in the mean; None: equal.
         """
-        facts = {"monitor": self.monitor, "leaves": self.leaves}
-        if has_statistics(self.fused) and not self.folded:
-            if not reset_norms:
-                return None
-            return reset_statistics(self.fused, self.inputs, keep_function=False, only=modules, **facts)
-        if not repair:
-            return None
-        goals = mapped_goals(
-            self.fused, self.parents, self.groups, self.targets, maps, self.inputs, monitor=self.monitor
-        )
-        goals = {name: goal for name, goal in goals.items() if modules is None or name in modules}
-        return rescale(self.fused, goals, self.inputs, **facts)
-
-    def combine(self, maps: Sequence[Pairs]) -> None:
-        """Write the sum over parents of T' W U into the fused network, and averages of tensors that make no neurons.
-
-        Tensors that involve groups without maps stay as they are (after a partial zip).
-        """
-        aligned = maps[0]
         fused = tensors(self.fused)
-        makers = {part.name for group in self.targets for part in group.parts if part.kind != "in"}
-        ready = {part.name for group in self.targets if group.name in aligned for part in group.parts}
-        ready -= {part.name for group in self.targets if group.name not in aligned for part in group.parts}
-        states = [
-            mapped(
-                {
-                    name: value.double() if value.is_floating_point() else value
-                    for name, value in tensors(parent).items()
-                    if name in ready or name not in makers
-                },
-                fused,
-                _only(groups, ready),
-                _only(self.targets, ready),
-                pairs,
-            )
-            for parent, groups, pairs in zip(self.parents, self.groups, maps, strict=True)
-        ]
-        for name, value in fused.items():
-            if name in states[0] and value.is_floating_point():
-                total = torch.stack([state[name] for state in states]).sum(0)
-                value.copy_(total if name in makers else total / len(states))
+        written = [name for name, value in fused.items() if value.is_floating_point()]
+        states = []
+        for parent, groups, pairs in zip(self.parents, self.groups, maps, strict=True):
+            state = {name: tensors(parent)[name].double() for name in written}
+            states.append(mapped(state, fused, groups, self.targets, pairs))
+        for name in written:
+            each = zip(shares or self.equal, states, strict=True)
+            fused[name].copy_(torch.stack([share * state[name] for share, state in each]).sum(0))
 
-    def result(
+    def finish(
         self,
-        method: str,
         value: Averager,
-        reports: list[LevelReport],
+        reports: Sequence[LevelReport],
+        maps: Sequence[Pairs],
         *,
-        soft: Sequence[Pairs] | None = None,
+        reset_norms: bool,
+        soft: bool = False,
         shares: Sequence[float] | None = None,
         **facts: object,
     ) -> FusionResult:
-        """The fused network in its current state.
+        """Correct the statistics of the fused network: BatchNorm's, or by REPAIR without BatchNorm; and make the result.
 
         Args:
-            soft: each parent's maps, if they split neurons among fused ones.
+            maps: as for `combine`.
+            reset_norms: whether to correct BatchNorm's.
+            soft: whether maps split neurons among fused ones.
             shares: the parents' weights in the mean; None: equal.
             facts: for the configuration.
         """
-        n = len(self.parents)
-        aligned = [
-            AlignedGroup(
-                level.name,
-                level.width,
-                level.labels.split(list(level.widths)),
-                None if soft is None else tuple(pairs[level.name] for pairs in soft),
-            )
-            for level in reports
-        ]
-        alignment = Alignment(
-            tuple(aligned),
-            tuple(shares or [1 / n] * n),
-            tuple(self.parents),
-            tuple(self.groups),
-            self.fused,
-            self.targets,
-        )
-        task, target = self.task, self.task.target
+        repaired, shares = None, shares or self.equal
+        passing = {"monitor": self.monitor, "leaves": self.leaves}
+        if has_statistics(self.fused) and not self.folded:
+            if reset_norms:
+                repaired = reset_statistics(self.fused, self.inputs, keep_function=False, **passing)
+        elif value.repair:
+            each = zip(shares, maps, strict=True)
+            shared = [{name: share * T for name, (T, _) in pairs.items()} for share, pairs in each]
+            networks = self.fused, self.parents, self.groups, self.targets
+            goals = mapped_goals(*networks, shared, self.inputs, monitor=self.monitor)
+            repaired = rescale(self.fused, goals, self.inputs, **passing)
+        task = self.task
         scoring = {"importance": importance_name(task.importance), **task.importance.to_json()}
-        config = {
-            "method": method,
-            **value.to_json(),
+        facts = {
             **(scoring if value.takes.importance else {}),
-            "target": None if target is None else getattr(target, "spec", type(target).__name__),
+            "target": task.target_spec,
             "seed": task.seed,
             "samples": len(task.inputs),
-            "device": str(task.device),
             **facts,
+            "repaired": repaired,
         }
-        seconds = time.perf_counter() - self.start
-        return FusionResult(self.fused, reports, config, seconds, self.importance, alignment)
+        return replace(
+            value.result(self.fused, task, **facts),
+            levels=list(reports),
+            importance=[scores.report for scores in self.scored],
+            alignment=Alignment(
+                aligned_groups(reports, maps if soft else None),
+                tuple(shares),
+                tuple(self.parents),
+                tuple(self.groups),
+                self.fused,
+                self.targets,
+            ),
+        )
+
+
+def aligned_groups(reports: Sequence[LevelReport], soft: Sequence[Pairs] | None = None) -> tuple[AlignedGroup, ...]:
+    """The groups of some reports, with each parent's maps if these split neurons."""
+    return tuple(
+        AlignedGroup(
+            level.name,
+            level.width,
+            level.labels.split(list(level.widths)),
+            None if soft is None else tuple(pairs[level.name] for pairs in soft),
+        )
+        for level in reports
+    )
+
+
+def averaging_maps(reports: Sequence[LevelReport]) -> list[Pairs]:
+    """For each parent, the map of each group that averages the members of a fused neuron."""
+    groups = aligned_groups(reports)
+    return [{group.name: group.maps(k) for group in groups} for k in range(len(reports[0].widths))]
 
 
 @torch.no_grad()
-def plan_alignment(task: Task, method: str, *, leaves: Sequence[str], fold_norms: bool = False) -> AlignmentPlan:
+def plan_alignment(task: Task, value: Averager, *, fold_norms: bool = False) -> AlignmentPlan:
     """Find the neuron groups of parents and fused network; refuse what cannot be aligned.
 
     Args:
-        method: name for messages.
+        value: the method.
         fold_norms: fold each BatchNorm into the layer before it.
     Raises:
         ValueError: unsuitable data, networks that differ in more than widths, an operation without a rule, or neurons that
             cannot be scored.
     """
-    monitor, device = task.runtime.monitor, task.device
-    check_inputs(task.parents, task.inputs, target=task.target, least=1, method=method)
+    monitor, device, leaves = task.runtime.monitor, task.device, value.leaves
+    check_inputs(task.parents, task.inputs, target=task.target, least=1, method=value.title)
     target = {} if task.target is None else {"the target": task.target}
     networks = {**target, **dict(zip(parent_names(len(task.parents)), task.parents, strict=True))}
     check_same_code(list(networks.values()), task.inputs, list(networks))
@@ -312,9 +280,13 @@ def plan_alignment(task: Task, method: str, *, leaves: Sequence[str], fold_norms
         levels = levels_of_groups(parent, of_network, example, task.importance, leaves)
         if levels is not None:
             task.importance.check(levels)
-    check_parents_data(task.importance, task.parents_data(), output_shape(task.parents[0], task.inputs, "parent 0"))
+    check_parents_data(task)
     say_what_is_left(task.parents[0] if task.target is None else task.target, task.inputs)
-    return AlignmentPlan(task, parents, fused, groups, targets, leaves, fold_norms)
+    # One pass through the parents; transport and matching do not count.
+    cost = Cost(len(task.inputs), groups=tuple(zip(*([group.width for group in each] for each in groups), strict=True)))
+    return AlignmentPlan(
+        task, cost, parents=parents, fused=fused, groups=groups, targets=targets, leaves=leaves, folded=fold_norms
+    )
 
 
 def _check_tied(groups: Sequence[Group], targets: Sequence[Group], name: str) -> None:
@@ -400,36 +372,3 @@ def _groups(model: nn.Module, example: Tensor, leaves: Sequence[str], name: str)
 def lines_of(tensor: Tensor, part: TensorPart) -> Tensor:
     """(width, ...) entries of a tensor that belong to each neuron."""
     return tensor.movedim(part.axis, 0)[part.index.to(tensor.device)].flatten(1)
-
-
-def shares_of(maps: Sequence[Pairs], weights: Sequence[float] | None = None) -> list[dict[str, Tensor]]:
-    """For each parent, group -> T times the parent's weight."""
-    weights = weights or [1.0] * len(maps)
-    return [{name: weight * T for name, (T, _) in pairs.items()} for pairs, weight in zip(maps, weights, strict=True)]
-
-
-def averages(labels: Tensor, widths: Sequence[int], width: int) -> list[tuple[Tensor, Tensor]]:
-    """For each parent (T, U), (n_k, d) each: T has each member's share of its fused neuron; U is 0 or 1."""
-    counts = torch.bincount(labels, minlength=width)
-    U = nn.functional.one_hot(labels, width).double()
-    return list(zip((U / counts).split(list(widths)), U.split(list(widths)), strict=True))
-
-
-def averaging_maps(reports: Sequence[LevelReport]) -> list[Pairs]:
-    """The `averages` of each parent and reported group."""
-    of_groups = {level.name: averages(level.labels, level.widths, level.width) for level in reports}
-    return [dict(zip(of_groups, pairs, strict=True)) for pairs in zip(*of_groups.values(), strict=True)]
-
-
-def _only(groups: Sequence[Group], names: set[str]) -> list[Group]:
-    """Groups restricted to parts in these tensors."""
-    return [replace(group, parts=tuple(part for part in group.parts if part.name in names)) for group in groups]
-
-
-def mean_of(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of every floating-point tensor of equal shapes; other tensors are the first parent's."""
-    means = dict(states[0])
-    for name, value in means.items():
-        if value.dtype.is_floating_point:
-            means[name] = torch.stack([state[name].double() for state in states]).mean(0).to(value)
-    return means

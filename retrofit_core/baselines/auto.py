@@ -1,11 +1,10 @@
 """Try several fusions and return the best of them and of the parents on held-out samples; ours, not the paper's."""
 
 import copy
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -14,11 +13,11 @@ from ..data.sampling import balanced
 from ..fusion.algorithm import FusionPlan, Retrofit
 from ..fusion.eligibility import check_inputs, check_outputs
 from ..fusion.fit import Gradient, Ridge
-from ..fusion.grouping import Hungarian, KMeans
-from ..fusion.importance import Conductance, Uniform
+from ..fusion.grouping import Hungarian
+from ..fusion.importance import Conductance, Importance, Uniform
 from ..fusion.importance.base import Scores
 from ..fusion.results import FusionResult
-from ..fusion.task import Algorithm, Cost, Shown, Takes, Task, planned
+from ..fusion.task import Algorithm, Cost, Plan, Takes, Task, planned
 from ..networks.outputs import check_class_scores
 from ..networks.statedicts import tensors_in
 from ..system.labels import check_classes, class_labels
@@ -26,93 +25,57 @@ from ..system.monitor import Cancelled, Event
 from ..system.refusals import Refusal
 from ..system.registry import first_line
 from ..system.settings import Range, setting
-from .averaging import outcome
-from .distillation import Distilled, DistilledPlan, logits_of
+from .distillation import Distilled, logits_of
 
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """A fusion to try: a method of the table, its importance and its options."""
-
-    method: str
-    importance: Literal["uniform", "conductance"]
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def title(self) -> str:
-        """Its name in tables."""
-        return ", ".join([self.method, self.importance, *self.options])
-
-    @property
-    def algorithm(self) -> Retrofit:
-        """Its value."""
-        grouping, fit = self.method.split("-")
-        ridge = {name: value for name, value in self.options.items() if name != "centre"}
-        return Retrofit(
-            grouping=KMeans() if grouping == "KF" else Hungarian(),
-            fit=Ridge(**ridge) if fit == "Linear" else Gradient(),
-            centre=self.options.get("centre", False),
-        )
-
-    def plan(self, task: Task) -> FusionPlan:
-        """Plan it with its importance.
-
-        Raises:
-            ValueError: it does not accept the parents, or weights neurons and there are no data for that.
-        """
-        data, importance = task.importance.data, Uniform()
-        if self.importance != "uniform":
-            if data is None:
-                raise ValueError("conductance needs labelled data of each parent. Pass importance_data.")
-            importance = Conductance(data=data)
-        return planned(self.algorithm, replace(task, importance=importance))
-
-
-ACTIVE = {"active": True, "repair": True}
-#: The first ones that accept the parents are tried. Chosen by measurement, see docs/findings_beyond.md.
-CANDIDATES = (
-    Candidate("KF-Linear", "conductance", ACTIVE),
-    Candidate("KF-Linear", "uniform", ACTIVE),
-    Candidate("KF-Linear", "conductance", {**ACTIVE, "centre": True}),
-    Candidate("KF-Linear", "uniform", {**ACTIVE, "centre": True}),
-    Candidate("KF-Linear", "conductance"),
-    Candidate("KF-Linear", "conductance", {"centre": True}),
-    Candidate("HF-Linear", "uniform"),
-    Candidate("KF-Linear", "uniform"),
-)
+ACTIVE = Ridge(active=True, repair=True)
+#: Title -> fusion and score. The first ones that accept the parents are tried. Chosen by measurement, see
+#: docs/findings_beyond.md.
+CANDIDATES: dict[str, tuple[Retrofit, type[Importance]]] = {
+    "KF-Linear, conductance, active, repair": (Retrofit(fit=ACTIVE), Conductance),
+    "KF-Linear, uniform, active, repair": (Retrofit(fit=ACTIVE), Uniform),
+    "KF-Linear, conductance, active, repair, centre": (Retrofit(fit=ACTIVE, centre=True), Conductance),
+    "KF-Linear, uniform, active, repair, centre": (Retrofit(fit=ACTIVE, centre=True), Uniform),
+    "KF-Linear, conductance": (Retrofit(), Conductance),
+    "KF-Linear, conductance, centre": (Retrofit(centre=True), Conductance),
+    "HF-Linear, uniform": (Retrofit(grouping=Hungarian()), Uniform),
+    "KF-Linear, uniform": (Retrofit(), Uniform),
+}
 #: Used if no closed form accepts the parents.
-OTHERWISE = Candidate("KF-Gradient", "uniform")
+OTHERWISE = "KF-Gradient, uniform"
+
+
+def _trial(title: str, task: Task) -> tuple[Retrofit, FusionPlan]:
+    """A candidate and its plan.
+
+    Raises:
+        ValueError: it does not accept the parents, or weights neurons and there are no data for that.
+    """
+    retrofit, score = CANDIDATES.get(title, (Retrofit(fit=Gradient()), Uniform))
+    if score.needs_data and task.importance.data is None:
+        raise ValueError("conductance needs labelled data of each parent. Pass importance_data.")
+    importance = score(data=task.importance.data) if score.needs_data else score()
+    return retrofit, planned(retrofit, replace(task, importance=importance))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AutoPlan(Shown):
+class AutoPlan(Plan):
     """The split of the samples, and the candidates that accept the parents."""
 
-    task: Task
-    deciding: tuple[Tensor, Tensor | None]
+    deciding: tuple[Tensor, Tensor | None] = field(kw_only=True)
     """Held-out samples: inputs (V, ...), and labels (V,) if all samples have them"""
-    trials: Mapping[Candidate, FusionPlan]
+    trials: Mapping[str, tuple[Retrofit, FusionPlan]] = field(kw_only=True)
     """Candidates that accept the parents, in the order of trying them"""
-    left_out: Mapping[str, str]
+    left_out: Mapping[str, str] = field(kw_only=True)
     """Candidates that do not accept the parents, and why"""
-    distilled: Distilled | None
+    distilled: Distilled | None = field(kw_only=True)
     """Training of the best fusion, if any"""
 
     def lines(self) -> list[str]:
         """The task, what is tried, and what is left out."""
-        tried = [f"tries {candidate.title}" for candidate in self.trials]
+        tried = [f"tries {title}" for title in self.trials]
         trained = ["trains the best of them"] * (self.distilled is not None)
         left_out = [f"leaves out {title}: {why}" for title, why in self.left_out.items()]
         return [self.task.headline, *tried, *trained, f"decides on {len(self.deciding[0])} samples", *left_out]
-
-    def cost(self) -> Cost:
-        """Cost of the training and of passes over all samples, with the first fusion's groups."""
-        first, *_ = plans = list(self.trials.values())
-        passes = sum(plan.cost().passes for plan in plans) + len(self.deciding[0])
-        if self.distilled is None:
-            return Cost(passes, groups=first.cost().groups)
-        training = DistilledPlan(first.task, first.levels, settings=self.distilled).cost()
-        return replace(training, passes=passes + training.samples)
 
 
 @dataclass(frozen=True)
@@ -128,6 +91,7 @@ class Auto(Algorithm):
     takes: ClassVar[Takes] = Takes(
         target=True, parents_data=True, other_depths=True, any_architecture=True, memory=True
     )
+    title: ClassVar[str] = "Auto"
 
     held_out: float = setting(
         0.25,
@@ -144,7 +108,7 @@ class Auto(Algorithm):
 
     def plan(self, task: Task) -> AutoPlan:
         """Split the samples and plan every candidate; see `Algorithm`."""
-        check_inputs(task.parents, task.inputs, target=task.target, least=2, method="Auto", written=())
+        check_inputs(task.parents, task.inputs, target=task.target, least=2, method=self.title, written=())
         classes = check_class_scores(
             check_outputs(task.parents, task.inputs), "Auto", "Use KF-Linear.", ("method", "KF-Linear")
         )
@@ -158,20 +122,23 @@ class Auto(Algorithm):
         rest = replace(
             task, inputs=kept[0], labels=kept[1], runtime=replace(task.runtime, monitor=monitor, journal=None)
         )
-        trials, left_out = dict[Candidate, FusionPlan](), dict[str, str]()
-        for candidate in (*CANDIDATES, OTHERWISE):
-            if len(trials) < (1 if candidate is OTHERWISE else self.tries):
-                with _noting(left_out, candidate.title):
-                    trials[candidate] = candidate.plan(rest)
+        trials, left_out = dict[str, tuple[Retrofit, FusionPlan]](), dict[str, str]()
+        for title in (*CANDIDATES, OTHERWISE):
+            if len(trials) < (1 if title == OTHERWISE else self.tries):
+                with _noting(left_out, title):
+                    trials[title] = _trial(title, rest)
         if not trials:
             raise Refusal(
-                f"no fusion accepts these networks. {OTHERWISE.method}: {left_out[OTHERWISE.title].rstrip('.')}. KD "
+                f"no fusion accepts these networks. KF-Gradient: {left_out[OTHERWISE].rstrip('.')}. KD "
                 "and Ensemble only run the parents: use one of these.",
                 ("method", "KD"),
                 ("method", "Ensemble"),
             )
         distilled = Distilled() if self.distil and Distilled().samples(rest) > 1 else None
-        return AutoPlan(task, decide, trials, left_out, distilled)
+        costs = [fusion.cost for _, fusion in trials.values()]
+        cost = Cost(sum(each.passes for each in costs) + len(decide[0]), groups=costs[0].groups)
+        cost = cost if distilled is None else distilled.with_training(cost, rest)
+        return AutoPlan(task, cost, deciding=decide, trials=trials, left_out=left_out, distilled=distilled)
 
     def _held(self, inputs: Tensor, labels: Tensor | None, seed: int) -> Tensor:
         """(B,) mask of held-out samples, balanced over classes if known."""
@@ -184,7 +151,7 @@ class Auto(Algorithm):
     @torch.no_grad()
     def run(self, plan: AutoPlan) -> FusionResult:
         """Measure the parents, fuse and measure each candidate, train the best one, and return the best of all."""
-        start, task = time.perf_counter(), plan.task
+        task = plan.task
         monitor, device = task.runtime.monitor, task.device
         inputs, labels = plan.deciding
         inputs = inputs.to(device, task.dtype)
@@ -198,27 +165,28 @@ class Auto(Algorithm):
             results[title], fused[title] = result, right.nanmean().item()
 
         scores: Sequence[Scores] | None = None
-        tasks = dict[str, Task]()  # with centred parents, if a fusion centres them: they teach, too
-        trials = list(plan.trials.items())
-        for candidate, fusion in trials:
-            title, scored = candidate.title, candidate.importance != "uniform"
+        rest = next(iter(plan.trials.values()))[1].task
+
+        def tried(title: str, retrofit: Retrofit, fusion: FusionPlan) -> None:
+            nonlocal scores
             monitor.emit("phase", name=title)
+            if fusion.task.importance.needs_data:
+                scores = scores or fusion.scores()  # conductance does not depend on centring
+                fusion = replace(fusion, scored=scores)
+            measured(title, retrofit.run(fusion))
+
+        for title, trial in plan.trials.items():
             with _noting(left_out, title):
-                if scored and scores is None:
-                    scores = fusion.scores()  # conductance does not depend on centring
-                prepared = candidate.algorithm.centred(replace(fusion, scored=scores if scored else None))
-                tasks[title] = prepared.task
-                measured(title, candidate.algorithm.run(prepared))
-            if candidate is trials[-1][0] is not OTHERWISE and not results:
-                with _noting(left_out, OTHERWISE.title):
-                    trials.append((OTHERWISE, OTHERWISE.plan(trials[0][1].task)))
+                tried(title, *trial)
+        if not results and OTHERWISE not in plan.trials:
+            with _noting(left_out, OTHERWISE):
+                tried(OTHERWISE, *_trial(OTHERWISE, rest))
         if results and plan.distilled is not None and not parents[0].isnan().any():
             best = max(fused, key=lambda title: fused[title])
             title = f"{best}, distilled"
             with _noting(left_out, title):
-                student, config = copy.deepcopy(results[best].model), results[best].config
-                curve = plan.distilled.train(student, tasks[best])
-                measured(title, replace(results[best], model=student, config={**config, "curve": curve}))
+                student = replace(results[best], model=copy.deepcopy(results[best].model))
+                measured(title, plan.distilled.trained(student, rest))
         alone = worth(parents, len(truth))
         found = {f"parent {k}": right for k, right in enumerate(alone.tolist()) if _is_like_target(task, k)} | fused
         if not found:
@@ -233,11 +201,11 @@ class Auto(Algorithm):
             "samples": len(task.inputs),
         }
         if chosen in results:
-            model, levels, importance = results[chosen].model, results[chosen].levels, results[chosen].importance
-        else:
-            parent = copy.deepcopy(task.parents[int(chosen.removeprefix("parent "))])
-            model, levels, importance = parent.to(device).eval(), [], []
-        return replace(outcome("Auto", self, model, task, start, **facts), levels=levels, importance=importance)
+            best_of_all = results[chosen]
+            result = self.result(best_of_all.model, task, **facts)
+            return replace(result, levels=best_of_all.levels, importance=best_of_all.importance)
+        parent = copy.deepcopy(task.parents[int(chosen.removeprefix("parent "))])
+        return self.result(parent.to(device).eval(), task, **facts)
 
 
 @contextmanager

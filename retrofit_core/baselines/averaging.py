@@ -1,7 +1,6 @@
 """Combine parents without alignment: weight averages (McMahan et al. 2017) and ensembles."""
 
 import copy
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 
 from ..fusion.eligibility import check_inputs, check_outputs
 from ..fusion.results import FusionResult
-from ..fusion.task import Algorithm, Cost, Shown, Takes, Task
+from ..fusion.task import Algorithm, Plan, Takes, Task
 from ..networks.code import check_same_code, check_same_settings, parent_names
 from ..networks.composites import MEAN_OF_VALUES
 from ..networks.levels.tracing import trace
@@ -81,35 +80,6 @@ def _check_parents(task: Task, method: str, least: int) -> tuple[int, ...]:
     return check_outputs(task.parents, task.inputs) if len(task.inputs) else ()
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class CombiningPlan(Shown):
-    """Parents that can be combined without aligning their neurons."""
-
-    task: Task
-    work: Cost = Cost()
-    """Default: no noticeable cost"""
-
-    def lines(self) -> list[str]:
-        """The task, and what is trained."""
-        training = f"trains the {self.work.trained} for up to {self.work.epochs[1]} epochs"
-        return [self.task.headline, *[training] * (self.work.trained is not None)]
-
-    def cost(self) -> Cost:
-        """What the work would cost."""
-        return self.work
-
-
-def outcome(method: str, value: Algorithm, fused: nn.Module, task: Task, start: float, **facts: object) -> FusionResult:
-    """The result of a method without levels.
-
-    Args:
-        start: its start time by `time.perf_counter`.
-        facts: further facts that determined the network, for the configuration.
-    """
-    config = {"method": method, **value.to_json(), **facts, "device": str(task.device)}
-    return FusionResult(fused, [], config, time.perf_counter() - start)
-
-
 @dataclass(frozen=True)
 class WeightAverager(Algorithm):
     """Base of methods that average weights entry by entry, neuron i with neuron i, with their common option."""
@@ -121,7 +91,7 @@ class WeightAverager(Algorithm):
         title="Renew BatchNorm statistics",
     )
 
-    def check_mergeable(self, task: Task, method: str, least: int = 1) -> tuple[int, ...]:
+    def check_mergeable(self, task: Task, least: int = 1) -> tuple[int, ...]:
         """Refuse parents whose weights cannot be merged one by one.
 
         Args:
@@ -132,7 +102,7 @@ class WeightAverager(Algorithm):
             ValueError: as in `check_inputs`, `check_outputs`, `check_can_be_averaged` and `check_same_code`; or BatchNorm
                 statistics are to be renewed, and there are no samples, or the network cannot be traced.
         """
-        shape = _check_parents(task, method, least)
+        shape = _check_parents(task, self.title, least)
         check_can_be_averaged(task.parents)
         check_same_code(task.parents, task.inputs, parent_names(len(task.parents)))
         if self.reset_norms and not len(task.inputs):
@@ -149,10 +119,10 @@ class WeightAverager(Algorithm):
             return None
         return reset_statistics(fused, task.inputs.to(task.dtype), keep_function=False, monitor=task.runtime.monitor)
 
-    def outcome(self, method: str, fused: nn.Module, task: Task, start: float, **facts: object) -> FusionResult:
-        """The result, after `renew_norms`; see the function `outcome`."""
+    def result(self, fused: nn.Module, task: Task, **facts: object) -> FusionResult:
+        """The result, after `renew_norms`; see `Algorithm`."""
         renewed = self.renew_norms(fused, task)
-        return outcome(method, self, fused, task, start, **facts, **({"repaired": renewed} if renewed else {}))
+        return super().result(fused, task, **facts, **({"repaired": renewed} if renewed else {}))
 
 
 @dataclass(frozen=True)
@@ -160,6 +130,7 @@ class Averaging(WeightAverager):
     """Vanilla averaging, or one round of FedAvg (McMahan et al. 2017): no alignment, no levels, nothing random."""
 
     takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True, sample_counts=True, uses_data=False)
+    title: ClassVar[str] = "average"
 
     weighting: Literal["equal", "samples"] = setting(
         "equal", "equal, or samples: by each parent's number of training samples (FedAvg)"
@@ -170,7 +141,7 @@ class Averaging(WeightAverager):
         """Whether it needs each parent's training sample count."""
         return self.weighting == "samples"
 
-    def plan(self, task: Task) -> CombiningPlan:
+    def plan(self, task: Task) -> Plan:
         """Check shapes and counts; see `Algorithm`."""
         if self.needs_counts and task.sample_counts is None:
             raise ValueError(
@@ -182,17 +153,17 @@ class Averaging(WeightAverager):
                 "sample_counts have no effect if all parents have equal weight (weighting='equal'). Use FedAvg, or "
                 "omit them."
             )
-        self.check_mergeable(task, "averaging", least=0)
+        self.check_mergeable(task, least=0)
         _shares(task.sample_counts, len(task.parents))
-        return CombiningPlan(task)
+        return Plan(task)
 
-    def run(self, plan: CombiningPlan) -> FusionResult:
+    def run(self, plan: Plan) -> FusionResult:
         """The mean."""
-        start, task = time.perf_counter(), plan.task
+        task = plan.task
         task.runtime.monitor.check()  # once: the mean takes no time
         fused = average(task.parents, task.sample_counts).to(task.device).eval()
         counts = None if task.sample_counts is None else torch.as_tensor(task.sample_counts).tolist()
-        return self.outcome("average", fused, task, start, sample_counts=counts)
+        return self.result(fused, task, sample_counts=counts)
 
 
 @dataclass(frozen=True)
@@ -202,6 +173,7 @@ class Ensembling(Algorithm):
     takes: ClassVar[Takes] = Takes(
         other_depths=True, any_architecture=True, class_shares=True, keeps_parents=True, uses_data=False
     )
+    title: ClassVar[str] = "ensemble"
 
     combine: Literal["softmax", "logits", "shares"] = setting(
         "softmax",
@@ -213,7 +185,7 @@ class Ensembling(Algorithm):
         """Whether it needs each parent's share of each class."""
         return self.combine == "shares"
 
-    def plan(self, task: Task) -> CombiningPlan:
+    def plan(self, task: Task) -> Plan:
         """Check outputs and shares; see `Algorithm`."""
         if self.needs_shares and task.class_shares is None:
             raise ValueError(
@@ -224,7 +196,7 @@ class Ensembling(Algorithm):
             raise ValueError(
                 f"class_shares have no effect with combine={self.combine!r}. Use Ensemble-Shares, or leave them out."
             )
-        shape = _check_parents(task, "averaging", least=0)
+        shape = _check_parents(task, self.title, least=0)
         if len(task.inputs) and self.combine != "logits":
             check_class_scores(shape, f"an ensemble with combine={self.combine!r}", MEAN_OF_VALUES)
         ensemble(task.parents, self.combine, task.class_shares)  # refuses invalid shares
@@ -233,13 +205,13 @@ class Ensembling(Algorithm):
                 f"class_shares are given for {task.class_shares.shape[1]} classes, and the parents have "
                 f"{shape[0]}. Pass one column for each of these."
             )
-        return CombiningPlan(task)
+        return Plan(task)
 
-    def run(self, plan: CombiningPlan) -> FusionResult:
+    def run(self, plan: Plan) -> FusionResult:
         """The parents, side by side."""
-        start, task = time.perf_counter(), plan.task
+        task = plan.task
         task.runtime.monitor.check()  # once: this takes no time
         # Parents of a task are copies; all go where the result shall lie.
         fused = ensemble(task.parents, self.combine, task.class_shares).to(devices.of(task.parents[0])).eval()
         shares = None if task.class_shares is None else task.class_shares.tolist()
-        return outcome("ensemble", self, fused, task, start, class_shares=shares)
+        return self.result(fused, task, class_shares=shares)

@@ -4,9 +4,9 @@
 """
 
 import copy
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -15,9 +15,10 @@ from torch.nn import functional as F
 
 from ..data.augment import crop, usual_padding
 from ..fusion.algorithm import FusionPlan, Retrofit
+from ..fusion.centring import recentred
 from ..fusion.eligibility import check_inputs, check_outputs, output_shape
 from ..fusion.results import FusionResult
-from ..fusion.task import Algorithm, Cost, Takes, Task
+from ..fusion.task import Algorithm, Cost, Plan, Takes, Task
 from ..networks.architectures import ARCHITECTURES, build
 from ..networks.levels.kinds import BatchNorm
 from ..networks.outputs import check_class_scores, say_what_is_left
@@ -26,7 +27,6 @@ from ..system.monitor import Monitor
 from ..system.refusals import Refusal
 from ..system.settings import COUNT, Range, setting
 from ..training.descent import Descent, descend, renew
-from .averaging import CombiningPlan, outcome
 
 #: Batch size of the teachers.
 BATCH = 100
@@ -48,6 +48,7 @@ class Distillation(Descent, Algorithm):
     """
 
     takes: ClassVar[Takes] = Takes(target=True, other_depths=True, any_architecture=True)
+    title: ClassVar[str] = "KD"
 
     loss: Literal["kl", "mse"] = setting("kl", "kl, or mse (of logits; no temperature)")
     teachers: Literal["softmax", "logits"] = setting(
@@ -74,10 +75,10 @@ class Distillation(Descent, Algorithm):
         title="Time limit (seconds)",
     )
 
-    def plan(self, task: Task) -> CombiningPlan:
+    def plan(self, task: Task) -> Plan:
         """Check that teachers and student have the same classes; see `Algorithm`."""
         written = [task.target if task.target is not None else task.parents[0]]
-        check_inputs(task.parents, task.inputs, target=task.target, least=2, method="KD", written=written)
+        check_inputs(task.parents, task.inputs, target=task.target, least=2, method=self.title, written=written)
         shape = check_outputs(task.parents, task.inputs)
         if self.loss == "kl":
             check_class_scores(
@@ -106,17 +107,17 @@ class Distillation(Descent, Algorithm):
         say_what_is_left(written[0], task.inputs)
         samples = len(task.inputs)
         cost = Cost(samples, trained="network", epochs=self.epochs_range, samples=samples, batch=self.batch_size)
-        return CombiningPlan(task, cost)
+        return Plan(task, cost)
 
-    def run(self, plan: CombiningPlan) -> FusionResult:
+    def run(self, plan: Plan) -> FusionResult:
         """Ask the teachers, then train the student."""
-        begin, task = time.perf_counter(), plan.task
+        task = plan.task
         monitor, device = task.runtime.monitor, task.device
         student = self._student(task).to(device)
         inputs = task.inputs.to(device, next(student.parameters()).dtype)
         logits = logits_of(task.parents, inputs, device, monitor)  # (n, B, classes)
         goals = logits.mean(0) if self.loss == "mse" else self._probabilities(logits)
-        distance = F.mse_loss if self.loss == "mse" else (lambda z, p: kl(z, p, self.temperature))
+        distance = F.mse_loss if self.loss == "mse" else partial(kl, temperature=self.temperature)
         monitor.emit("phase", name="distillation")
         curve = fit_to_goals(
             student, inputs, goals, distance, self, budget=self.budget, seed=task.seed, monitor=monitor
@@ -135,7 +136,7 @@ class Distillation(Descent, Algorithm):
             "seed": task.seed,
             "curve": curve,
         }
-        return outcome("KD", self, student, task, begin, **facts)
+        return self.result(student, task, **facts)
 
     def _student(self, task: Task) -> nn.Module:
         """A new network with the initial weights of training."""
@@ -229,26 +230,6 @@ def fit_to_goals(
     return curve
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class DistilledPlan(FusionPlan):
-    """A fusion and the training after it."""
-
-    settings: "Distilled" = field(kw_only=True)
-
-    def cost(self) -> Cost:
-        """The fusion's cost, one pass of the teachers over all copies, and the epochs."""
-        fusion, descent = super().cost(), self.settings.descent
-        samples = self.settings.samples(self.task)
-        return replace(
-            fusion,
-            passes=fusion.passes + samples,
-            trained="network",
-            epochs=descent.epochs_range,
-            samples=samples,
-            batch=descent.batch_size,
-        )
-
-
 @dataclass(frozen=True)
 class Distilled(Retrofit):
     """Algorithm 1, then distillation from the fused network: all levels together, towards the parents' mean prediction.
@@ -287,41 +268,36 @@ class Distilled(Retrofit):
         """Number of training samples."""
         return len(task.inputs) * (1 + self.copies if task.inputs.dim() == 4 else 1)
 
-    def plan(self, task: Task) -> DistilledPlan:
+    def with_training(self, fusion: Cost, task: Task) -> Cost:
+        """A fusion's cost, with one pass of the teachers over all copies, and the epochs."""
+        samples, descent = self.samples(task), self.descent
+        return Cost(
+            fusion.passes + samples, fusion.groups, "network", descent.epochs_range, samples, descent.batch_size
+        )
+
+    def plan(self, task: Task) -> FusionPlan:
         """As `Retrofit.plan`; see `Algorithm`."""
         fusion = super().plan(task)
         check_class_scores(
             check_outputs(task.parents, task.inputs), "KF-Linear-KD", "Use KF-Linear.", ("method", "KF-Linear")
         )
-        return DistilledPlan(fusion.task, fusion.levels, centred=self.centre, settings=self)
+        return replace(fusion, cost=self.with_training(fusion.cost, task))
 
     def run(self, plan: FusionPlan) -> FusionResult:
         """Fuse, ask the teachers, train."""
-        plan = self.centred(plan)
-        fused, begin = super().run(plan), time.perf_counter()
-        config = {**fused.config, "curve": self.train(fused.model, plan.task)}
-        return replace(fused, config=config, seconds=fused.seconds + time.perf_counter() - begin)
+        return self.trained(super().run(plan), plan.task)
 
-    def train(self, student: nn.Module, task: Task) -> list[dict[str, Any]]:
-        """Train a fused network, in place, towards the parents' mean prediction on the task's samples and copies of them.
-
-        Returns:
-            The curve of `descend`.
-        """
+    def trained(self, fused: FusionResult, task: Task) -> FusionResult:
+        """Train a fused network, in place, towards the parents' mean prediction on the task's samples and copies of them."""
+        student, task = fused.model, recentred(task, fused.config.get("mean_logits"))
         monitor, device = task.runtime.monitor, task.device
         inputs = moved(task.inputs.to(device, task.dtype), self.copies, task.seed)
         logits = logits_of(task.parents, inputs, device, monitor)  # (n, B, classes)
         goals = (logits / self.distil_temperature).softmax(2).mean(0)
         monitor.emit("phase", name="distillation")
-        return fit_to_goals(
-            student,
-            inputs,
-            goals,
-            lambda z, p: kl(z, p, self.distil_temperature),
-            self.descent,
-            seed=task.seed,
-            monitor=monitor,
-        )
+        distance = partial(kl, temperature=self.distil_temperature)
+        curve = fit_to_goals(student, inputs, goals, distance, self.descent, seed=task.seed, monitor=monitor)
+        return replace(fused, config={**fused.config, "curve": curve})
 
 
 def moved(inputs: Tensor, copies: int, seed: int) -> Tensor:

@@ -4,7 +4,6 @@
 Legend: F_k (p,) the diagonal of parent k's Fisher information, E_x E_{y ~ p(y|x)} (d log p(y|x) / d theta)^2.
 """
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,12 +15,12 @@ from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..fusion.results import FusionResult
-from ..fusion.task import Cost, Takes, Task
+from ..fusion.task import Cost, Plan, Takes, Task
 from ..networks.outputs import check_class_scores
 from ..system.device import of, on_device, rows_per_batch
 from ..system.monitor import Monitor
 from ..system.settings import Range, setting
-from .averaging import CombiningPlan, WeightAverager, average
+from .averaging import WeightAverager, average
 
 #: Maximum bytes of per-sample gradients in one batch. On a CPU, batches beyond its caches are slower than single samples (an
 #: MLP of 0.8 million parameters by 2.3 times), smaller ones faster (a ViT of 0.14 million took half the time).
@@ -37,6 +36,7 @@ class FisherAveraging(WeightAverager):
     """
 
     takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True, parents_data=True)
+    title: ClassVar[str] = "Fisher"
 
     expectation: Literal["exact", "sampled"] = setting(
         "exact",
@@ -50,17 +50,17 @@ class FisherAveraging(WeightAverager):
         title="Least Fisher information",
     )
 
-    def plan(self, task: Task) -> CombiningPlan:
+    def plan(self, task: Task) -> Plan:
         """Check shapes and data; see `Algorithm`."""
-        shape = self.check_mergeable(task, "Fisher averaging")
+        shape = self.check_mergeable(task)
         classes = check_class_scores(shape, "Fisher averaging", "Use Average.", ("method", "Average"))
         # A sample's backward pass for one class, and the squares of all gradients, take about as long as ten forward passes.
         passes = 10 * (classes if self.expectation == "exact" else 1)
-        return CombiningPlan(task, Cost(passes=passes * max(len(inputs) for inputs, _ in task.parents_data())))
+        return Plan(task, Cost(passes=passes * max(len(inputs) for inputs, _ in task.parents_data())))
 
-    def run(self, plan: CombiningPlan) -> FusionResult:
+    def run(self, plan: Plan) -> FusionResult:
         """Compute every parent's Fisher information, then the means."""
-        start, task = time.perf_counter(), plan.task
+        task = plan.task
         monitor, generator = task.runtime.monitor, torch.Generator().manual_seed(task.seed)
         fused = average(task.parents).to(task.device).eval()
         drawing = generator if self.expectation == "sampled" else None
@@ -77,7 +77,7 @@ class FisherAveraging(WeightAverager):
                 tensors = [each[name].to(task.device).double() for each in parameters]
                 weighted = [each * weight for each, weight in zip(tensors, weights, strict=True)]
                 tensor.copy_(torch.stack(weighted).sum(0) / sum(weights))
-        return self.outcome("Fisher", fused, task, start, samples=list(map(len, data)), seed=task.seed)
+        return self.result(fused, task, samples=list(map(len, data)), seed=task.seed)
 
 
 def fisher_diagonal(

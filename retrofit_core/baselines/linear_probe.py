@@ -1,7 +1,6 @@
 """Linear probing: parent 0's features, a new class head fitted to all parents' outputs (LP of Luenam et al.)."""
 
 import copy
-import time
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -13,7 +12,7 @@ from ..fusion.eligibility import check_inputs, check_outputs
 from ..fusion.fit.ridge import why_no_ridge
 from ..fusion.moments import Rows, solve
 from ..fusion.results import FusionResult
-from ..fusion.task import Algorithm, Cost, Takes, Task
+from ..fusion.task import Algorithm, Cost, Plan, Takes, Task
 from ..networks.hooks import hooks_of, refuse_changing_hooks
 from ..networks.levels import rows
 from ..networks.outputs import check_class_scores
@@ -23,7 +22,6 @@ from ..system import device as devices
 from ..system.monitor import Monitor
 from ..system.settings import setting, settings_of
 from ..training.descent import Descent
-from .averaging import CombiningPlan
 from .distillation import BATCH, fit_to_goals, logits_of
 from .layers import form_of, watching
 
@@ -40,6 +38,7 @@ class LinearProbe(Descent, Algorithm):
     """
 
     takes: ClassVar[Takes] = Takes(other_depths=True)
+    title: ClassVar[str] = "LP"
 
     goals: Literal["logits", "probabilities"] = setting(
         "logits", "means of the parents' logits, or of their probabilities", title="Targets of the head"
@@ -63,13 +62,17 @@ class LinearProbe(Descent, Algorithm):
                 other = "ridge" if self.fit == "gradient" else "gradient"
                 raise ValueError(f"{name} does nothing with fit={self.fit!r}. Leave it out, or use fit={other!r}.")
 
+    def to_json(self) -> dict[str, Any]:
+        """The fields that have an effect."""
+        return {name: value for name, value in super().to_json().items() if name not in self._idle()}
+
     def _idle(self) -> tuple[str, ...]:
         """Settings without effect for this fit."""
         return ("ridge",) if self.fit == "gradient" else tuple(settings_of(Descent))
 
-    def plan(self, task: Task) -> CombiningPlan:
+    def plan(self, task: Task) -> Plan:
         """Check the classes and find the head; see `Algorithm`."""
-        check_inputs(task.parents, task.inputs, target=None, least=2, method="LP", written=task.parents[:1])
+        check_inputs(task.parents, task.inputs, target=None, least=2, method=self.title, written=task.parents[:1])
         shape = check_outputs(task.parents, task.inputs)
         if self.goals == "probabilities":
             check_class_scores(shape, "LP with goals='probabilities'", "Use goals='logits'.", ("goals", "logits"))
@@ -79,12 +82,12 @@ class LinearProbe(Descent, Algorithm):
         _refuse_hooks(task.parents[0], example, head)
         cost = Cost(samples, trained="head", epochs=self.epochs_range, samples=samples, batch=self.batch_size)
         # The closed form takes almost no time.
-        return CombiningPlan(task, Cost(samples) if self.fit == "ridge" else cost)
+        return Plan(task, Cost(samples) if self.fit == "ridge" else cost)
 
     @torch.no_grad()
-    def run(self, plan: CombiningPlan) -> FusionResult:
+    def run(self, plan: Plan) -> FusionResult:
         """Run the parents, then fit the head."""
-        start, task = time.perf_counter(), plan.task
+        task = plan.task
         monitor, device = task.runtime.monitor, task.device
         fused = copy.deepcopy(task.parents[0]).to(device).eval()
         inputs = task.inputs.to(device, task.dtype)
@@ -101,16 +104,8 @@ class LinearProbe(Descent, Algorithm):
         else:
             curve = fit_to_goals(head, x, goals, F.mse_loss, self, seed=task.seed, monitor=monitor)
         training = {"optimiser": "AdamW", "epochs_run": len(curve) - 1, "curve": curve}
-        config = {
-            "method": "LP",
-            **{name: value for name, value in self.to_json().items() if name not in self._idle()},
-            "head": name,
-            "samples": len(inputs),
-            "seed": task.seed,
-            "device": str(device),
-            **(training if self.fit == "gradient" else {}),
-        }
-        return FusionResult(fused, [], config, time.perf_counter() - start)
+        facts = {"head": name, "samples": len(inputs), "seed": task.seed}
+        return self.result(fused, task, **facts, **(training if self.fit == "gradient" else {}))
 
 
 def head_of(model: nn.Module, example: Tensor) -> str:

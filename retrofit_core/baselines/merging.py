@@ -6,7 +6,6 @@ Floating-point buffers (BatchNorm's statistics) are the parents' means, as in `a
 Existing libraries (mergekit, PEFT) target language models and depend on transformers; the formulas take a few lines.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -16,14 +15,14 @@ from torch import Tensor, nn
 
 from ..fusion.eligibility import check_weights
 from ..fusion.results import FusionResult
-from ..fusion.task import Takes, Task
+from ..fusion.task import Plan, Takes, Task
 from ..networks.code import check_same_code
 from ..networks.levels.weights import refuse_computed_weights
 from ..networks.statedicts import tensors_in
 from ..system.device import on_device
 from ..system.refusals import Refusal
 from ..system.settings import FRACTION, Range, setting
-from .averaging import CombiningPlan, WeightAverager, average
+from .averaging import WeightAverager, average
 
 #: Factors for task vectors.
 SCALES = Range(-10, 10)
@@ -40,6 +39,7 @@ class Slerp(WeightAverager):
     """
 
     takes: ClassVar[Takes] = Takes(parents=(2, 2), equal_widths=True, any_architecture=True, uses_data=False)
+    title: ClassVar[str] = "SLERP"
 
     t: float = setting(
         0.5, "position between parent 0 (0) and parent 1 (1)", FRACTION, title="Position between A and B"
@@ -50,20 +50,20 @@ class Slerp(WeightAverager):
         title="Angle measured on",
     )
 
-    def plan(self, task: Task) -> CombiningPlan:
+    def plan(self, task: Task) -> Plan:
         """Check number and shapes; see `Algorithm`."""
         if len(task.parents) != 2:
             raise Refusal(
                 f"SLERP interpolates between exactly two parents. Found {len(task.parents)}. Use Average.",
                 ("method", "Average"),
             )
-        self.check_mergeable(task, "SLERP", least=0)
-        return CombiningPlan(task)
+        self.check_mergeable(task, least=0)
+        return Plan(task)
 
     @torch.no_grad()
-    def run(self, plan: CombiningPlan) -> FusionResult:
+    def run(self, plan: Plan) -> FusionResult:
         """The point on the great circle."""
-        start, task = time.perf_counter(), plan.task
+        task = plan.task
         task.runtime.monitor.check()  # once: the merge takes no time
         fused = average(task.parents, [1 - self.t, self.t]).to(task.device).eval()
         first, second = (dict(on_device(parent, task.device).named_parameters()) for parent in task.parents)
@@ -73,7 +73,7 @@ class Slerp(WeightAverager):
             for name, tensor in fused.named_parameters():
                 point = slerp(first[name].double().flatten(), second[name].double().flatten(), self.t)
                 tensor.copy_(point.view_as(tensor))
-        return self.outcome("SLERP", fused, task, start, seed=task.seed)
+        return self.result(fused, task, seed=task.seed)
 
 
 def slerp(first: Tensor, second: Tensor, t: float) -> Tensor:
@@ -91,16 +91,15 @@ class TaskVectors(WeightAverager):
     """Base of methods that add the parents' task vectors to their common ancestor."""
 
     takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True, base=True, uses_data=False)
-    title: ClassVar[str] = ""
 
-    def plan(self, task: Task) -> CombiningPlan:
+    def plan(self, task: Task) -> Plan:
         """Check shapes and the ancestor; see `Algorithm`."""
         if task.base is None:
             raise ValueError(
                 f"{self.title} adds what each parent has learned to their common ancestor, which is missing. Pass "
                 "base=NETWORK (--base FILE), or use Average."
             )
-        self.check_mergeable(task, self.title, least=0)
+        self.check_mergeable(task, least=0)
         check_weights(task.base, "the common ancestor")
         refuse_computed_weights(task.base, "the common ancestor")
         tensors = tensors_in(task.base)
@@ -113,12 +112,12 @@ class TaskVectors(WeightAverager):
                     f"{tuple(tensor.shape)} in them. Name the network that their training started from."
                 )
         check_same_code([task.parents[0], task.base], task.inputs, ["parent 0", "the common ancestor"])
-        return CombiningPlan(task)
+        return Plan(task)
 
     @torch.no_grad()
-    def run(self, plan: CombiningPlan) -> FusionResult:
+    def run(self, plan: Plan) -> FusionResult:
         """Add the combined task vectors to the ancestor."""
-        start, task = time.perf_counter(), plan.task
+        task = plan.task
         assert task.base is not None
         task.runtime.monitor.check()  # once: the merge takes no time
         fused = average(task.parents).to(task.device).eval()
@@ -126,7 +125,7 @@ class TaskVectors(WeightAverager):
         parents = [dict(on_device(parent, task.device).named_parameters()) for parent in task.parents]
         vectors = torch.stack([as_vector(parent, fused) - base for parent in parents])
         write(fused, base + self.combined(vectors, torch.Generator().manual_seed(task.seed)))
-        return self.outcome(self.title, fused, task, start, seed=task.seed)
+        return self.result(fused, task, seed=task.seed)
 
     def combined(self, vectors: Tensor, generator: torch.Generator) -> Tensor:
         """(p,) vector to add to the ancestor.

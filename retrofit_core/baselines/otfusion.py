@@ -8,11 +8,11 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..fusion.grouping import KMeans, first_least
 from ..fusion.results import FusionResult, LevelReport
@@ -20,7 +20,7 @@ from ..fusion.task import Task
 from ..networks.symmetry import Group, Sums, mapped, tensors
 from ..system.extras import require
 from ..system.settings import setting
-from .aligned import Aligning, AlignmentPlan, Averager, Pairs, check_enough, lines_of, mean_of, plan_alignment
+from .aligned import AlignmentPlan, Averager, Pairs, check_enough, lines_of, plan_alignment
 
 Mode = Literal["activations", "weights"]
 Solver = Literal["exact", "sinkhorn"]
@@ -86,6 +86,8 @@ class OTFusion(Averager):
     class c stays class c (`match_classes` is theirs); Sinkhorn's strength may be relative to the mean cost.
     """
 
+    title: ClassVar[str] = "OTFusion"
+
     mode: Mode = setting(
         "activations",
         "compare neurons by their pre-activations on the fusion data (activations), or by their incoming weights and "
@@ -124,15 +126,15 @@ class OTFusion(Averager):
     def plan(self, task: Task) -> AlignmentPlan:
         """Find the neuron groups and refuse what cannot be fused; see `Algorithm`."""
         require("ot", "baselines")
-        plan = plan_alignment(task, "OTFusion", leaves=self.leaves, fold_norms=self.fold_norms)
+        plan = plan_alignment(task, self, fold_norms=self.fold_norms)
         check_enough(plan)
         return plan
 
     @torch.no_grad()
     def run(self, plan: AlignmentPlan) -> FusionResult:
         """Align, average, and correct the statistics on request."""
-        aligning = plan.scored()
-        sums = aligning.sums()
+        plan = plan.with_scores()
+        sums = plan.sums()
         states = [tensors(parent) for parent in plan.parents]
 
         def gram(index: int, maps: Sequence[Pairs]) -> Tensor:
@@ -141,7 +143,7 @@ class OTFusion(Averager):
             return weight_gram(plan, states, index, maps, unit_rows=self.unit_rows)
 
         reports, maps = align_by_transport(
-            aligning,
+            plan,
             sums,
             gram,
             solver=self.solver,
@@ -151,14 +153,12 @@ class OTFusion(Averager):
             match_classes=self.match_classes,
             seed=plan.task.seed,
         )
-        write(plan.fused, mean_of(mapped_states(plan, states, maps)))
-        shares = [{name: T / len(maps) for name, (T, _) in pairs.items()} for pairs in maps]
-        repaired = aligning.corrected(shares, repair=self.repair, reset_norms=self.repair)
-        return aligning.result("OTFusion", self, reports, soft=maps, repaired=repaired)
+        plan.combine(maps)
+        return plan.finish(self, reports, maps, reset_norms=self.repair, soft=True)
 
 
 def align_by_transport(
-    aligning: Aligning,
+    plan: AlignmentPlan,
     sums: Sequence[Sums],
     gram: Callable[[int, Sequence[Pairs]], Tensor],
     *,
@@ -180,13 +180,13 @@ def align_by_transport(
     Returns:
         Reports, and for each parent T and U of every group.
     """
-    anchor = anchor_of(aligning)
-    maps: list[Pairs] = [{} for _ in aligning.parents]
-    flows: list[dict[str, Tensor]] = [{} for _ in aligning.parents]
+    anchor = anchor_of(plan)
+    maps: list[Pairs] = [{} for _ in plan.parents]
+    flows: list[dict[str, Tensor]] = [{} for _ in plan.parents]
 
     def find(index: int) -> tuple[Tensor, dict[str, Any]]:
-        group, widths, s = aligning.targets[index], aligning.widths(index), aligning.together(index)
-        inner = gram(index, maps)
+        group, widths, scores = plan.targets[index], plan.widths(index), plan.scores(index)
+        inner, s = gram(index, maps), torch.cat(scores)
         centres, nu = _centres(inner, s, widths, group.width, anchor, group.fixed, seed * 1_000_003 + index)
         algorithm = "joined" if group.junction else "emd" if solver == "exact" else "sinkhorn"
         facts: dict[str, Any] = {"algorithm": algorithm, "cost": 0.0}
@@ -196,31 +196,14 @@ def align_by_transport(
             stays = k == anchor or (group.fixed and not match_classes)
             flow = torch.diag(nu) if stays else joined and joined(index, flows[k])
             if flow is None:
-                flow, converged = transport(cost, aligning.scores[k][index], nu, solver, regularisation)
+                flow, converged = transport(cost, scores[k], nu, solver, regularisation)
                 facts["converged"] = facts.get("converged", True) and converged
             flows[k][group.name], maps[k][group.name] = flow, _normalised(flow, normalise)
             labels.append(first_least(-flow, flow.max()))
             facts["cost"] += (flow * cost).sum().item()
         return torch.cat(labels), facts
 
-    return aligning.assign(sums, find), maps
-
-
-def mapped_states(
-    plan: AlignmentPlan, states: Sequence[dict[str, Tensor]], maps: Sequence[Pairs]
-) -> list[dict[str, Tensor]]:
-    """Each parent's tensors, mapped to the fused network's shapes."""
-    shapes = tensors(plan.fused)
-    return [
-        mapped(state, shapes, groups, plan.targets, pairs)
-        for state, groups, pairs in zip(states, plan.groups, maps, strict=True)
-    ]
-
-
-def write(model: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Give a network these tensors."""
-    for name, tensor in tensors(model).items():
-        tensor.copy_(state[name])
+    return plan.assign(sums, find), maps
 
 
 def anchor_of(plan: AlignmentPlan) -> int | None:

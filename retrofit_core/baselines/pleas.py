@@ -17,21 +17,11 @@ from ..fusion.moments import Moments, product_dtype, solve
 from ..fusion.moments.layersums import LayerSums
 from ..fusion.results import FusionResult
 from ..fusion.task import Takes, Task
-from ..networks.architectures import build, recognise
 from ..networks.levels import rows
-from ..networks.symmetry import neuron_groups, tensors
+from ..networks.symmetry import Group, mapped, tensors
 from ..system.device import of
-from ..system.settings import FRACTION, setting
-from .aligned import (
-    Aligning,
-    AlignmentPlan,
-    Averager,
-    averaging_maps,
-    check_pair,
-    check_widths,
-    plan_alignment,
-    shares_of,
-)
+from ..system.settings import setting
+from .aligned import AlignmentPlan, Averager, Pairs, averaging_maps, check_pair, check_widths, plan_alignment
 from .layers import BATCH, AffineLayer, affine_layers, form_of, refuse_shared_layers, watching
 
 
@@ -41,28 +31,22 @@ class PLeaS(Averager):
 
     Neurons are compared after their activation functions. Each layer's weights are the least-squares solution from the
     mean of the parents' (aligned) inputs to the mean of their outputs; layers are independent of each other, unlike
-    HF-Linear's, whose inputs are the fused network's. In partial merging, the least similar pairs stay apart, which makes
-    the fused network wider (as does a wider target); neurons of parent 0 alone are not connected to neurons of parent 1
-    alone. Nothing is random.
+    HF-Linear's, whose inputs are the fused network's. With a wider target (partial merging), the least similar pairs stay
+    apart; neurons of parent 0 alone are not connected to neurons of parent 1 alone. Nothing is random.
 
     Differences from the authors' code: the least squares are solved in closed form with a ridge towards the mean of the
-    aligned weights, where theirs runs some hundred steps of Adam from there on all layers at once; the same share of
-    pairs stays apart in every group (or as the target says), where theirs may be found by integer programming;
+    aligned weights, where theirs runs some hundred steps of Adam from there on all layers at once; the target
+    says how many pairs stay apart in each group, where theirs may be found by integer programming;
     residual streams and heads come from `neuron_groups`; layers inside nn.MultiheadAttention keep the mean.
     """
 
     takes: ClassVar[Takes] = Takes(parents=(2, 2), equal_widths=True, target=True)
+    title: ClassVar[str] = "PLeaS"
 
     repair: bool = setting(
         False,
         "correct the statistics of the fused network's layers (REPAIR); only without BatchNorm",
         title="Correct statistics (REPAIR)",
-    )
-    apart: float = setting(
-        0.0,
-        "share of the pairs in each group to keep apart (the authors' budget minus one)",
-        FRACTION,
-        title="Share of neurons kept apart",
     )
     ridge: float | str = setting(
         "auto",
@@ -76,13 +60,8 @@ class PLeaS(Averager):
 
     def plan(self, task: Task) -> AlignmentPlan:
         """Find the neuron groups and refuse what cannot be paired; see `Algorithm`."""
-        check_pair(task, "PLeaS", "ZipIt", "OTFusion", "KF-Linear")
-        if self.apart and task.target is not None:
-            raise ValueError(
-                f"PLeaS: apart is {self.apart} and there is a target, whose widths determine it too. Use only one of "
-                "them."
-            )
-        plan = plan_alignment(task, "PLeaS", leaves=self.leaves)
+        check_pair(task, self.title, "ZipIt", "OTFusion", "KF-Linear")
+        plan = plan_alignment(task, self)
         for index, model in enumerate(task.parents):
             refuse_shared_layers(model, f"PLeaS, parent {index}", task.inputs[:1].to(task.dtype))
         check_widths(
@@ -91,13 +70,13 @@ class PLeaS(Averager):
             "PLeaS pairs parents of equal widths and needs from one to two times as many fused neurons; found widths "
             "{widths} and fused width {width}. Use ZipIt or KF-Linear.",
         )
-        return _wider(plan, self.apart) if self.apart else plan
+        return plan
 
     @torch.no_grad()
     def run(self, plan: AlignmentPlan) -> FusionResult:
         """Pair, fit, and correct the statistics on request."""
-        aligning = plan.scored()
-        sums = aligning.sums(after=True)
+        plan = plan.with_scores()
+        sums = plan.sums(after=True)
 
         def find(index: int) -> tuple[Tensor, dict[str, Any]]:
             group, n = plan.targets[index], plan.widths(index)[0]
@@ -105,12 +84,11 @@ class PLeaS(Averager):
             labels = alike if group.fixed else paired(sums[index].zz[:n, n:], group.width)
             return labels, {"algorithm": "linear_sum_assignment", "apart": group.width - n}
 
-        reports = aligning.assign(sums, find)
+        reports = plan.assign(sums, find)
         maps = averaging_maps(reports)
-        aligning.combine(maps)
-        layers = fit_layers(aligning, {level.name: level.labels for level in reports}, self.ridge)
-        repaired = aligning.corrected(shares_of(maps), repair=self.repair, reset_norms=self.reset_norms)
-        return aligning.result("PLeaS", self, reports, layers=layers, repaired=repaired)
+        plan.combine(maps)
+        layers = fit_layers(plan, maps, self.ridge)
+        return plan.finish(self, reports, maps, reset_norms=self.reset_norms, layers=layers)
 
 
 def paired(similarity: Tensor, width: int) -> Tensor:
@@ -129,102 +107,76 @@ def paired(similarity: Tensor, width: int) -> Tensor:
     return torch.cat([torch.arange(n), second])
 
 
-def _wider(plan: AlignmentPlan, apart: float) -> AlignmentPlan:
-    """The plan with a fused network wide enough to keep a share of the pairs apart."""
-    sizes = {name: list(tensor.shape) for name, tensor in tensors(plan.fused).items()}
-    for group in plan.targets:
-        extra = 0 if group.fixed else round(apart * group.width)
-        for part in group.parts:
-            sizes[part.name][part.axis] += extra * part.index.shape[1]
-    refusal = ValueError(
-        f"a network of this architecture with {apart:g} of the neurons apart cannot be built from its weights' "
-        "shapes. Pass a target of the wanted widths instead of apart."
-    )
-    try:
-        recognised = recognise({name: torch.empty(size, device="meta") for name, size in sizes.items()})
-        wide = build(_with_widths_of(recognised, getattr(plan.fused, "spec", recognised)), seed=0)
-    except ValueError as error:
-        raise refusal from error
-    if {name: list(tensor.shape) for name, tensor in tensors(wide).items()} != sizes:
-        raise refusal
-    parameter = next(plan.fused.parameters())
-    wide = wide.to(parameter.device, parameter.dtype).eval()
-    targets = neuron_groups(wide, plan.inputs[:1].to(parameter.device), leaves=plan.leaves)
-    return replace(plan, fused=wide, targets=targets)
-
-
-def _with_widths_of(recognised: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A spec with the recognised lists of widths; what shapes do not determine (pooling, sizes) stays."""
-    wide = dict(spec)
-    for key, value in spec.items():
-        if isinstance(value, (list, tuple)) and key in recognised:
-            numbers = iter([entry for entry in recognised[key] if not isinstance(entry, str)])
-            wide[key] = [entry if isinstance(entry, str) else next(numbers, entry) for entry in value]
-        elif key == "width" and key in recognised:
-            wide[key] = recognised[key]
-    return wide
-
-
 # --- least squares --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Axis:
-    """How one parent's entries along an axis of a layer map to the fused ones."""
+@dataclass(frozen=True)
+class Side:
+    """One side of a layer: its inputs or its outputs, which are an axis of its weight."""
 
-    to: Tensor
-    """(size of the axis,) fused entry of each"""
-    share: Tensor
-    """(size of the axis,) weight in that entry; the members' weights sum to one"""
+    plan: AlignmentPlan
+    maps: Sequence[Pairs]
+    name: str
+    """Of the weight"""
+    axis: int
 
-    def onto(self, values: Tensor, size: int, axis: int) -> Tensor:
-        """This parent's contribution to the fused entries."""
-        axis %= values.ndim
-        shape = [-1 if number == axis else 1 for number in range(values.ndim)]
-        part = values.new_zeros(*values.shape[:axis], size, *values.shape[axis + 1 :])
-        return part.index_add_(axis, self.to, values * self.share.to(values).view(shape))
+    def onto(self, k: int, values: Tensor) -> Tensor:
+        """Parent k's contribution (N, fused entries) to the fused values; values (N, entries). Entries of no group are
+        averaged over all parents."""
+        T = {name: (T, T) for name, (T, _) in self.maps[k].items()}
+        values = values.T if self.axis == 0 else values
+        mapped_values = mapped(
+            {self.name: values},
+            tensors(self.plan.fused),
+            self._only(self.plan.groups[k]),
+            self._only(self.plan.targets),
+            T,
+        )[self.name]
+        return (mapped_values.T if self.axis == 0 else mapped_values) / len(self.maps)
+
+    def mean(self, values: Sequence[Tensor], at: int) -> Tensor:
+        """The sum of all parents' contributions, to values with the side's entries on an axis."""
+        each = [self.onto(k, rows(part, at)) for k, part in enumerate(values)]
+        shape = values[0].movedim(at, -1).shape[:-1]
+        return torch.stack(each).sum(0).unflatten(0, shape).movedim(-1, at)
+
+    def holders(self) -> Tensor:
+        """(fused entries, parents) bool: whether a fused entry contains any of a parent's."""
+        own = [tensors(parent)[self.name] for parent in self.plan.parents]
+        each = [self.onto(k, weight.new_ones(1, weight.shape[self.axis])) for k, weight in enumerate(own)]
+        return torch.cat(each).T > 0
+
+    def _only(self, groups: Sequence[Group]) -> list[Group]:
+        """The groups with their parts on this axis alone."""
+        place = self.name, self.axis
+        return [replace(g, parts=tuple(part for part in g.parts if (part.name, part.axis) == place)) for g in groups]
 
 
-def axis_of(plan: Aligning, labels: Mapping[str, Tensor], k: int, name: str, axis: int) -> Axis:
-    """Parent k's map along an axis of a tensor; entries of no group are averaged over all parents."""
-    size = tensors(plan.parents[k])[name].shape[axis]
-    to, share = torch.arange(size), torch.full((size,), 1 / len(plan.parents), dtype=torch.float64)
-    for index, target in enumerate(plan.targets):
-        members = labels[target.name].split(plan.widths(index))[k]
-        counts = torch.bincount(labels[target.name], minlength=target.width)
-        for part, fused_part in zip(plan.groups[k][index].parts, target.parts, strict=True):
-            if (part.name, part.axis) == (name, axis):
-                to[part.index] = fused_part.index[members]
-                share[part.index] = (1 / counts[members].double())[:, None].expand(part.index.shape)
-    device = of(plan.fused)
-    return Axis(to.to(device), share.to(device))
-
-
-def fit_layers(plan: Aligning, labels: Mapping[str, Tensor], ridge: float | str) -> list[str]:
+def fit_layers(plan: AlignmentPlan, maps: Sequence[Pairs], ridge: float | str) -> list[str]:
     """Write least-squares weights into every fused layer that runs in both parents; returns the layers' names."""
-    layers = affine_layers(plan.fused)
-    device = of(plan.fused)
+    layers, device = affine_layers(plan.fused), of(plan.fused)
     dtype = product_dtype(ridge, next(plan.fused.parameters()).dtype, device)
-    axes = {}
+    sides = {}
     for name, layer in layers.items():
         is_turned = layer is not plan.fused.get_submodule(name)  # the module's weight is (inputs, outputs)
-        of_inputs_and_outputs = (0, 1) if is_turned else (1, 0)
-        axes[name] = [
-            [axis_of(plan, labels, k, f"{name}.weight", axis) for k in range(len(plan.parents))]
-            for axis in of_inputs_and_outputs
-        ]
+        axes = (0, 1) if is_turned else (1, 0)
+        sides[name] = [Side(plan, maps, f"{name}.weight", axis) for axis in axes]
     sums: dict[str, LayerSums] = {}
     for x in plan.monitor.each("step", plan.inputs.split(BATCH), name="moments"):
         seen = [_watched(parent, layers, x.to(device)) for parent in plan.parents]
-        for name in layers:
+        for name, layer in layers.items():
+            at = -1 if isinstance(layer, nn.Linear) else 1
             for calls in zip(*(calls_of_parent.get(name, []) for calls_of_parent in seen), strict=True):
-                add_rows(sums, name, layers[name], axes[name], calls, dtype)
+                inputs, outputs = zip(*calls, strict=True)
+                if name not in sums:
+                    sums[name] = LayerSums(form_of(layer), len(layer.weight), dtype=dtype)
+                sums[name].add([sides[name][0].mean(inputs, at)], rows(sides[name][1].mean(outputs, at), at))
     for number, (name, collected) in enumerate(sums.items()):
         plan.monitor.check()
         plan.monitor.emit("step", index=number, total=len(sums), name="solve")
         moments = collected.finish()
         assert isinstance(moments, Moments)
-        _solve_layer(layers[name], moments, axes[name], ridge)
+        _solve_layer(layers[name], moments, sides[name], ridge)
     return list(sums)
 
 
@@ -237,29 +189,9 @@ def _watched(model: nn.Module, layers: Mapping[str, AffineLayer], x: Tensor) -> 
     return calls
 
 
-def add_rows(
-    sums: dict[str, LayerSums],
-    name: str,
-    layer: AffineLayer,
-    axes: Sequence[Sequence[Axis]],
-    calls: Sequence[tuple[Tensor, Tensor]],
-    dtype: torch.dtype,
-) -> None:
-    """Add the parents' mean inputs and outputs of one call to a layer's sums."""
-    axis = -1 if isinstance(layer, nn.Linear) else 1
-    c, inputs = layer.weight.shape[:2]
-    h = sum(columns.onto(inputs_k, inputs, axis) for columns, (inputs_k, _) in zip(axes[0], calls, strict=True))
-    z = sum(neurons.onto(output, c, axis) for neurons, (_, output) in zip(axes[1], calls, strict=True))
-    assert isinstance(h, Tensor) and isinstance(z, Tensor)
-    if name not in sums:
-        sums[name] = LayerSums(form_of(layer), c, dtype=dtype)
-    sums[name].add([h], rows(z, axis))
-
-
-def _solve_layer(layer: AffineLayer, sums: Moments, axes: Sequence[Sequence[Axis]], ridge: float | str) -> None:
+def _solve_layer(layer: AffineLayer, sums: Moments, sides: Sequence[Side], ridge: float | str) -> None:
     """Solve for each kind of output neuron, from the inputs that share a parent with it."""
-    c, inputs = layer.weight.shape[:2]
-    reads, holds = _holders(axes[0], inputs), _holders(axes[1], c)
+    reads, holds = (side.holders() for side in sides)
     form = form_of(layer)
     W = form.weights()
     for kind in holds.unique(dim=0):
@@ -272,14 +204,6 @@ def _solve_layer(layer: AffineLayer, sums: Moments, axes: Sequence[Sequence[Axis
         solution = solve(part, ridge, toward=W[ins][:, outs])
         W[ins[:, None], outs] = solution.weights(torch.eye(len(outs), dtype=W.dtype, device=W.device))
     form.write(W)
-
-
-def _holders(axes: Sequence[Axis], size: int) -> Tensor:
-    """(size, parents) bool: whether a fused entry contains any of a parent's."""
-    holds = torch.zeros(size, len(axes), dtype=torch.bool, device=axes[0].to.device)
-    for k, axis in enumerate(axes):
-        holds[axis.to, k] = True
-    return holds
 
 
 def _part(sums: Moments, ins: Tensor, outs: Tensor) -> Moments:

@@ -14,7 +14,7 @@ from ..networks.symmetry import Group, Sums, tensors
 from ..networks.symmetry.maps import reordered_tensors
 from ..system.monitor import Monitor
 from ..system.settings import setting
-from .aligned import AlignmentPlan, Averager, Pairs, check_pair, check_widths, lines_of, plan_alignment, shares_of
+from .aligned import AlignmentPlan, Averager, Pairs, check_pair, check_widths, lines_of, plan_alignment
 from .otfusion import Mode, incoming
 
 Similarity = Literal["distance", "unsquared", "correlation"]
@@ -36,6 +36,7 @@ class GitReBasin(Averager):
     """
 
     takes: ClassVar[Takes] = Takes(parents=(2, 2), equal_widths=True, target=True, importance=True)
+    title: ClassVar[str] = "Git Re-Basin"
 
     mode: Mode = setting(
         "activations",
@@ -50,8 +51,8 @@ class GitReBasin(Averager):
 
     def plan(self, task: Task) -> AlignmentPlan:
         """Find the neuron groups and refuse what cannot be paired; see `Algorithm`."""
-        check_pair(task, "Git Re-Basin", "OTFusion", "KF-Linear", "KF-Gradient")
-        plan = plan_alignment(task, "Git Re-Basin", leaves=self.leaves)
+        check_pair(task, self.title, "OTFusion", "KF-Linear", "KF-Gradient")
+        plan = plan_alignment(task, self)
         check_widths(
             plan,
             lambda widths, width: set(widths) == {width},
@@ -63,18 +64,18 @@ class GitReBasin(Averager):
     @torch.no_grad()
     def run(self, plan: AlignmentPlan) -> FusionResult:
         """Pair, average, and correct the statistics on request."""
-        aligning = plan.scored()
-        sums = aligning.sums(after=True)
+        plan = plan.with_scores()
+        sums = plan.sums(after=True)
         orders: dict[str, Tensor] = {}
         facts: dict[str, Any] = {}
         if self.mode == "weights":
-            with aligning.clock.phase("group"):
+            with plan.clock.phase("group"):
                 states = [tensors(parent) for parent in plan.parents]
                 orders, facts = match_weights(plan.targets, *states, seed=plan.task.seed, monitor=plan.monitor)
         maps: list[Pairs] = [{}, {}]
 
         def find(index: int) -> tuple[Tensor, dict[str, Any]]:
-            group, (s0, s1) = plan.targets[index], (scores[index] for scores in aligning.scores)
+            group, (s0, s1) = plan.targets[index], plan.scores(index)
             line = torch.arange(group.width)
             if self.mode == "activations" and not group.fixed:
                 orders[group.name] = _matched(sums[index], s0, s1, self.similarity)
@@ -83,13 +84,12 @@ class GitReBasin(Averager):
             shares = shares / shares.sum(0)
             for pairs, share, members in zip(maps, shares, (line, order), strict=True):
                 U = nn.functional.one_hot(members.argsort(), group.width).to(share)
-                pairs[group.name] = U * share, U
+                pairs[group.name] = 2 * U * share, U
             return torch.cat([line, order.argsort()]), {"algorithm": "linear_sum_assignment", **facts}
 
-        reports = aligning.assign(sums, find)
-        aligning.combine(maps)
-        repaired = aligning.corrected(shares_of(maps), repair=self.repair, reset_norms=self.repair)
-        return aligning.result("Git Re-Basin", self, reports, repaired=repaired)
+        reports = plan.assign(sums, find)
+        plan.combine(maps)
+        return plan.finish(self, reports, maps, reset_norms=self.repair)
 
 
 def _matched(sums: Sums, s0: Tensor, s1: Tensor, similarity: str) -> Tensor:

@@ -4,7 +4,6 @@ Legend: W_k (p, c) weights of a layer of parent k, G_k (p, p) the mean of x x' o
 off-diagonals times the ratio.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,12 +15,12 @@ from ..fusion.eligibility import check_inputs
 from ..fusion.moments import Moments, cholesky
 from ..fusion.moments.layersums import LayerSums
 from ..fusion.results import FusionResult
-from ..fusion.task import Cost, Takes, Task
+from ..fusion.task import Cost, Plan, Takes, Task
 from ..system import device as devices
 from ..system.device import on_device
 from ..system.monitor import Monitor
 from ..system.settings import FRACTION, setting
-from .averaging import CombiningPlan, WeightAverager, average, check_can_be_averaged
+from .averaging import WeightAverager, average, check_can_be_averaged
 from .layers import BATCH, affine_layers, form_of, refuse_shared_layers, watching
 
 #: Ridge towards the average, relative to the mean diagonal of the Gram matrices, for directions that no parent saw: large
@@ -43,6 +42,7 @@ class RegMean(WeightAverager):
     """
 
     takes: ClassVar[Takes] = Takes(equal_widths=True, target=True, parents_data=True)
+    title: ClassVar[str] = "RegMean"
 
     ratio: float = setting(
         0.9,
@@ -51,22 +51,22 @@ class RegMean(WeightAverager):
         title="Weight of off-diagonals",
     )
 
-    def plan(self, task: Task) -> CombiningPlan:
+    def plan(self, task: Task) -> Plan:
         """Check shapes and data; see `Algorithm`."""
-        check_inputs(task.parents, task.inputs, target=task.target, least=1, method="RegMean")
-        self.check_mergeable(task, "RegMean")
+        check_inputs(task.parents, task.inputs, target=task.target, least=1, method=self.title)
+        self.check_mergeable(task)
         for index, model in enumerate(task.parents):
             refuse_shared_layers(model, f"RegMean, parent {index}", task.inputs[:1].to(task.dtype))
         if task.target is not None:
             check_can_be_averaged([task.parents[0], task.target])
         task.parents_data()  # refuses a wrong number of data sets
         # Products of a layer's inputs, and the solution, take about as long as ten forward passes.
-        return CombiningPlan(task, Cost(passes=10 * len(task.inputs)))
+        return Plan(task, Cost(passes=10 * len(task.inputs)))
 
     @torch.no_grad()
-    def run(self, plan: CombiningPlan) -> FusionResult:
+    def run(self, plan: Plan) -> FusionResult:
         """Collect sums of every parent, then solve layer by layer."""
-        start, task = time.perf_counter(), plan.task
+        task = plan.task
         monitor, device = task.runtime.monitor, task.device
         fused = average(task.parents).to(device).eval()
         parents = [on_device(model, device).eval() for model in task.parents]
@@ -91,7 +91,7 @@ class RegMean(WeightAverager):
                 solved.append(name)
         own_data = not (task.importance.data is None or isinstance(task.importance.data, str))
         facts = {"layers": solved, "samples": list(map(len, data)), "own_data": own_data, "seed": task.seed}
-        return self.outcome("RegMean", fused, task, start, **facts)
+        return self.result(fused, task, **facts)
 
 
 def _layer_sums(model: nn.Module, inputs: Tensor, monitor: Monitor) -> dict[str, LayerSums]:

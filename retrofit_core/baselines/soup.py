@@ -1,6 +1,5 @@
 """Greedy model soup: average parents as long as held-out accuracy does not fall (Wortsman et al. 2022, Recipe 1)."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,12 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from ..fusion.results import FusionResult
-from ..fusion.task import Cost, Takes, Task
+from ..fusion.task import Algorithm, Cost, Plan, Takes, Task
 from ..networks.outputs import check_class_scores
 from ..system.device import of, on_device
 from ..system.labels import check_classes, class_labels
 from ..system.monitor import Monitor
-from .averaging import CombiningPlan, WeightAverager, average, outcome
+from .averaging import WeightAverager, average
 
 BATCH = 256
 
@@ -28,24 +27,23 @@ class GreedySoup(WeightAverager):
     """
 
     takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True)
+    title: ClassVar[str] = "Greedy soup"
 
-    def plan(self, task: Task) -> CombiningPlan:
+    def plan(self, task: Task) -> Plan:
         """Check shapes and labels; see `Algorithm`."""
-        classes = check_class_scores(
-            self.check_mergeable(task, "A greedy soup"), "a greedy soup", "Use Average.", ("method", "Average")
-        )
+        classes = check_class_scores(self.check_mergeable(task), "a greedy soup", "Use Average.", ("method", "Average"))
         if task.labels is None:
             raise ValueError(
                 "a greedy soup is chosen by accuracy on held-out data, but these data have no labels. Pass (inputs, "
                 "labels), or use Average, which is the uniform soup."
             )
         check_classes(class_labels(task.labels, "a greedy soup"), classes, "a greedy soup")
-        return CombiningPlan(task, Cost(passes=2 * len(task.inputs)))  # each parent alone, and as many means
+        return Plan(task, Cost(passes=2 * len(task.inputs)))  # each parent alone, and as many means
 
     @torch.no_grad()
-    def run(self, plan: CombiningPlan) -> FusionResult:
+    def run(self, plan: Plan) -> FusionResult:
         """Measure each parent, then try them in turn."""
-        start, task = time.perf_counter(), plan.task
+        task = plan.task
         assert task.labels is not None
         monitor, inputs, labels = task.runtime.monitor, task.inputs, class_labels(task.labels, "a greedy soup")
         alone = [correct(on_device(parent, task.device), inputs, labels, monitor) for parent in task.parents]
@@ -60,7 +58,7 @@ class GreedySoup(WeightAverager):
                 chosen, best, fused = [*chosen, index], right, tried
         accuracies = [100 * count / len(labels) for count in alone]
         facts = {"parents": sorted(chosen), "accuracies": accuracies, "samples": len(labels)}
-        return outcome("Greedy soup", self, fused, task, start, **facts)  # means have new statistics, a parent its own
+        return Algorithm.result(self, fused, task, **facts)  # means have new statistics, a parent its own
 
 
 def correct(model: nn.Module, inputs: Tensor, labels: Tensor, monitor: Monitor) -> int:

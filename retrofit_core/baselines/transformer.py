@@ -1,38 +1,27 @@
 """Transformer OTFusion: a separate soft map for every layer of a transformer (Imfeld et al. 2024).
 
-Legend: as in `otfusion`; a sum in a residual stream joins the plans of its two sides, with w (1 or d) the share of the skip.
+Legend: as in `otfusion`; a sum in a residual stream joins the plans of its two sides, with w the share of the skip.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
 
 from ..fusion.results import FusionResult
 from ..fusion.task import Task
-from ..networks.symmetry import Group, Junction, Sums, Watched, group_sums, groups_apart, tensors
-from ..networks.symmetry.watch import MOST_SAMPLES
-from ..system.device import of
+from ..networks.symmetry import Group, Junction, Sums, group_sums, groups_apart, tensors
 from ..system.extras import require
 from ..system.settings import COUNT, setting
-from .aligned import Aligning, AlignmentPlan, Averager, Pairs, lines_of, mean_of, plan_alignment, shares_of
-from .otfusion import (
-    Mode,
-    Solver,
-    align_by_transport,
-    anchor_of,
-    mapped_states,
-    weight_gram,
-    why_no_strength,
-    write,
-)
+from .aligned import AlignmentPlan, Averager, Pairs, lines_of, plan_alignment
+from .otfusion import Mode, Solver, align_by_transport, anchor_of, weight_gram, why_no_strength
 
-Residual = Literal["mean", "only_resid", "no_resid", "resid_as_identity", "weighted_scalar", "weighted_matrix"]
+Residual = Literal["mean", "only_resid", "no_resid"]
 #: The authors' best Sinkhorn strengths.
 STRENGTHS: dict[Mode, str] = {"activations": "0.08max", "weights": "0.06max"}
-#: The share of the skip, for policies that fix it.
+#: The share of the skip.
 SHARES = {"mean": 0.5, "only_resid": 1.0, "no_resid": 0.0}
 
 
@@ -46,17 +35,17 @@ def _why_no_strength(value: object) -> str:
 class ApartPlan(AlignmentPlan):
     """Parents that can be fused, with separate groups for every layer."""
 
-    joined: AlignmentPlan
+    joined: AlignmentPlan = field(kw_only=True)
     """The plan with groups of neurons that may be permuted, which are scored"""
 
-    def scored(self) -> Aligning:
-        """Add the importance of the layers' neurons."""
-        joined = self.joined.scored()
-        scores = [
-            [_scores_of(group, coarse, values) for group in groups]
-            for groups, coarse, values in zip(self.groups, joined.groups, joined.scores, strict=True)
+    def with_scores(self) -> Self:
+        """The plan with the importance of the layers' neurons."""
+        each = zip(self.groups, self.joined.groups, self.joined.with_scores().scored, strict=True)
+        scored = [
+            replace(scores, values=[_scores_of(group, coarse, scores.values) for group in groups])
+            for groups, coarse, scores in each
         ]
-        return replace(joined, groups=self.groups, targets=self.targets, scores=scores)
+        return replace(self, scored=scored)
 
 
 @dataclass(frozen=True)
@@ -71,12 +60,13 @@ class TransformerOTFusion(Averager):
 
     Differences from the authors' code: class token and positions are compared by their entries in both modes (scaled to
     unit length, a class token's would be signs); weights include their biases; the window is not narrowed to the class
-    token in the last block, and applies to any square of patches; weighted sums use raw activations of the anchor
-    (standardised ones are nearly equal everywhere); outgoing weights are divided by the source's marginal, which is the
-    same for equal widths and uniform scores (except for "weighted_matrix"); class c stays class c; of n parents the anchor
-    counts half and the others share the rest equally, also in embeddings and classifier; no map that mixes queries and
-    keys ("joint" there; `joint_qk` is "eq_t_map").
+    token in the last block, and applies to any square of patches; outgoing weights are divided by the source's marginal,
+    which is the same for equal widths and uniform scores; class c stays class c; of n parents the anchor counts half and
+    the others share the rest equally, also in embeddings and classifier; no map after a sum that depends on the sizes of
+    what is added, and none that mixes queries and keys ("joint" there; `joint_qk` is "eq_t_map").
     """
+
+    title: ClassVar[str] = "Transformer OTFusion"
 
     mode: Mode = setting(
         "activations",
@@ -95,10 +85,8 @@ class TransformerOTFusion(Averager):
     )
     residual: Residual = setting(
         "mean",
-        "map after a sum: the mean of both maps, the map of the skip (only_resid) or of the branch added to it "
-        "(no_resid), no map at all (resid_as_identity), or a mean weighted by the sizes of the summands, over all "
-        "neurons (weighted_scalar) or for each (weighted_matrix). The skip is the summand computed by fewer "
-        "operations",
+        "map after a sum: the mean of both maps, or the map of the skip (only_resid) or of the branch added to it "
+        "(no_resid). The skip is the summand computed by fewer operations",
         title="Map after a skip",
     )
     joint_qk: bool = setting(False, "use one map for queries and keys", title="One map for queries and keys")
@@ -120,7 +108,7 @@ class TransformerOTFusion(Averager):
     def plan(self, task: Task) -> ApartPlan:
         """Find the layers' neurons and refuse what cannot be fused; see `Algorithm`."""
         require("ot", "baselines")
-        joined = plan_alignment(task, "Transformer OTFusion", leaves=self.leaves)
+        joined = plan_alignment(task, self)
         if anchor_of(joined) is None:
             raise ValueError(
                 "Transformer OTFusion aligns the parents to one of them, and none has the widths of the target. Use "
@@ -131,45 +119,37 @@ class TransformerOTFusion(Averager):
             groups_apart(network, example, joint_qk=self.joint_qk, leaves=self.leaves)
             for network in (*joined.parents, joined.fused)
         ]
-        if self.residual == "resid_as_identity":
-            _check_widths(groups, targets)
         return ApartPlan(**{**vars(joined), "groups": groups, "targets": targets}, joined=joined)
 
     @torch.no_grad()
     def run(self, plan: ApartPlan) -> FusionResult:
         """Align, average, and correct the statistics on request."""
-        aligning, anchor = plan.scored(), anchor_of(plan.joined)
+        plan, anchor = plan.with_scores(), anchor_of(plan.joined)
         assert anchor is not None
         regularisation = STRENGTHS[self.mode] if self.regularisation is None else self.regularisation
-        states = [tensors(parent) for parent in aligning.parents]
-        with aligning.clock.phase("forward"):
-            sums = _sums(aligning, states, self.window)
-            shares = _shares(aligning, anchor, self.residual)
+        states = [tensors(parent) for parent in plan.parents]
+        with plan.clock.phase("forward"):
+            sums = _sums(plan, states, self.window)
 
         def gram(index: int, maps: Sequence[Pairs]) -> Tensor:
-            group = aligning.targets[index]
+            group = plan.targets[index]
             if not group.points:  # a token's entries
                 return sums[index].zz
             if self.mode == "weights" and group.junction is None:
-                return weight_gram(aligning, states, index, maps, unit_rows=self.unit_rows)
+                return weight_gram(plan, states, index, maps, unit_rows=self.unit_rows)
             return sums[index].correlation() if self.standardise else sums[index].zz
 
         def joined(index: int, flows: Mapping[str, Tensor]) -> Tensor | None:
-            junction = aligning.groups[anchor][index].junction
-            if junction is None or self.residual != "resid_as_identity":
-                return junction and _joined(junction, flows, shares)
-            return torch.diag(aligning.scores[anchor][index])
+            junction = plan.groups[anchor][index].junction
+            return junction and _joined(junction, flows, SHARES[self.residual])
 
         reports, maps = align_by_transport(
-            aligning, sums, gram, solver=self.solver, regularisation=regularisation, joined=joined
+            plan, sums, gram, solver=self.solver, regularisation=regularisation, joined=joined
         )
-        states = mapped_states(aligning, states, maps)
-        others = [state for k, state in enumerate(states) if k != anchor]
-        write(plan.fused, mean_of([mean_of([state, states[anchor]]) for state in others] or states))
-        counts = _counts(len(states), anchor)
-        repaired = aligning.corrected(shares_of(maps, counts), repair=self.repair, reset_norms=self.repair)
-        facts = {"regularisation": regularisation, "repaired": repaired}
-        return aligning.result("Transformer OTFusion", self, reports, soft=maps, shares=counts, **facts)
+        counts = _counts(len(maps), anchor)
+        plan.combine(maps, counts)
+        facts = {"reset_norms": self.repair, "soft": True, "shares": counts, "regularisation": regularisation}
+        return plan.finish(self, reports, maps, **facts)
 
 
 def _scores_of(group: Group, coarse: Sequence[Group], scores: Sequence[Tensor]) -> Tensor:
@@ -185,17 +165,7 @@ def _scores_of(group: Group, coarse: Sequence[Group], scores: Sequence[Tensor]) 
     return picked / picked.sum()
 
 
-def _check_widths(groups: Sequence[Sequence[Group]], targets: Sequence[Group]) -> None:
-    for alike, group in zip(zip(*groups, strict=True), targets, strict=True):
-        widths = [other.width for other in alike]
-        if group.junction and set(widths) != {group.width}:
-            raise ValueError(
-                f"residual='resid_as_identity' leaves the stream at {group.name!r} in its order, but its widths are "
-                f"{tuple(widths)}. Use residual='mean'."
-            )
-
-
-def _sums(plan: Aligning, states: Sequence[Mapping[str, Tensor]], window: int) -> list[Sums]:
+def _sums(plan: AlignmentPlan, states: Sequence[Mapping[str, Tensor]], window: int) -> list[Sums]:
     """Sums of each group's values, or of a token's entries, which no layer computes."""
     seen = [index for index, group in enumerate(plan.targets) if group.points]
     groups = [[of_parent[index] for index in seen] for of_parent in plan.groups]
@@ -209,51 +179,11 @@ def _sums(plan: Aligning, states: Sequence[Mapping[str, Tensor]], window: int) -
     return [sums[index] for index in range(len(plan.targets))]
 
 
-def _shares(plan: Aligning, anchor: int, residual: Residual) -> Callable[[Junction], float | Tensor]:
-    """Junction -> share of the skip."""
-    if residual in SHARES or residual == "resid_as_identity":
-        return lambda junction: SHARES[residual]
-    sides = {
-        point: Group("", "", len(point.index), (), (point,))
-        for group in plan.groups[anchor]
-        for junction in _nested(group.junction)
-        for point in junction.points
-    }
-    watched = Watched(
-        plan.parents[anchor], list(sides.values()), plan.inputs[:1].to(of(plan.fused)), leaves=plan.leaves
-    )
-    totals: dict[Any, Tensor | float] = dict.fromkeys(sides, 0.0)
-    for x in plan.inputs.split(MOST_SAMPLES):
-        plan.monitor.check()
-        values, _ = watched.watch(x.to(of(plan.fused)))
-        for point, side in sides.items():
-            rows = watched.rows(side, values)
-            totals[point] = totals[point] + len(x) * rows.abs().double().mean(0)
-
-    def share(junction: Junction) -> Tensor:
-        skip, branch = (torch.as_tensor(totals[point]) for point in junction.points)
-        if residual == "weighted_scalar":
-            skip, branch = skip.mean(), branch.mean()
-        return torch.where(skip + branch > 0, skip / (skip + branch).clamp_min(1e-300), 0.5)
-
-    return share
-
-
-def _nested(junction: Junction | None) -> list[Junction]:
-    """A sum and all sums nested in its sides."""
-    if junction is None:
-        return []
-    inner = [side for side in (junction.skip, junction.branch) if isinstance(side, Junction)]
-    return [junction, *(deeper for side in inner for deeper in _nested(side))]
-
-
-def _joined(junction: Junction, flows: Mapping[str, Tensor], shares: Callable[[Junction], float | Tensor]) -> Tensor:
+def _joined(junction: Junction, flows: Mapping[str, Tensor], w: float) -> Tensor:
     """(n_k, d) plan after a sum."""
     skip, branch = (
-        flows[side] if isinstance(side, str) else _joined(side, flows, shares)
-        for side in (junction.skip, junction.branch)
+        flows[side] if isinstance(side, str) else _joined(side, flows, w) for side in (junction.skip, junction.branch)
     )
-    w = shares(junction)
     return w * skip + (1 - w) * branch
 
 

@@ -4,42 +4,20 @@ Legend: m neurons of all parents side by side, d fused ones; labels (m,) give ea
 members of each fused neuron, U (m, d) passes its value back to them: M U is the identity.
 """
 
-import copy
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..fusion.eligibility import output_shape
 from ..fusion.results import FusionResult
 from ..fusion.task import Takes, Task
-from ..networks.composites import PartialZip
-from ..networks.levels import partition
-from ..networks.levels.cuts import choose_cuts
-from ..networks.levels.folds import folded
-from ..networks.levels.tracing import trace
-from ..networks.outputs import check_class_scores
-from ..networks.symmetry import Group
-from ..networks.symmetry.rules import Rules
-from ..system.device import of
-from ..system.settings import FRACTION, Range, setting
-from .aligned import Aligning, AlignmentPlan, Averager, averaging_maps, check_enough, plan_alignment, shares_of
+from ..system.settings import FRACTION, setting
+from .aligned import AlignmentPlan, Averager, averaging_maps, check_enough, plan_alignment
 
-Combine = Literal["softmax", "logits"]
 #: Similarities that differ by less are equal, so that rounding decides nothing.
 STEP = 1e-9
-#: Shares of the levels before the head at which a partial zip may end.
-STOPS = Range(0, 1, without_low=True)
-
-
-def _why_no_stop(value: object) -> str:
-    """What a stop may be, if `value` is invalid; see `Setting.check`."""
-    if value is None or isinstance(value, str) or STOPS.holds(value):
-        return ""
-    return f"the name of a level, {STOPS} (a share of the levels before the head), or none"
 
 
 @dataclass(frozen=True)
@@ -59,6 +37,7 @@ class ZipIt(Averager):
     """
 
     takes: ClassVar[Takes] = Takes(target=True)
+    title: ClassVar[str] = "ZipIt!"
 
     repair: bool = setting(
         False,
@@ -77,45 +56,24 @@ class ZipIt(Averager):
         FRACTION,
         title="Merges within one network",
     )
-    stop_at: str | float | None = setting(
-        None,
-        "name of the last level to zip, or a share of the levels before the head. After it, each parent continues "
-        "separately (partial zip), in a network that runs the common part once. None: zip everything",
-        check=_why_no_stop,
-        title="Zip up to level",
-    )
-    combine: Combine = setting(
-        "softmax",
-        "how to combine the heads of a partial zip: mean of their softmax, or of their logits",
-        title="Combine separate heads by",
-    )
     reset_norms: bool = setting(
         True, "estimate new running statistics for BatchNorm", title="Renew BatchNorm statistics"
     )
 
     def plan(self, task: Task) -> AlignmentPlan:
-        """Find the neuron groups and the cut, and refuse what cannot be zipped; see `Algorithm`."""
-        plan = plan_alignment(task, "ZipIt!", leaves=self.leaves)
+        """Find the neuron groups, and refuse what cannot be zipped; see `Algorithm`."""
+        plan = plan_alignment(task, self)
         check_enough(plan)
-        if self.stop_at is not None:
-            _cut(plan, self.stop_at)
-            if self.combine == "softmax":
-                shape = output_shape(task.parents[0], task.inputs, "parent 0")
-                check_class_scores(
-                    shape, "a partial zip with combine='softmax'", "Use combine='logits'.", ("combine", "logits")
-                )
         return plan
 
     @torch.no_grad()
     def run(self, plan: AlignmentPlan) -> FusionResult:
         """Zip, average, and correct the statistics on request."""
-        aligning = plan.scored()
-        sums = aligning.sums(after=True)
-        cut = None if self.stop_at is None else _cut(plan, self.stop_at)
-        zipped = [index for index, group in enumerate(plan.targets) if cut is None or _is_made_before(group, cut)]
+        plan = plan.with_scores()
+        sums = plan.sums(after=True)
 
         def find(index: int) -> tuple[Tensor, dict[str, Any]]:
-            group, widths = aligning.targets[index], aligning.widths(index)
+            group, widths = plan.targets[index], plan.widths(index)
             if group.fixed:
                 return torch.arange(group.width).repeat(len(widths)), {"algorithm": "zip"}
             origins = torch.repeat_interleave(torch.arange(len(widths)), torch.tensor(widths))
@@ -123,18 +81,10 @@ class ZipIt(Averager):
             labels, merges = zip_neurons(similarity, origins, group.width, a=self.a, b=self.b)
             return labels, {"algorithm": "zip", **merges}
 
-        reports = aligning.assign(sums, find, zipped)
+        reports = plan.assign(sums, find)
         maps = averaging_maps(reports)
-        aligning.combine(maps)
-        modules = None if cut is None else cut.modules
-        repaired = aligning.corrected(
-            shares_of(maps), repair=self.repair, reset_norms=self.reset_norms, modules=modules
-        )
-        result = aligning.result("ZipIt!", self, reports, repaired=repaired)
-        if cut is None:
-            return result
-        labels = {level.name: level.labels for level in reports}
-        return replace(result, model=_with_tails(aligning, labels, cut, self.combine))
+        plan.combine(maps)
+        return plan.finish(self, reports, maps, reset_norms=self.reset_norms)
 
 
 # --- which neurons merge --------------------------------------------------------------------------------------------
@@ -270,87 +220,3 @@ class _Zipper:
         values = np.where(self.allowed[rows], self.values[rows], -np.inf)
         self.best[rows] = values.argmax(1)
         self.top[rows] = values[np.arange(len(rows)), self.best[rows]]
-
-
-# --- partial zip ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Cut:
-    """The end of the last zipped level."""
-
-    count: int
-    """Number of zipped levels"""
-    tensors: set[str]
-    modules: set[str]
-
-
-def _cut(plan: AlignmentPlan, stop_at: str | float) -> Cut:
-    levels = partition(plan.fused, plan.inputs[:2].to(of(plan.fused)), leaves=plan.leaves)
-    names = [level.name for level in levels[:-1]]
-    if not names:
-        raise ValueError(
-            "this network is one level, its head, so there is nothing to zip before it. Leave stop_at out."
-        )
-    if isinstance(stop_at, str):
-        if stop_at not in names:
-            raise ValueError(f"stop_at={stop_at!r} is not a level before the head. Known: {', '.join(names)}.")
-        count = names.index(stop_at) + 1
-    else:
-        count = max(1, round(stop_at * len(names)))
-    zipped = {name for level in levels[:count] for name in level.state()}
-    folded = {id(module) for level in levels[:count] for fold in level.folds for module in fold.modules}
-    modules = {name for name, module in plan.fused.named_modules() if id(module) in folded}
-    return Cut(count, zipped, modules | {name.rpartition(".")[0] for name in zipped})
-
-
-def _is_made_before(group: Group, cut: Cut) -> bool:
-    """Whether neurons are made before a cut."""
-    return any(part.name in cut.tensors for part in group.parts if part.kind != "in")
-
-
-def _with_tails(plan: Aligning, labels: Mapping[str, Tensor], cut: Cut, combine: str) -> PartialZip:
-    example, leaves = plan.inputs[:2].to(of(plan.fused)), plan.leaves
-    fused = neurons_at(plan.fused, example, cut.count, plan.targets, leaves)
-    where = {neuron: channel for channel, neuron in enumerate(_counted(fused))}
-    entries = []
-    for k, (parent, groups) in enumerate(zip(plan.parents, plan.groups, strict=True)):
-        entry = []
-        for group, neuron, number in _counted(neurons_at(parent, example, cut.count, groups, leaves)):
-            start = sum(plan.widths(group)[:k])
-            entry.append(where[group, int(labels[plan.targets[group].name][start + neuron]), number])
-        entries.append(torch.tensor(entry, device=example.device))
-    parents = [copy.deepcopy(parent) for parent in plan.parents]
-    return PartialZip(
-        plan.fused, parents, entries, levels=cut.count, combine=combine, example=example, leaves=leaves
-    ).eval()
-
-
-def _counted(neurons: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
-    """Number the channels of each neuron; a flattened convolution has several."""
-    seen: dict[tuple[int, int], int] = {}
-    counted = []
-    for neuron in neurons:
-        seen[neuron] = seen.get(neuron, -1) + 1
-        counted.append((*neuron, seen[neuron]))
-    return counted
-
-
-def neurons_at(
-    model: nn.Module, example: Tensor, count: int, groups: Sequence[Group], leaves: Sequence[str]
-) -> list[tuple[int, int]]:
-    """(group, neuron) of each channel at the end of the first `count` levels."""
-    traced = trace(model.eval(), leaves, example)
-    without_norms, _ = folded(traced)
-    cut = choose_cuts(without_norms.graph, without_norms.modules, "preactivations", model)[count - 1].name
-    rules = Rules(traced.of_one())
-    node = next(node for node in rules.values if node.name == cut)
-    ids = rules.ids.of(rules.values[node])
-    axis = next(axis for axis in range(ids.ndim) if not torch.equal(ids.narrow(axis, 0, 1).expand_as(ids), ids))
-    numbers = ids.movedim(axis, 0).flatten(1)[:, 0].tolist()
-    at: dict[int, tuple[int, int]] = {}
-    for index, group in enumerate(groups):
-        part = next(part for part in group.parts if (part.name, part.axis) in rules.axes)
-        ids_of_group = rules.ids.of(rules.axes[part.name, part.axis][0])[part.index[:, 0]]
-        at.update({number: (index, neuron) for neuron, number in enumerate(ids_of_group.tolist())})
-    return [at[number] for number in numbers]

@@ -53,7 +53,9 @@ class Gap:
     points: float
     """Mean over common sets of parents, each averaged over common seeds"""
     interval: tuple[float, float]
-    """95 %, over test images and sets of parents, or fusion seeds if there is one set: see `mean_and_interval`"""
+    """95 %, over test images and sets of parents, or fusion seeds if there is one set: see `mean_and_interval`. Two sets do not
+    say how far sets differ (Student's t of one degree of freedom is 12.7): over test images, and wide enough for both sets
+    """
     seeds: tuple[float, ...]
     """Points for each seed of all parents"""
     paired: bool
@@ -228,11 +230,20 @@ def gap(left: str, right: str, measured: ResultsByRow) -> Gap | None:
     if not pairs:
         return None
     seeds = tuple(one.metrics["accuracy"] - other.metrics["accuracy"] for one, other in pairs.values())
-    if all(a.correct and b.correct and a.metrics["samples"] == b.metrics["samples"] for a, b in pairs.values()):
-        ahead = _by_parents({run: one.knows().astype(float) - other.knows() for run, (one, other) in pairs.items()})
-        return Gap(*mean_and_interval(np.stack(ahead)), seeds, paired=True)
     points = [float(each) for each in _by_parents(dict(zip(pairs, map(np.array, seeds), strict=True)))]
-    return Gap(float(np.mean(points)), _unpaired(list(pairs.values()), points), seeds, paired=False)
+    two_sets = len({parents for parents, _ in pairs}) == 2
+    paired = all(a.correct and b.correct and a.metrics["samples"] == b.metrics["samples"] for a, b in pairs.values())
+    if paired:
+        ahead = np.stack(
+            _by_parents({run: one.knows().astype(float) - other.knows() for run, (one, other) in pairs.items()})
+        )
+        mean, interval = mean_and_interval(ahead.mean(0, keepdims=True) if two_sets else ahead)
+    else:
+        mean = float(np.mean(points))
+        interval = _unpaired(list(pairs.values()), [mean] if two_sets else points)
+    if two_sets:
+        interval = min(*points, interval[0]), max(*points, interval[1])
+    return Gap(mean, interval, seeds, paired)
 
 
 def _by_parents(by_run: Mapping[Run, np.ndarray]) -> list[np.ndarray]:

@@ -45,7 +45,8 @@ READING = (
     "Sign: of the difference between two rows, each with its best importance score unless one is named. It is "
     "undecided if the 95 % interval contains 0, and at `smoke`. The interval covers test images (bootstrap, paired unless marked "
     "otherwise) and, if there are several fusion seeds, also those (Student's t). With one seed it does not cover "
-    "other seeds, and with one set of parents it does not cover other parents.",
+    "other seeds, and with one set of parents it does not cover other parents. Two sets do not say how far sets differ: with "
+    "two, the interval covers test images, and is wide enough for both sets.",
     f"Easy opponents are {', '.join(EASY)}. Informative ones are the best parent, the ensemble, LP, and one "
     "importance score against another. A difference is within the paper's noise if it is at most two of the paper's "
     "deviations.",

@@ -1,9 +1,8 @@
 """fuse(): Algorithm 1 of the paper, level by level, from moments."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,12 +10,11 @@ from torch import Tensor, nn
 from ..networks.levels import BOUNDARIES, Level, read_boundaries
 from ..networks.norm_statistics import reset_statistics
 from ..networks.outputs import check_class_scores, say_what_is_left
-from ..system.device import on_device
 from ..system.registry import made, name_of
 from ..system.runtime import Runtime
 from ..system.settings import Value, setting
 from .budget import check_memory
-from .centring import mean_logits, shifted
+from .centring import parents_means, recentred
 from .eligibility import check_inputs, output_shape
 from .fit import FITS, Fit, Ridge
 from .grouping import GROUPINGS, Grouper, Grouping, KMeans
@@ -27,7 +25,7 @@ from .joint_spaces import JointSpace, Levels
 from .network_levels import check_groupings, cut_into_levels
 from .results import FusionResult, LevelReport, level_report
 from .search import Search
-from .task import Algorithm, Cost, Shown, Takes, Task, carry_out
+from .task import Algorithm, Cost, Plan, Takes, Task, carry_out
 from .walk import Step, Walk
 
 
@@ -96,15 +94,10 @@ def fuse(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FusionPlan(Shown):
-    """Checked inputs of a fusion."""
+class FusionPlan(Plan):
+    """Checked inputs of a fusion by levels."""
 
-    task: Task
-    levels: Levels
-    centred: bool = field(default=False, kw_only=True)
-    """Whether the parents' logits are centred first"""
-    mean_logits: list[list[float]] | None = field(default=None, kw_only=True)
-    """Of each parent, once these are subtracted"""
+    levels: Levels = field(kw_only=True)
     scored: Sequence[Scores] | None = field(default=None, kw_only=True)
     """The parents' scores, if already known"""
 
@@ -127,17 +120,6 @@ class FusionPlan(Shown):
             for space in self.spaces
         ]
         return [self.task.headline, *spaces]
-
-    def cost(self) -> Cost:
-        """Cost of passes; the estimate adds scores, groupings and fits."""
-        widths = tuple(self.levels.widths(index) for index in range(len(self.levels.fused)))
-        passes = len(self.task.inputs)
-        if self.centred:
-            passes += passes + sum(len(inputs) for inputs, _ in self.task.parents_data())  # if all differ
-        return Cost(passes=passes, groups=widths)
-
-
-Plan = TypeVar("Plan", bound=FusionPlan)
 
 
 @dataclass(frozen=True)
@@ -193,7 +175,7 @@ class Retrofit(Algorithm):
             task.inputs,
             target=task.target,
             least=self.fit.least_samples,
-            method=self._fit_name,
+            method=f"fit={name_of(FITS, self.fit)!r}",
         )
         levels = cut_into_levels(
             task.parents,
@@ -208,22 +190,18 @@ class Retrofit(Algorithm):
         for parent in levels.parents:
             check_covered(task.importance, parent)
         self._check_shares(task, levels)
+        passes = len(task.inputs)
         if self.centre:
-            classes = check_class_scores(
-                output_shape(task.parents[0], task.inputs, "parent 0"), "centring", "Leave centre out."
-            )
-            for k, parent in enumerate(task.parents):
-                shifted(parent, task.inputs[:1], torch.zeros(classes), f"parent {k}")
-        if task.importance.needs_labels:
-            outputs = output_shape(task.parents[0], task.inputs, "parent 0")
-            check_parents_data(task.importance, task.parents_data(), outputs)
+            shape = output_shape(task.parents[0], task.inputs, "parent 0")
+            classes = check_class_scores(shape, "centring", "Leave centre out.")
+            recentred(task, [[0.0] * classes] * len(task.parents))
+            passes += passes + sum(len(inputs) for inputs, _ in task.parents_data())  # if all differ
+        check_parents_data(task)
         check_memory(levels.networks, len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
         say_what_is_left(task.parents[0] if task.target is None else task.target, task.inputs)
-        return FusionPlan(task, levels, centred=self.centre)
-
-    @property
-    def _fit_name(self) -> str:
-        return f"fit={name_of(FITS, self.fit)!r}"
+        widths = tuple(levels.widths(index) for index in range(len(levels.fused)))
+        # The estimate adds scores, groupings and fits.
+        return FusionPlan(task, Cost(passes, groups=widths), levels=levels)
 
     def _check_shares(self, task: Task, levels: Levels) -> None:
         expected = (len(levels.parents), levels.fused[-1].width)
@@ -239,7 +217,10 @@ class Retrofit(Algorithm):
     @torch.no_grad()
     def run(self, plan: FusionPlan) -> FusionResult:
         """Algorithm 1."""
-        start, plan = time.perf_counter(), self.centred(plan)
+        means = parents_means(plan.task) if self.centre else None
+        if means is not None:
+            centred = replace(self, centre=False).plan(recentred(plan.task, means))
+            plan = replace(centred, scored=plan.scored)
         task, levels, runtime = plan.task, plan.levels, plan.task.runtime
         walk = Walk(levels, task.inputs, runtime, seed=task.seed)
         scored = plan.scores()
@@ -255,19 +236,8 @@ class Retrofit(Algorithm):
             level.put_back()
         reset_statistics(levels.model, walk.inputs, keep_function=True, batch=walk.batch)
         importance = [parent.report for parent in scored]
-        config = self.config(task) | ({"mean_logits": plan.mean_logits} if self.centre else {})
-        return FusionResult(levels.model, walk.reports, config, time.perf_counter() - start, importance)
-
-    def centred(self, plan: Plan) -> Plan:
-        """The plan, with copies of the parents whose logits are centred if that is asked for and not done yet."""
-        if not self.centre or plan.mean_logits is not None:
-            return plan
-        task = plan.task
-        inputs, _ = task.samples()
-        means = [mean_logits(on_device(parent, task.device), inputs) for parent in task.parents]
-        parents = [shifted(parent, inputs[:1], mean) for parent, mean in zip(task.parents, means, strict=True)]
-        again = replace(self, centre=False).plan(replace(task, parents=parents))
-        return replace(plan, task=again.task, levels=again.levels, mean_logits=[mean.tolist() for mean in means])
+        config = self.config(task) | ({"mean_logits": means} if self.centre else {})
+        return FusionResult(levels.model, walk.reports, config, importance=importance)
 
     def _level(self, step: Step, search: Search, s: Tensor) -> LevelReport:
         """Fuse one level."""
@@ -275,7 +245,8 @@ class Retrofit(Algorithm):
         sums = step.moments(inputs=self.fit.needs_inputs, dtype=self.fit.products(step.walk.dtype, step.device))
         step.emit("grouping")
         solution = self.fit.solve(step, sums)
-        groups = search.groups(step, solution.gram, sums, s)  # line 4: R_1 ... R_d, space by space
+        with step.walk.stopwatch.phase("group"):
+            groups = search.groups(step, solution.gram, sums, s)  # line 4: R_1 ... R_d, space by space
         step.emit("fit")
         fitted = self.fit.fit(step, sums, solution, groups, s)  # lines 5-9: targets T = z A, weights of the level
         return level_report(step.level, step.widths, sums, s, groups, fitted)
@@ -286,18 +257,16 @@ class Retrofit(Algorithm):
 
     def config(self, task: Task) -> dict[str, Any]:
         """Everything that determines the fused network besides parents and data, as flat as a method's settings."""
-        parts: dict[str, Any] = {"grouping": self.grouping, "fit": self.fit, "importance": task.importance}
-        names = {
+        settings: dict[str, Any] = {}
+        for part in (self.grouping, self.fit, task.importance):
+            settings |= part.to_json() if isinstance(part, Value) else {}
+        return {
             "grouping": name_of(GROUPINGS, self.grouping),
             "fit": name_of(FITS, self.fit),
             "importance": importance_name(task.importance),
-        }
-        settings = [part.to_json() for part in parts.values() if isinstance(part, Value)]
-        return {
-            **names,
             **self.to_json(),
-            **{name: value for part in settings for name, value in part.items()},
-            "target": _spec(task.target),
+            **settings,
+            "target": task.target_spec,
             "class_shares": task.class_shares.tolist() if task.class_shares is not None else None,
             "seed": task.seed,
             "samples": len(task.inputs),
@@ -318,8 +287,3 @@ class Retrofit(Algorithm):
                 else:
                     weight[places] = mean
         return torch.cat(weights)
-
-
-def _spec(target: nn.Module | None) -> Any:
-    """The architecture of a target: its spec, or else the name of its class."""
-    return None if target is None else getattr(target, "spec", type(target).__name__)

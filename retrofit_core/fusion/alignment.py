@@ -71,7 +71,7 @@ class Alignment:
     fused: nn.Module
     """A network of the fused widths"""
     targets: Sequence[Group]
-    """Its neuron groups; those without an entry in `groups` are not aligned (after the cut of a partial zip)"""
+    """Its neuron groups"""
 
     def __getitem__(self, name: str) -> AlignedGroup:
         """The group of this name.
@@ -83,21 +83,9 @@ class Alignment:
 
     @torch.no_grad()
     def state(self, k: int) -> dict[str, Tensor]:
-        """Parent k's parameters and buffers in the order of the fused network.
-
-        Raises:
-            ValueError: some of its neurons are not aligned, and the fused network has another width there.
-        """
-        shapes = tensors(self.fused)
+        """Parent k's parameters and buffers in the order of the fused network."""
         maps = {group.name: group.maps(k) for group in self.groups}
-        state = mapped(tensors(self.networks[k]), shapes, self.neurons[k], self.targets, maps)
-        strange = next((name for name in shapes if state[name].shape != shapes[name].shape), None)
-        if strange is not None:
-            raise ValueError(
-                f"parent {k} is not aligned at {strange!r} and the fused network has another width there. Align all "
-                "neurons (no stop_at), or give the fused network the parents' widths."
-            )
-        return state
+        return mapped(tensors(self.networks[k]), tensors(self.fused), self.neurons[k], self.targets, maps)
 
     @torch.no_grad()
     def parent(self, k: int) -> nn.Module:

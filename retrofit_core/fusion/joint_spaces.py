@@ -87,25 +87,25 @@ class Levels:
     def spaces(self) -> list[JointSpace]:
         """All spaces, in order of their first levels."""
         places: dict[int, dict[int, tuple[Tensor, Tensor]]] = {}
+        begun: dict[int, tuple[int, int]] = {}  # the first level, and which of its spaces it is
         for index, level in enumerate(self.fused):
+            starts = [sum(self.widths(index)[:k]) for k in range(len(self.parents))]
             for which, written in enumerate(level.writes):
-                starts = [sum(self.widths(index)[:k]) for k in range(len(self.parents))]
                 theirs = [levels[index].writes[which].places for levels in self.parents]
-                together = torch.cat(
-                    [start + places_of_parent for start, places_of_parent in zip(starts, theirs, strict=True)]
-                )
+                together = torch.cat([start + of_parent for start, of_parent in zip(starts, theirs, strict=True)])
                 places.setdefault(written.space.number, {})[index] = together, written.places
-        return [self._space(number, places[number]) for number in sorted(places)]
-
-    def _space(self, number: int, places: dict[int, tuple[Tensor, Tensor]]) -> JointSpace:
-        first = next(iter(places))
-        which, written = next(
-            (k, entry) for k, entry in enumerate(self.fused[first].writes) if entry.space.number == number
-        )
-        alike = self.stream(first) if self.fused[first].plain else [k for k in places if self._makes(k)]
-        blocks = None if written.blocks is None else type(written.blocks)
-        widths = tuple(len(levels[first].writes[which].places) for levels in self.parents)
-        return JointSpace(first, written.space.fixed, blocks, widths, len(written.places), places, tuple(alike))
+                begun.setdefault(written.space.number, (index, which))
+        spaces = []
+        for number in sorted(places):
+            first, which = begun[number]
+            level = self.fused[first]
+            written = level.writes[which]
+            alike = self.stream(first) if level.plain else [k for k in places[number] if self._makes(k)]
+            blocks = None if written.blocks is None else type(written.blocks)
+            widths = tuple(len(levels[first].writes[which].places) for levels in self.parents)
+            width = len(written.places)
+            spaces.append(JointSpace(first, written.space.fixed, blocks, widths, width, places[number], tuple(alike)))
+        return spaces
 
     def _makes(self, index: int) -> bool:
         """Whether a level makes neurons, and does not only process others channel by channel."""
@@ -144,10 +144,6 @@ class Levels:
             count += len(parts.places)
         return torch.cat(of_parents)
 
-    def part_counts(self, index: int) -> tuple[int, ...]:
-        """Number of parts of each parent and, last, of the fused network."""
-        return tuple(len(parts.places) for levels in self.networks if (parts := self._parts(levels, index)))
-
     def known_parts(self, index: int, labels: Labels) -> Tensor | None:
         """(m,) the fused network's part to which earlier levels assign each of the parents' neurons; None if they do not, or
         there are no parts. A level that works channel by channel has the groups of its neurons."""
@@ -171,15 +167,13 @@ class Levels:
 
     def joined(self, scores: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
         """Scores (width,) of each parent's neurons at each level, averaged over the levels that make the same space."""
-        return [self._joined(levels, of_levels) for levels, of_levels in zip(self.parents, scores, strict=True)]
-
-    def _joined(self, levels: Sequence[Level], scores: Sequence[Tensor]) -> list[Tensor]:
-        by_space: dict[int, list[Tensor]] = {}
-        for index, level in enumerate(levels):
-            for written in level.writes if self._makes(index) else ():
-                by_space.setdefault(written.space.number, []).append(scores[index][written.places].mean(1))
-        joined = [of_level.clone() for of_level in scores]
-        for level, of_level in zip(levels, joined, strict=True):
-            for written in level.writes:
-                of_level[written.places] = torch.stack(by_space[written.space.number]).mean(0)[:, None]
+        joined = [[of_level.clone() for of_level in of_parent] for of_parent in scores]
+        for levels, raw, of_parent in zip(self.parents, scores, joined, strict=True):
+            by_space: dict[int, list[Tensor]] = {}
+            for index, level in enumerate(levels):
+                for written in level.writes if self._makes(index) else ():
+                    by_space.setdefault(written.space.number, []).append(raw[index][written.places].mean(1))
+            for level, of_level in zip(levels, of_parent, strict=True):
+                for written in level.writes:
+                    of_level[written.places] = torch.stack(by_space[written.space.number]).mean(0)[:, None]
         return joined

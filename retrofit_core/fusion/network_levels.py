@@ -1,7 +1,8 @@
 """Corresponding levels of parents and fused network: cut, aligned and checked."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
 
@@ -55,8 +56,11 @@ def cut_into_levels(
     model = copy.deepcopy(target if target is not None else models[0]).to(device)
     networks = {f"parent {index}": on_device(parent, device) for index, parent in enumerate(models)}
     networks["the target"] = model
-    traces = [_traced(network, example, name, leaves) for name, network in networks.items()]
-    cut = [_cut(trace, boundaries, name) for name, trace in zip(networks, traces, strict=True)]
+    traces, cut = list[Trace](), list[list[Level]]()
+    for name, network in networks.items():
+        with _naming(name):
+            traces.append(trace_classifier(network, example.to(next(network.parameters()).dtype), leaves))
+            cut.append(cut_trace(traces[-1], boundaries))
     known: dict[object, NeuronTrace] = {}  # networks of one architecture have the same neurons
     *parents, fused = [
         with_spaces(trace, levels, name, inside=boundaries == "layers", known=known)
@@ -77,36 +81,24 @@ def check_groupings(levels: Levels, grouping: Grouper | Callable[..., Grouping])
     if not isinstance(grouping, Grouper):
         return  # a custom function
     for index, level in enumerate(levels.fused):
-        try:
+        with _naming(f"level {level.name!r}"):
             for space in levels.written(index):
                 if space.first != index and not space.fixed:
                     continue
                 if isinstance(level.blocks, Parts):
-                    each = [
-                        tuple(parts.places.shape)
-                        for network in levels.networks
-                        if isinstance(parts := network[index].blocks, Parts)
-                    ]
-                    for *counts, count in zip(*each, strict=True):  # numbers of parts, then of their neurons
+                    for *counts, count in zip(*_part_shapes(levels.networks, index), strict=True):
                         grouping.check(tuple(counts), count)
                 else:
                     (SameIndex() if space.fixed else grouping).check(space.widths, space.width)
-        except ValueError as error:
-            raise ValueError(f"level {level.name!r}: {error}") from error
 
 
-def _traced(model: nn.Module, example: Tensor, network: str, leaves: Sequence[str]) -> Trace:
+@contextmanager
+def _naming(what: str) -> Iterator[None]:
+    """Start the messages of refusals with what they are about."""
     try:
-        return trace_classifier(model, example.to(next(model.parameters()).dtype), leaves)
+        yield
     except ValueError as error:
-        raise ValueError(f"{network}: {error}") from error
-
-
-def _cut(trace: Trace, boundaries: str | int | Sequence[str], network: str) -> list[Level]:
-    try:
-        return cut_trace(trace, boundaries)
-    except ValueError as error:
-        raise ValueError(f"{network}: {error}") from error
+        raise ValueError(f"{what}: {error}") from error
 
 
 def _aligned(networks: list[list[Level]]) -> list[list[Level]]:
@@ -213,7 +205,7 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
                     "class c is fused with class c. Give all of them the same classes (joined_heads)."
                 )
         if isinstance(level.blocks, Parts):
-            _check_parts(level, alike)
+            _check_parts(level.name, _part_shapes([*parents, fused], index))
         if level.width > sum(widths):
             raise Refusal(
                 f"level {level.name!r}: {level.width} fused neurons for {sum(widths)} parents' neurons; some would "
@@ -222,12 +214,17 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
             )
 
 
-def _check_parts(level: Level, parents: Sequence[Level]) -> None:
+def _part_shapes(networks: Sequence[Sequence[Level]], index: int) -> list[tuple[int, ...]]:
+    """The number of parts of a grouped convolution in each network, and of the neurons of each."""
+    return [tuple(parts.places.shape) for levels in networks if isinstance(parts := levels[index].blocks, Parts)]
+
+
+def _check_parts(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
     """Check that a grouped convolution has no more parts than all parents', and none wider than a parent's."""
-    ours, *theirs = [tuple(net.blocks.places.shape) for net in (level, *parents) if isinstance(net.blocks, Parts)]
+    *theirs, ours = shapes
     if ours[1] > min(neurons for _, neurons in theirs) or ours[0] > sum(count for count, _ in theirs):
         raise ValueError(
-            f"level {level.name!r}: the fused network has {ours[0]} parts of {ours[1]} neurons (groups of a "
+            f"level {name!r}: the fused network has {ours[0]} parts of {ours[1]} neurons (groups of a "
             f"convolution), the parents {' and '.join(f'{count} of {neurons}' for count, neurons in theirs)}. Use a "
             "target with no more parts than all parents together, each no wider than a parent's."
         )

@@ -190,7 +190,7 @@ class FusionResult:
     levels: list[LevelReport]
     config: dict[str, Any]
     """Settings that determine the result"""
-    seconds: float
+    seconds: float = 0.0
     importance: list[dict[str, Any]] = field(default_factory=list)
     """One report per parent: completeness gaps of attributions"""
     alignment: Alignment | None = None

@@ -44,13 +44,13 @@ class Search:
             sums: of the level; zz may hold a stream after the parents' neurons.
             s: (m,) scores.
         """
-        with step.walk.stopwatch.phase("group"):
-            return self._groups(step, gram, sums.zz[: len(s), : len(s)], s)
-
-    def _groups(self, step: Step, gram: Tensor, zz: Tensor, s: Tensor) -> Grouping:
-        level, index = step.level, step.index
-        if isinstance(level.blocks, Heads):
-            return self._directions(step, zz)
+        level, index, zz = step.level, step.index, sums.zz[: len(s), : len(s)]
+        if isinstance(level.blocks, Heads):  # targets of the queries, keys or values of an attention
+            if index not in self.heads:
+                self.heads.update(head_groupings(step, self.scores, self.grouping))
+            of_heads = self.heads[index]
+            assert of_heads.weights is not None
+            return replace(of_heads, reading=read_back(of_heads.weights, zz))
         if level.fixed:
             return SameIndex()(gram, s, step.widths, level.width)
         begun = [space for space in self.levels.written(index) if space.first == index]
@@ -101,17 +101,10 @@ class Search:
             for k, parts in of_neurons.items()
         ]
         gram = alike(part_gram(grams[k], parts) for k, parts in of_neurons.items())
-        *counts, count = self.levels.part_counts(step.index)
+        parts = [levels[step.index].blocks for levels in self.levels.networks]
+        *counts, count = [len(blocks.places) for blocks in parts if isinstance(blocks, Parts)]
         groups = grouped(self.grouping, gram, torch.stack(sums).mean(0), tuple(counts), count, step.generator)
         return groups.labels[of_neurons[step.index]]
-
-    def _directions(self, step: Step, zz: Tensor) -> Grouping:
-        """Targets of the queries, keys or values of an attention."""
-        if step.index not in self.heads:
-            self.heads.update(head_groupings(step, self.scores, self.grouping))
-        groups = self.heads[step.index]
-        assert groups.weights is not None
-        return replace(groups, reading=read_back(groups.weights, zz))
 
 
 def alike(grams: Iterable[Tensor]) -> Tensor:

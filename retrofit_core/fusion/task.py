@@ -12,7 +12,6 @@ from ..networks.classnames import check_same_classes, names_in
 from ..networks.copies import copies
 from ..networks.outputs import as_classifier
 from ..networks.packing import Packing, labels_apart, packed, packing_for, taking, taking_batches
-from ..networks.symmetry import Group
 from ..networks.wrappers import class_name, refuse_archived, unwrapped
 from ..system import device as devices
 from ..system.labels import as_shares
@@ -205,6 +204,11 @@ class Task:
         return f"{len(self.parents)} parents ({', '.join(names)}), {data}"
 
     @property
+    def target_spec(self) -> Any:
+        """The architecture of a target: its spec, or else the name of its class."""
+        return None if self.target is None else getattr(self.target, "spec", type(self.target).__name__)
+
+    @property
     def device(self) -> torch.device:
         """The device to use."""
         return devices.pick(self.runtime.device)
@@ -237,13 +241,18 @@ class Task:
         return inputs[first], torch.cat(labels)[first] if len(labels) == len(pairs) else None
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A plan that prints as lines which fit on a screen."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan:
+    """Checked inputs of a fusion. It prints as lines which fit on a screen."""
+
+    task: Task
+    cost: Cost = Cost()
+    """Default: no noticeable cost"""
 
     def lines(self) -> list[str]:
-        """What is planned."""
-        raise NotImplementedError
+        """What is planned: the task, and what is trained."""
+        training = f"trains the {self.cost.trained} for up to {self.cost.epochs[1]} epochs"
+        return [self.task.headline, *[training] * (self.cost.trained is not None)]
 
     def __repr__(self) -> str:
         lines = self.lines()
@@ -254,20 +263,14 @@ class Shown:
         return "\n".join(line if len(line) <= WIDEST else f"{line[: WIDEST - 4]} ..." for line in lines)
 
 
-def shown_neurons(parents: Sequence[Sequence[Group]], fused: Sequence[Group]) -> list[str]:
-    """A line for each group of neurons that are aligned together: those of the parents and of the fused network."""
-    return [
-        f"{target.name}: {' + '.join(str(groups[index].width) for groups in parents)} -> {target.width}"
-        for index, target in enumerate(fused)
-    ]
-
-
 class Algorithm(Value):
     """Base class of methods: a frozen value whose fields are its options."""
 
     takes: ClassVar[Takes] = Takes()
     parts: ClassVar[Mapping[str, Mapping[str, type[Any]]]] = {}
     """Fields that hold other values: field -> table of names"""
+    title: ClassVar[str] = ""
+    """Its name in messages and results"""
 
     @property
     def needs_shares(self) -> bool:
@@ -290,6 +293,15 @@ class Algorithm(Value):
     def run(self, plan: object) -> FusionResult:
         """Carry out a plan."""
         raise NotImplementedError
+
+    def result(self, fused: nn.Module, task: Task, **facts: object) -> FusionResult:
+        """The result of a method without levels.
+
+        Args:
+            facts: further facts that determined the network, for the configuration.
+        """
+        config = {"method": self.title, **self.to_json(), **facts, "device": str(task.device)}
+        return FusionResult(fused, [], config)
 
 
 @devices.exact()
@@ -319,7 +331,8 @@ def carry_out(algorithm: Algorithm, task: Task) -> FusionResult:
     """
     with devices.exact(), torch.inference_mode(False):
         plan = planned(algorithm, task)
-        start = time.process_time()
+        start, processor = time.perf_counter(), time.process_time()
         result = algorithm.run(plan).on(devices.of(task.parents[0]))
-    result = replace(result, processor_seconds=time.process_time() - start)
+    taken = {"seconds": time.perf_counter() - start, "processor_seconds": time.process_time() - processor}
+    result = replace(result, **taken)
     return result if task.packing is None else replace(result, model=taking_batches(result.model, task.packing))

@@ -24,7 +24,7 @@ from .statedicts import AUTO, NamedTensors
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NAMED = 3  # keys listed in an error
 OTHER_ARCH = "Name another one with --arch (arch= in Python)."
-INTEGERS = ("num_batches_tracked", "entry")  # BatchNorm's counter, and the neurons that a tail reads (`composites`)
+INTEGERS = ("num_batches_tracked",)
 Architecture = str | Mapping[str, Any] | Callable[[], nn.Module]
 
 
@@ -87,10 +87,6 @@ def load_model(
         )
     # Copy into the network's own tensors where they have memory: layers may share them.
     model.load_state_dict(state, assign=any(tensor.is_meta for tensor in expected.values()))
-    try:
-        composites.check_entries(model)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
     for parameter in model.parameters():
         parameter.requires_grad_(True)
     model = model.float().eval()

@@ -5,7 +5,7 @@ There are two uses. A merged network keeps its weights and gets the statistics t
 and keeps its function, so that fine-tuning, which normalises by batch statistics, starts close to it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeGuard
 
@@ -35,7 +35,6 @@ def reset_statistics(
     inputs: Tensor,
     *,
     keep_function: bool,
-    only: Collection[str] | None = None,
     batch: int = BATCH,
     monitor: Monitor | None = None,
     leaves: Sequence[str] = (),
@@ -48,13 +47,11 @@ def reset_statistics(
             network; skips BatchNorms without scale and shift, or that share them. Otherwise scale and shift stay, and each
             BatchNorm is set after those before it; the network must be traceable, and BatchNorms that run more than once
             are skipped.
-        only: names of the BatchNorms; default: all.
         batch: batch size; affects rounding only.
         leaves: modules that tracing does not enter.
     Returns:
         Facts: kind "reset", number of "layers" that were set, and of their "dead" neurons, which do not vary.
     """
-    names = {name for name, module in model.named_modules() if only is None or name in only}
     dead: list[Tensor] = []  # per layer that was set
 
     def set_anew(norm: BatchNorm, sums: Sums) -> None:
@@ -68,13 +65,13 @@ def reset_statistics(
     if not keep_function:
 
         def visit(name: str, module: nn.Module, tensors: list[Tensor]) -> None:
-            if _has_statistics(module) and name in names:
+            if _has_statistics(module):
                 set_anew(module, channel_sums(tensors, module))
 
         stepwise(model, inputs, visit, batch=batch, monitor=monitor, leaves=leaves)
         return facts()
     # The function stays, so the inputs of a BatchNorm do not depend on earlier ones: one pass serves all.
-    norms = [module for name, module in model.named_modules() if name in names and _has_statistics(module)]
+    norms = [module for module in model.modules() if _has_statistics(module)]
     sums: dict[BatchNorm, Sums] = {}
     shared = repeated(norms)  # a shared scale and shift cannot compensate for different statistics
     hooks = [

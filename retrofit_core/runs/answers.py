@@ -10,13 +10,8 @@ RESAMPLES = 10_000
 METRIC_RESAMPLES = 500
 
 
-def as_bits(known: NDArray[np.bool_]) -> str:
-    """Encode (n,) bool, the images that a network knows, as a short string for JSON."""
-    return np.packbits(known).tobytes().hex()
-
-
 def from_bits(text: str, images: int) -> NDArray[np.bool_]:
-    """The inverse of `as_bits`: (images,) bool."""
+    """The inverse of `evaluation.as_bits`: (images,) bool."""
     return np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8), count=images).astype(bool)
 
 

@@ -42,8 +42,8 @@ from ..system.registry import known_name
 from ..system.settings import settings_of
 from ..system.tables import markdown_table
 from ..system.texts import read_options
-from ..training.evaluation import measured, scores
-from .answers import METRIC_RESAMPLES, as_bits, difference, metric_difference
+from ..training.evaluation import as_bits, measured, scores
+from .answers import METRIC_RESAMPLES, difference, metric_difference
 from .config import title_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -41,7 +43,7 @@ def evaluate(
         rows: measure on these rows only (default: all).
     Returns:
         accuracy (%), per_class (%, None for a class without samples), loss (mean cross entropy),
-        calibration_error (0..1, see `calibration_error`), samples. Plain numbers, ready for JSON.
+        calibration_error (0..1, see `calibration_error`), samples, knows (which images are right, see `as_bits`). Ready for JSON.
     Raises:
         ValueError: the model does not take these images, has another number of classes, or returns NaN, or
             a label is no class.
@@ -122,7 +124,13 @@ def measured(logits: Tensor, labels: Tensor, classes: int) -> dict[str, Any]:
         "loss": cross_entropy(logits.double(), labels).item(),
         "calibration_error": calibration_error(logits, labels),
         "samples": len(labels),
+        "knows": as_bits(correct.bool().numpy()),
     }
+
+
+def as_bits(known: NDArray[np.bool_]) -> str:
+    """Encode (n,) bool, the images that a network knows, as a short string for JSON; `answers.from_bits` reads it."""
+    return np.packbits(known).tobytes().hex()
 
 
 def scores(

@@ -8,7 +8,7 @@ import torch
 
 from retrofit_app.figures import DARK, LIGHT, recorded
 from retrofit_app.figures.overview import overview
-from retrofit_app.figures.parts import parts
+from retrofit_app.figures.parts import UNDECIDED, parts
 from retrofit_core import METHODS
 from retrofit_core.experiments import table
 from retrofit_core.experiments.ablation import CHANGES, CLOSED_FORM, GRADIENT
@@ -42,54 +42,36 @@ def of(whole: str):
     return [change for change in CHANGES if change.whole == whole]
 
 
-def traces(picture) -> list[Any]:
-    return list(picture.figure.data)
-
-
-def dots(picture, axis: str):
-    """Name of the row -> points, of a panel."""
-    names = dict(zip(picture.figure.layout.yaxis.tickvals, picture.figure.layout.yaxis.ticktext, strict=True))
-    drawn = [trace for trace in traces(picture) if trace.xaxis == axis and trace.hoverinfo == "text"]
-    return {names[y]: x for trace in drawn for x, y in zip(trace.x, trace.y, strict=True)}
+def dots(picture: Any) -> dict[tuple[str, str], tuple[float, str, str]]:
+    """Panel's axis and row -> place, number and verdict."""
+    return {
+        (trace.xaxis, row): (place, text, trace.name)
+        for trace in picture.figure.data
+        for row, place, text in zip(trace.y, trace.x, trace.text, strict=True)
+    }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
 def test_each_change_stands_beside_the_whole_that_is_0(columns, palette):
     picture: Any = parts(columns, of(CLOSED_FORM), palette)
-    assert dots(picture, "x") == {
-        "none (uniform)": pytest.approx(-12.5),
-        "DeepLIFT": pytest.approx(5.5),  # beyond the axis, at its end
-        "of all parents": pytest.approx(1),
-        "no refit: mean of the parents' weights": pytest.approx(-12.5),
+    assert dots(picture) == {
+        ("x", "importance: none (uniform)"): (-12.0, "\N{MINUS SIGN}20.0", "worse than the whole"),
+        ("x", "importance: DeepLIFT"): (5.0, "+10.0", "better"),  # beyond the axis, at its end
+        ("x", "samples: of all parents"): (pytest.approx(1), "+1.0", UNDECIDED),  # one image of a hundred more
+        ("x", "fit: no refit: mean of the parents' weights"): (-12.0, "\N{MINUS SIGN}70.0", "worse than the whole"),
     }
-    numbers = [note.text for note in picture.figure.layout.annotations]
-    assert "\N{MINUS SIGN}20.0" in numbers and "+10.0" in numbers and "\N{MINUS SIGN}70.0" in numbers
-    assert any("VGG11, non-IID" in words and "80.5" in words for words in numbers)  # two seeds: 80 and 81
+    heads = [note.text for note in picture.figure.layout.annotations]
+    assert any("VGG11, non-IID" in words and "80.5" in words for words in heads)  # two seeds: 80 and 81
     assert "VGG11, non-IID: fit, no refit: mean of the parents' weights (\N{MINUS SIGN}70.0 points)" in picture.caption
 
 
 @pytest.mark.slow
 def test_columns_and_changes_without_a_number_are_left_out(columns):
     picture: Any = parts(columns, of(GRADIENT), LIGHT)
-    assert list(picture.figure.layout.yaxis.ticktext) == ["<b>fit</b>", "loss weighted by scores"]
-    assert dots(picture, "x") == {"loss weighted by scores": pytest.approx(-12.5)} and not dots(picture, "x2")
+    assert list(dots(picture)) == [("x", "fit: loss weighted by scores")]
     with pytest.raises(ValueError, match="none of these changes is measured"):
         parts(columns[1:2], CHANGES, LIGHT)
-
-
-@pytest.mark.slow
-def test_an_interval_around_0_is_undecided(columns):
-    """One image of a hundred more."""
-    picture: Any = parts(columns, of(CLOSED_FORM), LIGHT)
-    kinds = {
-        text.split("<br>")[0]: trace.marker.symbol[index]
-        for trace in traces(picture)
-        if trace.hoverinfo == "text"
-        for index, text in enumerate(trace.hovertext)
-    }
-    assert kinds["samples: of all parents"] == "circle-open"
-    assert kinds["importance: none (uniform)"] == "triangle-left"
 
 
 def test_a_gap_is_that_of_the_same_images_and_none_where_nothing_is_measured(columns):
@@ -107,7 +89,7 @@ def test_the_overview_shows_groups_targets_and_what_the_fused_network_puts_out()
     level = result.levels[0]
     outputs = [torch.randn(5, 3).numpy() for _ in range(3)]
     picture = overview(parents, result.model, level, outputs, ["a", "b", "c"], LIGHT)
-    strips = [np.asarray(trace.z)[0] for trace in traces(picture) if trace.type == "heatmap"]
+    strips = [np.asarray(trace.z)[0] for trace in picture.figure.data if trace.type == "heatmap"]
     z, targets, fused = np.stack(strips[:10]), np.stack(strips[10:15]), np.stack(strips[15:])
     assert np.allclose(z, np.concatenate(outputs[:2]), atol=1e-3) and np.allclose(fused, outputs[2], atol=1e-3)
     for k in range(5):

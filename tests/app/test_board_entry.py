@@ -62,7 +62,7 @@ def test_a_filter_finds_it_by_its_runs():
 
 def test_a_ticked_one_stands_for_its_runs_and_leads_to_its_ranking():
     page = open_runs(ticks="comparisons/0123456789")
-    assert "1 ticked" in words(page) and "How the ticked runs differ" in [header.value for header in page.header]
+    assert "1 ticked" in words(page)
     links = {link.proto.label: link.proto.query_string for link in page.main.get("page_link")}
     assert "view=board" in links["Open the leaderboard"] and "runs=" in links["Compare them side by side"]
 
@@ -86,11 +86,8 @@ def test_a_later_deletion_is_the_one_that_is_undone():
     assert [entry.name for entry in runs.entries()[0] if not entry.shipped] == ["own"]
 
 
-def test_a_pinned_run_and_one_that_was_there_before_stand_for_themselves(runs_folder):
-    (runs_folder / ".pinned.json").write_text(json.dumps(["made0"]))
-    page = open_runs()
-    assert listed(page)[0] == ("HF-Linear", "made0") and ("Leaderboard", "2 runs") in listed(page)
-    assert any(run == "own" for _, run in listed(page))
+def test_a_run_that_was_there_before_stands_for_itself():
+    assert any(run == "own" for _, run in listed(open_runs()))
 
 
 def test_one_that_lacks_rows_is_interrupted(board):

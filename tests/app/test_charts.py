@@ -3,7 +3,7 @@
 import pytest
 
 from retrofit_app import runs
-from retrofit_app.figures import LIGHT, errors_scatter
+from retrofit_app.figures import LIGHT, drawn_network
 from retrofit_app.widgets.charts import signed
 from retrofit_app.widgets.downloads import file_stem
 from retrofit_core.fusion.results import frame
@@ -11,7 +11,7 @@ from retrofit_core.fusion.results import frame
 
 def test_signing_leaves_the_shared_picture_as_it_is(shipped):
     entry = runs.read_entry(shipped.folder, shipped=True)
-    shared = errors_scatter(frame(shipped.levels), LIGHT)
+    shared = drawn_network(frame(shipped.levels), [], LIGHT)
     before = shared.figure.to_json()
     first, second = signed(shared, LIGHT, entry), signed(shared, LIGHT, entry)
     assert shared.figure.to_json() == before

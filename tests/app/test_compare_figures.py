@@ -7,17 +7,8 @@ import pytest
 from retrofit_app.figures import DARK, LIGHT, Network
 from retrofit_app.figures.classes import apart, class_sources, forgotten, origins, source
 from retrofit_app.figures.confusion import confusion_matrix
-from retrofit_app.figures.leaderboard import (
-    HEIGHT,
-    WIDTH,
-    Point,
-    _spread,
-    accuracy_against_seconds,
-    box_of,
-    name_offsets,
-)
+from retrofit_app.figures.leaderboard import Point, accuracy_against_seconds
 from retrofit_app.figures.matched import Strip, matched_levels, matched_names
-from retrofit_app.figures.placing import shared
 
 CLASSES = ["cat", "dog", "owl", "fox"]
 A = Network("network A", "parent", 50.0, [90.0, 0.0, 80.0, None])
@@ -144,33 +135,14 @@ def points(n: int) -> list[Point]:
     ]
 
 
-def test_every_method_is_named_in_its_tip_and_by_its_place():
-    picture = accuracy_against_seconds(points(22), 50.0, LIGHT)
+def test_every_method_stands_where_it_was_measured_and_is_named_in_its_tip():
+    methods = [*points(22), *[Point(23, "Twin", 0.4, 50.0, False), Point(24, "Other twin", 0.4, 50.0, False)]]
+    picture = accuracy_against_seconds(methods, 50.0, LIGHT)
     marks = picture.figure.data[0]
-    assert list(marks.text) == [str(rank) for rank in range(1, 23)]
-    assert all(f"{rank}. Method-{rank}," in marks.hovertext[rank - 1] for rank in range(1, 23))
+    assert list(marks.x) == [method.seconds for method in methods]
+    assert list(marks.y) == [method.accuracy for method in methods]
+    assert set(marks.text) - {""} <= {str(rank) for rank in range(1, 25)} and len(set(marks.text)) > 12
+    assert all(f"{method.rank}. {method.name}<br>" in tip for method, tip in zip(methods, marks.hovertext, strict=True))
     assert picture.figure.layout.xaxis.type == "log"
-    assert all(f"Method-{rank}," in picture.alt for rank in range(1, 23))
+    assert all(method.name in picture.alt for method in methods)
     assert set(marks.marker.symbol) == {"circle", "square"}
-
-
-def test_names_never_touch_and_marks_on_each_other_are_set_side_by_side():
-    generator = np.random.default_rng(1)
-    places = [(float(x) * WIDTH, float(y) * HEIGHT) for x, y in generator.random((20, 2))] + [(300.0, 100.0)] * 3
-    spread = _spread(places)
-    assert spread[:1] == places[:1] and spread[-3:-1] == [(300.0, 100.0), (346.0, 100.0)]
-    assert (
-        spread[-1][0] >= 392 and spread[-1][1] == 100
-    )  # a telephone is less than half as wide, and they do not overlap
-    names = [f"Method-{index}" for index in range(len(spread))]
-    offsets = name_offsets(spread, names)
-    assert None not in offsets
-    boxes = [box_of(x, y, name, offset) for (x, y), name, offset in zip(spread, names, offsets, strict=True)]
-    assert not [(i, j) for i, one in enumerate(boxes) for j, two in enumerate(boxes) if i < j and shared(one, two)]
-
-
-def test_what_is_nearly_as_good_and_quicker_is_told():
-    slow, quick = Point(1, "KF-Gradient", 100.0, 90.0, True), Point(2, "KF-Linear", 2.0, 89.5, True)
-    caption = accuracy_against_seconds([slow, quick], 50.0, LIGHT).caption
-    assert caption.endswith("KF-Linear comes within a point of it in 2.0 s.")
-    assert "within a point" not in accuracy_against_seconds([slow], 50.0, LIGHT).caption

@@ -3,16 +3,15 @@
 import json
 import shutil
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from retrofit_app import runs
+from retrofit_app import figures, runs
 from retrofit_app.models import predictions
-from retrofit_app.pages.compare import paired
 from retrofit_app.runs import compared
 from retrofit_core.runs.answers import difference
+from retrofit_core.training.evaluation import as_bits
 
 
 def shipped(name: str, **changes) -> runs.Entry:
@@ -117,34 +116,26 @@ def test_fine_tuned_networks_are_rows_behind_their_run(runs_folder):
     assert group.rows[1].n == 0  # damaged: a row without numbers
 
 
-def test_means_over_seeds_have_the_interval_of_reports(monkeypatch):
+def test_means_over_seeds_have_the_interval_of_reports():
     """Over images and seeds, by the function of `retrofit report`: seeds that disagree widen it, in whatever order they come."""
     generator = np.random.default_rng(0)
     right = [generator.random((3, 200)) < np.array(shares)[:, None] for shares in ([0.9, 0.7, 0.8], [0.5, 0.6, 0.7])]
-
-    def row(answers, seeds):
-        made = [
-            SimpleNamespace(
-                entry=SimpleNamespace(folder="run"),
-                file=each,
-                facts={"accuracy": 1.0},
-                settings={"seed": str(seed)},
-            )
-            for each, seed in zip(answers, seeds, strict=True)
-        ]
-        return SimpleNamespace(accuracy=100 * answers.mean(), samples=200, networks=made, role=compared.FUSED, id="")
-
-    monkeypatch.setattr(
-        predictions,
-        "known",
-        lambda one: predictions.Answers(one.file.astype(np.int16), np.ones(200, np.int16), np.zeros(200)),
-    )
-    gap = paired.gap(None, row(right[0], (1, 2, 3)), row(right[1], (1, 2, 3)))
+    facts = [
+        [{"accuracy": 100 * each.mean(), "samples": 200, "knows": as_bits(each)} for each in side] for side in right
+    ]
+    gap = figures.difference(*facts)
     points, interval = difference(*right)
-    assert gap.points == pytest.approx(points) and gap.interval == interval
-    assert paired.gap(None, row(right[0][::-1], (3, 2, 1)), row(right[1], (1, 2, 3))).interval == interval
+    assert gap.points == pytest.approx(points) and gap.ends == interval
     low, high = difference(right[0].mean(0) > 0.5, right[1].mean(0) > 0.5)[1]
     assert interval[1] - interval[0] > high - low
+    assert figures.difference(*[[{**each, "knows": ""} for each in side] for side in facts]).ends is None
+
+
+def test_equal_seeds_are_paired():
+    first = shipped("kf-linear")
+    seeds = [measured(first, accuracy, seed=seed) for accuracy, seed in ((80.0, 2), (90.0, 1))]
+    (group,) = compared.groups(seeds, [])
+    assert [facts["accuracy"] for facts in group.rows[0].each] == [90.0, 80.0]
 
 
 def test_each_parent_answers_for_itself():

@@ -12,19 +12,21 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrofit_app import figures, runs
+from retrofit_app import figures
 from retrofit_app.figures import DARK, LIGHT, Network
 from retrofit_app.figures.counterparts import counterparts, named
-from retrofit_app.figures.errors import AXES, RADIUS, number_box, number_positions
 from retrofit_app.figures.palette import shade
+from retrofit_app.figures.placing import RADIUS, number_box, number_positions
 from retrofit_core.fusion.importance import IMPORTANCE, Importance
 from retrofit_core.fusion.results import LevelReport, frame
 from tests.marks import each_case
 
+from .test_diagnosis import course
+
 NETWORKS = [
     Network("network A", "parent", 49.6, [100.0, 0.0]),
     Network("ensemble", "reference", 95.8, [97.0, 94.0]),
-    Network("KF-Linear", "fused", 93.0, [92.0, None], chosen=True),
+    Network("KF-Linear", "fused", 93.0, [92.0, None]),
 ]
 
 
@@ -63,20 +65,6 @@ def test_scores_have_the_titles_of_their_classes(monkeypatch):
     names = ["uniform", "conductance", "deeplift", "gradient_times_input", "score_of_mine"]
     shown = ["Uniform", "Conductance", "DeepLIFT", "Gradient times input", "score_of_mine"]
     assert [figures.title(name) for name in names] == shown
-
-
-def test_accuracies_are_drawn_and_said_with_their_intervals():
-    picture = figures.accuracy_bars(NETWORKS, LIGHT)
-    assert list(picture.figure.data[0].x) == [49.6, 95.8, 93.0] and not picture.figure.data[0].error_x.visible
-    assert "network A 49.6, ensemble 95.8, KF-Linear 93.0" in picture.alt
-    # Not by colour alone: references are hatched, the chosen run is bold and framed.
-    assert picture.figure.data[0].marker.pattern.shape == ("", "/", "")
-    assert picture.figure.data[0].y[2] == "<b>KF-Linear</b>"
-    measured = figures.accuracy_bars([replace(network, samples=359) for network in NETWORKS], LIGHT)
-    assert "network A 49.6 ±\N{NO-BREAK SPACE}5.2" in measured.alt
-    margins = [figures.margin(network.accuracy, images=359) for network in NETWORKS]
-    assert list(measured.figure.data[0].error_x.array) == margins
-    assert measured.figure.data[1].x[0] > NETWORKS[0].accuracy + 5  # the number stands right of it
 
 
 def test_cells_of_classes_say_what_was_measured_and_a_class_without_samples_is_a_dash():
@@ -119,17 +107,10 @@ def test_an_interval_holds_the_true_accuracy_as_often_as_it_says():
     random, images = np.random.default_rng(0), 400
     for truth in (50.0, 90.0, 99.0):
         drawn = 100 * random.binomial(images, truth / 100, 20_000) / images
-        inside = np.mean([abs(value - truth) <= figures.margin(value, images=images) for value in drawn])
+        inside = np.mean([abs(value - truth) <= figures.margin(value, images) for value in drawn])
         assert 0.92 < inside < 0.98, (truth, inside)
-    assert figures.margin(100.0, images=images) == pytest.approx(300 / images)  # the rule of three
-    assert figures.margin(50.0, images=0) == np.inf and figures.interval(50.0, 0) == ""
-
-
-def test_eight_images_of_359_are_no_difference():
-    least = figures.difference(93.0, 93.0 + 100 * 8 / 359, 359)
-    assert not least.clear and "±" in least.words
-    assert figures.difference(93.0, 60.0, 359).clear and figures.difference(93.0, 60.0, 359).words.startswith("+33.0")
-    assert not figures.difference(93.0, 60.0, 0).clear
+    assert figures.margin(100.0, images) == pytest.approx(300 / images)  # the rule of three
+    assert figures.margin(50.0, 0) == np.inf and figures.interval(50.0, 0) == ""
 
 
 def blocks_of(picture: figures.Picture) -> Any:
@@ -163,7 +144,7 @@ def test_every_parent_flows_into_the_drawn_network(shipped):
 def test_a_network_of_many_levels_has_numbers_that_fit(shipped):
     few = frame(shipped.levels)
     many = pd.concat([few] * 5, ignore_index=True)
-    picture = figures.drawn_network(many, [90.0] * 21, LIGHT, chosen=3)
+    picture = figures.drawn_network(many, course([90.0] * 21, 0), LIGHT, chosen=3)
     assert not any(trace.type == "bar" and trace.text and any(trace.text) for trace in picture.figure.data)
     assert list(picture.figure.layout.xaxis.ticktext) == ["1", "6", "11", "16"]
     assert figures.drawn_network(few, [], LIGHT, chosen=3).figure.layout.xaxis.ticktext[3] == "<b>4 · classifier</b>"
@@ -361,7 +342,7 @@ def test_a_colour_means_one_thing(palette):
 
 @each_case("palette", [LIGHT, DARK])
 def test_figures_name_no_other_host(shipped, palette):
-    pictures = [figures.accuracy_bars(NETWORKS, palette), figures.clusters(shipped.levels[0], palette)]
+    pictures = [figures.class_grid(NETWORKS, ["0", "1"], palette), figures.clusters(shipped.levels[0], palette)]
     for picture in pictures:
         assert not re.search(r"https?://", json.dumps(picture.figure.to_plotly_json(), default=str))
 
@@ -400,7 +381,7 @@ def test_the_word_ensemble_does_not_lie_on_the_blocks(shipped):
     """Where all accuracies are the same, as with twins, the line runs low: the word stands above it."""
     names = lambda accuracy: [  # noqa: E731
         (text, trace.textposition)
-        for trace in figures.drawn_network(frame(shipped.levels), accuracy, LIGHT).figure.data
+        for trace in figures.drawn_network(frame(shipped.levels), course(accuracy, 0), LIGHT).figure.data
         for text in (trace.text or ())
         if "ensemble" in text
     ]
@@ -432,7 +413,7 @@ def test_picked_neurons_stay_bright_and_have_a_ring_and_marked_ones_a_name():
 
 def test_the_drawn_network_names_the_biggest_drop_and_carries_levels_for_clicks(shipped):
     table = frame(shipped.levels)
-    picture = figures.drawn_network(table, [90.0, 89.0, 80.5, 81.0, 81.0], LIGHT, chosen=0, images=1000)
+    picture = figures.drawn_network(table, course([90.0, 89.0, 80.5, 81.0, 81.0], 1000), LIGHT, chosen=0)
     assert f"Level 2 ({table['level'][1]}) loses 8.5" in picture.caption
     clicks = [
         trace
@@ -515,32 +496,26 @@ def test_curve_and_residual(shipped):
     assert "that a fit could remove" in averaged.caption and "ridge" not in averaged.figure.to_json()
 
 
-def test_errors_scatter_and_activity(shipped):
-    assert "of 4 levels" in figures.errors_scatter(frame(shipped.levels), DARK, 1).caption
+def test_neurons_that_hardly_respond_are_counted():
     picture = figures.activity_histogram(np.array([0.0, 1.0, 3.0]), np.array([0, 0, 1]), LIGHT)
     assert "1 of 3 neurons hardly responds" in picture.caption and "1 of these not at all" in picture.caption
 
 
-@pytest.mark.parametrize("folder", sorted(runs.BUNDLED.glob("*/levels.parquet")), ids=lambda path: path.parent.name)
-def test_every_shipped_level_has_its_number_in_the_errors_scatter(folder):
-    picture = figures.errors_scatter(pd.read_parquet(folder).fillna(0.0), LIGHT)
-    assert all(picture.figure.data[1].text) and "no room" not in picture.caption
-
-
-def test_numbers_in_the_errors_scatter_never_lie_on_each_other_or_on_marks():
-    generator = np.random.default_rng(0)
+def test_numbers_at_marks_never_lie_on_each_other_or_on_marks():
+    generator, axes = np.random.default_rng(0), (255, 270)
     tables = [generator.random((count, 2)) ** power / 1.18 for count in (2, 8, 20, 54) for power in (1, 4)]
     tables += [np.array([[0.5, 0.5], [0.5, 0.52], [0.51, 0.5]]), np.zeros((1, 2)), np.full((9, 2), 0.3)]
     for shares in tables:
-        positions = number_positions(*shares.T)
-        marks = shares * AXES
+        numbers = range(1, len(shares) + 1)
+        positions = number_positions(*shares.T, numbers, axes)
+        marks = shares * axes
         boxes = {
             index: number_box(*marks[index], len(str(index + 1)), position)
             for index, position in enumerate(positions)
             if position
         }
         for index, (left, bottom, right, top) in boxes.items():
-            assert left >= 0 and bottom >= -8 and right <= AXES[0]
+            assert left >= 0 and bottom >= -1e-6 and right <= axes[0]
             for other, (across, up) in enumerate(marks):
                 inside = left - RADIUS < across < right + RADIUS and bottom - RADIUS < up < top + RADIUS
                 assert other == index or not inside
@@ -549,8 +524,10 @@ def test_numbers_in_the_errors_scatter_never_lie_on_each_other_or_on_marks():
                 for other, box in boxes.items()
                 if other != index
             )
-    assert None not in number_positions(np.array([0.5, 0.52]), np.array([0.5, 0.5]))  # close ones stand left and right
-    assert number_positions(np.full(9, 0.3), np.full(9, 0.3)).count(None) >= 1  # on one spot: no room for all
+    near = number_positions(np.array([0.5, 0.52]), np.array([0.5, 0.5]), [1, 2], axes)
+    assert None not in near  # close ones stand left and right
+    crowd = number_positions(np.full(9, 0.3), np.full(9, 0.3), range(9), axes)
+    assert crowd.count(None) >= 1  # on one spot: no room for all
 
 
 def test_the_lowest_point_of_the_plane_is_told_where_the_fit_is_not_there():

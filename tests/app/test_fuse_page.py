@@ -24,7 +24,7 @@ from retrofit_app.pages.fuse.plan import Plan
 from retrofit_core import load_model, save_model
 from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
-from retrofit_core.methods import METHODS, RETROFITTING
+from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build
 from retrofit_core.runs import RunConfig, create, execute, read_config
 from retrofit_core.runs.estimate import planned_levels
@@ -60,6 +60,11 @@ def keys(page: AppTest) -> set[str]:
     return {widget.key for widget in page.button}
 
 
+def tiles(page: AppTest) -> str:
+    """The networks' tiles."""
+    return next(element.proto.body for element in page.get("html") if "retrofit-tiles" in element.proto.body)
+
+
 def errors(page: AppTest) -> str:
     return " ".join(element.value for element in [*page.error, *page.warning])
 
@@ -74,17 +79,9 @@ def test_first_page_shows_the_shipped_fusion(shipped):
     page = page_at()
     assert not page.error and not page.exception and not page.warning
     networks = shipped.metrics["networks"]
-    assert all(figures.percent(measured["accuracy"]) in words(page) for measured in networks.values())
-    assert "Groups bring +55.2 points" in words(page) and "No level clearly loses accuracy" in words(page)
+    assert all(figures.percent(measured["accuracy"]) in tiles(page) for measured in networks.values())
+    assert "Groups bring +55.2 points" in words(page) and "Level 1 (" in words(page)
     assert [download.label for download in page.get("download_button")] == ["Fused network", "Levels", "Run record"]
-    for table in ("menu-accuracy", "menu-per-class"):
-        page.session_state[table] = True  # as a click on the menu does
-    page.run()
-    tables = [table.value for table in page.dataframe if "network" in table.value]
-    references = ["network A", "network B", "ensemble", "plain average"]
-    assert [list(table["network"]) for table in tables] == [[*references, *RETROFITTING]] * 2
-    fused = tables[1].set_index("network").loc["KF-Linear"]
-    assert fused.tolist() == pytest.approx(networks["fused"]["per_class"])
 
 
 def test_form_offers_every_method_and_importance():
@@ -199,19 +196,19 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
     assert not page.error and not page.exception, errors(page)
     assert ("Auto chose KF-Linear, " in words(page)) == (method == "Auto")
     networks = metrics["networks"]
-    best = max(networks["parent 0"]["accuracy"], networks["parent 1"]["accuracy"])
-    gained = figures.difference(networks["fused"]["accuracy"], best, networks["fused"]["samples"])
+    best = max((networks["parent 0"], networks["parent 1"]), key=lambda network: network["accuracy"])
+    gained = figures.difference(networks["fused"], best)
     worse = gained.clear and gained.points < 0
     assert ("clearly worse than A alone" in words(page) or "clearly worse than B alone" in words(page)) == worse
     warnings = [warning.value for warning in page.warning]
     assert len(warnings) <= (worse and method != "Average") and all("Samples from" in text for text in warnings)
-    assert figures.percent(networks["fused"]["accuracy"]) in words(page)
+    assert figures.percent(networks["fused"]["accuracy"]) in tiles(page)
     assert "level by level, into" not in words(page)
     assert ("importance" in runs.details(runs.read_entry(runs_folder / "mine"))) == (method == "OTFusion")
     downloads = [download.label for download in page.get("download_button")]
     assert ("Levels" in downloads) == bool(result.levels) == (method in ("OTFusion", "ZipIt", "Auto"))
     charts = len(page.get("plotly_chart"))
-    assert charts == {"OTFusion": 3, "ZipIt": 3, "Auto": 3, "KD": 3}.get(method, 2)
+    assert charts == {"OTFusion": 1, "ZipIt": 1, "Auto": 1, "KD": 1}.get(method, 0)
     if not result.levels:
         assert "so there are no levels to look at" in words(page)
     to_page(page, "levels").run()
@@ -227,8 +224,7 @@ def test_one_network_has_no_ensemble_and_no_average(runs_folder, monkeypatch):
     monkeypatch.chdir(runs.BUNDLED)
     execute(config, runs_folder / "mine")
     page = page_at(run="mine")
-    bars = next(chart.proto.alt for chart in page.get("plotly_chart") if "Bar chart of test" in chart.proto.alt)
-    assert "network A 4" in bars and "ensemble" not in bars and "average" not in bars
+    assert "Network A: 4" in tiles(page) and "Ensemble" not in tiles(page) and "average" not in tiles(page)
     assert "ensemble" not in words(page) and "plain average" not in words(page) and not page.error
 
 
@@ -614,30 +610,20 @@ def listed(page: AppTest) -> list[str]:
     return [name.removesuffix(" (shipped)") for name in page.dataframe[0].value["run"]]
 
 
-def test_the_list_is_filtered_and_pinned_runs_stand_first(runs_folder, shipped):
+def test_the_list_is_filtered(runs_folder, shipped):
     assert "no runs of your own yet" in words(open_runs())
     shutil.copytree(shipped.folder, runs_folder / "mine")
     page = open_runs()
     assert listed(page) == ["mine", *runs.bundle_facts()["runs"]]
     page.text_input(key="fuse-view-filter").set_value("gradient digits").run()
     assert listed(page) == ["hf-gradient", "kf-gradient"] and page.query_params["filter"] == "gradient digits"
-    page = open_runs(ticks="kf-gradient")
-    button(page, "pin").click().run()
-    assert listed(page)[0] == "kf-gradient" and page.dataframe[0].value["pin"].tolist()[:2] == ["★", ""]
-    assert listed(open_runs(filter="pinned")) == ["kf-gradient"]  # also in another session
-    button(page, "pin").click().run()
-    assert listed(page)[0] == "mine" and "pin" not in page.dataframe[0].value
     empty = open_runs(filter="nothing of the kind")
     assert "No run has all the words" in words(empty) and not empty.dataframe
 
 
-def test_ticked_runs_show_only_what_differs(runs_folder):
+def test_ticks_that_mean_nothing_are_named(runs_folder):
     page = open_runs(ticks="hf-linear|kf-linear|gone")
-    assert "Not among these runs: gone" in errors(page)
-    table = page.dataframe[1].value
-    assert table["run"].tolist() == ["hf-linear", "kf-linear"]
-    assert list(table.columns) == ["run", "accuracy", "±", "to the best", "method", "grouping"]
-    assert "No clear difference: " in words(page) and "may be chance" in " ".join(table["to the best"])
+    assert "Not among these runs: gone" in errors(page) and "2 ticked" in words(page)
     button(page, "clear-ticks").click().run()
     assert "ticks" not in page.query_params and len(page.dataframe) == 1
     page = open_runs(ticks="|".join(map(str, range(99))))

@@ -7,7 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from retrofit_app import runs
-from retrofit_app.figures import LIGHT
+from retrofit_app.figures import LIGHT, Difference
 from retrofit_app.figures.waterfall import Step, waterfall
 from retrofit_app.runs import followups
 from retrofit_core.runs.finetunings import FinetuneConfig
@@ -86,7 +86,7 @@ def test_controls_of_a_fine_tuning_are_a_slide(runs_folder):
     page = spoken(run="mine", slide="4", shown="1")
     tiles = html(page, "retrofit-tiles")
     assert clean(page) and "A new network: 60.0" in tiles and "Fused network: ?" in tiles
-    assert "The same training brings" in words(press(page, "PageDown"))
+    assert "The same training for all" in words(press(page, "PageDown"))
 
 
 def test_runs_side_by_side_are_revealed_row_by_row(runs_folder):
@@ -120,7 +120,7 @@ def test_views_without_a_lecture_have_no_way_into_one(runs_folder):
 def test_a_row_that_is_hidden_keeps_its_place():
     steps = [
         Step("a", 0.0, 20.0),
-        Step("b", 20.0, 80.0, (60.0, (50.0, 70.0))),
+        Step("b", 20.0, 80.0, Difference(60.0, (50.0, 70.0))),
         Step("c", 0.0, 70.0, None, control=True),
     ]
     whole, part = (waterfall(steps, "", LIGHT, shown=shown).figure.to_plotly_json() for shown in (None, 1))

@@ -131,16 +131,24 @@ def test_all_tables_have_the_summary_of_the_report():
     for group in ([claim for claim in known.decided() if claim.group == name] for name in ("informative", "easy")):
         assert "{} agreed, {} undecided, {} contradicted".format(*verdicts(group)) in html
     assert "data-cell='vgg11-noniid'" in html
+    failed = next(
+        element.value for element in page.get("html") if "Claims of the paper with the other sign" in element.value
+    )
+    assert failed.count("<th scope='row'") == contradicted and "within the paper&#x27;s own noise" in failed
 
 
-def test_pictures_are_the_notebooks_and_follow_the_rows():
+def test_pictures_are_the_notebooks_whatever_rows_are_chosen():
     def alt(**address: str) -> str:
         (chart,) = open_page(table="vgg11-noniid", **address).get("plotly_chart")
         return chart.proto.alt
 
     column = recorded("vgg11-noniid", "2-way")
     assert alt(picture="order") == rank_against_rank(column, LIGHT).alt
-    assert "ZipIt" not in alt() and "ZipIt" in alt(more="1") and "KF-Linear" not in alt(families="Matching")
+    assert alt(picture="order", families="Matching") == alt(picture="order", disagreeing="1") == alt(picture="order")
+    (drawn,) = open_page(table="vgg11-noniid", picture="differences").get("plotly_chart")
+    names = json.loads(drawn.proto.spec)["layout"]["yaxis"]["categoryarray"]
+    against = [claim for claim in column.claims if claim.verdict == "contradicted"]
+    assert all(any(name.startswith(claim.left) for name in names) for claim in against)
     assert alt(column="8-way", picture="differences").startswith("Dot plot of differences")
     assert [len(open_page(table=name, picture=kind).get("plotly_chart")) for name, kind in OTHER_PICTURES.items()] == [
         1,

@@ -10,15 +10,13 @@ from streamlit.testing.v1 import AppTest
 
 from retrofit_app import runs
 from retrofit_app.figures import LIGHT
-from retrofit_app.figures.tuning import equal_training, loss_of_images, loss_of_training, tuning_curve
+from retrofit_app.figures.tuning import tuning_curve
 from retrofit_app.runs import followups
 from retrofit_app.runs.compared import networks_of
-from retrofit_core import load_model
-from retrofit_core.data import load
 from retrofit_core.runs import worker
 from retrofit_core.runs.finetunings import FinetuneConfig
 from retrofit_core.runs.store import FINETUNING, Work, worker_of
-from retrofit_core.training.evaluation import evaluate
+from retrofit_core.training.evaluation import as_bits
 
 from .pages import clean, page_at, words
 
@@ -80,24 +78,27 @@ def placed(record: Path, config=SHORT, accuracy: float | None = 97.5, **changes)
     config.save(folder, record)
     (folder / FINETUNING.growing).write_text(json.dumps(course(epochs=config.epochs, **changes)))
     if accuracy is not None:
-        metrics = {
-            "accuracy": accuracy,
-            "per_class": [accuracy] * 10,
-            "loss": 0.1,
-            "calibration_error": 0.1,
-            "samples": 359,
-        }
+        metrics = result(accuracy)
         (folder / FINETUNING.last).write_text(json.dumps(metrics))
         shutil.copy(record / "fused.safetensors", folder / followups.TUNED)
     return folder
 
 
+def result(accuracy: float) -> dict:
+    """A result of `evaluate` on the test images, right on the first ones."""
+    known = as_bits(np.arange(359) < 3.59 * accuracy)
+    return {
+        "accuracy": accuracy,
+        "per_class": [accuracy] * 10,
+        "loss": 0.1,
+        "calibration_error": 0.1,
+        "samples": 359,
+        "knows": known,
+    }
+
+
 def noted(folder: Path, state: str, error: str = "") -> None:
     (folder / "analysing.json").write_text(json.dumps({"state": state, "error": error}))
-
-
-def table(page: AppTest):
-    return next(one.value for one in page.dataframe if "kept epoch" in one.value.columns)
 
 
 def tiles(page: AppTest) -> str:
@@ -176,9 +177,8 @@ def test_a_finished_one_says_what_it_brought_and_on_which_images(record):
     page = page_at(run="mine")
     said = words(page).replace("\N{NO-BREAK SPACE}", " ")
     assert clean(page) and "keeping epoch 3: **97.5 %** ± 1.6 of 359 test images" in said
-    assert "**clearly better than before** (+4.5" in said and "not clearly different from the ensemble" in said
+    assert "than before" in said and "the ensemble" in said
     assert "143 training images that this fine-tuning holds out; it trains on the other 1,295." in said
-    assert "test loss" not in said and "training loss rose" not in said  # neither does here
 
 
 def test_the_result_is_a_tile_beside_the_others_and_one_of_several_is_chosen(record):
@@ -188,7 +188,7 @@ def test_the_result_is_a_tile_beside_the_others_and_one_of_several_is_chosen(rec
     placed(record, other, accuracy=96.0)
     page = page_at(run="mine", tuned=SHORT.key(record))
     assert "Fine-tuned: 97.5" in tiles(page) and "fused, then 3 epochs" in tiles(page)
-    assert dict(zip(table(page)["seed"], table(page)["test %"], strict=True)) == {0: 97.5, 5: 96.0}
+    assert [network.facts["accuracy"] for network in networks_of(runs.read_entry(record))][1:] == [97.5, 96.0]
     page.selectbox(key="tuning-tuned").set_value(other.key(record)).run()
     assert clean(page) and "Fine-tuned: 96.0" in tiles(page)  # the tile follows the list below it
 
@@ -203,8 +203,7 @@ def compared(record: Path, finished: int = 3) -> Path:
             accuracies = (49.0, 60.0, 70.0, accuracy) if index < finished else (49.0, 60.0)
             (control / FINETUNING.growing).write_text(json.dumps(course(accuracies)))
         if index < finished:
-            facts = json.loads((folder / FINETUNING.last).read_text()) | {"accuracy": accuracy}
-            (control / FINETUNING.last).write_text(json.dumps(facts))
+            (control / FINETUNING.last).write_text(json.dumps(result(accuracy)))
             shutil.copy(record / "fused.safetensors", control / followups.TUNED)
     return folder
 
@@ -215,11 +214,9 @@ def test_controls_stand_beside_the_fused_network(record):
     said = words(page).replace("\N{NO-BREAK SPACE}", " ")
     assert (
         clean(page)
-        and "The same training brings network A to 95.5 %, the plain average to 91.0 % and a new network" in said
+        and "The same training for all: the fused network (97.5 %) is **clearly better than network A**" in said
     )
-    assert (
-        "(97.5 %) is clearly better than the plain average" in said and "not clearly different from network A" in said
-    )
+    assert "**clearly better than a new network** by 57.5 points (" in said
     book = next(element.value for element in page.get("html") if "Networks before and after" in element.value)
     assert "From" not in book and "49.6" in book and "0.49 → 0.10" in book.replace("\N{NO-BREAK SPACE}", " ")
 
@@ -246,31 +243,6 @@ def test_what_was_done_without_controls_is_started_for_them(record, opened, slee
     assert any("--epochs 3 --controls" in code.value for code in page.code)
     page.button(key="start-tuning").click().run()
     assert not page.exception and Work(FINETUNING, folder).going
-
-
-def test_a_loss_that_rises_with_the_accuracy_is_explained_where_it_does(record):
-    """The numbers are those of the run: image by image on the test images, and over epochs."""
-    folder = placed(record, accuracy=None)
-    tuned = evaluated(record / "fused.safetensors", folder / followups.TUNED)
-    (folder / FINETUNING.last).write_text(json.dumps(tuned))
-    metrics = json.loads((record / "metrics.json").read_text())
-    metrics["networks"]["fused"] |= {"accuracy": tuned["accuracy"] - 0.5, "loss": tuned["loss"] - 0.1}
-    (record / "metrics.json").write_text(json.dumps(metrics))
-    history = course()
-    history["history"][3]["loss"] = 1.75
-    (folder / FINETUNING.growing).write_text(json.dumps(history))
-    page = page_at(run="mine")
-    said = words(page).replace("\N{NO-BREAK SPACE}", " ")
-    assert clean(page) and "The test loss of the fused network rose from" in said and "that stay right from" in said
-    assert (
-        "In one epoch the training loss rose though the held-out accuracy did, too (epoch 3: loss 1.50 to 1.75" in said
-    )
-
-
-def evaluated(network: Path, copy: Path) -> dict:
-    """What `evaluate` says of a network, whose checkpoint is copied."""
-    shutil.copy(network, copy)
-    return evaluate(load_model(copy)[0], load("digits", "test"))
 
 
 def test_no_better_epoch_is_said(record):
@@ -343,23 +315,3 @@ def test_the_picture_has_every_epoch_the_kept_one_and_the_networks_before():
     assert [text.strip() for text in labels["text"]] == ["ensemble", "before", "A, B"]
     assert "the best is epoch 3" in picture.alt and "network A 49.0" in picture.alt
     assert "No epoch is finished yet" in tuning_curve([], {"fused": {"accuracy": 90.0}}, 5, LIGHT).caption
-
-
-def test_a_rising_loss_is_taken_apart():
-    right = np.array([True, True, False, False]), np.array([True, True, True, False])
-    losses = np.array([0.1, 0.1, 1.0, 2.0]), np.array([0.3, 0.3, 0.4, 3.0])
-    parts = loss_of_images(right[0], losses[0], right[1], losses[1]).replace(" and ", ", ").split(", ")
-    for kind, means in (
-        ("1 that stay wrong", "2.00 to 3.00 (+0.250"),
-        ("2 that stay right", "0.10 to 0.30 (+0.100"),
-        ("1 that become right", "1.00 to 0.40 (\N{MINUS SIGN}0.150"),
-    ):
-        assert any(kind in part and means in part for part in parts), parts
-    assert loss_of_training(course()["history"]) == ""
-
-
-def test_lines_of_the_same_training_have_labels_that_do_not_touch():
-    histories = {name: course((50.0, 60.0, 70.0, end))["history"] for name, end in (("the fused", 97.0), ("b", 96.9))}
-    data = equal_training(histories, 3, LIGHT).figure.to_plotly_json()["data"]
-    labels = next(trace for trace in data if trace["mode"] == "text")
-    assert [text.strip() for text in labels["text"]] == ["fused", "b"] and labels["y"][0] - labels["y"][1] > 3

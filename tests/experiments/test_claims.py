@@ -241,12 +241,16 @@ def test_without_images_the_interval_is_that_of_two_shares_and_of_seeds(seeds):
     assert not claim.paired and claim.verdict == "undecided"
 
 
-def test_parents_with_several_seeds_count_once():
-    """Two sets of parents, 20 and 40 ahead, each with three seeds that agree: two runs, not six."""
+@pytest.mark.parametrize(("sets", "verdict"), [((20, 40), "agreed"), ((-2, 40), "undecided"), ((20, 30, 40), "agreed")])
+def test_parents_with_several_seeds_count_once(sets, verdict):
+    """Each set of parents has three seeds that agree: as many runs as sets. Two do not say how far sets differ."""
     paper = printed(KF_Linear__uniform=85, KD=40)
-    runs = [(parents, seed) for parents in range(2) for seed in range(3)]
-    ours = {(parents, seed): result_of("KF-Linear, uniform", 60 + 20 * parents, seed) for parents, seed in runs}
+    runs = [(parents, seed) for parents in range(len(sets)) for seed in range(3)]
+    ours = {run: result_of("KF-Linear, uniform", 40 + sets[run[0]], run[1]) for run in runs}
     others = {run: result_of("KD", 40, run[1]) for run in runs}
     claim = by_name(paper, {"KF-Linear, uniform": ours, "KD": others})["KF-Linear", "KD"]
-    assert claim.ours == pytest.approx(30) and claim.seeds == 6
-    assert claim.verdict == "undecided"  # Student's t with one degree of freedom reaches 127 points to either side
+    assert claim.ours == pytest.approx(np.mean(sets)) and claim.seeds == len(runs) and claim.verdict == verdict
+    if len(sets) == 2:
+        assert claim.interval[0] <= min(sets) and claim.interval[1] >= max(sets)
+    else:  # Student's t with two degrees of freedom reaches 24.8 points to either side
+        assert 0 < claim.interval[0] < 30 - 24.8

@@ -82,6 +82,13 @@ def names():
         "WITHOUT": "without networks of one class",
         "clear": [claim for claim in informative if claim.deviation is not None and not claim.is_noise],
         **{"KF": "KF-Linear, conductance", "UNIFORM": "KF-Linear, uniform", "HF": "HF-Linear, conductance"},
+        "claim": lambda of_table, left, right: next(
+            claim
+            for count in summary.counts
+            if (count.table, count.badge) == (of_table, "paper")
+            for claim in count.claims
+            if (claim.left, claim.right) == (left, right)
+        ),
         "of_full": lambda claims: [claim for claim in at_paper if claim in claims],
     }
 

@@ -54,16 +54,12 @@ CASES = [
     case(regime="skewed", names="ACD", score="deeplift", width=5),
     case(regime="all", method="HF", score="conductance", samples=[3]),
     case(regime="all", names="ABCD", score="conductance", width=5),
-    case(score="conductance", ridge=0),
-    case(score="conductance", ridge=0.5),
     case(score="conductance", ridge="0.3x"),
-    case(score="conductance", ridge="auto", toward="parents"),
-    case(names="ABC", ridge=30, toward="parents", width=6),
+    case(names="ABC", ridge="3x", width=6),
     case(score="conductance", fit=False),
     case(names="ABCD", fit=False, width=9),
     case(method="same-index", score="conductance"),
     case(width=6, groups=GROUPS),
-    case(score="conductance", width=6, groups=GROUPS, toward="parents"),
     case(score="conductance", width=6, groups=GROUPS, fit=False),
 ]
 
@@ -117,7 +113,7 @@ def by_core(setting: dict[str, Any]) -> Any:
         keywords["importance_data"] = [points(**each["saw"]) for each in facts]
     if method == "KF-Linear":
         keywords |= {"grouping": given} if left else {"restarts": setting["restarts"]}
-    keywords |= {name: setting[name] for name in ("ridge", "toward") if name in setting}
+    keywords |= {name: setting[name] for name in ["ridge"] if name in setting}
     return METHODS[method](
         parents,
         samples_of(setting)[0],
@@ -130,7 +126,7 @@ def by_core(setting: dict[str, Any]) -> Any:
 
 def by_engine(page: Any, setting: dict[str, Any]) -> dict[str, Any]:
     """The fusion by the page's engine."""
-    names = ("method", "score", "width", "widths", "ridge", "toward", "fit", "groups", "restarts")
+    names = ("method", "score", "width", "widths", "ridge", "fit", "groups", "restarts")
     options = {name: setting[name] for name in names if name in setting}
     return page.evaluate(
         """({ parents, samples, options, tested }) => {
@@ -170,7 +166,6 @@ def test_a_fusion_is_that_of_the_core(engine, setting):
             ("grouping", report.grouping_error),
             ("approximation", report.approximation_error),
             ("J", report.cost),
-            ("unavoidable", report.unavoidable_error),
             ("energy", report.energy),
             ("lambda", report.ridge),
         ):

@@ -4,13 +4,11 @@ Every function returns a `Picture`: the figure, an alternative text that states 
 Colours, shapes and sizes follow one set of tokens (`palette`).
 """
 
-from .accuracy import Network, accuracy_bars
-from .agreement import agreement_matrix, agreement_words, cluster_sizes, title
-from .classes import class_grid
+from .agreement import agreement_matrix, agreement_words, cluster_sizes, index_words, title
+from .classes import Network, class_grid
 from .clusters import cluster_key, clusters
 from .counterparts import flow
 from .diagnosis import AVERAGED, fitted, worst_level
-from .errors import errors_scatter
 from .fits import group_words, loss_curve, loss_plane, residual_bars, stream_words
 from .landscape import headline, landscape_plane, loss_path
 from .markdown import escaped, plain_text

@@ -20,7 +20,7 @@ def title(score: str) -> str:
     """An importance score's name on the page; for a score that the library does not know, its recorded name."""
     from retrofit_core.fusion.importance import IMPORTANCE  # takes seconds; not every page needs it
 
-    return IMPORTANCE[score].title if score in IMPORTANCE else score
+    return (IMPORTANCE[score].title or score.capitalize()) if score in IMPORTANCE else score
 
 
 def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette, chosen: str = "") -> Picture:
@@ -114,6 +114,15 @@ def agreement_words(agreement: Sequence[dict[str, Any]]) -> str:
         f"{first} and {second} agree least, with {number(row['mean'], 2)}. Two seeds of one score agree better, with {seeds}, "
         "so these scores do group differently."
     )
+
+
+def index_words(agreement: Sequence[dict[str, Any]], first: str, second: str) -> str:
+    """Two scores' index beside its noise floor: "ARI 0.72 (two seeds of one score: 0.80)"; empty if it was not computed."""
+    table = {frozenset((row["first"], row["second"])): row for row in agreement}
+    if (row := table.get(frozenset((first, second)))) is None:
+        return ""
+    floor = "" if first == second else f" (two seeds of one score: {number(_floor(table, first, second), 2)})"
+    return f"ARI {number(row['mean'], 2)}{floor}"
 
 
 def _floor(table: dict[frozenset[str], dict[str, Any]], first: str, second: str) -> float:

@@ -1,12 +1,12 @@
 """Which parent knew each class and what the fused networks kept of it, class by class."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from textwrap import wrap
 
 import numpy as np
 
-from .accuracy import Network
 from .drawing import CELL, Trace, cell_words, cells, class_axis, drawn, inks, mark, room, rows, scatter
 from .palette import Palette, mixed, scale
 from .picture import Picture
@@ -21,9 +21,20 @@ SOURCE = "best parent"
 NAME = 16  # letters of a network's name per line: all that fits on a phone beside ten classes
 
 
+@dataclass(frozen=True)
+class Network:
+    """A measured network: a row."""
+
+    name: str
+    role: str
+    """parent, reference or fused"""
+    accuracy: float
+    per_class: Sequence[float | None]
+
+
 def class_grid(networks: Sequence[Network], classes: Sequence[str], palette: Palette) -> Picture:
     """Each network's accuracy on each class, with numbers in the cells."""
-    lines = [network.heading for network in networks]
+    lines = [escape(network.name) for network in networks]
     top, across = class_axis("class", list(map(quoted, classes)), palette)
     return drawn(
         palette,

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .noise import difference
-from .words import first_up, number, percent
+from .noise import Difference, Facts, difference
+from .words import first_up, number, percent, within
 
 #: The form of levels that average the parents' weights because the fit was switched off.
 AVERAGED = "averaged"
@@ -15,69 +15,57 @@ AVERAGED = "averaged"
 
 @dataclass(frozen=True)
 class Loss:
-    """The largest accuracy loss from one level to the next, in points."""
+    """The largest accuracy loss from one level to the next."""
 
     level: int
-    points: float
-    margin: float
-    """Half the 95 % interval"""
+    lost: Difference
     regained: float
     """What the next level gains, 0 if nothing"""
 
-    @property
-    def clear(self) -> bool:
-        """Whether chance cannot explain it."""
-        return self.points > self.margin
 
-
-def largest_loss(accuracy: Sequence[float], images: int) -> Loss:
-    """The largest loss over the levels, with the interval of `noise.difference`.
+def largest_loss(course: Sequence[Facts]) -> Loss:
+    """The largest loss over the levels.
 
     Args:
-        accuracy: of the ensemble, then after each level, in per cent.
-        images: the number it was measured on; with 0 (unknown) no loss is clear.
+        course: results of the ensemble, then after each level, on the same images.
     """
-    changes = np.diff(np.asarray(accuracy, dtype=float))
+    changes = np.diff([each["accuracy"] for each in course])
     level = int(changes.argmin())
-    lost = difference(accuracy[level], accuracy[level + 1], images)
     regained = max(float(changes[level + 1]), 0.0) if level + 1 < len(changes) else 0.0
-    return Loss(level, lost.points, lost.margin, regained)
+    return Loss(level, difference(course[level], course[level + 1]), regained)
 
 
-def worst_level(table: Any, accuracy: Sequence[float], images: int) -> int:
+def worst_level(table: Any, course: Sequence[Facts]) -> int:
     """The level (from 0) that clearly loses most accuracy; if none does, the one with the largest error."""
-    if is_measured(table, accuracy) and (loss := largest_loss(accuracy, images)).clear:
+    if is_measured(table, course) and (loss := largest_loss(course)).lost.clear and loss.lost.points > 0:
         return loss.level
     return int(np.argmax(errors_of(table)))
 
 
-def diagnosis(table: Any, accuracy: Sequence[float], images: int) -> str:
+def diagnosis(table: Any, course: Sequence[Facts]) -> str:
     """What the worst level loses and the likely cause, or that no level clearly loses.
 
     Args:
-        table: `results.frame(levels)`; accuracy, images: as for `largest_loss`, accuracy empty if unmeasured.
+        table: `results.frame(levels)`; course: as for `largest_loss`, empty if unmeasured.
     """
-    worst = worst_level(table, accuracy, images)
-    if not is_measured(table, accuracy):
+    worst = worst_level(table, course)
+    if not is_measured(table, course):
         return _error_words(table, worst)
-    loss = largest_loss(accuracy, images)
-    if loss.points <= 0:
+    loss = largest_loss(course)
+    points, where = number(loss.lost.points), _named(table, loss.level)
+    if loss.lost.points <= 0:
         return f"No level loses accuracy. {_error_words(table, worst)}"
-    if not loss.clear:
-        within = (
-            f"may be chance (±\N{NO-BREAK SPACE}{number(loss.margin)} on {images:,} images)"
-            if images
-            else "may be chance, because the number of images is unknown"
-        )
+    if loss.lost.ends is None:
+        return f"The largest drop in accuracy is {points} points, at {where}. {_error_words(table, worst)}"
+    if not loss.lost.clear:
         return (
-            f"No level clearly loses accuracy: the largest drop, {number(loss.points)} points at {_named(table, loss.level)}, "
-            f"{within}. {_error_words(table, worst)}"
+            f"No level clearly loses accuracy: the largest drop, {points}{within(loss.lost.ends)} points at {where}, may be "
+            f"chance. {_error_words(table, worst)}"
         )
-    amount = "all of them" if loss.regained >= loss.points else f"{number(loss.regained)} of them"
+    amount = "all of them" if loss.regained >= loss.lost.points else f"{number(loss.regained)} of them"
     regained = f"; level {worst + 2} regains {amount}" if loss.regained else ""
     return (
-        f"{first_up(_named(table, worst))} loses {number(loss.points)}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{number(loss.margin)} "
-        f"points of accuracy{regained}. {_cause(table, worst)}"
+        f"{first_up(where)} loses {points}{within(loss.lost.ends)} points of accuracy{regained}. {_cause(table, worst)}"
     )
 
 
@@ -100,9 +88,9 @@ def error_tips(table: Any) -> list[str]:
     ]
 
 
-def is_measured(table: Any, accuracy: Sequence[float]) -> bool:
+def is_measured(table: Any, course: Sequence[Any]) -> bool:
     """Whether accuracy is known before the first level and after each."""
-    return len(accuracy) == len(table) + 1
+    return len(course) == len(table) + 1
 
 
 def fitted(table: Any) -> bool:

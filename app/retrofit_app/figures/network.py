@@ -7,6 +7,7 @@ import numpy as np
 
 from .diagnosis import diagnosis, error_tips, error_words, errors_of, fitted, is_measured
 from .drawing import BARE, NOTHING, Trace, axis, bars, drawn, edge, hatched, lettering, line, mark, scatter, targets
+from .noise import Facts
 from .palette import Palette, mixed
 from .picture import Picture
 from .words import letter, network, number, percent
@@ -21,9 +22,7 @@ BLOCK, SLICE = 0.72, 0.8  # width of a block in levels, and of a parent's slice 
 PARENTS, ROOM = -1.02, 0.92  # the parents' centre and width in levels; the first block is at 0
 
 
-def drawn_network(
-    table: Any, accuracy: Sequence[float], palette: Palette, chosen: int | None = None, images: int = 0
-) -> Picture:
+def drawn_network(table: Any, course: Sequence[Facts], palette: Palette, chosen: int | None = None) -> Picture:
     """The parents on the left flow into the fused network, one block per level: its height shows the width, its tint the error.
 
     The block names its error; hatched: more than half is approximation. A line above shows accuracy, from the ensemble's
@@ -31,17 +30,16 @@ def drawn_network(
 
     Args:
         table: `results.frame(levels)`.
-        accuracy: of the ensemble, then after each level, in per cent; empty if unmeasured.
+        course: see `largest_loss`; empty if unmeasured.
         chosen: the level with a frame.
-        images: the number the accuracy was measured on.
     """
-    measured = is_measured(table, accuracy)
+    measured, accuracy = is_measured(table, course), [each["accuracy"] for each in course]
     widths = [[int(width) for width in text.split("+")] for text in table["widths"]]
     tallest = max(max(map(max, widths)), int(table["fused"].max()))
     heights = [_height(width, tallest) for width in table["fused"]]
     frame = {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "line": edge(palette.accent, 2), "fillcolor": NOTHING}
     errors = "grouping and approximation error" if fitted(table) else "grouping error"
-    course = (
+    line_words = (
         f", and a line of accuracy after each, from {number(accuracy[0])} (ensemble) to {number(accuracy[-1])} per cent"
         if measured
         else ""
@@ -56,8 +54,8 @@ def drawn_network(
             *_targets(table, accuracy),
         ],
         176 if measured else 124,
-        f"The networks drawn with {errors} of {len(table)} levels as the tint of a block each{course}",
-        diagnosis(table, accuracy, images),
+        f"The networks drawn with {errors} of {len(table)} levels as the tint of a block each{line_words}",
+        diagnosis(table, course),
         margin=(24, 6, 4, 24),
         barmode="overlay",
         clickmode="event+select",

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from html import escape
 
 from .drawing import NOTHING, bars, drawn, edge, lettering, note, room, rows
+from .noise import Difference
 from .palette import TEXT, Palette
 from .picture import Picture
-from .words import share, signed, within
+from .words import share
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,8 @@ class Step:
     """Per cent, where its bar begins"""
     accuracy: float
     """Per cent, where it ends"""
-    brings: tuple[float, tuple[float, float]] | None = None
-    """Points and their paired 95 % interval, against the row above; for a control, against the fused network"""
+    brings: Difference | None = None
+    """Against the row above; for a control, against the fused network"""
     control: bool = False
     unfitted: float | None = None
     """A control's per cent without the fit"""
@@ -28,10 +29,7 @@ class Step:
     @property
     def words(self) -> str:
         """ "+13.6 (10.0 to 17.3)"; empty without comparison."""
-        if self.brings is None:
-            return ""
-        points, ends = self.brings
-        return f"{signed(points)}{within(ends)}"
+        return self.brings.words if self.brings else ""
 
 
 def waterfall(every: Sequence[Step], finding: str, palette: Palette, shown: int | None = None) -> Picture:

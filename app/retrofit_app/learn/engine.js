@@ -523,69 +523,28 @@ const Engine = (() => {
     return out;
   }
 
-  /** Eigenvalues and eigenvectors (columns) of a symmetric matrix, by Jacobi rotations. */
-  function eigen(matrix) {
-    const A = matrix.map((row) => [...row]), n = A.length, Q = range(n).map((i) => range(n).map((j) => (i === j ? 1 : 0)));
-    for (let sweep = 0; sweep < 60; sweep++) {
-      let off = 0;
-      for (let p = 0; p < n; p++) {
-        for (let q = p + 1; q < n; q++) {
-          if (Math.abs(A[p][q]) <= 1e-17 * Math.sqrt(Math.abs(A[p][p] * A[q][q]))) continue;
-          off += 1;
-          const theta = (A[q][q] - A[p][p]) / (2 * A[p][q]);
-          const t = (theta < 0 ? -1 : 1) / (Math.abs(theta) + Math.hypot(theta, 1)), c = 1 / Math.hypot(t, 1), s = t * c;
-          for (const M of [A, Q]) for (const row of M) [row[p], row[q]] = [c * row[p] - s * row[q], s * row[p] + c * row[q]];
-          for (let k = 0; k < n; k++) [A[p][k], A[q][k]] = [c * A[p][k] - s * A[q][k], s * A[p][k] + c * A[q][k]];
-        }
-      }
-      if (!off) break;
-    }
-    return { values: A.map((row, i) => row[i]), vectors: Q };
-  }
-
-  const AUTO = { zero: 1e-2, parents: 1e-1 };
-  const VANISHING = 1e-10;
-
   /** Mean energy of the inputs: the mean of the diagonal of X'X over the weight columns. */
   const meanEnergy = (X) => sum(X.map((row) => sum(row.map((value) => value * value)))) / X[0].length;
 
-  /** lambda in units of sums over rows: "auto", a multiple of the mean input energy such as "0.1x", or a number. */
-  function strength(ridgeOption, X, toward) {
-    if (ridgeOption === "auto") return AUTO[toward ? "parents" : "zero"] * meanEnergy(X);
-    return typeof ridgeOption === "string" ? parseFloat(ridgeOption) * meanEnergy(X) : ridgeOption;
-  }
+  /** lambda in units of sums over rows, from a multiple of the mean input energy such as "0.1x". */
+  const strength = (ridge, X) => parseFloat(ridge) * meanEnergy(X);
 
   /** Lower factor of xx + lambda D; lambda is raised tenfold while rounding makes the matrix indefinite. */
-  function ridgedFactor(xx, lambda, bias) {
+  function ridgedFactor(xx, lambda) {
     for (let raised = lambda; ; raised = Math.max(10 * raised, 1e-154)) {
-      const factor = cholesky(xx.map((row, i) => row.map((v, j) => (i === j && !(bias && i === xx.length - 1) ? v + raised : v))));
+      const factor = cholesky(xx.map((row, i) => row.map((v, j) => (i === j && i < xx.length - 1 ? v + raised : v))));
       if (factor) return { factor, lambda: raised };
     }
   }
 
-  /** Solves L L' = xx + lambda D, phi = L^-1 (xz + lambda D W0) for all columns of Z at once (docs/method.md, "The solve").
+  /** Solves L L' = xx + lambda D, phi = L^-1 xz for all columns of Z at once (docs/method.md, "The solve"); the bias is unpenalised.
    * @param X (N x p) inputs, without the column of ones
-   * @param toward W0 (p + 1 x m), the bias last, or null to shrink towards zero
    * @returns {phi (p + 1 x m) the projected neurons, weights: A -> V, lambda} */
-  function leastSquares(X, Z, lambda, { bias = true, toward = null } = {}) {
-    const inputs = bias ? X.map(withOne) : X, xx = crossProduct(inputs, inputs), xz = crossProduct(inputs, Z);
-    if (lambda === 0) { // the pseudo-inverse
-      const { values, vectors } = eigen(xx), cut = values.length * Number.EPSILON * Math.max(...values, 0);
-      const kept = range(values.length).filter((i) => values[i] > cut), roots = kept.map((i) => Math.sqrt(values[i]));
-      const phi = kept.map((i, k) => xz[0].map((_, c) => sum(vectors.map((row, r) => row[i] * xz[r][c])) / roots[k]));
-      const back = vectors.map((row) => kept.map((i, k) => row[i] / roots[k]));
-      return { phi, weights: (A) => product(back, product(phi, A)), lambda: 0 };
-    }
-    const solved = ridgedFactor(xx, lambda, bias), last = xx.length - 1;
-    const rhs = toward ? xz.map((row, i) => (bias && i === last ? row : row.map((value, j) => value + lambda * toward[i][j]))) : xz;
-    const phi = solveLower(solved.factor, rhs);
+  function leastSquares(X, Z, lambda) {
+    const inputs = X.map(withOne), solved = ridgedFactor(crossProduct(inputs, inputs), lambda);
+    const phi = solveLower(solved.factor, crossProduct(inputs, Z));
     return { phi, weights: (A) => solveUpper(solved.factor, product(phi, A)), lambda: solved.lambda };
   }
-
-  const identity = (size) => range(size).map((i) => range(size).map((j) => (i === j ? 1 : 0)));
-
-  /** V (p + 1 x d, the bias last; p x d without) that minimises |X V - T|^2 + lambda |V - toward|^2, the bias unpenalised. */
-  const ridge = (X, T, lambda, options) => leastSquares(X, T, lambda, options).weights(identity(T[0].length));
 
   // ---- the fusion ---------------------------------------------------------------------------------------------------
 
@@ -624,13 +583,6 @@ const Engine = (() => {
     return { J, grouping, approximation, energy, totals };
   }
 
-  /** The part of the cost that no weights of this level can avoid, whatever the groups. */
-  function unavoidable(X, Z, scores) {
-    const inputs = X.map(withOne), { factor } = ridgedFactor(crossProduct(inputs, inputs), VANISHING * meanEnergy(X), true);
-    const explained = solveLower(factor, crossProduct(inputs, Z));
-    return sum(scores.map((s, j) => s * Math.max(sum(Z.map((row) => row[j] ** 2)) - sum(explained.map((row) => row[j] ** 2)), 0)));
-  }
-
   /** Retrofitting, level by level (Algorithm 1).
    *
    * options, all but the first two with defaults:
@@ -639,18 +591,18 @@ const Engine = (() => {
    *             default on the samples with `labels`; or give `scores`: per parent, per level, per neuron
    *   width, widths   neurons of the hidden levels, all or each; default: the first parent's
    *   groups    given labels per hidden level (null: found); they keep their names
-   *   ridge     "auto", "0.1x" or lambda on sums; toward: "zero" or "parents"
+   *   ridge     a multiple of the mean input energy: "0.01x"
    *   fit       false: each group's mean of the parents' own weights, without a fit
    *   inputs    "fused": fit each level on its real inputs in the fused network, so that it repairs earlier errors.
    *             "parents": on the groups' weighted means of the parents' activations, relu(Z) A, which repairs nothing
    *   seed, restarts   of k-means
    *
-   * Returns {network, levels}; a level has labels, sizes, width, widths, scores (m), J, grouping, approximation, unavoidable,
+   * Returns {network, levels}; a level has labels, sizes, width, widths, scores (m), J, grouping, approximation,
    * energy, totals (S_k), cost (of the grouping, in projected neurons), lambda; and matrices: Z (N x m) the parents' outputs,
    * targets T, inputs X (which it was fitted on), outputs F (in the fused network), projected (m vectors that neurons were
    * grouped by), A (m x d). */
   function fuse(parents, samples, options = {}) {
-    const { method = "KF", score = "uniform", own, labels, ridge: ridgeOption = "auto", toward = "zero", fit = true, inputs = "fused", seed = 0, restarts = 10 } = options;
+    const { method = "KF", score = "uniform", own, labels, ridge = "0.01x", fit = true, inputs = "fused", seed = 0, restarts = 10 } = options;
     const depth = parents[0].weights.length, answers = parents.map((network) => forward(network, samples).levels);
     const perParent = options.scores || parents.map((network, k) => {
       const data = own ? own[k] : { points: samples, labels };
@@ -662,20 +614,18 @@ const Engine = (() => {
       const widths = parents.map((parent) => parent.biases[level].length), head = level === depth - 1;
       const width = head ? widths[0] : (options.widths ? options.widths[level] : options.width) || widths[0];
       const Z = samples.map((_, n) => [].concat(...answers.map((own) => own[level][n]))), scores = perParent.flatMap((own) => own[level]);
-      const W0 = toward === "parents" || !fit ? mappedWeights(parents, level, before) : null;
-      const towards = toward === "parents" ? W0 : null;
-      const solution = leastSquares(X, Z, strength(ridgeOption, X, towards), { toward: towards });
+      const solution = leastSquares(X, Z, strength(ridge, X));
       const projected = transposed(solution.phi), given = !head && options.groups && options.groups[level];
       const found = given
         ? { labels: given, cost: groupedCost(projected, scores, given, width) }
         : groups(head ? "same-index" : method, projected, scores, widths, width, { seed: seed + level, restarts });
       const names = head || given ? found.labels : numbered(found.labels, transposed(Z), scores, width, widths[0]);
-      const A = meansOf(names, scores, width), V = fit ? solution.weights(A) : product(W0, A);
+      const A = meansOf(names, scores, width), V = fit ? solution.weights(A) : product(mappedWeights(parents, level, before), A);
       network.weights.push(transposed(V.slice(0, -1)));
       network.biases.push(V.at(-1));
       const T = product(Z, A), F = product(real.map(withOne), V), sizes = new Array(width).fill(0);
       names.forEach((k) => { sizes[k] += 1; });
-      levels.push({ labels: names, sizes, width, widths, scores, cost: found.cost, lambda: solution.lambda, Z, targets: T, inputs: X, outputs: F, projected, A, unavoidable: unavoidable(X, Z, scores), ...errors(Z, scores, names, T, F) });
+      levels.push({ labels: names, sizes, width, widths, scores, cost: found.cost, lambda: solution.lambda, Z, targets: T, inputs: X, outputs: F, projected, A, ...errors(Z, scores, names, T, F) });
       before = { labels: names, width };
       real = relu(F);
       X = inputs === "parents" ? product(relu(Z), A) : real;
@@ -684,8 +634,7 @@ const Engine = (() => {
   }
 
   return {
-    random, data, evaluate, forward, outputs, probabilities, predict, accuracy, ensemble, average, interpolate, permute, grid, regions,
-    importance, kmeans, lloyd, hungarian, pairCosts, groups, whyNot, groupedCost, numbered, adjustedRand, cholesky, leastSquares, ridge,
-    mappedWeights, errors, fuse,
+    data, evaluate, forward, outputs, probabilities, accuracy, ensemble, average, interpolate, permute, grid, regions,
+    importance, groups, whyNot, groupedCost, adjustedRand, fuse,
   };
 })();

@@ -6,10 +6,7 @@ function.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.figures.exciting import GAP
@@ -17,6 +14,7 @@ from retrofit_app.runs import methods
 from retrofit_core.system import files
 
 from . import checkpoints, samples, sources
+from .kept import kept
 
 IMAGES = 1000  # most images to look at
 SIDE = 64  # most pixels of an image in a row; smaller ones are enlarged to whole multiples
@@ -54,8 +52,9 @@ class Activity:
         return float(values.min()), float(values.max())
 
 
+@kept(12, "Looking at images…", of_data=True)
 def activity(entry: runs.Entry, level: int) -> Activity:
-    """The activity of a level's neurons on test images, computed once. Shared: do not modify it.
+    """The activity of a level's neurons on test images.
 
     Raises:
         ValueError: the method does not go level by level, or a network or the data set is missing, damaged or not the
@@ -65,16 +64,52 @@ def activity(entry: runs.Entry, level: int) -> Activity:
         raise ValueError(
             f"{entry.config['method']} does not go level by level, so its networks are not cut into levels."
         )
-    return _activity(*entry.version, *version_of_data(entry), level, _entry=entry)
+    import torch
+
+    from retrofit_core.data.sampling import balanced
+    from retrofit_core.networks.levels import compose
+
+    images = sources.test_images(entry)
+    generator = torch.Generator().manual_seed(0)
+    rows = balanced(images.labels, min(IMAGES, len(images)), generator=generator).sort().values
+    place = torch.rand(len(rows), generator=generator)
+    values, at = [], []
+    with torch.inference_mode():
+        for of_network in levels(entry).networks:
+            parts, last = [], of_network[level]
+            for batch, share in zip(rows.split(BATCH), place.split(BATCH), strict=True):
+                h = _by_position(last, compose(of_network[: level + 1], images.inputs(batch)))
+                parts.append((h.amax(1), h[range(len(batch)), (share * h.shape[1]).long()]))
+            for all_of_it, of_batches in zip((values, at), zip(*parts, strict=True), strict=True):
+                all_of_it.append(torch.cat(of_batches).clone())
+    classes = [images.classes[int(images.labels[row])] for row in rows]
+    return Activity(values, at, rows, classes, images.split, len(images))
 
 
+@kept(2, of_data=True)
 def levels(entry: runs.Entry) -> Any:
-    """All of a run's networks cut into levels as in the run (a `Levels`). Shared: do not modify it.
+    """All of a run's networks cut into levels as in the run (a `Levels`).
 
     Raises:
         ValueError: as `activity`.
     """
-    return _levels(*entry.version, *version_of_data(entry), _entry=entry)
+    import torch
+
+    from retrofit_core.fusion.network_levels import cut_into_levels
+    from retrofit_core.inspection.analysis.analyse import retrofit_of
+    from retrofit_core.networks.checkpoints import load_model
+
+    retrofit = retrofit_of({**methods.decided(entry), "importance": "uniform"})
+    automatic = retrofit.boundaries == "auto"
+    images = sources.test_images(entry)
+    return cut_into_levels(
+        [_parent(entry, name, images) for name in entry.config["models"]],
+        images.inputs([0, min(1, len(images) - 1)]),
+        target=load_model(entry.folder / "fused.safetensors")[0],
+        device=torch.device("cpu"),
+        boundaries=retrofit.fit.levels if automatic else retrofit.boundaries,
+        leaves=retrofit.leaves,
+    )
 
 
 def largest(networks_levels: Sequence[Any], x: Any) -> list[Any]:
@@ -89,71 +124,11 @@ def largest(networks_levels: Sequence[Any], x: Any) -> list[Any]:
     return found
 
 
-def version_of_data(entry: runs.Entry) -> tuple[str, float]:
-    """A run's data set and when it last changed: a key for caches."""
-    data = entry.config["data"]
-    return data, sources.changed(data)
-
-
-def strip(entry: runs.Entry, seen: Activity, images: list[int]) -> str:
-    """Some of the N images side by side, as a data URL."""
-    rows = tuple(int(seen.rows[image]) for image in images)
-    return _strip(*entry.version, *version_of_data(entry), rows, _entry=entry)
-
-
-@st.cache_resource(max_entries=2, show_spinner=False)
-def _levels(folder: str, updated: float, data: str, changed: float, *, _entry: runs.Entry) -> Any:
-    import torch
-
-    from retrofit_core.fusion.network_levels import cut_into_levels
-    from retrofit_core.inspection.analysis.analyse import retrofit_of
-    from retrofit_core.networks.checkpoints import load_model
-
-    retrofit = retrofit_of({**methods.decided(_entry), "importance": "uniform"})
-    automatic = retrofit.boundaries == "auto"
-    images = sources.test_images(_entry)
-    parents = [_parent(_entry, name, images) for name in _entry.config["models"]]
-    fused = load_model(Path(folder) / "fused.safetensors")[0]
-    return cut_into_levels(
-        parents,
-        images.inputs([0, min(1, len(images) - 1)]),
-        target=fused,
-        device=torch.device("cpu"),
-        boundaries=retrofit.fit.levels if automatic else retrofit.boundaries,
-        leaves=retrofit.leaves,
-    )
-
-
 def _parent(entry: runs.Entry, name: str, images: Any) -> Any:
     path, recorded = entry.base / name, entry.inputs.get(name)
     if recorded and path.exists() and files.digest(path) != recorded:
         raise ValueError(f"{path.name} is not the network that this run fused: it has changed since.")
     return checkpoints.of_run(entry, path, images)
-
-
-@st.cache_resource(max_entries=12, show_spinner="Looking at images…")
-def _activity(folder: str, updated: float, data: str, changed: float, level: int, *, _entry: runs.Entry) -> Activity:
-    import torch
-
-    from retrofit_core.data.sampling import balanced
-    from retrofit_core.networks.levels import compose
-
-    images = sources.test_images(_entry)
-    generator = torch.Generator().manual_seed(0)
-    rows = balanced(images.labels, min(IMAGES, len(images)), generator=generator).sort().values
-    networks = levels(_entry).networks
-    place = torch.rand(len(rows), generator=generator)
-    values, at = [], []
-    with torch.inference_mode():
-        for of_network in networks:
-            parts, last = [], of_network[level]
-            for batch, share in zip(rows.split(BATCH), place.split(BATCH), strict=True):
-                h = _by_position(last, compose(of_network[: level + 1], images.inputs(batch)))
-                parts.append((h.amax(1), h[range(len(batch)), (share * h.shape[1]).long()]))
-            for kept, of_batches in zip((values, at), zip(*parts, strict=True), strict=True):
-                kept.append(torch.cat(of_batches).clone())
-    classes = [images.classes[int(images.labels[row])] for row in rows]
-    return Activity(values, at, rows, classes, images.split, len(images))
 
 
 def _by_position(level: Any, boundary: Any) -> Any:
@@ -162,11 +137,16 @@ def _by_position(level: Any, boundary: Any) -> Any:
     return h.reshape(len(h), -1, level.width)
 
 
-@st.cache_resource(max_entries=500, show_spinner=False)
-def _strip(folder: str, updated: float, data: str, changed: float, rows: tuple[int, ...], *, _entry: runs.Entry) -> str:
+def strip(entry: runs.Entry, seen: Activity, images: list[int]) -> str:
+    """Some of the N images side by side, as a data URL."""
+    return _strip(entry, tuple(int(seen.rows[image]) for image in images))
+
+
+@kept(500, of_data=True)
+def _strip(entry: runs.Entry, rows: tuple[int, ...]) -> str:
     from PIL import Image
 
-    images = sources.test_images(_entry)
+    images = sources.test_images(entry)
     times = max(SIDE // max(images.shape[1:]), 1)
     side = min(max(images.shape[1:]) * times, SIDE)
     gap = round(GAP * side)

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import streamlit as st
-
 from retrofit_app import runs
 from retrofit_app.figures.followed import Answer, Step, Strong
 from retrofit_app.runs import methods
 
 from . import activity, predictions, samples, sources
+from .kept import kept
 from .predictions import Network
 
 LISTED = 400  # most images to choose from
@@ -73,6 +72,7 @@ def right(entry: runs.Entry) -> dict[str, Any]:
     return {network.which: predictions.ask(network).right for network in networks}
 
 
+@kept(500, of_data=True)
 def answers(entry: runs.Entry, pixels: bytes) -> list[Answer]:
     """Each network's answer to an image.
 
@@ -81,7 +81,16 @@ def answers(entry: runs.Entry, pixels: bytes) -> list[Answer]:
     Raises:
         ValueError: as `right`.
     """
-    return _answers(*entry.version, activity.version_of_data(entry), pixels, _entry=entry)
+    import torch
+
+    from retrofit_core.training.evaluation import evaluating
+
+    x = sources.test_images(entry).normalise(_tensor(entry, pixels))
+    found = []
+    for name, model in _models(entry).items():
+        with evaluating(model), torch.inference_mode():
+            found.append(Answer(name, tuple(model(x).double().softmax(-1)[0].tolist())))
+    return found
 
 
 def steps(entry: runs.Entry, pixels: bytes, reports: Sequence[Any]) -> list[Step]:
@@ -93,9 +102,7 @@ def steps(entry: runs.Entry, pixels: bytes, reports: Sequence[Any]) -> list[Step
     Raises:
         ValueError: as `right`.
     """
-    if not methods.goes_level_by_level(entry):
-        return []
-    return _steps(*entry.version, activity.version_of_data(entry), pixels, _entry=entry, _reports=reports)
+    return _steps(entry, pixels, reports) if methods.goes_level_by_level(entry) else []
 
 
 def pixels_of(entry: runs.Entry, row: int) -> bytes:
@@ -152,59 +159,35 @@ def _tensor(entry: runs.Entry, pixels: bytes) -> Any:
     return torch.frombuffer(bytearray(pixels), dtype=torch.uint8).view(1, *sources.test_images(entry).shape)
 
 
-@st.cache_resource(max_entries=2, show_spinner="Reading the networks…")
-def _models(folder: str, updated: float, data: tuple[str, float], *, _entry: runs.Entry) -> dict[str, Any]:
-    return {name: predictions.model(_network(_entry, name)) for name in names(_entry)}
+@kept(2, "Reading the networks…", of_data=True)
+def _models(entry: runs.Entry) -> dict[str, Any]:
+    return {name: predictions.model(_network(entry, name)) for name in names(entry)}
 
 
-@st.cache_resource(max_entries=500, show_spinner=False)
-def _answers(
-    folder: str, updated: float, data: tuple[str, float], pixels: bytes, *, _entry: runs.Entry
-) -> list[Answer]:
-    import torch
-
-    from retrofit_core.training.evaluation import evaluating
-
-    x = sources.test_images(_entry).normalise(_tensor(_entry, pixels))
-    found = []
-    for name, model in _models(folder, updated, data, _entry=_entry).items():
-        with evaluating(model), torch.inference_mode():
-            found.append(Answer(name, tuple(model(x).double().softmax(-1)[0].tolist())))
-    return found
-
-
-@st.cache_resource(max_entries=4, show_spinner="Looking at images…")
-def _ranges(folder: str, updated: float, data: tuple[str, float], *, _entry: runs.Entry) -> list[list[Any]]:
+@kept(4, "Looking at images…", of_data=True)
+def _ranges(entry: runs.Entry) -> list[list[Any]]:
     """(2, width) for each network and level: each neuron's least and greatest activity on test images."""
     import torch
 
     from retrofit_core.data.sampling import balanced
 
-    images = sources.test_images(_entry)
+    images = sources.test_images(entry)
     rows = balanced(images.labels, min(RANGED, len(images)), generator=torch.Generator().manual_seed(0))
     found = []
-    for levels in activity.levels(_entry).networks:
+    for levels in activity.levels(entry).networks:
         batches = [activity.largest(levels, images.inputs(batch)) for batch in rows.split(activity.BATCH)]
         found.append([torch.stack(torch.aminmax(torch.cat(each), dim=0)) for each in zip(*batches, strict=True)])
     return found
 
 
-@st.cache_resource(max_entries=500, show_spinner=False)
-def _steps(
-    folder: str,
-    updated: float,
-    data: tuple[str, float],
-    pixels: bytes,
-    *,
-    _entry: runs.Entry,
-    _reports: Sequence[Any],
-) -> list[Step]:
+@kept(500, of_data=True)
+def _steps(entry: runs.Entry, pixels: bytes, _reports: Sequence[Any]) -> list[Step]:
     import torch
 
     from retrofit_core.inspection.analysis.accuracy import readings, stopped
 
-    plan, x = activity.levels(_entry), sources.test_images(_entry).normalise(_tensor(_entry, pixels))
-    ranges = _ranges(folder, updated, data, _entry=_entry)
+    plan, x = activity.levels(entry), sources.test_images(entry).normalise(_tensor(entry, pixels))
+    ranges = _ranges(entry)
     shares = [
         [
             ((value[0] - low) / (high - low).clamp_min(1e-9)).clamp(0, 1)
@@ -220,7 +203,7 @@ def _steps(
             chances = stopped(h, plan, index, representatives).double().softmax(-1)[0].tolist()
             strongest = _strongest(report, [each[index] for each in shares])
             found.append(Step(Answer(level.name, tuple(chances)), strongest))
-    fused = next(each for each in _answers(folder, updated, data, pixels, _entry=_entry) if each.name == "fused")
+    fused = next(each for each in answers(entry, pixels) if each.name == "fused")
     return [*found[:-1], replace(found[-1], answer=replace(found[-1].answer, chances=fused.chances))]
 
 

@@ -86,11 +86,6 @@ def is_quick(networks: Sequence[Network]) -> bool:
     return seconds(networks) <= QUICK
 
 
-def is_at_hand(entry: Entry) -> bool:
-    """Whether a run's data set is where the workbench may look unasked."""
-    return sources.is_known(entry.config.get("data", ""))
-
-
 def ask(network: Network) -> Answers:
     """A network's answers, computed once.
 

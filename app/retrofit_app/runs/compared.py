@@ -15,6 +15,7 @@ from retrofit_core.runs.config import title_of
 from retrofit_core.runs.store import FINETUNING, Work
 
 from . import followups, methods
+from .leaderboards import FAMILIES
 from .records import Entry
 from .settings import NONE, settings
 from .words import networks_words
@@ -187,7 +188,7 @@ def title(entry: Entry, weighed: bool = True) -> str:
     """Method, a grouping that is not its default, importance if it weighs neurons (and `weighed`), and options."""
     config = entry.config
     importance = config.get("importance") if weighed and methods.weighs(entry) else None
-    return title_of(config["method"], importance, config.get("options"))
+    return title_of(config["method"], importance, config.get("options")) + methods.chosen_words(entry)
 
 
 def groups(entries: Sequence[Entry], known: Iterable[Entry], apart: bool = False) -> list[Group]:
@@ -262,11 +263,15 @@ def _rows(networks: Sequence[FusedNetwork], apart: bool) -> list[Row]:
             members[0].name + (f", seed {members[0].settings.get(SEED)}" if apart else ""),
             FUSED,
             members[0].id,
-            tuple(network.facts for network in members if network.facts),
+            tuple(network.facts for network in sorted(members, key=_seed) if network.facts),  # same seeds are paired
             tuple(members),
         )
         for members in together.values()
     ]
+
+
+def _seed(network: FusedNetwork) -> str:
+    return network.settings.get(SEED, "")
 
 
 def references(entry: Entry) -> list[Row]:
@@ -294,8 +299,8 @@ def _best_baseline(known: Sequence[Entry], compared: Sequence[str]) -> Row | Non
 
 
 def _is_baseline(entry: Entry) -> bool:
-    """Whether a run makes one network by a method that does not go level by level and differs from the plain average."""
-    if methods.goes_level_by_level(entry) or methods.keeps_parents(entry):
+    """Whether a run makes one network by averaging, matching or distilling, and it differs from the plain average."""
+    if not any(entry.config["method"] in FAMILIES[family][1] for family in ("Averaging", "Matching", "Distillation")):
         return False
     networks = entry.metrics.get("networks", {})
     average = networks.get("average", {}).get("per_class")

@@ -7,10 +7,7 @@ import shlex
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from retrofit_core.runs import worker
-from retrofit_core.runs.answers import difference, from_bits
 from retrofit_core.runs.store import COMPARISON, Work, read_json
 
 from .methods import decided
@@ -38,13 +35,8 @@ class Ingredient:
     groups: str
     """AVERAGE, OWN (the run's), UNWEIGHTED (the run's, but every neuron counts alike), or one of CONTROLS"""
     fitted: bool
-    accuracy: float
-    knows: Any
-    """(n,) bool, the test images it gets right"""
-
-    def beyond(self, other: "Ingredient") -> tuple[float, tuple[float, float]]:
-        """Its lead over another in points, and the paired 95 % interval."""
-        return difference(self.knows, other.knows)
+    facts: dict[str, Any]
+    """Its result: accuracy, knows and samples, see `figures.difference`"""
 
 
 def work_of(entry: Entry) -> Work:
@@ -78,7 +70,7 @@ def _ingredient(row: dict[str, Any], images: int, weighed: bool) -> Ingredient:
     own = UNWEIGHTED if weighed and row["importance"] == UNIFORM else OWN
     groups = AVERAGE if row["method"] == "Average" else row["grouping"] if row["grouping"] in CONTROLS else own
     fitted = groups != AVERAGE and (row["options"] or {}).get("refit") is not False
-    return Ingredient(groups, fitted, row["accuracy"], np.asarray(from_bits(row["knows"], images)))
+    return Ingredient(groups, fitted, {"accuracy": row["accuracy"], "knows": row["knows"], "samples": images})
 
 
 def weighs(importance: str | None) -> bool:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from retrofit_app.figures import lettered
 from retrofit_core.runs.store import read_json
 
 from .records import Entry
@@ -82,6 +83,22 @@ def keeps_parents(entry: Entry) -> bool:
 def uses_samples(entry: Entry) -> bool:
     """Whether the run uses fusion samples."""
     return goes_level_by_level(entry) or takes(entry.config.get("method", "")).uses_data
+
+
+def chosen(entry: Entry) -> str:
+    """What a finished run of Auto chose: "KF-Linear, conductance", or "parent 0" if no fusion beat that; empty for others."""
+    candidates = decided(entry).get("candidates") or {}
+    return max(candidates, key=lambda name: candidates[name], default="")
+
+
+def chosen_words(entry: Entry) -> str:
+    """What Auto chose, after its name: ": network D"; empty for other methods."""
+    return f": {lettered(name)}" if (name := chosen(entry)) else ""
+
+
+def keeps_one(entry: Entry) -> str:
+    """The network that Auto kept, "network D", because no fusion beat it; empty if it or another method fused."""
+    return lettered(name) if (name := chosen(entry)).startswith("parent ") else ""
 
 
 def decided(entry: Entry) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from retrofit_app.figures import percent
 from retrofit_core.system.extras import library_version
 
-from .methods import decided, weighs
+from .methods import chosen_words, decided, weighs
 from .records import Entry
 from .settings import NONE, differing, in_words
 
@@ -22,7 +22,7 @@ def label(entry: Entry) -> str:
     # Without torch only a finished run's record says whether its method weighs neurons.
     weighed = f"{config.get('importance')}, " if "importance" in decided(entry) else ""
     kind = "shipped" if entry.shipped else f"{weighed}seed {config.get('seed')}"
-    return f"{config['method']} {result} · {kind}"
+    return f"{config['method']}{chosen_words(entry)} {result} · {kind}"
 
 
 def labels(entries: Sequence[Entry]) -> dict[str, str]:

@@ -46,6 +46,7 @@ def chart(
     *,
     heading: str,
     below: str | None = None,
+    reading: str = "",
     bare: bool = False,
     level: str = "",
     **selection: Any,
@@ -56,6 +57,7 @@ def chart(
         draw: makes the picture in given colours; HTML files always use the light ones.
         table: the numbers behind it, made on demand.
         heading, below: Markdown, the latter in place of the picture's caption; "" for none.
+        reading: how to read the picture, behind a sign beside the heading.
         bare: for a projector: no menu, and no text except `heading` and `below`.
         level: the name of the picture's level, for file names.
         selection: on_select and selection_mode of st.plotly_chart.
@@ -64,7 +66,7 @@ def chart(
     with st.container(gap="xxsmall", key=f"figure-{key}"):
         if not bare:
             with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"head-{key}"):
-                st.markdown(heading, width="stretch")
+                st.markdown(heading, width="stretch", help=reading or None)
                 menu(key, table, entry, draw, figures.plain_text(heading), level)
         elif heading:
             st.markdown(heading)

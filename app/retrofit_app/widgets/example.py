@@ -1,6 +1,6 @@
 """Follow one example, a test image or a drawn digit, through all networks of a run and level by level."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
@@ -23,11 +23,10 @@ DRAWN = "drawn"
 BOX, PAD, MOVED = "example-box", "example-pad", "example-moved"
 
 
-def follow(entry: runs.Entry, palette: Palette, may_open: Callable[[], bool], level: str = "") -> None:
+def follow(entry: runs.Entry, palette: Palette, level: str = "") -> None:
     """Draw a box that stays closed until somebody opens it or the address names an example.
 
     Args:
-        may_open: whether the run's data set may be read; if not, it draws a button to allow it.
         level: the level to highlight; "" for none.
     """
     if not following.is_possible(entry):
@@ -38,8 +37,6 @@ def follow(entry: runs.Entry, palette: Palette, may_open: Callable[[], bool], le
     if not box.open:
         return
     with box:
-        if not may_open():
-            return
         try:
             _followed(entry, palette, example, level)
         except (OSError, ValueError, KeyError) as error:
@@ -73,8 +70,6 @@ def _first(entry: runs.Entry) -> str:
     """The example the box opens with: one that just one parent and the fused network get right, but not the average."""
     if not st.session_state.get(BOX):
         return ""
-    if not sources.is_known(entry.config["data"]):
-        return "0"
     try:
         right = following.right(entry)
     except (OSError, ValueError, KeyError):  # the box says why

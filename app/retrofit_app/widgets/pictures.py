@@ -2,46 +2,30 @@
 
 from typing import Any
 
-import streamlit as st
-
 from retrofit_app import figures, runs
 from retrofit_app.figures import Palette, Picture
+from retrofit_app.models.kept import kept
 
-from .readings import analysis, grouping, overview, record, version
+from .readings import analysis, grouping, overview, record
 
 
+@kept(300)
 def picture(entry: runs.Entry, kind: str, palette: Palette, level: int = 0, **options: Any) -> Picture:
-    """A picture, drawn once per run, level, score and theme. It is shared: do not modify it.
+    """A picture of a run's levels.
 
     Args:
         options: arguments of this kind of picture; all take `large`, the height for a projector and how much larger
             everything is than on a page of 720 px.
     """
-    return _picture(*version(entry), kind, level, palette is figures.DARK, tuple(sorted(options.items())), _entry=entry)
-
-
-@st.cache_resource(max_entries=300, show_spinner=False)
-def _picture(
-    folder: str,
-    updated: float,
-    sealed: str,
-    kind: str,
-    level: int,
-    dark: bool,
-    options: tuple[Any, ...],
-    *,
-    _entry: Any,
-) -> Picture:
-    palette, chosen = figures.DARK if dark else figures.LIGHT, dict(options)
-    large = chosen.pop("large", None)
-    picture = _drawn(_entry, kind, level, palette, chosen)
-    return figures.enlarged(picture, *large) if large else picture
+    large = options.pop("large", None)
+    drawn = _drawn(entry, kind, level, palette, options)
+    return figures.enlarged(drawn, *large) if large else drawn
 
 
 def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str, Any]) -> Picture:
     if kind == "strip":
         levels = overview(entry)
-        return figures.drawn_network(levels.table, levels.accuracy, palette, level, levels.samples)
+        return figures.drawn_network(levels.table, levels.course, palette, level)
     if kind == "agreement":
         return figures.agreement_matrix(analysis(entry).levels[level].agreement, palette, **chosen)
     report = record(entry).levels[level]

@@ -1,37 +1,32 @@
 """What pages read from records, cached until they change."""
 
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import streamlit as st
 
 from retrofit_app import figures, runs
 from retrofit_app.figures import Neurons
+from retrofit_app.models.kept import kept
 from retrofit_app.runs import methods
 
 MEMBERS = 30  # most members of a cluster to name one by one
 
 
-# A record of large networks has hundreds of megabytes, so few are kept.
-@st.cache_resource(max_entries=2, show_spinner="Reading the run's levels…")
-def _record(folder: str, updated: float) -> Any:
-    from retrofit_core.runs import read_run
-
-    return read_run(folder)
-
-
+@kept(2, "Reading the run's levels…")  # one of large networks has hundreds of megabytes
 def record(entry: runs.Entry) -> Any:
-    """The whole record (a `runs.Run`), checked and read once. All sessions share it: do not modify it.
+    """The whole record (a `runs.Run`), checked.
 
     Raises:
         ValueError: it is damaged.
     """
-    return _record(*entry.version)
+    from retrofit_core.runs import read_run
+
+    return read_run(entry.folder)
 
 
 @dataclass(frozen=True)
@@ -40,46 +35,56 @@ class Overview:
 
     table: pd.DataFrame
     """From `results.frame`; `form` is AVERAGED if the fit was switched off"""
-    accuracy: list[float]
-    """Ensemble, then after each level; empty if unmeasured"""
-    samples: int
-    analysed: bool
-    missing: dict[str, str]
+    course: list[dict[str, Any]]
+    """Results of the ensemble, then after each level; empty if unmeasured"""
+
+    @property
+    def accuracy(self) -> list[float]:
+        """In per cent, as `course`."""
+        return [each["accuracy"] for each in self.course]
+
+    @property
+    def samples(self) -> int:
+        """The number of test images behind them."""
+        return self.course[0]["samples"] if self.course else 0
 
     @property
     def measured(self) -> bool:
         """Whether the accuracy after each level is known."""
-        return len(self.accuracy) == len(self.table) + 1
+        return len(self.course) == len(self.table) + 1
 
     @property
     def worst(self) -> int:
         """The level that the headline names and that opens first."""
-        return figures.worst_level(self.table, self.accuracy, self.samples)
+        return figures.worst_level(self.table, self.course)
 
 
+@kept(200)
 def overview(entry: runs.Entry) -> Overview:
     """The record's table of levels and the accuracies.
 
     Raises:
         ValueError: a file is missing or broken.
     """
-    return _overview(*version(entry), methods.is_fitted(entry))
-
-
-@st.cache_resource(max_entries=200, show_spinner=False)
-def _overview(folder: str, updated: float, sealed: str, is_fitted: bool) -> Overview:
-    path = Path(folder)
+    path = entry.folder
     try:
         table = pd.read_parquet(path / "levels.parquet").drop(columns="report", errors="ignore")
-        facts = json.loads((path / "analysis.json").read_text()) if sealed else {}
+        facts = (
+            json.loads((path / "analysis.json").read_text())
+            if "analysis.json" in entry.status.get("checksums", {})
+            else {}
+        )
     except Exception as error:  # pyarrow and json raise several
         raise ValueError(f"the levels of run {path.name} cannot be read ({type(error).__name__}).") from error
     # Methods that only align neurons have no targets.
     errors = ["approximation error", "approximation share"]
     table[errors] = table[errors].astype(float).fillna(0.0)
-    if not is_fitted:
+    if not methods.is_fitted(entry):
         table["form"] = figures.AVERAGED
-    return Overview(table, facts.get("accuracy", []), facts.get("samples", 0), bool(sealed), facts.get("missing", {}))
+    accuracy = facts.get("accuracy", [])
+    knows = facts.get("knows") or [""] * len(accuracy)
+    each = zip(accuracy, knows, strict=True)
+    return Overview(table, [{"accuracy": value, "samples": facts["samples"], "knows": bits} for value, bits in each])
 
 
 def accuracy_words(entry: runs.Entry, overview: Overview) -> str:
@@ -105,38 +110,23 @@ def report(overview: Overview) -> pd.DataFrame:
     return overview.table.assign(**({"accuracy after %": overview.accuracy[1:]} if overview.measured else {}))
 
 
-def version(entry: runs.Entry) -> tuple[str, float, str]:
-    """The key of this run's caches; an analysis added later also changes it."""
-    return *entry.version, entry.status.get("checksums", {}).get("analysis.json", "")
-
-
-@st.cache_resource(max_entries=2, show_spinner="Reading the analysis…")
-def _analysis(folder: str, updated: float, sealed: str) -> Any:
-    from retrofit_core.inspection.analysis import Analysis
-
-    return Analysis.load(folder) if sealed else None
-
-
+@kept(2, "Reading the analysis…")
 def analysis(entry: runs.Entry) -> Any:
-    """The run's `Analysis`, or None. All sessions share it: do not modify it.
+    """The run's `Analysis`, or None.
 
     Raises:
         ValueError: it is damaged.
     """
-    return _analysis(*version(entry))
+    from retrofit_core.inspection.analysis import Analysis
+
+    return Analysis.load(entry.folder) if "analysis.json" in entry.status.get("checksums", {}) else None
 
 
+@kept(1000)
 def grouping(entry: runs.Entry, level: int, score: str | None = None, seed: int = 0) -> Neurons:
     """A level's neurons as a score groups them; without a score, as the run did."""
-    return _grouping(*version(entry), level, score, seed, _entry=entry)
-
-
-@st.cache_resource(max_entries=1000, show_spinner=False)
-def _grouping(
-    folder: str, updated: float, sealed: str, level: int, score: str | None, seed: int, *, _entry: Any
-) -> Neurons:
-    levels, analysed = record(_entry).levels, analysis(_entry)
-    report, classes = levels[level], tuple(_entry.metrics.get("classes") or ())
+    levels, analysed = record(entry).levels, analysis(entry)
+    report, classes = levels[level], tuple(entry.metrics.get("classes") or ())
     if level < len(levels) - 1 or {*report.widths, report.width} != {len(classes)}:
         classes = ()
     if score is None or analysed is None:
@@ -145,30 +135,6 @@ def _grouping(
     labels = level_analysis.labels[score]
     grouped = figures.neurons(report, labels[min(seed, len(labels) - 1)], level_analysis.scores[score])
     return replace(grouped, classes=classes)
-
-
-def index(entry: runs.Entry, level: int, first: tuple[str | None, int], second: tuple[str | None, int]) -> float:
-    """Adjusted Rand index of two groupings, each (score, seed), of a level."""
-    return _index(*version(entry), level, first, second, _entry=entry)
-
-
-@st.cache_resource(max_entries=10_000, show_spinner=False)
-def _index(
-    folder: str,
-    updated: float,
-    sealed: str,
-    level: int,
-    first: tuple[str | None, int],
-    second: tuple[str | None, int],
-    *,
-    _entry: Any,
-) -> float:
-    import torch
-
-    from retrofit_core.inspection.analysis.groups import adjusted_rand
-
-    one, other = (torch.from_numpy(grouping(_entry, level, *which).labels) for which in (first, second))
-    return float(adjusted_rand(one, other))
 
 
 def neuron_table(entry: runs.Entry, level: int, score: str | None = None, seed: int = 0) -> pd.DataFrame:
@@ -197,18 +163,12 @@ def rows_of(grouped: Neurons, picked: list[tuple[int, int]]) -> list[int]:
     ]
 
 
-def prepare(entry: runs.Entry, draw: Callable[[runs.Entry, int], None]) -> None:
+@kept(16)
+def prepare(entry: runs.Entry, _draw: Callable[[runs.Entry, int], None]) -> None:
     """Prepare all levels' pictures in the background, so that the first visit to each is fast.
 
     Args:
-        draw: prepares one level of the run.
+        _draw: prepares one level of the run.
     """
-    _prepare(*version(entry), _entry=entry, _draw=draw)
-
-
-@st.cache_resource(max_entries=16, show_spinner=False)
-def _prepare(folder: str, updated: float, sealed: str, *, _entry: Any, _draw: Callable[[Any, int], None]) -> None:
-    import threading
-
-    levels = range(len(record(_entry).levels))
-    threading.Thread(target=lambda: [_draw(_entry, level) for level in levels], daemon=True).start()
+    levels = range(len(record(entry).levels))
+    threading.Thread(target=lambda: [_draw(entry, level) for level in levels], daemon=True).start()

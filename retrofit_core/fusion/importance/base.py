@@ -1,6 +1,5 @@
 """The base class of importance scores: one number per neuron, level and parent."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
@@ -37,7 +36,7 @@ class Importance(Value):
     """
 
     title: ClassVar[str] = ""
-    """Its displayed name; default: from the class's name"""
+    """Its displayed name, if that is not its name in the table"""
     needs_data: ClassVar[bool] = True
     needs_labels: ClassVar[bool] = True
     """Whether it explains decisions for the true classes"""
@@ -54,11 +53,6 @@ class Importance(Value):
     normalise_scores: bool = setting(
         True, "normalise the scores of each level and parent to sum to 1", title="Scores sum to one"
     )
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if "title" not in vars(cls):
-            cls.title = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", cls.__name__).capitalize()
 
     def on(self, data: object) -> Self:
         """The same score on these data.

@@ -10,31 +10,29 @@ from ...networks.levels import Level
 from ...networks.outputs import check_class_scores
 from ...system.labels import check_classes
 from ...system.monitor import Monitor
+from ..eligibility import output_shape
+from ..task import Task
 from . import Importance, Scores, check_labels, importance_name, importance_scores
 from .shared import shared
 
 
-def check_parents_data(
-    importance: Importance, data: Sequence[tuple[Tensor, Tensor | None]], outputs: Sequence[int]
-) -> None:
-    """Check before any work that neurons can be scored on these data.
+def check_parents_data(task: Task) -> None:
+    """Check before any work that neurons can be scored on a task's data.
 
-    Args:
-        data: (inputs, labels) for each parent.
-        outputs: shape of the parents' outputs for a sample.
     Raises:
         ValueError: missing or invalid labels, labels that are no class of the parents, or outputs without classes.
     """
+    importance = task.importance
     if not importance.needs_labels:
         return
+    outputs = output_shape(task.parents[0], task.inputs, "parent 0")
     name = f"importance {importance_name(importance)!r}"
     if importance.reads_logits:
         check_class_scores(outputs, name, "Use importance='uniform'.", ("importance", "uniform"))
-    for _, y in data:
+    for _, y in task.parents_data():
         labels = check_labels(y, importance)
-        classes = outputs[0] if len(outputs) == 1 else None
-        if labels is not None and classes is not None:
-            check_classes(labels, classes, name)
+        if labels is not None and len(outputs) == 1:
+            check_classes(labels, outputs[0], name)
 
 
 def parents_scores(

@@ -1,6 +1,7 @@
 """Where knowledge is lost: the accuracy if the fusion had stopped after each level."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +14,7 @@ from ...networks.composites import mean_of_softmax
 from ...networks.levels import Boundary, Level, compose
 from ...system.device import on_device, rows_per_batch
 from ...system.monitor import Monitor
-from ...training.evaluation import ensemble, evaluate
+from ...training.evaluation import ensemble, evaluate, measured
 
 #: Images per batch: large enough for full-speed convolutions.
 BATCH = 200
@@ -27,8 +28,8 @@ def accuracy_by_level(
     images: Images,
     rows: Tensor,
     monitor: Monitor,
-) -> list[float]:
-    """Accuracies (%) on some rows: the ensemble, then fusion stopped after level 1, 2, ..., then the fused network.
+) -> list[dict[str, Any]]:
+    """`evaluate` results on some rows: the ensemble, then fusion stopped after level 1, 2, ..., then the fused network.
 
     When stopped after a level, every parent continues with its own remaining levels, reading each neuron from the fused
     neuron that represents it. The parents' softmax outputs are averaged, as in the ensemble. Before the first level this
@@ -36,18 +37,17 @@ def accuracy_by_level(
     """
     device = next(plan.model.parameters()).device
     representatives = {index: readings(report, device) for index, report in enumerate(reports)}
-    hits = torch.zeros(len(plan.fused) - 1)
+    outputs: list[list[Tensor]] = [[] for _ in plan.fused[:-1]]
     for batch in monitor.each("step", rows.split(_batch(plan))):
-        labels = images.labels[batch]
         with torch.inference_mode():
             h = images.inputs(batch).to(device, next(plan.model.parameters()).dtype)
-            for index in range(len(hits)):
+            for index, kept in enumerate(outputs):
                 h = plan.fused[index].module(h)
-                logits = stopped(h, plan, index, representatives)
-                hits[index] += (logits.argmax(1).cpu() == labels).sum()
+                kept.append(stopped(h, plan, index, representatives).cpu())
     parents = ensemble([on_device(model, device) for model in models])
-    ends = [evaluate(network, images, rows=rows)["accuracy"] for network in (parents, on_device(fused, device))]
-    return [ends[0], *(100 * hits.double() / len(rows)).tolist(), ends[1]]
+    first, last = (evaluate(network, images, rows=rows) for network in (parents, on_device(fused, device)))
+    between = [measured(torch.cat(kept), images.labels[rows], len(images.classes)) for kept in outputs]
+    return [first, *between, last]
 
 
 def stopped(h: Boundary, plan: Levels, index: int, representatives: Mapping[int, Sequence[Tensor]]) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ...data import Images
 from ...data.sampling import balanced
 from ...fusion.algorithm import FusionPlan, Retrofit
-from ...fusion.centring import shifted
+from ...fusion.centring import recentred
 from ...fusion.eligibility import output_shape
 from ...fusion.fit import missing_targets
 from ...fusion.grouping import Grouper, Grouping, SameIndex
@@ -20,7 +20,6 @@ from ...fusion.importance.parents import check_parents_data, parents_scores
 from ...fusion.joint_spaces import Levels
 from ...fusion.mapping import parents_weights, reads
 from ...fusion.results import FusionResult, LevelReport
-from ...fusion.samples import parents_data
 from ...fusion.search import alike
 from ...fusion.targets import Targets, weighted_means
 from ...fusion.task import Task
@@ -81,17 +80,14 @@ def analyse(
     plain = Runtime(device=runtime.device, memory=runtime.memory)
     task = Task.of(models, data, target=result.model, class_shares=_shares(config), runtime=plain)
     if retrofit.centre:  # as in the fusion
-        each = zip(task.parents, config["mean_logits"], strict=True)
-        parents = [shifted(parent, task.inputs[:1], torch.tensor(means)) for parent, means in each]
-        retrofit, task = replace(retrofit, centre=False), replace(task, parents=parents)
+        retrofit, task = replace(retrofit, centre=False), recentred(task, config["mean_logits"])
     plan = retrofit.plan(task)
     task, device = plan.task, plan.task.device
     why_no_accuracy = _why_no_accuracy(task, test)
     clock = devices.Stopwatch(device)
     _check_levels(plan.levels, reports, len(task.inputs))
-    pairs = parents_data(importance_data, (task.inputs, task.labels), len(models))
     with clock.phase("importance"):
-        scores, missing = _all_scores(retrofit, plan, reports, config, pairs, device, monitor)
+        scores, missing = _all_scores(retrofit, plan, reports, config, importance_data, monitor)
     inner = _named(monitor, "analysis: levels")
     walk = Walk(plan.levels, task.inputs, replace(plain, monitor=inner), seed=task.seed, reports=reports)
     walk.stopwatch = clock
@@ -104,7 +100,7 @@ def analyse(
         grouped = levels[begun] if begun < index else None
         others = plan.levels.stream(index)[1:] if grouped is None else []
         levels.append(_level(retrofit, step, reports[index], level_scores, config, grouped, others))
-    accuracy, samples = [], 0
+    measured, samples = [], 0
     if why_no_accuracy is not None:
         missing["accuracy"] = why_no_accuracy
     else:
@@ -112,7 +108,7 @@ def analyse(
         monitor.emit("phase", name="analysis: accuracy by level")
         rows = _test_rows(test, config["seed"])
         with clock.phase("accuracy"):
-            accuracy = accuracy_by_level(
+            measured = accuracy_by_level(
                 task.parents,
                 task.target,
                 plan.levels,
@@ -122,7 +118,8 @@ def analyse(
                 _named(monitor, "analysis: accuracy by level"),
             )
         samples = len(rows)
-    return Analysis(levels, accuracy, samples, missing, time.perf_counter() - start, clock.read())
+    accuracy, knows = ([each[name] for each in measured] for name in ("accuracy", "knows"))
+    return Analysis(levels, accuracy, samples, missing, time.perf_counter() - start, clock.read(), knows)
 
 
 def _named(monitor: Monitor, name: str) -> Monitor:
@@ -181,8 +178,7 @@ def _all_scores(
     plan: FusionPlan,
     reports: Sequence[LevelReport],
     config: dict[str, Any],
-    data: Sequence[tuple[Tensor, Tensor | None]],
-    device: torch.device,
+    data: object,
     monitor: Monitor,
 ) -> tuple[dict[str, list[Tensor]], dict[str, str]]:
     """Importance -> (m,) scores per level (for the run's importance, those it used); and why others are missing."""
@@ -194,13 +190,13 @@ def _all_scores(
             scores[name] = [report.scores for report in reports]
             continue
         monitor.emit("phase", name=f"analysis: {name}")
-        importance = as_importance(name, normalise_scores=config["normalise_scores"])
+        score = as_importance(name, data=data, normalise_scores=config["normalise_scores"])
+        task = replace(plan.task, importance=score)
         inner = _named(monitor, f"analysis: {name}")
         try:
-            check_parents_data(importance, data, output_shape(plan.task.parents[0], plan.task.inputs, "parent 0"))
-            parents = levels.joined(
-                [parent.values for parent in parents_scores(levels.parents, importance, data, device, inner)]
-            )
+            check_parents_data(task)
+            scored = parents_scores(levels.parents, score, task.parents_data(), task.device, inner)
+            parents = levels.joined([parent.values for parent in scored])
         except ValueError as error:
             missing[name] = str(error)
             continue

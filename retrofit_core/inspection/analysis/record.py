@@ -52,6 +52,8 @@ class Analysis:
     seconds: float
     breakdown: dict[str, float] = field(default_factory=dict)
     """Seconds per part"""
+    knows: list[str] = field(default_factory=list)
+    """For each accuracy, which of the test images are right, see `answers.from_bits`"""
 
     def save(self, folder: str | Path) -> None:
         """Write analysis.json and analysis.npz."""
@@ -79,6 +81,7 @@ class Analysis:
             "missing": self.missing,
             "seconds": self.seconds,
             "breakdown": self.breakdown,
+            "knows": self.knows,
         }
         files.write(folder / "analysis.json", json.dumps(facts, indent=1))
 

@@ -1,8 +1,8 @@
 """Loss and accuracy of mixtures of networks at many points of weight space, with images decoded and normalised once."""
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from ...system import device as devices
 from ...system.monitor import Monitor
 from ..settings import Norms
 from .pooling import with_sliced_pools
-from .weights import Layout, layout, parameters, statistics
+from .weights import flat, parameters, statistics, views
 
 #: Most bytes of a layer's outputs per pass: what CPU caches hold, and what keeps a GPU busy.
 PASS_BYTES = {"cpu": 8 * 2**20, "cuda": 256 * 2**20}
@@ -56,20 +56,15 @@ class Mixtures:
         self.names = tuple(networks)
         self.device = device or torch.device("cpu")
         models = list(networks.values())
-        weights = [parameters(model) for model in models]
-        self.layout: Layout = layout(weights[0])
-        self.weights = torch.stack([self.layout.flat(each) for each in weights]).to(self.device)  # (k, D)
+        self._parameters, self._statistics = parameters(models[0]), statistics(models[0])
+        self.weights = torch.stack([flat(parameters(model)) for model in models]).to(self.device)  # (k, D)
         self.inputs = inputs.to(self.device, self.weights.dtype)
         self.labels = labels.to(self.device)
         self.has_statistics = any(has_statistics(model) for model in models)
         self.norms = norms
-        held = [statistics(model) for model in models]
-        self._statistics: Layout = layout(held[0])
-        self._buffers = (
-            torch.stack([self._statistics.flat(each) for each in held]).to(self.device, self.weights.dtype)
-            if held[0]
-            else self.weights[:, :0]
-        )
+        self._buffers = self.weights[:, :0]
+        if self._statistics:
+            self._buffers = torch.stack([flat(statistics(model)) for model in models]).to(self.weights)
         with torch.inference_mode(False):
             self._template = with_sliced_pools(models[0]).to(self.device).eval()
             self._network = with_batch_statistics(self._template) if self._is_estimated else self._template
@@ -84,7 +79,7 @@ class Mixtures:
     def _points_at_once(self) -> int:
         limit = PASS_BYTES[self.device.type]
         by_outputs = limit // max(1, self._bytes * len(self.inputs))
-        by_weights = STACK_BYTES // (self.layout.size * self.weights.element_size())
+        by_weights = STACK_BYTES // self.weights[0].nbytes
         count = max(1, min(MOST_POINTS, by_outputs, by_weights))
         return count if count > 1 and self._can_be_stacked() else 1
 
@@ -126,10 +121,7 @@ class Mixtures:
     @torch.inference_mode()
     def measure_network(self, index: int) -> Tensor:
         """(2,) float64: mean cross entropy and accuracy (%) of a network with its own BatchNorm statistics."""
-        tensors = {
-            **self.layout.views(self.weights[index]),
-            **self._statistics.views(self._buffers[index]),
-        }
+        tensors = views(self.weights[index], self._parameters) | views(self._buffers[index], self._statistics)
         parts = [functional_call(self._template, tensors, (x,)) for x in self.inputs.split(self.images_at_once())]
         return _loss_and_accuracy(torch.cat(parts)[None], self.labels)[0]
 
@@ -153,11 +145,12 @@ class Mixtures:
     def _logits(self, shares: Tensor, inputs: Tensor, precision: torch.dtype | None) -> Tensor:
         """(P, n, classes)"""
         tensors = self._tensors(shares)
-        with self._products(precision):
+        reduced = precision == torch.bfloat16
+        with torch.autocast(self.device.type, torch.bfloat16) if reduced else nullcontext():
             if self.points_at_once > 1:
                 return self._stacked(tensors, inputs)
             formatted = inputs
-            if precision == torch.bfloat16 and inputs.dim() == 4:
+            if reduced and inputs.dim() == 4:
                 formatted = inputs.contiguous(memory_format=torch.channels_last)  # faster in bfloat16
             single = [{name: tensor[index] for name, tensor in tensors.items()} for index in range(len(shares))]
             parts = formatted.split(self.images_at_once(precision))
@@ -170,24 +163,16 @@ class Mixtures:
         # Skip trailing networks without shares: those of the plane come first.
         used = int(shares.abs().sum(0).nonzero().max()) + 1
         mixed = shares[:, :used].to(self.weights)
-        tensors = self.layout.views(mixed @ self.weights[:used])
-        return tensors if self._is_estimated else tensors | self._mixed_statistics(mixed, used)
+        tensors = views(mixed @ self.weights[:used], self._parameters)
+        if self._is_estimated:
+            return tensors
+        for name, tensor in views(mixed @ self._buffers[:used], self._statistics).items():
+            # Extrapolated variances may be negative.
+            tensors[name] = tensor.clamp_min(0) if name.endswith("running_var") else tensor
+        return tensors
 
     def _stacked(self, tensors: dict[str, Tensor], inputs: Tensor) -> Tensor:
         return vmap(lambda each: functional_call(self._network, each, (inputs,)))(tensors)
-
-    def _mixed_statistics(self, shares: Tensor, used: int) -> dict[str, Tensor]:
-        mixed = self._statistics.views(shares @ self._buffers[:used])
-        # Extrapolated variances may be negative.
-        return {name: tensor.clamp_min(0) if name.endswith("running_var") else tensor for name, tensor in mixed.items()}
-
-    @contextmanager
-    def _products(self, precision: torch.dtype | None) -> Iterator[None]:
-        if precision != torch.bfloat16:
-            yield
-            return
-        with torch.autocast(self.device.type, torch.bfloat16):
-            yield
 
 
 def with_batch_statistics(model: nn.Module) -> nn.Module:

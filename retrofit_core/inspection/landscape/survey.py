@@ -1,7 +1,5 @@
 """The content of a landscape, finished or not: grid, networks, paths with barriers, flatness."""
 
-import csv
-import io
 import json
 import time
 from collections.abc import Iterable, Iterator
@@ -169,7 +167,16 @@ class Survey:
                 accuracy=_grid(content["accuracy"], finished),
                 finished=finished,
                 markers=tuple(Marker(**{**marker, "loss": _loss(marker["loss"])}) for marker in content["markers"]),
-                paths=tuple(_path(path) for path in content["paths"]),
+                paths=tuple(
+                    Path(
+                        path["first"],
+                        path["last"],
+                        tuple(path["t"]),
+                        tuple(map(_loss, path["loss"])),
+                        tuple(path["accuracy"]),
+                    )
+                    for path in content["paths"]
+                ),
                 rises=tuple(Rise(**{name: _loss(value) for name, value in rise.items()}) for rise in content["rises"]),
                 **{name: content[name] for name in ("facts", "done", "total", "seconds")},
             )
@@ -178,11 +185,9 @@ class Survey:
 
     def to_csv(self) -> str:
         """One line per network, finished cell of the grid, and point of a path."""
-        text = io.StringIO()
-        writer: csv.DictWriter[str] = csv.DictWriter(text, FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(self._lines())
-        return text.getvalue()
+        import pandas as pd
+
+        return pd.DataFrame(list(self._lines()), columns=list(FIELDS)).to_csv(index=False, lineterminator="\n")
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         for marker in self.markers:
@@ -264,8 +269,3 @@ def _loss(value: object) -> Any:
 def _grid(rows: list[list[float | None]], finished: Tensor) -> Tensor:
     grid = torch.tensor([[_loss(value) for value in row] for row in rows], dtype=torch.float64)
     return torch.where(finished, grid, float("nan"))
-
-
-def _path(facts: dict[str, Any]) -> Path:
-    losses = tuple(_loss(value) for value in facts["loss"])
-    return Path(facts["first"], facts["last"], tuple(facts["t"]), losses, tuple(facts["accuracy"]))

@@ -1,37 +1,9 @@
 """The weights of networks of one architecture as points of one space."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import prod
 
 import torch
 from torch import Tensor, nn
-
-#: Name and shape of each tensor, in the order of a flat vector.
-Shapes = tuple[tuple[str, tuple[int, ...]], ...]
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The position of each tensor of a network in a flat vector of D numbers."""
-
-    shapes: Shapes
-
-    @property
-    def size(self) -> int:
-        """D."""
-        return sum(prod(shape) for _, shape in self.shapes)
-
-    def flat(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """(D,) concatenated tensors."""
-        return torch.cat([tensors[name].detach().flatten() for name, _ in self.shapes])
-
-    def views(self, flat: Tensor) -> dict[str, Tensor]:
-        """Views of the tensors in (D,), or of the stacked tensors in (P, D), by name."""
-        parts = flat.split([prod(shape) for _, shape in self.shapes], -1)
-        return {
-            name: part.view((*flat.shape[:-1], *shape)) for part, (name, shape) in zip(parts, self.shapes, strict=True)
-        }
 
 
 def parameters(model: nn.Module) -> dict[str, Tensor]:
@@ -44,9 +16,18 @@ def statistics(model: nn.Module) -> dict[str, Tensor]:
     return {name: buffer for name, buffer in model.named_buffers() if buffer.dtype.is_floating_point}
 
 
-def layout(tensors: Mapping[str, Tensor]) -> Layout:
-    """The layout of some tensors."""
-    return Layout(tuple((name, tuple(tensor.shape)) for name, tensor in tensors.items()))
+def flat(tensors: Mapping[str, Tensor]) -> Tensor:
+    """(D,) the tensors one after the other."""
+    return torch.cat([tensor.detach().flatten() for tensor in tensors.values()])
+
+
+def views(numbers: Tensor, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Views of the tensors in (D,), or of the stacked tensors in (P, D), by name."""
+    parts = numbers.split([tensor.numel() for tensor in like.values()], -1)
+    return {
+        name: part.view((*numbers.shape[:-1], *tensor.shape))
+        for part, (name, tensor) in zip(parts, like.items(), strict=True)
+    }
 
 
 def check_alike(networks: Mapping[str, nn.Module]) -> None:
@@ -63,22 +44,16 @@ def check_alike(networks: Mapping[str, nn.Module]) -> None:
         theirs = {**parameters(other), **statistics(other)}
         for key in dict.fromkeys((*ours, *theirs)):
             shapes = [tuple(of[key].shape) if key in of else None for of in (ours, theirs)]
+            words = ["absent" if shape is None else f"of shape {shape}" for shape in shapes]
             if shapes[0] != shapes[1]:
                 raise ValueError(
-                    f"a plane goes through networks of one architecture, but {key!r} is {_words(shapes[0])} in {first} and "
-                    f"{_words(shapes[1])} in {name}. Leave out one of the two."
+                    f"a plane goes through networks of one architecture, but {key!r} is {words[0]} in {first} and "
+                    f"{words[1]} in {name}. Leave out one of the two."
                 )
         dtypes = {tensor.dtype for each in (model, other) for tensor in parameters(each).values()}
         if len(dtypes) > 1:
-            raise ValueError(f"{first} and {name} have weights of different types, {_listed(dtypes)}. Convert them.")
-
-
-def _words(shape: tuple[int, ...] | None) -> str:
-    return "absent" if shape is None else f"of shape {shape}"
-
-
-def _listed(dtypes: set[torch.dtype]) -> str:
-    return " and ".join(sorted(map(str, dtypes)))
+            listed = " and ".join(sorted(map(str, dtypes)))
+            raise ValueError(f"{first} and {name} have weights of different types, {listed}. Convert them.")
 
 
 def gram(weights: Sequence[Tensor]) -> Tensor:

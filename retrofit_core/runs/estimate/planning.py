@@ -62,7 +62,7 @@ class MethodPlan:
     def fusions(self) -> list["MethodPlan"]:
         """The fusions by level that it consists of: itself, those that a method chooses from, or none."""
         if isinstance(self.plan, AutoPlan):
-            return [MethodPlan(c.algorithm, plan.task, plan, plan.cost()) for c, plan in self.plan.trials.items()]
+            return [MethodPlan(algorithm, plan.task, plan, plan.cost) for algorithm, plan in self.plan.trials.values()]
         return [self] if isinstance(self.plan, FusionPlan) else []
 
     @property
@@ -124,7 +124,7 @@ def planned(config: RunConfig, inputs: Inputs) -> MethodPlan:
     keywords = inputs.keywords(config) | {"device": "cpu"}
     algorithm, task = method.prepare(inputs.models, inputs.fusion, **keywords)
     plan = algorithm.plan(task)
-    return MethodPlan(algorithm, task, plan, plan.cost())
+    return MethodPlan(algorithm, task, plan, plan.cost)
 
 
 @lru_cache(maxsize=2)

@@ -193,7 +193,7 @@ def _reach(column: Any, line: Any, kind: Quantity) -> float:
     if not kind.is_accuracy:
         return line.deviation or 0.0
     images = column.images(line.row)
-    return margin(line.mean, images=images) if images else 0.0
+    return margin(line.mean, images) if images else 0.0
 
 
 def _interval_words(lines: Sequence[Any], kind: Quantity) -> str:

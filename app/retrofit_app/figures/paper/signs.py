@@ -30,8 +30,8 @@ COUNTED = {
 def differences(column: Any, palette: Palette) -> Picture:
     """The differences between rows that the paper's numbers claim, and ours with 95 % intervals: do the signs agree?
 
-    Drawn are the paper's own methods against opponents that do not lose by dozens of points, whose size would hide these; the
-    others are counted in the caption, and drawn if there is nothing else.
+    Drawn are the paper's own methods against opponents that do not lose by dozens of points, whose size would hide these, and
+    all with the other sign; the others are counted in the caption, and drawn if there is nothing else.
 
     Args:
         column: see `beside_the_paper`.
@@ -41,7 +41,7 @@ def differences(column: Any, palette: Palette) -> Picture:
     known = [claim for claim in column.claims if claim.ours is not None]
     if not known:
         raise ValueError(f"none of the paper's differences in {column.table}, {column.name} is measured.")
-    claims = [claim for claim in known if claim.group == INFORMATIVE and claim.left.startswith(OURS)] or known
+    claims = [claim for claim in known if _is_drawn(claim)] or known
     differences = [
         (f"{escape(claim.left)} \N{MINUS SIGN} {escape(claim.right)}{at(claim.badge)}", claim) for claim in claims
     ]
@@ -86,6 +86,10 @@ def differences(column: Any, palette: Palette) -> Picture:
         xaxis=axis("points of accuracy"),
         yaxis=listed(names, palette, range=[len(claims) - 0.4, -0.6]),
     )
+
+
+def _is_drawn(claim: Any) -> bool:
+    return claim.verdict == "contradicted" or (claim.group == INFORMATIVE and claim.left.startswith(OURS))
 
 
 def _many(claims: Sequence[Any]) -> str:

@@ -24,12 +24,12 @@
       });
       page.say(`<b class="grouping">Grouping error</b>: members of a group differ from their mean {T}.<br>
         <b class="approximation">Approximation error</b>: the fused layer cannot reach {T} from the inputs it gets.`);
-      page.traps(["min over k", "The paper's Eq. 1 takes the minimum over k: each neuron is compared with its nearest fused neuron. That is what groups are."],
+      page.traps(["min over k", "The paper's Eq. 1 takes the minimum over k: each neuron is compared with its nearest fused neuron."],
         ["in %", "Of the sum of s |z|² over all neurons and samples: an error of 100 % would be as good as answering nothing."]);
       page.choice({ key: "level", label: "Level", options: HIDDEN });
       page.slider({ key: "width", label: "Fused neurons in this layer", min: 3, max: 16 });
       page.ask({
-        key: "guess", question: "Give the layer 16 fused neurons, as many as both parents have together. What is the grouping error?",
+        key: "guess", question: "Give the layer 16 fused neurons, as many as both parents have. What is the grouping error?",
         options: () => {
           const { grouping, energy } = fused(16).levels[Number(page.state.level) - 1];
           const fact = `Each neuron gets a group of its own, so it is its own target: <b>${(100 * grouping / energy).toFixed(2)} %</b>. But the layer is twice as wide.`;
@@ -38,7 +38,7 @@
       });
       page.say((state) => state.level === "1"
         ? "In the first layer all networks read the same points, so every mean of neurons can be reached."
-        : "The second layer reads what the fused first layer hands on, not what its parents read. So it misses targets a little.", "small");
+        : "The second layer reads fused outputs, so it misses targets a little.", "small");
 
       const most = Math.max(...["1", "2"].map((name) => {
         const { J, energy } = World.fuse(PAIR, { score: page.state.score, widths: name === "1" ? [3, 8] : [8, 3] }).levels[name - 1];

@@ -48,10 +48,13 @@ def board(choice: Choice, palette: Palette) -> None:
     if leaderboard.going:
         works.watch(lambda: leaderboard.going, lambda: growing(asked, palette))
         return
+    above, below = st.empty(), st.empty()  # the last leaderboard vanishes at once, instead of turning grey
     plan = cost.plan(leaderboard)
-    works.ended(leaderboard.state, leaderboard.folder, "finished runs are kept")
-    _start(leaderboard, plan)
-    results(leaderboard, entry, palette, plan.refusals)
+    with above.container():
+        works.ended(leaderboard.state, leaderboard.folder, "finished runs are kept")
+        _start(leaderboard, plan)
+    with below.container():
+        results(leaderboard, entry, palette, plan.refusals)
 
 
 def _pairs(entries: list[runs.Entry]) -> dict[str, runs.Entry]:
@@ -168,7 +171,7 @@ def results(leaderboard: Leaderboard, entry: runs.Entry, palette: Palette, refus
     """Draw the table and the picture."""
     rows = ranking.rows(leaderboard, entry, refusals)
     table = ranking.table(leaderboard, entry, rows)
-    if sentence := ranking.finding(leaderboard, rows):
+    if sentence := ranking.finding(rows):
         st.markdown(f"**{escaped(sentence)}**")
     st.html(table.html(palette))
     for note in table.notes:
@@ -187,11 +190,10 @@ def _picture(leaderboard: Leaderboard, rows: list[ranking.BoardRow], palette: Pa
     points = [
         Point(
             row.rank,
-            leaderboard.short(row.name),
+            row.name,
             row.seconds,
             row.accuracy,
             row.method in PAPERS,
-            not ranking.keeps_parents(row),
         )
         for row in rows
         if row.method and row.rank and row.seconds is not None and row.accuracy is not None
@@ -200,6 +202,9 @@ def _picture(leaderboard: Leaderboard, rows: list[ranking.BoardRow], palette: Pa
     if len(points) < 2 or not parents:
         return
     heading = "**What accuracy costs**: accuracy against the seconds of the fusion"
+    reading = (
+        "● the paper’s methods, □ others; the number is the place in the table. The dotted line is the best parent."
+    )
     if leaderboard.going:
         works.growing("board", accuracy_against_seconds(points, max(parents), palette), heading, caption=False)
     else:
@@ -210,9 +215,5 @@ def _picture(leaderboard: Leaderboard, rows: list[ranking.BoardRow], palette: Pa
             lambda: pd.DataFrame([vars(point) for point in points]),
             origin,
             heading=heading,
+            reading=reading,
         )
-    st.caption(
-        "● the paper’s methods, □ others; the number is the place in the table. Marks that would overlap are drawn "
-        "side by side. The "
-        "dotted line is the best parent."
-    )

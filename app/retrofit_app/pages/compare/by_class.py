@@ -11,10 +11,10 @@ from retrofit_app.figures import Network, Palette, escaped
 from retrofit_app.figures.classes import apart, class_sources, forgotten, origins
 from retrofit_app.figures.confusion import confusion_matrix
 from retrofit_app.models import predictions
-from retrofit_app.runs.compared import FUSED, Group, Row
+from retrofit_app.runs.compared import FUSED, SEED, Group, Row
 from retrofit_app.runs.words import about
 
-from . import paired, parameters
+from . import parameters
 from .parameters import COMPARE
 
 MOST = 20  # most networks in one picture
@@ -64,7 +64,7 @@ def _kept(fused: Sequence[Network], parents: Sequence[Network], classes: Sequenc
 
 
 def _network(row: Row) -> Network:
-    return Network(row.name, row.role, row.accuracy or 0.0, row.per_class, samples=row.samples)
+    return Network(row.name, row.role, row.accuracy or 0.0, row.per_class)
 
 
 # --- confusion matrices ---------------------------------------------------------------------------
@@ -102,17 +102,24 @@ def mistakes(groups: Sequence[Group], palette: Palette, origin: widgets.Several)
                 _matrix(*rows[chosen], name, palette, origin)
 
 
+def _of_row(group: Group, row: Row) -> predictions.Network:
+    """A row's network, with the first seed if there are several."""
+    if not row.networks:
+        return predictions.Network(group.entry, row.id, group.entry.folder / "fused.safetensors", row.accuracy or 0.0)
+    measured = [network for network in row.networks if network.facts]
+    first = min(measured, key=lambda network: network.settings.get(SEED, ""))
+    return predictions.Network(first.entry, "fused", first.file, first.facts["accuracy"])
+
+
 def _matrix(group: Group, row: Row, name: str, palette: Palette, origin: widgets.Several) -> None:
     try:
-        network = paired.networks(group, [row])[0]
-        answers = predictions.known(network)
-        if answers is None:
-            if paired.slow(network) and not st.button(
-                f"Run it on the images ({about(predictions.seconds([network]))})", key=f"ask-{name}"
-            ):
-                return
-            with st.spinner("Running the network…"):
-                answers = predictions.ask(network)
+        network = _of_row(group, row)
+        if not predictions.is_quick([network]) and not st.button(
+            f"Run it on the images ({about(predictions.seconds([network]))})", key=f"ask-{name}"
+        ):
+            return
+        with st.spinner("Running the network…"):
+            answers = predictions.ask(network)
     except ValueError as error:
         widgets.why(f"This network has no matrix: {error}")
         return

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from retrofit_app.figures import lettered
+from retrofit_app.models import estimates
 from retrofit_app.runs.leaderboards import BoardRun, Leaderboard
 from retrofit_app.runs.words import about
 
@@ -29,14 +29,12 @@ def plan(leaderboard: Leaderboard) -> BoardPlan:
     from retrofit_core.runs.estimate import START
 
     wanted = [run for run in leaderboard.runs if run.entry is None and run.name not in _refused(leaderboard)]
-    estimates = _estimates(leaderboard, wanted)
+    found = _estimates(leaderboard, wanted)
     refusals = {
-        run.name: lettered(estimate.refusal)
-        for run, estimate in zip(wanted, estimates, strict=True)
-        if estimate.refusal
+        run.name: lettered(estimate.refusal) for run, estimate in zip(wanted, found, strict=True) if estimate.refusal
     }
     refusals |= {name: lettered(why) for name, why in _refused(leaderboard).items()}
-    missing = [estimate for estimate in estimates if not estimate.refusal]
+    missing = [estimate for estimate in found if not estimate.refusal]
     there = sum(run.entry is not None for run in leaderboard.runs)
     parts = [f"{there} {_are(there)} already done"] if there else []
     parts += [f"{len(refusals)} {_does(len(refusals))} not apply to these networks"] if refusals else []
@@ -58,26 +56,14 @@ def _refused(leaderboard: Leaderboard) -> dict[str, str]:
 
 
 def _estimates(leaderboard: Leaderboard, wanted: Sequence[BoardRun]) -> list[Any]:
-    stamps = tuple(_stamp(leaderboard.home / name) for name in leaderboard.base.models)
     words = "Checking which methods apply and how long they take: {} of " + str(len(wanted))
-    estimates = []
+    found = []
     bar = st.progress(0.0, words.format(0)) if wanted else st.empty()
     for count, run in enumerate(wanted, 1):
-        estimates.append(_estimate((run.config.key(), stamps), run.config, leaderboard.home))
+        found.append(estimates.estimate(run.config, None, leaderboard.home))
         bar.progress(count / len(wanted), words.format(count))
     bar.empty()
-    return estimates
-
-
-@st.cache_data(max_size=2**22, show_spinner=False)
-def _estimate(key: tuple[Any, ...], _config: Any, _folder: Path) -> Any:
-    from retrofit_core.runs.estimate import estimate
-
-    return estimate(_config, None, _folder)
-
-
-def _stamp(path: Path) -> float:
-    return path.stat().st_mtime if path.exists() else 0.0
+    return found
 
 
 def _are(count: int) -> str:

@@ -42,12 +42,12 @@ def of_board(leaderboard: Leaderboard, entry: runs.Entry, refusals: dict[str, st
         return []
     whole = ranking.table(leaderboard, entry, rows)
     first = Table(whole.name, whole.columns, whole.lines[: len(ranked)])
-    names = sorted(leaderboard.short(row.name) for row in ranked)
+    names = sorted(row.name for row in ranked)
     return [
         Slide(
             "leaderboard",
             f"Who is first? In the race are {escaped(listing(names))}.",
-            escaped(ranking.finding(leaderboard, rows)),
+            escaped(ranking.finding(rows)),
             "Let the audience vote for the first place. The last place is revealed first. Places whose interval "
             "contains 0 cannot be told apart from the first.",
             len(ranked),

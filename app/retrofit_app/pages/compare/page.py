@@ -18,7 +18,7 @@ def page() -> None:
         st.title("Which network is better, and at what?", anchor=False)
     view = parameters.view()
     controls.views(COMPARE, VIEWS, "Compares finished runs, or all methods on one set of networks.")
-    if view == "runs":
-        side.side(picker.choice(), palette)
-    else:
-        board.board(picker.choice(), palette)
+    # A place for each view: the last view's content vanishes at once, instead of turning grey between new parts.
+    places = {name: st.container() if name == view else st.empty() for name in VIEWS}
+    with places[view]:
+        (side.side if view == "runs" else board.board)(picker.choice(), palette)

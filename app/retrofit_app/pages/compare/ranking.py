@@ -1,14 +1,13 @@
 """A leaderboard's rows, from its worker's results and existing records."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import lettered, listing, number, percent, share
+from retrofit_app.figures import Difference, difference, lettered, listing, number, percent, share
 from retrofit_app.figures.booktable import Column, Line, Table, ranked
 from retrofit_app.figures.leaderboard import seconds_words
-from retrofit_app.figures.words import signed, within
 from retrofit_app.runs import leaderboards, methods
 from retrofit_app.runs.leaderboards import BoardRun, Leaderboard
 from retrofit_app.widgets import copies
@@ -19,8 +18,8 @@ COLUMNS = (
     Column(
         "to the first", "Distance to the first row in points; in brackets the 95 % interval, paired image by image."
     ),
-    Column("loss", "Mean cross entropy. Bold: the least."),
-    Column("calib.", "Calibration error: mean gap between confidence and accuracy over 15 bins. Bold: the least."),
+    Column("loss", "Mean cross entropy."),
+    Column("calib.", "Calibration error: mean gap between confidence and accuracy over 15 bins; 0 is best."),
     Column("seconds", "Time of the fusion, on the machine that made it."),
     Column("M ops", "Million multiply-adds for one image."),
     Column("run", "Its name in the list of runs.", is_number=False),
@@ -35,19 +34,22 @@ class BoardRow:
     """A network of a leaderboard, or a method without one."""
 
     name: str
+    """On the page"""
     method: str | None
     """None for a parent"""
     facts: dict[str, Any]
     """Its measurements; empty if there are none"""
-    difference: float | None = None
-    interval: tuple[float, float] | None = None
     seconds: float | None = None
     operations: float | None = None
     run: str = ""
     note: str = ""
     """Why there is no network, or its progress"""
+    refused: bool = False
+    """The method does not apply"""
     rank: int = 0
     """0 without a network"""
+    behind: Difference | None = None
+    """Its lead over the first row"""
 
     @property
     def accuracy(self) -> float | None:
@@ -60,103 +62,84 @@ def rows(leaderboard: Leaderboard, entry: runs.Entry, refusals: dict[str, str]) 
     parents = [_parent(leaderboard, entry, index) for index in range(len(entry.config["models"]))]
     each = [*parents, *(_row(leaderboard, entry, run, refusals) for run in leaderboard.runs)]
     measured = sorted((row for row in each if row.accuracy is not None), key=lambda row: -(row.accuracy or 0.0))
-    waiting = [row for row in each if row.accuracy is None and row.name not in refusals]
-    refused = [row for row in each if row.accuracy is None and row.name in refusals]
-    best = measured[0].accuracy if measured else None
     accuracies = [row.accuracy for row in measured]
     places = [  # equal accuracies share a rank
-        BoardRow(
-            **{
-                **vars(row),
-                "rank": accuracies.index(row.accuracy) + 1,
-                "difference": (row.accuracy or 0.0) - (best or 0.0),
-            }
-        )
+        replace(row, rank=accuracies.index(row.accuracy) + 1, behind=difference(row.facts, measured[0].facts))
         for row in measured
     ]
-    return [*places, *waiting, *refused]
+    others = [row for row in each if row.accuracy is None]
+    return [*places, *sorted(others, key=lambda row: row.refused)]
 
 
 def _parent(leaderboard: Leaderboard, entry: runs.Entry, index: int) -> BoardRow:
     name = f"parent {index}"
     measured = leaderboard.measured.get(name)
     if measured is not None and measured.get("accuracy") is not None:
-        return BoardRow(lettered(name), None, measured, interval=_pair(measured), operations=measured["operations"])
+        facts = measured | {"samples": leaderboard.samples}
+        return BoardRow(lettered(name), None, facts, operations=measured["operations"])
     return BoardRow(lettered(name), None, entry.metrics.get("networks", {}).get(name, {}))
 
 
 def _row(leaderboard: Leaderboard, entry: runs.Entry, run: BoardRun, refusals: dict[str, str]) -> BoardRow:
-    method = run.config.method
+    method, name = run.config.method, leaderboard.short(run.name)
     measured = leaderboard.measured.get(run.name)
     if measured is not None and measured.get("reason") is None:
+        chose = f": {lettered(measured['chose'])}" if measured.get("chose") else ""
         return BoardRow(
-            run.name,
+            f"{name}{chose}",
             method,
-            measured,
-            interval=_pair(measured),
+            measured | {"samples": leaderboard.samples},
             seconds=measured["seconds"],
             operations=measured["operations"],
             run=_run(run) or measured["key"] or "",
         )
     if run.entry is not None and run.done and run.entry.accuracy is not None:
         facts = run.entry.metrics["networks"]["fused"]
-        return BoardRow(run.name, method, facts, seconds=run.entry.status.get("seconds"), run=_run(run))
+        chose = methods.chosen_words(run.entry)
+        return BoardRow(f"{name}{chose}", method, facts, seconds=run.entry.status.get("seconds"), run=_run(run))
     reason = (measured or {}).get("reason") or refusals.get(run.name)
     if reason:
-        refusals.setdefault(run.name, reason)
-        return BoardRow(run.name, method, {}, note=f"does not apply: {lettered(reason)}")
+        return BoardRow(name, method, {}, note=f"does not apply: {lettered(reason)}", refused=True)
     if leaderboard.at_work is not None and leaderboard.at_work.name == run.name:
         step = leaderboards.step(run)
-        return BoardRow(run.name, method, {}, note=f"at work{f': {step}' if step else ''} …")
+        return BoardRow(name, method, {}, note=f"at work{f': {step}' if step else ''} …")
     known = entry.metrics.get("networks", {}).get(leaderboards.KNOWN.get(method, ""))
     if known and not run.config.options:
-        return BoardRow(run.name, method, known)
-    return BoardRow(run.name, method, {}, note=f"failed before: {lettered(run.reason)}" if run.reason else NOT_RUN)
+        return BoardRow(name, method, known)
+    return BoardRow(name, method, {}, note=f"failed before: {lettered(run.reason)}" if run.reason else NOT_RUN)
 
 
 def _run(run: BoardRun) -> str:
     return f"{run.entry.name}{' (shipped)' if run.entry.shipped else ''}" if run.entry is not None else ""
 
 
-def _pair(row: dict[str, Any]) -> tuple[float, float] | None:
-    low, high = row.get("interval") or (None, None)
-    return None if low is None or high is None else (low, high)
-
-
 def table(leaderboard: Leaderboard, entry: runs.Entry, every: Sequence[BoardRow]) -> Table:
     """All rows as the page and its files show them."""
     ranked_rows = [row for row in every if row.rank]
     is_tied = sum(row.rank == 1 for row in every) > 1
-    best = {
-        1: ranked([row.accuracy for row in ranked_rows]),
-        3: ranked([row.facts.get("loss") for row in ranked_rows], smallest=True),
-        4: ranked([row.facts.get("calibration_error") for row in ranked_rows], smallest=True),
-    }
+    best = ranked([row.accuracy for row in ranked_rows])
     lines = [
-        Line(_cells(leaderboard, row, is_tied), frozenset(column for column, places in best.items() if index in places))
-        for index, row in enumerate(ranked_rows)
+        Line(_cells(row, is_tied), frozenset({1} if index in best else ())) for index, row in enumerate(ranked_rows)
     ]
     lines += [
-        Line((leaderboard.short(row.name), *[""] * (len(COLUMNS) - 1)), note=row.note)
+        Line((row.name, *[""] * (len(COLUMNS) - 1)), note=row.note)
         for row in every
         if not row.rank and row.note != NOT_RUN
     ]
-    waiting = [leaderboard.short(row.name) for row in every if row.note == NOT_RUN]
+    waiting = [row.name for row in every if row.note == NOT_RUN]
     samples = max((row.facts.get("samples") or leaderboard.samples for row in ranked_rows), default=0)
     images = f"{samples:,} test images. " if samples else ""
     weighed = f"{leaderboard.score} importance, " if leaderboard.score else ""
     note = f"{images}{runs.networks_words(entry)}; {weighed}{leaderboard.base.samples} samples, seed {leaderboard.base.seed}."
-    if any(row.rank and row.interval is None for row in every):
-        note += " A finished leaderboard has the missing intervals, too."
     if waiting:
         note += f" Not run yet: {listing(waiting)}."
     return Table("Leaderboard of methods on the same networks", COLUMNS, tuple(lines), (note,))
 
 
-def _cells(leaderboard: Leaderboard, row: BoardRow, is_tied: bool) -> tuple[str, ...]:
+def _cells(row: BoardRow, is_tied: bool) -> tuple[str, ...]:
     loss, calibration = row.facts.get("loss"), row.facts.get("calibration_error")
     return (
-        f"{row.rank}. {leaderboard.short(row.name)}",
+        f"{row.rank}. {row.name}",
         share(row.accuracy or 0.0),
         _distance(row, is_tied),
         "" if loss is None else number(loss, 2),
@@ -170,30 +153,26 @@ def _cells(leaderboard: Leaderboard, row: BoardRow, is_tied: bool) -> tuple[str,
 def _distance(row: BoardRow, is_tied: bool) -> str:
     if row.rank == 1:
         return "tied first" if is_tied else "the first"
-    return f"{signed(row.difference or 0.0)}{within(row.interval)}"
+    return row.behind.words if row.behind else ""
 
 
-def finding(leaderboard: Leaderboard, every: Sequence[BoardRow]) -> str:
+def finding(every: Sequence[BoardRow]) -> str:
     """Which network is first, and which are not clearly behind."""
     ranked_rows = [row for row in every if row.rank]
     if len(ranked_rows) < 2:
         return ""
     first = ranked_rows[0]
-    tied = [leaderboard.short(row.name) for row in ranked_rows if row.rank == 1]
+    tied = [row.name for row in ranked_rows if row.rank == 1]
     are = "is first" if len(tied) == 1 else "are tied first"
     words = f"{listing(tied)} {are} with {percent(first.accuracy or 0.0)}"
     if keeps_parents(first):
         singles = [row for row in ranked_rows if row.method is not None and not keeps_parents(row)]
-        best = [leaderboard.short(row.name) for row in singles if row.rank == singles[0].rank]
+        best = [row.name for row in singles if row.rank == singles[0].rank]
         if best:
             that = f"that of {best[0]}" if len(best) == 1 else f"a tie of {listing(best)}"
             words += f"; the best single network is {that} with {percent(singles[0].accuracy or 0.0)}"
         return f"{words}."
-    close = [
-        leaderboard.short(row.name)
-        for row in ranked_rows[len(tied) :]
-        if row.interval is not None and row.interval[1] >= 0
-    ]
+    close = [row.name for row in ranked_rows[len(tied) :] if row.behind and row.behind.ends and not row.behind.clear]
     if not close:
         return f"{words}."
     names = close if len(close) <= MOST_NAMES else [*close[: MOST_NAMES - 1], f"{len(close) - MOST_NAMES + 1} more"]

@@ -1,18 +1,16 @@
 """Any runs side by side: the choice, their table, and their differences."""
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from retrofit_app import runs
 from retrofit_app.figures import Palette, escaped
 from retrofit_app.runs import compared
 from retrofit_app.runs.compared import Group
-from retrofit_app.runs.words import about
 from retrofit_app.shell import lectures
 from retrofit_app.shell.picker import Choice
 from retrofit_app.widgets.errors import guarded
 
-from . import by_class, by_level, lecture, paired, parameters, table, taking
+from . import by_class, by_level, lecture, parameters, table, taking
 from .parameters import COMPARE, ORDERS, RunTable
 
 
@@ -26,7 +24,6 @@ def side(choice: Choice, palette: Palette) -> None:
     chosen = parameters.run_table(by_name, default)
     groups = compared.groups([by_name[name] for name in chosen.runs], finished, chosen.apart)
     if lectures.read().lecture:
-        paired.learn(groups)
         names = dict.fromkeys(group.title for group in groups)
         lectures.show("; ".join(names), lecture.of_runs(groups, chosen.order, palette))
         return
@@ -70,16 +67,11 @@ def layout(groups: list[Group], chosen: RunTable) -> None:
 
 
 def results(groups: list[Group], chosen: RunTable, palette: Palette) -> None:
-    """Draw finding and table, first without what takes computing, and the runs' differences."""
-    finding, side = st.empty(), st.empty()
-    _show(finding, side, groups, chosen, palette)
-    problems, seconds = paired.learn(groups)
-    if seconds and _is_asked(seconds):
-        problems, seconds = paired.ask(groups), 0.0
-    if not seconds:
-        _show(finding, side, groups, chosen, palette)
+    """Draw finding and table, and the runs' differences."""
+    st.markdown("  \n".join(f"**{escaped(sentence)}**" for sentence in table.findings(groups)))
     runs_table = table.side_by_side(groups, chosen.order)
-    st.caption(escaped(" ".join([*runs_table.notes, *(f"No interval for {problem}" for problem in problems)])))
+    st.html(runs_table.html(palette))
+    st.caption(escaped(" ".join(runs_table.notes)))
     origin = taking.several(groups)
     if any(group.wants_baseline for group in groups):
         _to_baselines(next(group for group in groups if group.wants_baseline))
@@ -114,24 +106,6 @@ def settings(groups: list[Group], chosen: RunTable, palette: Palette) -> None:
             if rows > 1
             else "There is only one row. Choose another run above."
         )
-
-
-def _show(
-    finding: DeltaGenerator, side: DeltaGenerator, groups: list[Group], chosen: RunTable, palette: Palette
-) -> None:
-    finding.markdown("  \n".join(f"**{escaped(sentence)}**" for sentence in table.findings(groups)))
-    side.html(table.side_by_side(groups, chosen.order).html(palette))
-
-
-def _is_asked(seconds: float) -> bool:
-    """Draw a button for the slow intervals; return whether it was pressed."""
-    return st.button(
-        f"Compare them image by image ({about(seconds)})",
-        key="compare-asked",
-        icon=":material/rule:",
-        help="Runs every network of the table on every test image, to get the intervals of the differences. The answers are kept "
-        "while the workbench runs.",
-    )
 
 
 def _to_baselines(group: Group) -> None:

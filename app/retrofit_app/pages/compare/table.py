@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 
-from retrofit_app.figures import listing, number, percent, share
+from retrofit_app.figures import difference, listing, number, percent, share
 from retrofit_app.figures.booktable import Column, Line, Table, ranked
 from retrofit_app.figures.leaderboard import seconds_words
 from retrofit_app.figures.noise import half
 from retrofit_app.runs import methods
 from retrofit_app.runs.compared import FusedNetwork, Group, Row
 from retrofit_app.runs.settings import NONE, different
-
-from .paired import gap
 
 COLUMNS = (
     Column("network", "Method, grouping if not its own, importance, options.", is_number=False),
@@ -24,17 +22,12 @@ COLUMNS = (
     ),
     Column("seeds", "Number of runs in this row, which differ only in the seed of the fusion. †: one seed."),
     Column("sd", "Standard deviation of the accuracies over the seeds, in points."),
-    Column("loss", "Mean cross entropy on the test images. Bold: the least of these runs."),
-    Column(
-        "calib.",
-        "Calibration error: mean gap between confidence and accuracy over 15 bins, 0 is best. Bold: the least.",
-    ),
-    Column(
-        "seconds", "Time of the fusion and the fine-tuning, on the machine that made it. Bold: the least of these runs."
-    ),
+    Column("loss", "Mean cross entropy on the test images."),
+    Column("calib.", "Calibration error: mean gap between confidence and accuracy over 15 bins, 0 is best."),
+    Column("seconds", "Time of the fusion and the fine-tuning, on the machine that made it."),
     Column("run", "Its name in the list of runs.", is_number=False),
 )
-ACCURACY, LOSS, CALIBRATION, SECONDS = 1, 6, 7, 8  # columns with a best
+ACCURACY = 1  # the column whose best is bold
 MOST_NAMES = 3  # run names in a cell
 ONE_SEED = "† A single seed: how much another seed changes the result is unknown."
 
@@ -94,7 +87,7 @@ def findings(groups: Sequence[Group]) -> list[str]:
             words = f"{listing(equal)} are tied with {percent(best.accuracy or 0.0)}"
         else:
             seconds = [row for row in measured if row.accuracy == measured[1].accuracy]
-            gaps = [gap(group, best, row) for row in seconds]
+            gaps = [difference(best.each, row.each) for row in seconds]
             ahead = "clearly ahead" if all(each.clear for each in gaps) else "but not clearly ahead"
             tie = ", which are tied" if len(seconds) > 1 else ""
             together = best.networks and methods.keeps_parents(best.networks[0].entry)
@@ -104,38 +97,22 @@ def findings(groups: Sequence[Group]) -> list[str]:
                 f"{listing([row.name for row in seconds])}{tie} ({gaps[0].words} points)"
             )
         if parent is not None:
-            more = gap(group, best, parent)
-            than = f"the best parent, {parent.name}"
-            if not more.points:
-                words += f"; that is a tie with {than}"
-            elif more.clear:
-                words += (
-                    f"; that is clearly {'better' if more.points > 0 else 'worse'} than {than} ({more.words} points)"
-                )
-            else:
-                words += f"; that is not clearly different from {than} ({more.words} points)"
+            more, than = difference(best.each, parent.each), f"the best parent, {parent.name}"
+            words += f"; that is {more.than(than).replace('**', '') if more.points else f'a tie with {than}'}"
         sentences.append(f"{words}.")
     return sentences
 
 
 def _lines(group: Group, rows: Sequence[Row]) -> list[Line]:
-    numbers = {
-        ACCURACY: ranked([row.accuracy for row in rows]),
-        LOSS: ranked([row.mean("loss") for row in rows], smallest=True),
-        CALIBRATION: ranked([row.mean("calibration_error") for row in rows], smallest=True),
-        SECONDS: ranked([row.seconds for row in rows], smallest=True),
-    }
-    lines = [
-        Line(_cells(group, row), frozenset(column for column, best in numbers.items() if index in best))
-        for index, row in enumerate(rows)
-    ]
+    best = ranked([row.accuracy for row in rows])
+    lines = [Line(_cells(group, row), frozenset({ACCURACY} if index in best else ())) for index, row in enumerate(rows)]
     return lines + [Line(_cells(group, row), is_reference=True) for row in group.references]
 
 
 def _cells(group: Group, row: Row) -> tuple[str, ...]:
     accuracy, parent = row.accuracy, group.best_parent
     loss, calibration = row.mean("loss"), row.mean("calibration_error")
-    more = gap(group, row, parent) if parent is not None and accuracy is not None and row is not parent else None
+    more = difference(row.each, parent.each) if parent is not None and row.each and row is not parent else None
     return (
         row.name,
         "" if accuracy is None else share(accuracy),

@@ -9,7 +9,7 @@ import streamlit as st
 from retrofit_app import runs, widgets
 from retrofit_app.figures import escaped, letter, listing
 from retrofit_app.figures.planned import planned_table, planned_words
-from retrofit_app.models import accuracies, sources
+from retrofit_app.models import accuracies, estimates, sources
 from retrofit_app.runs import methods
 from retrofit_app.runs.words import about
 from retrofit_app.shell import picker
@@ -228,7 +228,7 @@ def fusion(picks: Picks) -> None:
 
 def level_preview(planned: plan.Plan) -> None:
     """Draw parents and result side by side, level by level."""
-    levels = plan.levels(planned.config, planned.training)
+    levels = estimates.levels(planned.config, planned.training, runs.home(planned.config.to_json()))
     if levels:
         words = planned_words(levels, bool(planned.refusal))
         st.markdown(f"**Which level becomes which?** {words}")

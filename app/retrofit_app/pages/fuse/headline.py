@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import figures, runs
-from retrofit_app.figures import Tile, difference, escaped, letter, listing, number, percent
+from retrofit_app.figures import Tile, difference, escaped, letter, lettered, listing, number, percent
 from retrofit_app.runs import followups, methods
 from retrofit_core.runs.store import Work
 
@@ -31,17 +31,22 @@ def headline(entry: runs.Entry, palette: figures.Palette, tuned: Work | None = N
         )
         return
     counts = runs.class_counts(entry)
-    together = methods.keeps_parents(entry)
-    whole = not together and _halves(counts, parents) and _sees_all(networks["fused"])
-    st.title("Two half-blind networks, one that sees it all" if whole else _title(parents, together), anchor=False)
     shown = rows(entry, counts, tuned)
+    st.title(title(entry, counts), anchor=False)
     st.html(figures.tiles(shown, classes, palette))
-    st.markdown(finding(entry))
-    if choice := methods.decided(entry).get("choice"):
-        st.markdown(escaped(choice))
+    st.markdown(finding(entry), help=_reading(entry, any(any(tile.guessed) for row in shown for tile in row)))
     if sentence := shortfall(entry, counts):
         st.warning(sentence, icon=":material/trending_down:")
-    st.caption(_provenance(entry, any(any(tile.guessed) for row in shown for tile in row)))
+
+
+def title(entry: runs.Entry, counts: Sequence[Sequence[int]] | None) -> str:
+    """What was made of the networks; for `counts` see `rows`."""
+    parents, together = len(entry.config["models"]), methods.keeps_parents(entry)
+    if kept := methods.keeps_one(entry):
+        return f"Auto kept {kept}: no fusion beat it on held-out samples"
+    if not together and _halves(counts, parents) and _sees_all(entry.metrics["networks"]["fused"]):
+        return "Two half-blind networks, one that sees it all"
+    return _title(parents, together)
 
 
 # --- the tiles ------------------------------------------------------------------------------------
@@ -79,13 +84,13 @@ def _all_parents(accuracies: Sequence[float]) -> Tile:
 
 
 def _made_of_them(entry: runs.Entry, networks: dict[str, Any], parents: int) -> list[Tile]:
-    """Average, result and ensemble; only the result if it keeps all networks or there is one parent."""
+    """Average, fused network and ensemble, as far as they are networks of their own."""
     fused, average = networks["fused"], networks.get("average")
     cost = "at twice the cost" if parents == 2 else f"at {parents} times the cost"
     if methods.keeps_parents(entry):
         return [_tile("Together", fused, cost, "fused")]
     size = "A's size" if not entry.config.get("target") else "another size"
-    row = [_tile("Fused", fused, f"one network of {size}", "fused")]
+    row = [] if methods.keeps_one(entry) else [_tile("Fused", fused, f"one network of {size}", "fused")]
     if parents == 1:
         return row
     if average is None:
@@ -118,14 +123,18 @@ def finding(entry: runs.Entry) -> str:
     """What the method did, and how the result compares with the best parent and the ensemble."""
     networks, n = entry.metrics["networks"], len(entry.config["models"])
     fused, best = networks["fused"], best_parent(networks, n)
+    if methods.keeps_one(entry):
+        return escaped(lettered(methods.decided(entry)["choice"]))
     others = {f"parent {best}": f"{letter(best)} alone" if n > 1 else "network A"}
+    average = networks.get("average", fused)
+    beaten = [letter(index) for index in range(n) if average["accuracy"] > networks[f"parent {index}"]["accuracy"]]
     if n > 1 and not methods.keeps_parents(entry):
+        if beaten and average["per_class"] != fused["per_class"]:
+            others["average"] = f"the plain average, which beats {listing(beaten)}"
         others["ensemble"] = "the ensemble"
-    compared = [
-        difference(fused["accuracy"], networks[other]["accuracy"], fused["samples"]).than(words)
-        for other, words in others.items()
-    ]
-    return f"{_made(entry)}: {', '.join(compared)}."
+    compared = [difference(fused, networks[other]).than(words) for other, words in others.items()]
+    choice = f" {escaped(lettered(words))}" if (words := methods.decided(entry).get("choice")) else ""
+    return f"{_made(entry)}: {'; '.join(compared)}.{choice}"
 
 
 def best_parent(networks: dict[str, Any], parents: int) -> int:
@@ -150,12 +159,13 @@ def _made(entry: runs.Entry) -> str:
     return f"**{method}**{weighed} made one network of {'them' if n > 1 else 'it'}{samples}{seconds}"
 
 
-def _provenance(entry: runs.Entry, guesses: bool) -> str:
+def _reading(entry: runs.Entry, guesses: bool) -> str:
+    """How to read the tiles and the finding."""
     samples = entry.metrics["networks"]["fused"]["samples"]
     hollow = "; hollow: one that it recognises by chance, without training on it" if guesses else ""
     words = [
         f"Columns: share of each class that is recognised; bold: a class that the network was trained on{hollow}. ±: 95 % "
-        f"interval on {samples:,} test images."
+        f"interval on {samples:,} test images; in brackets: 95 % interval of a difference, paired image by image."
     ]
     if entry.shipped:
         facts = runs.bundle_facts()
@@ -199,7 +209,7 @@ def shortfall(entry: runs.Entry, counts: Sequence[Sequence[int]] | None) -> str:
     """
     networks, n = entry.metrics["networks"], len(entry.config["models"])
     best, fused = networks[f"parent {best_parent(networks, n)}"], networks["fused"]
-    lost = difference(best["accuracy"], fused["accuracy"], fused["samples"])
+    lost = difference(best, fused)
     clearly_worse = n > 1 and lost.points > 0 and lost.clear
     if not clearly_worse or not counts or not of_first(entry) or not methods.uses_samples(entry):
         return ""

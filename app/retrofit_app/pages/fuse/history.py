@@ -1,4 +1,4 @@
-"""Your runs: one table with filter, pins and ticks, actions for ticked runs, and how these differ."""
+"""Your runs: one table with filter and ticks, and actions for ticked runs."""
 
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -10,11 +10,11 @@ import streamlit as st
 from retrofit_app import figures, runs
 from retrofit_app.address import session
 from retrofit_app.figures import escaped, listing
-from retrofit_app.runs import leaderboards, methods, pins
+from retrofit_app.runs import leaderboards, methods
 from retrofit_app.runs.leaderboards import KeptBoard
 from retrofit_app.shell import navigation, picker
 
-from . import starting, ticked, trash
+from . import starting, trash
 from .views import MOST_TICKS, VIEW, Listing
 
 TABLE, OPEN, MADE = "runs-table", "runs-open", "runs-made"  # keys
@@ -33,23 +33,23 @@ Row = runs.Entry | KeptBoard
 
 
 def history() -> None:
-    """Draw the user's runs, pinned ones first, then newest first, and the shipped ones below.
+    """Draw the user's runs, newest first, and the shipped ones below.
 
     A leaderboard's runs are one row, which opens to list them below.
     """
     st.title("Your runs", anchor=False)
     trash.undo()
-    every, pinned, chosen = picker.choice().entries, pins.pinned(), VIEW.read(Listing)
+    every, chosen = picker.choice().entries, VIEW.read(Listing)
     if all(entry.shipped for entry in every):
         st.caption(
             "You have no runs of your own yet. *New fusion* starts one, and `retrofit fuse … --record FOLDER` records one. These "
             "runs came with the workbench:"
         )
-    boards = leaderboards.kept([entry for entry in every if entry.name not in pinned])  # pinned runs stay rows
+    boards = leaderboards.kept(every)
     listed = [
         row
-        for whole in ordered(grouped(every, boards), pinned)
-        if fits(whole, chosen.filter, pinned)
+        for whole in sorted(grouped(every, boards), key=lambda row: isinstance(row, runs.Entry) and row.shipped)
+        if fits(whole, chosen.filter)
         for row in unfolded(whole, chosen.opened)
     ]
     known = {row.name: row for row in (*every, *boards)}
@@ -60,16 +60,15 @@ def history() -> None:
         "Filter",
         **VIEW.control("filter"),
         icon=":material/search:",
-        placeholder="words of a run: kf-linear digits pinned …",
+        placeholder="words of a run: kf-linear digits shipped …",
         label_visibility="collapsed",
         help="Shows the runs whose row has all of these words.",
     )
     if listed:
-        table(listed, [row.name for row in ticks], pinned, chosen.opened)
+        table(listed, [row.name for row in ticks], chosen.opened)
     else:
         st.caption(f"No run has all the words of “{escaped(chosen.filter)}”.")
-    actions(ticks, pinned)
-    ticked.differences(all_runs(ticks))
+    actions(ticks)
 
 
 def grouped(entries: Sequence[runs.Entry], boards: Sequence[KeptBoard]) -> list[Row]:
@@ -90,17 +89,11 @@ def all_runs(rows: Sequence[Row]) -> list[runs.Entry]:
     return list({entry.name: entry for entry in every}.values())
 
 
-def ordered(rows: Sequence[Row], pinned: frozenset[str]) -> list[Row]:
-    """Pinned rows first, shipped ones last, otherwise in order."""
-    return sorted(rows, key=lambda row: (row.name not in pinned, isinstance(row, runs.Entry) and row.shipped))
-
-
-def fits(row: Row, words: str, pinned: frozenset[str]) -> bool:
+def fits(row: Row, words: str) -> bool:
     """Whether a row's line, or that of one of its runs, has all of these words."""
-    board = f" leaderboard {state(row)} {row.name}{' pinned' if row.name in pinned else ''}"
+    board = f" leaderboard {state(row)} {row.name}"
     lines = [
-        f"{runs.details(entry)} {state(entry)} {entry.name}{' pinned' if entry.name in pinned else ''}"
-        f"{board if row is not entry else ''}".lower()
+        f"{runs.details(entry)} {state(entry)} {entry.name}{board if row is not entry else ''}".lower()
         for entry in all_runs([row])
     ]
     return any(all(word in line for word in words.lower().split()) for line in lines)
@@ -114,7 +107,7 @@ def state(row: Row) -> str:
 # --- the table ------------------------------------------------------------------------------------
 
 
-def rows(listed: Sequence[Row], pinned: frozenset[str], shown: str, opened: Sequence[str]) -> pd.DataFrame:
+def rows(listed: Sequence[Row], shown: str, opened: Sequence[str]) -> pd.DataFrame:
     """A line for each row; an open leaderboard's runs are indented.
 
     Args:
@@ -135,9 +128,8 @@ def rows(listed: Sequence[Row], pinned: frozenset[str], shown: str, opened: Sequ
         else:
             line = _line(row) | {"open": "shown" if row.name == shown else "Open"}
             line["method"] = INDENT * (row.name in inside) + line["method"]
-        lines.append(line | {"pin": "★" if row.name in pinned else ""})
-    names = ["open", "pin", *(name for name in lines[0] if name not in ("open", "pin"))]
-    return pd.DataFrame(lines, columns=names)
+        lines.append(line)
+    return pd.DataFrame(lines, columns=["open", *(name for name in lines[0] if name != "open")])
 
 
 def _line(entry: runs.Entry) -> dict[str, Any]:
@@ -146,7 +138,7 @@ def _line(entry: runs.Entry) -> dict[str, Any]:
     return {
         "method": entry.config["method"],
         "accuracy": entry.accuracy,
-        "±": None if entry.accuracy is None else figures.margin(entry.accuracy, images=images),
+        "±": None if entry.accuracy is None else figures.margin(entry.accuracy, images),
         "state": state(entry),
         "importance": entry.config.get("importance") if methods.weighs(entry) else "",
         "networks": runs.networks_words(entry).replace(" networks", "").replace(" split", ""),
@@ -158,7 +150,7 @@ def _line(entry: runs.Entry) -> dict[str, Any]:
     }
 
 
-def table(listed: list[Row], ticks: list[str], pinned: frozenset[str], opened: tuple[str, ...]) -> None:
+def table(listed: list[Row], ticks: list[str], opened: tuple[str, ...]) -> None:
     """Draw the table, whose ticks are in the address."""
     names = [row.name for row in listed]
     key = _key(names, ticks)
@@ -180,8 +172,8 @@ def table(listed: list[Row], ticks: list[str], pinned: frozenset[str], opened: t
         else:
             session.open_run(row.name)
 
-    lines = rows(listed, pinned, picker.choice().entry.name, opened)
-    columns = {"pin": any(name in pinned for name in names), "state": any(row.state != "done" for row in listed)}
+    lines = rows(listed, picker.choice().entry.name, opened)
+    columns = {"state": any(row.state != "done" for row in listed)}
     shared = [name for name in SHARED if len(listed) > 1 and len(set(lines[name])) == 1]
     columns |= dict.fromkeys(shared, False)
     column = st.column_config
@@ -194,10 +186,9 @@ def table(listed: list[Row], ticks: list[str], pinned: frozenset[str], opened: t
         selection_mode="multi-row",
         selection_default={"selection": {"rows": [names.index(name) for name in ticks if name in names]}},
         placeholder="–",
-        alt="Runs with their accuracies and settings. Ticked rows are compared below.",
+        alt="Runs with their accuracies and settings.",
         column_config={
             "open": column.ButtonColumn("", width=72, on_click=open_one, key=OPEN),
-            "pin": column.TextColumn("★", width=36, help="Pinned runs come first."),
             "method": column.TextColumn("method", width=96),
             "accuracy": column.NumberColumn("accuracy", format="%.1f %%", width=72, help="Of the fused network."),
             "±": column.NumberColumn("±", format="%.1f", width=40, help="Half the 95 % interval, in points."),
@@ -227,24 +218,15 @@ def _key(names: list[str], ticks: list[str]) -> str:
 # --- actions for ticked runs ----------------------------------------------------------------------
 
 
-def actions(ticks: list[Row], pinned: frozenset[str]) -> None:
+def actions(ticks: list[Row]) -> None:
     """Draw buttons for the ticked rows."""
     if not ticks:
-        st.caption("Tick runs to pin, delete or compare them.")
+        st.caption("Tick runs to delete or compare them.")
         return
     names = [row.name for row in ticks]
     deletable = [row for row in ticks if isinstance(row, KeptBoard) or not row.shipped]
-    pin = not set(names) <= pinned
     with st.container(horizontal=True, vertical_alignment="center", key="runs-actions"):
         st.markdown(f"**{len(ticks)} ticked**", width="content")
-        st.button(
-            "Pin" if pin else "Unpin",
-            key="pin",
-            icon=":material/keep:",
-            on_click=pins.pin,
-            args=(names, pin),
-            help="Pinned runs come first in this list.",
-        )
         if deletable:
             st.button(
                 "Delete",
@@ -279,7 +261,7 @@ def actions(ticks: list[Row], pinned: frozenset[str]) -> None:
         navigation.link(
             "compare",
             "Compare them side by side",
-            "The page Compare: these runs with their parents, ensemble and average, class by class and level by level.",
+            "The page Compare: these runs with their parents, ensemble and average; how they differ, by class and by level.",
             runs="|".join(finished),
         )
 

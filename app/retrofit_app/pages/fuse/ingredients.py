@@ -4,7 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import Palette, escaped, listing, percent
+from retrofit_app.figures import Palette, difference, escaped
 from retrofit_app.figures.waterfall import Step, waterfall
 from retrofit_app.figures.words import first_up, signed
 from retrofit_app.runs import ingredients
@@ -62,11 +62,9 @@ def drawn(entry: runs.Entry, work: Work, palette: Palette) -> None:
         entry,
         heading=f"**{escaped(finding(steps))}**",
         below="",
-    )
-    st.caption(
-        "In brackets: 95 % intervals, paired image by image. A step is compared with the row above, a control (hatched) with the "
-        "fused network. A control has the same fit; its groups ignore what the neurons do, or every neuron counts alike "
-        "(uniform importance)."
+        reading="In brackets: 95 % intervals, paired image by image. A step is compared with the row above, a control "
+        "(hatched) with the fused network. A control has the same fit; its groups ignore what the neurons do, or every neuron "
+        "counts alike (uniform importance). Where random groups do nearly as well, the fit makes up for poor groups.",
     )
 
 
@@ -84,7 +82,12 @@ def steps_of(known: list[Ingredient], method: str) -> list[Step]:
     ]
     before = [None, *(each for _, each in path)]
     steps = [
-        Step(name, above.accuracy if above else 0.0, each.accuracy, each.beyond(above) if above else None)
+        Step(
+            name,
+            above.facts["accuracy"] if above else 0.0,
+            each.facts["accuracy"],
+            difference(each.facts, above.facts) if above else None,
+        )
         for (name, each), above in zip(path, before, strict=False)
     ]
     fused = found.get((OWN, True))
@@ -95,42 +98,23 @@ def steps_of(known: list[Ingredient], method: str) -> list[Step]:
                 Step(
                     first_up(NAMES[groups]),
                     0.0,
-                    control.accuracy,
-                    control.beyond(fused),
+                    control.facts["accuracy"],
+                    difference(control.facts, fused.facts),
                     control=True,
-                    unfitted=without and without.accuracy,
+                    unfitted=without and without.facts["accuracy"],
                 )
             )
     return steps
 
 
-def _made_up_for(steps: list[Step]) -> str:
-    """A remark if the fit gives the controls' groups more than they lack with it: then the steps' order misleads about groups."""
-    poor = [step for step in steps if step.control and step.brings and step.unfitted is not None]
-    made_up = poor and all(step.accuracy - (step.unfitted or 0) > -step.brings[0] for step in poor if step.brings)
-    return ": the fit makes up for most of what poor groups lose" if made_up else ""
-
-
 def finding(steps: list[Step]) -> str:
-    """What groups and fit contribute, and what the fit achieves with the controls' groups."""
+    """What groups and fit contribute."""
     gains = [
-        f"{'groups bring' if step.name == GROUPS else 'the fit brings'} {signed(step.brings[0])} points"
+        f"{'groups bring' if step.name == GROUPS else 'the fit brings'} {signed(step.brings.points)} points"
         for step in steps
         if step.brings and not step.control
     ]
-    reached = {
-        groups: f"{percent(step.accuracy)} ({signed(step.brings[0])} points)"
-        for groups, name in NAMES.items()
-        for step in steps
-        if step.brings and step.name == first_up(name)
-    }
-    others = [f"{NAMES[groups]} reach {words}" for groups, words in reached.items() if groups != UNWEIGHTED]
-    sentences = [
-        " and then ".join(gains),
-        f"with the same fit, {listing(others)}{_made_up_for(steps)}" if others else "",
-        f"with {NAMES[UNWEIGHTED]} the fused network has {reached[UNWEIGHTED]}" if UNWEIGHTED in reached else "",
-    ]
-    return " ".join(f"{first_up(sentence)}." for sentence in sentences if sentence)
+    return f"{first_up(' and then '.join(gains))}." if gains else ""
 
 
 def table(steps: list[Step]) -> pd.DataFrame:
@@ -141,9 +125,9 @@ def table(steps: list[Step]) -> pd.DataFrame:
                 "network": step.name,
                 "accuracy %": step.accuracy,
                 "without fit %": step.unfitted,
-                "points": step.brings and step.brings[0],
-                "low": step.brings and step.brings[1][0],
-                "high": step.brings and step.brings[1][1],
+                "points": step.brings and step.brings.points,
+                "low": step.brings and step.brings.ends and step.brings.ends[0],
+                "high": step.brings and step.brings.ends and step.brings.ends[1],
                 "compared with": "fused network" if step.control else "row above" if step.brings else "",
             }
             for step in steps

@@ -155,7 +155,7 @@ def _tuned(entry: runs.Entry, palette: Palette, tuned: Work | None) -> Slide | N
     return Slide(
         "fine-tuning",
         "All get the same training on all images. Which start is the best?",
-        escaped(equal_budget.finding(rows)),
+        equal_budget.finding(rows).replace("**", ""),
         "Equal budget: the same images, epochs and settings. Ask whether the fusion was worth it if training follows anyway. A "
         "new network and network A alone are the honest comparison.",
         len(tiles),

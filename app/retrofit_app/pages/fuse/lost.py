@@ -29,33 +29,24 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
         st.error(f"This run's levels are not shown: {escaped(runs.without_folders(error, entry.folder))}")
         return
     name = overview.table["level"][worst]
-    st.markdown(f"**{escaped(strip.caption)}**")
+    fitted = methods.goes_level_by_level(entry)
+    kinds = (
+        "Approximation error: the new level misses the groups' targets."
+        if fitted
+        else f"{methods.why_no_analysis(entry)}, so approximation errors and accuracies after each level are not shown."
+    )
+    before = " The errors are those of the fusion, before the training that follows." * methods.is_trained_after(entry)
     widgets.chart(
         "fuse-strip",
         lambda colours: pictures.picture(entry, "strip", colours, worst),
         palette,
         lambda: overview.table,
         entry,
-        heading="Blocks: width and error of each level"
-        + (". Line: accuracy after each level" if overview.measured else ""),
+        heading=f"**{escaped(strip.caption)}**",
         below="",
-    )
-    fitted = methods.goes_level_by_level(entry)
-    st.caption(
-        "The numbers in the blocks are errors in per cent of the neurons' importance-weighted energy. Grouping error: neurons of "
-        "a group are not alike. "
-        + (
-            "Approximation error: the new level misses the groups' centres."
-            if fitted
-            else f"{escaped(methods.why_no_analysis(entry))}, so approximation errors and accuracies after each level are "
-            "not shown."
-        )
-        + (
-            " The errors are those of the fusion, before the training that follows."
-            if methods.is_trained_after(entry)
-            else ""
-        )
-        + f" {readings.accuracy_words(entry, overview)}"
+        reading="A block's height is the width of its level, its number the error in per cent of the neurons' "
+        "importance-weighted energy; the line is the accuracy if the fusion stopped after that level. Grouping error: neurons "
+        f"of a group are not alike. {escaped(kinds)}{before} {readings.accuracy_words(entry, overview)}",
     )
     navigation.link(
         "levels",
@@ -67,7 +58,9 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
 
 def without_levels(entry: runs.Entry, palette: figures.Palette) -> None:
     """Say why there is no strip; draw the loss curve of a method that trains a network."""
-    st.markdown(f"{escaped(entry.config['method'])} does not work level by level, so there are no levels to look at.")
+    kept = methods.keeps_one(entry)
+    why = f"Auto kept {kept}, so" if kept else f"{entry.config['method']} does not work level by level, so"
+    st.markdown(f"{escaped(why)} there are no levels to look at.")
     try:
         facts = json.loads((entry.folder / "result.json").read_text())["config"]
     except (OSError, ValueError, KeyError) as error:

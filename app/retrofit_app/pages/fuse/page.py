@@ -8,7 +8,7 @@ from retrofit_app import runs, widgets
 from retrofit_app.figures import Palette, escaped
 from retrofit_app.runs import methods
 from retrofit_app.shell import lectures, picker
-from retrofit_app.widgets import example, permission
+from retrofit_app.widgets import example
 from retrofit_app.widgets.errors import guarded
 
 from . import (
@@ -20,7 +20,6 @@ from . import (
     ingredients,
     lecture,
     lost,
-    measured,
     presets,
     seen,
     tuning,
@@ -51,7 +50,7 @@ def page() -> None:
         elif view == "runs":
             history.history()
         elif choice.entry.state == "done":
-            finished(choice.entry, choice.entries)
+            finished(choice.entry)
         else:
             unfinished.panel(choice.entry)
 
@@ -69,8 +68,8 @@ def spoken(entry: runs.Entry) -> bool:
     return True
 
 
-def finished(entry: runs.Entry, entries: list[runs.Entry]) -> None:
-    """Draw the finding, its ingredients, what the networks saw, what was lost where, accuracies, fine-tuning and downloads."""
+def finished(entry: runs.Entry) -> None:
+    """Draw the finding, its ingredients, what the networks saw, what was lost where, fine-tuning and downloads."""
     palette = widgets.palette()
     tuned = None if methods.keeps_parents(entry) else tuning_form.chosen(entry)
     st.session_state[tuning.TILE] = tuning.tile_of(tuned)
@@ -83,7 +82,6 @@ def finished(entry: runs.Entry, entries: list[runs.Entry]) -> None:
     followed(entry, palette)
     show_images = seen.seen(entry, palette)
     lost.lost(entry, palette)
-    measured.accuracies(entry, entries, palette)
     tuning.tuning(entry, palette)
     downloads.downloads(entry)
     show_images()
@@ -94,5 +92,4 @@ def finished(entry: runs.Entry, entries: list[runs.Entry]) -> None:
 def followed(entry: runs.Entry, palette: Palette) -> None:
     """Draw one image's way through all networks, on request."""
     example.relink()
-    data = entry.config["data"]
-    example.follow(entry, palette, lambda: permission.may_open(data, "example-show-data"))
+    example.follow(entry, palette)

@@ -8,7 +8,7 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.figures import letter, listing, percent
-from retrofit_app.models import accuracies, checkpoints, sources, uploads
+from retrofit_app.models import accuracies, checkpoints, estimates, sources, uploads
 from retrofit_app.runs import methods
 from retrofit_app.runs.words import about
 from retrofit_core.system.refusals import Cure, cures_of
@@ -73,11 +73,9 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
             return replace(so_far, lacking=NO_FILES)
         config = configs.fusion(picks, training, facts.inputs, len(facts.classes))
         so_far = replace(so_far, config=config)
-        ready = _files(picks, training)
-        folder = runs.home(config.to_json())
-        key = (config.key(), training and training.key(), _stamps(config, folder), ready)
-        estimate = _estimate(key, config, training, folder)
-        missing = training is not None and len(ready) < training.parts
+        with st.spinner("Checking whether this works…"):
+            estimate = estimates.estimate(config, training, runs.home(config.to_json()))
+        missing = training is not None and len(_files(picks, training)) < training.parts
         return replace(
             so_far,
             refusal=checkpoints.form_words(estimate.refusal or ""),
@@ -201,35 +199,6 @@ def _checkpoint_words(index: int, name: str, picks: Picks, entries: list[runs.En
     elif checkpoint.accuracy is not None:
         words.append(f"{percent(checkpoint.accuracy)} of held-out images")
     return " · ".join(words)
-
-
-def levels(config: Any, training: Any) -> tuple[Any, ...]:
-    """The matched levels (`PlannedLevel`s); none if the networks cannot be read or cut."""
-    folder = runs.home(config.to_json())
-    return _levels((config.key(), training and training.key(), _stamps(config, folder)), config, training, folder)
-
-
-@st.cache_data(max_size=2**20, show_spinner="Cutting the networks into levels…")
-def _levels(key: tuple, _config: Any, _training: Any, _folder: Path) -> tuple[Any, ...]:
-    from retrofit_core.runs.estimate import planned_levels
-
-    try:
-        return planned_levels(_config, _training, _folder)
-    except (ValueError, OSError):  # the plan says so
-        return ()
-
-
-def _stamps(config: Any, folder: Path) -> tuple[float, ...]:
-    """When the checkpoints were last changed."""
-    return tuple(path.stat().st_mtime if path.exists() else 0.0 for path in map(folder.joinpath, config.models))
-
-
-@st.cache_data(max_size=2**20, show_spinner="Checking whether this works…")
-def _estimate(key: tuple, _config: Any, _training: Any, _folder: Path) -> Any:
-    """The run's time, and its memory if it works by levels."""
-    from retrofit_core.runs.estimate import estimate
-
-    return estimate(_config, _training, _folder)
 
 
 def _estimate_words(estimate: Any, config: Any, trains: bool) -> str:

@@ -21,8 +21,8 @@ PRESETS: dict[str, Preset] = {
     "shipped": Preset(
         "The shipped pair",
         "Two trained networks that come with the workbench, each blind to half of the digits. Nothing is trained: the "
-        "fusion takes seconds.",
-        Picks(networks="shipped", split_seed=1),
+        "fusion takes seconds. The shipped runs weigh neurons by conductance, this one by DeepLIFT.",
+        Picks(networks="shipped", split_seed=1, importance="deeplift"),  # what is shipped could not be started
     ),
     "sharded": Preset(
         "Sharded digits",

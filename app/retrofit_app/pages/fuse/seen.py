@@ -9,7 +9,6 @@ from retrofit_app import figures, runs, widgets
 from retrofit_app.figures import escaped
 from retrofit_app.figures.sheets import sheets
 from retrofit_app.models import samples, sources
-from retrofit_app.widgets import permission
 
 
 def seen(entry: runs.Entry, palette: figures.Palette) -> Callable[[], None]:
@@ -29,10 +28,6 @@ def seen(entry: runs.Entry, palette: figures.Palette) -> Callable[[], None]:
         return _nothing
     st.markdown("**What each network saw**")
     slot, data = st.empty(), entry.config["data"]
-    with slot:
-        is_open = permission.may_open(data, "fuse-show-data")
-    if not is_open:
-        return _nothing
     slot.html(sheets(samples.blank(entry, counts), palette))
 
     def fill() -> None:

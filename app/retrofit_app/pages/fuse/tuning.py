@@ -78,8 +78,6 @@ def one(entry: runs.Entry, palette: figures.Palette, chosen: Work, every: Sequen
             )
             if chosen.state == "done":
                 works.delete(TUNINGS, entry, chosen, every)
-    if len(every) > 1:
-        table(entry, every)
 
 
 def title(work: Work) -> str:
@@ -124,7 +122,7 @@ def finding(entry: runs.Entry, work: Work) -> str:
     words = f"{trained}: **{percent(metrics['accuracy'])}** {interval(metrics['accuracy'], samples)} of {samples:,} test images"
     networks = entry.metrics.get("networks", {})
     compared = [
-        difference(metrics["accuracy"], networks[name]["accuracy"], samples).than(what)
+        difference(metrics, networks[name]).than(what)
         for name, what in (("fused", "before"), ("ensemble", "the ensemble"))
         if name in networks and not (name == "ensemble" and len(entry.config["models"]) == 1)
     ]
@@ -149,55 +147,6 @@ def epochs_table(work: Work) -> pd.DataFrame:
         for entry in followups.curve(work)["history"]
     ]
     return pd.DataFrame(rows, columns=["epoch", "training loss", "held-out accuracy %"])
-
-
-def table(entry: runs.Entry, every: Sequence[Work]) -> None:
-    """Draw a table of all the run's fine-tunings."""
-    rows = [row for row in map(_row, every) if row]
-    number = st.column_config.NumberColumn
-    st.markdown("**All fine-tunings of this run**")
-    st.dataframe(
-        pd.DataFrame(rows),
-        hide_index=True,
-        key="tuning-table",
-        placeholder="–",
-        alt="The fine-tunings of this run with their settings and accuracies.",
-        column_config={
-            "epochs": number("epochs", width=64),
-            "rate": number("rate", format="%g", width=72),
-            "precision": st.column_config.TextColumn("precision", width=80),
-            "seed": number("seed", width=56),
-            "state": st.column_config.TextColumn("state", width=84),
-            "kept epoch": number("kept epoch", width=88, help="0 means that no epoch was better than the start."),
-            "held-out %": number(
-                "held-out %", format="%.1f", width=88, help="Of the kept epoch, on held-out training images."
-            ),
-            "test %": number("test %", format="%.1f", width=72, help="On all test images."),
-            "seconds": number("seconds", format="%.0f", width=72),
-        },
-    )
-
-
-def _row(work: Work) -> dict | None:
-    """A line of the table; None if it cannot be read."""
-    try:
-        curve = followups.curve(work)
-        metrics = followups.metrics(work) if followups.has_network(work) else {}
-    except ValueError:
-        return None
-    history = curve["history"]
-    best = history[-1]["best"] if history else None
-    return {
-        "epochs": work.settings["epochs"],
-        "rate": work.settings["learning_rate"],
-        "seed": work.settings["seed"],
-        "test %": metrics.get("accuracy"),
-        "held-out %": next((entry["accuracy"] for entry in history if entry["epoch"] == best), None),
-        "kept epoch": best,
-        "precision": work.settings["precision"],
-        "state": {"done": "finished"}.get(work.state, work.state),
-        "seconds": curve["seconds"],
-    }
 
 
 def growing(work: Work, palette: figures.Palette) -> None:

@@ -11,8 +11,9 @@ from retrofit_app.address.fields import amount, choice
 from retrofit_app.address.rule import switch
 from retrofit_app.address.session import Scope
 from retrofit_app.figures import escaped
+from retrofit_app.models.kept import kept
 from retrofit_app.runs.words import about
-from retrofit_app.widgets import controls, permission, works
+from retrofit_app.widgets import controls, works
 from retrofit_app.widgets.works import Shelf
 from retrofit_core.runs.store import FINETUNING, Work
 
@@ -66,8 +67,6 @@ def form(entry: runs.Entry, *, busy: bool) -> None:
     with box:
         asked = TUNING.read(TuningForm)
         ask()
-        if not permission.may_open(entry.config["data"], "tuning-open-data", "Open"):
-            return
         start_row(entry, config_of(asked), busy)
 
 
@@ -120,10 +119,7 @@ def cost(entry: runs.Entry, config: Any) -> str:
     from retrofit_core.runs.estimate import finetuning_seconds
     from retrofit_core.runs.finetunings import plan_finetuning
 
-    plans = [
-        plan_finetuning(replace(config, controls=controls), *_material(*entry.version, _entry=entry))
-        for controls in (False, True)
-    ]
+    plans = [plan_finetuning(replace(config, controls=controls), *_material(entry)) for controls in (False, True)]
     plan, held_out = plans[0], len(plans[0].held_out)
     try:
         alone, together = (finetuning_seconds(each, entry.config.get("device") or "auto") for each in plans)
@@ -137,9 +133,9 @@ def cost(entry: runs.Entry, config: Any) -> str:
     )
 
 
-@st.cache_resource(max_entries=1, show_spinner="Reading the network and its data…")
-def _material(folder: str, updated: float, *, _entry: runs.Entry) -> Any:
-    """A finished run and its training images. They are shared: do not modify them."""
+@kept(1, "Reading the network and its data…")
+def _material(entry: runs.Entry) -> Any:
+    """A finished run and its training images."""
     from retrofit_core.runs.finetunings import read_run_to_tune
 
-    return read_run_to_tune(folder, _entry.base)
+    return read_run_to_tune(entry.folder, entry.base)

@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.figures import lettered
 from retrofit_app.figures.landscape import PAPER, Scale, extent_of, own_scale
+from retrofit_app.models.kept import kept
 from retrofit_app.runs import followups
 from retrofit_app.shell import picker
 from retrofit_core.runs.store import FINETUNING, LANDSCAPE, Work
@@ -49,44 +48,36 @@ def scale_words(chosen: str) -> str:
     return {parameters.PAPER: f"loss 0 to {PAPER:g}, as in the paper", parameters.OWN: "its own"}[chosen]
 
 
+@kept(32)
 def survey_of(work: Work) -> Any:
-    """A landscape so far, a `landscape.Survey`. All sessions share it: do not modify it.
+    """A landscape so far, a `landscape.Survey`.
 
     Raises:
         ValueError: it is damaged.
     """
-    return _survey(*work.version)
-
-
-@st.cache_resource(max_entries=32, show_spinner=False)
-def _survey(folder: str, changed: int) -> Any:
     from retrofit_core.inspection.landscape import Survey
 
     try:
-        return Survey.load(folder)
+        return Survey.load(work.folder)
     except ValueError as error:
-        raise ValueError(runs.without_folders(error, Path(folder).parent)) from error
+        raise ValueError(runs.without_folders(error, work.folder.parent)) from error
 
 
+@kept(2, "Reading the networks…")
 def material(entry: runs.Entry, tuned: str | None = None) -> Any:
-    """A run's networks and images, a `runs.finished.Finished`. It is shared: do not modify it.
+    """A run's networks and images, a `runs.finished.Finished`.
 
     Args:
         tuned: the key of a fine-tuning whose network to include.
     Raises:
         ValueError: they have no common plane, or a file is missing or has changed.
     """
-    return _material(*entry.version, tuned, _entry=entry)
-
-
-@st.cache_resource(max_entries=2, show_spinner="Reading the networks…")
-def _material(folder: str, updated: float, tuned: str | None, *, _entry: Any) -> Any:
     from retrofit_core.runs.finetunings import read_tuned
     from retrofit_core.runs.landscapes import material_of
 
     try:
-        network = read_tuned(followups.work_at(_entry, FINETUNING, tuned).folder) if tuned else None
-        return material_of(folder, network, base=_entry.base)
+        network = read_tuned(followups.work_at(entry, FINETUNING, tuned).folder) if tuned else None
+        return material_of(entry.folder, network, base=entry.base)
     except ValueError as error:
         raise ValueError(runs.without_folders(error)) from error
 
@@ -127,8 +118,7 @@ def estimate(entry: runs.Entry, config: Any) -> Estimate:
     if not set(spanning) <= set(of_run):  # aligned ones take as long as others
         spanning = tuple([*(name for name in ("parent 0", "parent 1", "fused") if name in of_run), *of_run][:3])
     landscape = config.landscape
-    measured = spanning, landscape.images, landscape.norms, config.tuned
-    once, on_grid = _seconds(*entry.version, *measured, _entry=entry)
+    once, on_grid = _seconds(entry, spanning, landscape.images, landscape.norms, config.tuned)
     networks = len(of_run) + (sum(name.startswith("parent ") for name in of_run) - 1 if config.align else 0)
     counts = {
         "networks": networks,
@@ -140,17 +130,16 @@ def estimate(entry: runs.Entry, config: Any) -> Estimate:
     return Estimate(counts, exact * once + counts["the grid"] * on_grid)
 
 
-@st.cache_resource(max_entries=64, show_spinner="Trying a point of the landscape…")
+@kept(64, "Trying a point of the landscape…")
 def _seconds(
-    folder: str, updated: float, through: tuple[str, ...], images: int, norms: Any, tuned: str | None, *, _entry: Any
+    entry: runs.Entry, through: tuple[str, ...], images: int, norms: Any, tuned: str | None
 ) -> tuple[float, float]:
     """Seconds of a network, and of a grid point."""
     from retrofit_core.inspection.landscape import Landscape
 
-    shared = material(_entry, tuned)
-    device = _entry.config.get("device") or "auto"
+    shared = material(entry, tuned)
     trial = Landscape(resolution=2, images=images, norms=norms)
-    plan = trial.plan(shared.networks, through, shared.images(), device=device)
+    plan = trial.plan(shared.networks, through, shared.images(), device=entry.config.get("device") or "auto")
     once = plan.mixtures.seconds()
     return once, plan.mixtures.seconds(plan.precision) if plan.precision else once
 

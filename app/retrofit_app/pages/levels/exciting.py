@@ -8,7 +8,7 @@ from retrofit_app.figures import Neurons, escaped, members_words
 from retrofit_app.figures.exciting import Excited, exciting
 from retrofit_app.models import activity, sources
 from retrofit_app.models.activity import Activity
-from retrofit_app.widgets import permission, readings
+from retrofit_app.widgets import readings
 
 from .parameters import LEVELS
 from .view import View
@@ -24,8 +24,6 @@ def panel(view: View) -> None:
     one_neuron(run)
     more = max(int(run.counts[group]) - MOST, 0)
     st.markdown(members_words(run, group) + (f" The {MOST} most important ones are shown." if more else ""))
-    if not permission.may_open(view.entry.config["data"], "levels-open-data"):
-        return
     try:
         seen = activity.activity(view.entry, view.index)
         rows = drawn(view, run, group, seen)

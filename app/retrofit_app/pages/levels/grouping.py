@@ -118,19 +118,13 @@ def squares(view: View) -> list[Grouped]:
     for position, (score, seed) in enumerate(pairs):
         grouped = view.grouping(score, seed)
         of_run = score == view.entry.config["importance"] and seed == 0
-        mean = ""
         note = f", {f'other seed {seed}' if seed else 'the run’s seed'}" if twice else ""
-        if view.look.pair and position:
-            index = readings.index(view.entry, view.index, view.chosen(*pairs[0]), view.chosen(score, seed))
-            note += f" · ARI {figures.number(index, 2)} to the left one{panels.mean_words(view, *(score for score, _ in pairs))}"
-        elif of_run:
+        if of_run and not (view.look.pair and position):
             note += " · as in this run"
-        elif view.analysis is not None and not view.look.pair:
-            index = readings.index(view.entry, view.index, (None, 0), view.chosen(score, seed))
-            note += f" · ARI {figures.number(index, 2)} to the run’s"
-            mean = panels.mean_words(view, view.entry.config["importance"], score)
+        elif view.analysis is not None and (position or not view.look.pair):
+            other = pairs[0][0] if view.look.pair else view.entry.config["importance"]
+            note += f" · {figures.index_words(view.analysis.agreement, other, score)}".removesuffix(" · ")
         words = f"Largest group: {int(grouped.counts.max())} neurons; {int((grouped.counts == 1).sum())} are alone."
-        words += f" The ARI is of the groupings drawn here{mean}." if mean else ""
         if off:
             words += f" {off} outside the frame {'is' if off == 1 else 'are'} drawn hollow on its border."
         words += "" if of_run or run.densest is None else f" Of the run’s largest group, {figures.flow(run, grouped)}."

@@ -8,8 +8,9 @@ import streamlit as st
 
 from retrofit_app import runs, widgets
 from retrofit_app.figures import Palette, escaped
+from retrofit_app.runs import methods
 from retrofit_app.shell import lectures, picker
-from retrofit_app.widgets import copies, example, neurons, permission, pictures, readings
+from retrofit_app.widgets import copies, example, neurons, pictures, readings
 from retrofit_app.widgets.errors import guarded
 from retrofit_app.widgets.readings import Overview
 
@@ -81,7 +82,8 @@ def empty(entry: runs.Entry) -> None:
     if entry.active:
         why = "This run has not finished its first level yet. Its levels appear here one by one. Reload the page in a moment."
     elif entry.state == "done":
-        why = f"{method} does not work level by level, so there are no levels to look at."
+        kept = methods.keeps_one(entry)
+        why = f"{f'Auto kept {kept}' if kept else f'{method} does not work level by level'}, so there are no levels to look at."
     else:
         why = "This run ended before it finished its first level. You can resume it on the page Fuse."
     widgets.why([why, "Choose another run on the left to see its levels."])
@@ -188,9 +190,7 @@ def level(
             analysing.panel(entry)
     DRAWN[where.step](view)
     if not lecture:
-        example.follow(
-            entry, palette, lambda: permission.may_open(entry.config["data"], "example-open-data"), report.name
-        )
+        example.follow(entry, palette, report.name)
 
 
 # --- downloads ------------------------------------------------------------------------------------

@@ -99,20 +99,6 @@ def compared(view: View) -> list[tuple[str, int]]:
     return [(first, 0), (first, seed or 1)] if first == second else [(first, seed), (second, seed)]
 
 
-def mean_words(view: View, *scores: str) -> str:
-    """The matrix's mean over all seeds, to follow the index of two shown groupings; empty for one seed.
-
-    Args:
-        scores: the groupings' scores.
-    """
-    if view.analysis is None:
-        return ""
-    row = next((row for row in view.analysis.agreement if {row["first"], row["second"]} == set(scores)), None)
-    if row is None or all(len(view.analysis.labels[score]) < 2 for score in scores):
-        return ""
-    return f"; {figures.number(row['mean'], 2)} on average over seeds"
-
-
 def agreement(view: View) -> None:
     """Draw how similar the scores' groupings are, compared with seeds."""
     if view.analysis is None:
@@ -137,10 +123,6 @@ def agreement(view: View) -> None:
             selection_mode="points",
         )
     right.markdown(escaped(figures.agreement_words(view.analysis.agreement)))
-    right.caption(
-        "Each number is a mean over pairs of seeds. The pictures above show one seed of each score; the index in a title is "
-        "of just the groupings that are drawn."
-    )
     view.missing()
 
 

@@ -11,7 +11,7 @@ from retrofit_app import figures, widgets
 from retrofit_app.figures import escaped, title
 from retrofit_app.models import activity
 from retrofit_app.runs import methods
-from retrofit_app.widgets import permission, readings
+from retrofit_app.widgets import readings
 
 from . import exciting
 from .grouping import grouping
@@ -76,8 +76,6 @@ def targets(view: View) -> None:
     if not view.lecture:
         exciting.one_neuron(run)
         st.markdown(figures.members_words(run, neuron))
-    if not permission.may_open(view.entry.config["data"], "levels-open-data"):
-        return
     try:
         seen = activity.activity(view.entry, view.index)
     except (OSError, ValueError, KeyError) as error:

@@ -6,6 +6,7 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app.figures import Palette, escaped
+from retrofit_app.figures.booktable import MINUS, Column, Line, Table
 from retrofit_app.figures.paper.totals import totals
 from retrofit_app.runs import paper
 from retrofit_app.runs.paper import FULLEST, Stamp
@@ -20,6 +21,13 @@ READING = (
     "opposite one, and undecided if our 95 % interval contains 0. Each counts once, at its fullest measured scale."
 )
 
+FAILED = (
+    Column("claim", "Which row is ahead of which in the paper.", is_number=False),
+    Column("paper", "Points, with their standard deviation."),
+    Column("ours", "Points."),
+    Column("95 %", "Our interval."),
+    Column("likely reason", "Open: nobody has tested one yet.", is_number=False),
+)
 PAPERS = "in the paper's settings (given parents have a size and a training of their own)"
 
 
@@ -33,7 +41,31 @@ def every(stamp: Stamp, palette: Palette) -> None:
     of_each = {name: summarised(of_table) for name, of_table in columns.items()}
     choosing("paper-totals", totals(summary, of_each, names, palette), parameters.to_table)
     st.caption(escaped(f"{READING} {scales(summary)}"))
+    lines = [line for name in names for line in failed(name, names[name], summary)]
+    if lines:
+        st.header("The claims that failed here", anchor=False)
+        st.html(Table("Claims of the paper with the other sign here", FAILED, tuple(lines)).html(palette))
     taking.files(stamp, list(names), FULLEST, "all-tables")
+
+
+def failed(name: str, title: str, summary: Any) -> list[Line]:
+    """A table's contradicted claims, with the likely reason of each."""
+    from retrofit_core.experiments.report_words import claim_words
+
+    lines = [
+        Line((*(cell.replace("-", MINUS) for cell in claim_words(claim)[:4]), _reason(claim, count.badge)))
+        for count in summary.counts
+        for claim in count.claims
+        if count.table == name and claim.verdict == "contradicted"
+    ]
+    return [Line((), heading=title), *lines] if lines else []
+
+
+def _reason(claim: Any, badge: str) -> str:
+    if claim.is_noise:
+        return "within the paper's own noise"
+    seeds = "one fusion seed, " if claim.seeds == 1 else ""
+    return f"open; here: {seeds}{badge}" if badge != "paper" else f"open; {seeds}the paper's settings"
 
 
 def known(stamp: Stamp) -> dict[str, Sequence[Any]]:

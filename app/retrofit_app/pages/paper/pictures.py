@@ -1,10 +1,8 @@
-"""A column's pictures, as in the notebooks."""
+"""A column's pictures, as in the notebooks: of all its rows, because claims and orders mean nothing without some of them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from retrofit_app import widgets
@@ -30,15 +28,15 @@ from .parameters import PAPER
 Draw = Callable[[Palette], Picture]
 
 
-def pictures(shown: Shown, columns: Sequence[Any], rows: Sequence[str], scale: str, palette: Palette) -> None:
+def pictures(shown: Shown, columns: Sequence[Any], scale: str, palette: Palette) -> None:
     """Draw one picture of one column, and its controls."""
-    measured = {column.name: column for column in columns if any(line.row in rows for line in column.lines)}
+    measured = {column.name: column for column in columns if column.lines}
     if not measured:
         return
-    st.header("The same as pictures", anchor=False)
+    st.header("One column as pictures", anchor=False)
     name = parameters.column(list(measured))
-    narrowed = narrow(measured[name], rows)
-    offered = drawings(narrowed)
+    column = measured[name]
+    offered = drawings(column)
     kind = parameters.picture(list(offered))
     with st.container(horizontal=True, key="paper-pictures"):
         if len(measured) > 1:
@@ -53,29 +51,8 @@ def pictures(shown: Shown, columns: Sequence[Any], rows: Sequence[str], scale: s
             )
     _, draw = offered[kind]
     origin = taking.origin(shown.name, name, scale)
-    try:
-        heading = f"**{escaped(name)}** · {escaped(paper.differences(narrowed))}"
-        widgets.chart(f"paper-{kind}", draw, palette, lambda: numbers(narrowed), origin, heading=heading)
-    except ValueError:
-        widgets.why("Of these rows there is nothing to draw.")
-
-
-def narrow(column: Any, rows: Sequence[str]) -> Any:
-    """A column with only these rows, the differences between them, and their methods' order."""
-    from retrofit_core.experiments.lines import ranked as ranked_lines
-
-    lines = [line for line in column.all_lines if line.row in rows]
-    names = {line.row for line in lines}
-    # A "best" row repeats another row's number; both are listed only if the paper prints both.
-    known = names | {line.stands_for for line in lines} | ({"best parent"} if any(map(_is_parent, names)) else set())
-    others = [line for line in column.all_lines if line.row in known - names]
-    claims = tuple(claim for claim in column.claims if known >= {*claim.rows})
-    ranked = column.ranked and ranked_lines([line for line in lines if not line.badge])
-    return replace(column, all_lines=(*lines, *others), claims=claims, ranked=ranked)
-
-
-def _is_parent(row: str) -> bool:
-    return paper.family(row) == paper.PARENTS
+    heading = f"**{escaped(name)}** · {escaped(paper.differences(column))}"
+    widgets.chart(f"paper-{kind}", draw, palette, column.frame, origin, heading=heading)
 
 
 def drawings(column: Any) -> dict[str, tuple[str, Draw]]:
@@ -126,10 +103,3 @@ def _landscape(facts: Any) -> dict[str, tuple[str, Draw]]:
 
 def _line(path: Any) -> Draw:
     return lambda palette: loss_path(path, palette)
-
-
-def numbers(column: Any) -> pd.DataFrame:
-    """The numbers behind a column's pictures."""
-    names = {line.row for line in column.all_lines}
-    frame = column.frame()
-    return frame[frame["row"].isin(names)]

@@ -18,6 +18,7 @@ from retrofit_app.figures import DARK, LIGHT, Palette
 from retrofit_app.figures.marks import FEW, digits
 from retrofit_app.figures.palette import SHAPES, TEXT
 from retrofit_app.figures.plane import axis_words, mark_size
+from retrofit_app.models.kept import kept
 
 from .. import readings
 from ..downloads import LICENCE, source
@@ -97,12 +98,11 @@ def pictures(
         if any(each.selects and each.score == score for each in shown):
             on_score(score)
 
-    version = readings.version(entry)
     parts = [
         _object(
             key=each.key, name=each.name, note=each.note, bold=each.bold, words=each.words,
             score=each.score if each.selects else "",
-            marks=_marks(*version, level, each.score, each.seed, looks.whole, _entry=entry),
+            marks=_marks(entry, level, each.score, each.seed, looks.whole),
         )
         for each in shown
     ]  # fmt: skip
@@ -118,7 +118,7 @@ def pictures(
         followed=list(looks.followed),
         signature=[f"{source(entry)}.", LICENCE],
         colours=_colours(),
-        plane=_plane(*version, level, looks.whole, _entry=entry),
+        plane=_plane(entry, level, looks.whole),
         pictures=b"[" + b",".join(parts) + b"]",
     )
     _component()(key=key, data=data, on_gesture_change=told, on_score_change=titled)
@@ -126,13 +126,12 @@ def pictures(
 
 def prepare(entry: runs.Entry, level: int) -> None:
     """Compute the data of a level's pictures in advance."""
-    version, analysis = readings.version(entry), readings.analysis(entry)
-    _plane(*version, level, False, _entry=entry)
-    _off_scale(*version, level, False, _entry=entry)
+    analysis = readings.analysis(entry)
+    _plane(entry, level, False)
+    off_scale(entry, level, False)
     analysed = [] if analysis is None else analysis.levels
     for score in analysed[level].labels if level < len(analysed) else [None]:
-        _marks(*version, level, score, 0, False, _entry=entry)
-        readings.index(entry, level, (None, 0), (score, 0))
+        _marks(entry, level, score, 0, False)
 
 
 @st.cache_resource
@@ -166,10 +165,10 @@ def _of(palette: Palette) -> dict[str, Any]:
     return {name: getattr(palette, name) for name in names}
 
 
-@st.cache_resource(max_entries=300, show_spinner=False)
-def _plane(folder: str, updated: float, sealed: str, level: int, whole: bool, *, _entry: Any) -> bytes:
+@kept(300)
+def _plane(entry: runs.Entry, level: int, whole: bool) -> bytes:
     """What all groupings of a level share: the neurons' places."""
-    grouped = readings.grouping(_entry, level)
+    grouped = readings.grouping(entry, level)
     drawn = figures.marks(grouped, whole=whole)
     x, y = drawn.points.round(digits(float(np.ptp(drawn.points)))).T.tolist()
     return _object(
@@ -189,13 +188,11 @@ def _plane(folder: str, updated: float, sealed: str, level: int, whole: bool, *,
     )
 
 
-@st.cache_resource(max_entries=1000, show_spinner=False)
-def _marks(
-    folder: str, updated: float, sealed: str, level: int, score: str | None, seed: int, whole: bool, *, _entry: Any
-) -> bytes:
+@kept(1000)
+def _marks(entry: runs.Entry, level: int, score: str | None, seed: int, whole: bool) -> bytes:
     """One grouping's data, with the numbers of tooltips in the usual three digits."""
-    grouped = readings.grouping(_entry, level, score, seed)
-    drawn = figures.marks(grouped, readings.grouping(_entry, level), whole)
+    grouped = readings.grouping(entry, level, score, seed)
+    drawn = figures.marks(grouped, readings.grouping(entry, level), whole)
     return _object(
         alt=figures.cluster_words(grouped, int((~drawn.inside).sum()))[0] + ".",
         labels=grouped.labels.tolist(),
@@ -210,11 +207,7 @@ def _digits(values: np.ndarray) -> list[str]:
     return [f"{value:.3g}" for value in values.tolist()]
 
 
+@kept(1000)
 def off_scale(entry: runs.Entry, level: int, whole: bool) -> int:
     """The number of neurons on the border."""
-    return _off_scale(*readings.version(entry), level, whole, _entry=entry)
-
-
-@st.cache_resource(max_entries=1000, show_spinner=False)
-def _off_scale(folder: str, updated: float, sealed: str, level: int, whole: bool, *, _entry: Any) -> int:
-    return int((~figures.marks(readings.grouping(_entry, level), whole=whole).inside).sum())
+    return int((~figures.marks(readings.grouping(entry, level), whole=whole).inside).sum())
