@@ -1374,8 +1374,8 @@ MUTATIONS = [
     Mutation(
         "claims: other fusion seeds would move nothing",
         "retrofit_core/runs/answers.py",
-        "len(of_runs)) > 1:",
-        "len(of_runs)) > 9:",
+        "if len(runs) > 1]",
+        "if len(runs) > 9]",
         "tests/experiments/test_claims.py::test_the_interval_covers_the_truth",
     ),
     Mutation(

@@ -1,6 +1,7 @@
 """Which images networks classify correctly, and comparisons of two networks. No torch, so that pages load quickly."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +21,13 @@ def difference(ours: NDArray[np.bool_], best: NDArray[np.bool_], seed: int = 0) 
 
     Args:
         ours, best: (n,) bool, the images that each knows; or (runs, n), see `mean_and_interval`. Equal numbers of runs are
-            paired in order, a single run with each run of the other.
+            paired in order, a single run with each run of the other; otherwise means are independent.
     """
-    return mean_and_interval(np.atleast_2d(ours).astype(float) - np.atleast_2d(best).astype(float), seed)
+    left, right = np.atleast_2d(ours).astype(float), np.atleast_2d(best).astype(float)
+    if len(left) == len(right) or 1 in (len(left), len(right)):
+        return mean_and_interval(left - right, seed)
+    points = 100 * float(left.mean() - right.mean())
+    return points, _interval(left.mean(0) - right.mean(0), [left.mean(1), right.mean(1)], seed)
 
 
 def mean_and_interval(ahead: NDArray[np.float64], seed: int = 0) -> tuple[float, tuple[float, float]]:
@@ -35,13 +40,23 @@ def mean_and_interval(ahead: NDArray[np.float64], seed: int = 0) -> tuple[float,
         ahead: (runs, n) difference in correctness on each image, -1 to 1; runs are fusion seeds, or sets of parents with the
             mean over their seeds.
     """
-    n = ahead.shape[1]
+    return 100 * float(ahead.mean()), _interval(ahead.mean(0), [ahead.mean(1)], seed)
+
+
+def _interval(of_images: NDArray[np.float64], of_runs: Sequence[NDArray[np.float64]], seed: int) -> tuple[float, float]:
+    """See `mean_and_interval`.
+
+    Args:
+        of_images: (n,) means over runs.
+        of_runs: for each independent set of runs, (runs,) means over images.
+    """
+    n = len(of_images)
     # Only an image's mean over runs matters, so draw the number of images with each mean; 0 comes last.
-    means, counts = np.unique(ahead.mean(0).round(9), return_counts=True)
+    means, counts = np.unique(of_images.round(9), return_counts=True)
     order = sorted(range(len(means)), key=lambda index: (means[index] == 0, -means[index]))
     generator = np.random.default_rng(seed)
     drawn = 100 * (generator.multinomial(n, counts[order] / n, RESAMPLES) @ means[order]) / n
-    return 100 * float(ahead.mean()), _over_runs(drawn, 100 * ahead.mean(1), generator)
+    return _over_runs(drawn, [100 * runs for runs in of_runs], generator)
 
 
 def metric_difference(
@@ -55,19 +70,20 @@ def metric_difference(
     """
     ahead = ours - best
     means = ahead.mean(0)
-    return float(means[0]), _over_runs(means[1:], ahead[:, 0], np.random.default_rng(seed))
+    return float(means[0]), _over_runs(means[1:], [ahead[:, 0]], np.random.default_rng(seed))
 
 
 def _over_runs(
-    drawn: NDArray[np.float64], of_runs: NDArray[np.float64], generator: np.random.Generator
+    drawn: NDArray[np.float64], of_runs: Sequence[NDArray[np.float64]], generator: np.random.Generator
 ) -> tuple[float, float]:
     """The 95 % interval of resampled differences, widened by the runs, see `mean_and_interval`.
 
     Args:
-        of_runs: (runs,) values of all samples.
+        of_runs: for each independent set of runs, (runs,) values of all samples.
     """
-    if (runs := len(of_runs)) > 1:
-        error = of_runs.std(ddof=1) / math.sqrt(runs)
-        drawn = drawn + error * generator.standard_t(runs - 1, len(drawn))
+    several = [runs for runs in of_runs if len(runs) > 1]
+    if several:
+        error = math.hypot(*(runs.std(ddof=1) / math.sqrt(len(runs)) for runs in several))
+        drawn = drawn + error * generator.standard_t(min(map(len, several)) - 1, len(drawn))
     low, high = np.nanpercentile(drawn, [2.5, 97.5])
     return float(low), float(high)
