@@ -61,6 +61,21 @@ def test_a_finished_record_reads_back(config, tmp_path):
     assert metadata["recipe"]["models"] == ["parent-0.safetensors", "parent-1.safetensors"]
 
 
+def test_a_finished_run_is_read_instead_of_fused_again_unless_it_is_damaged(config, tmp_path):
+    config, events = dataclasses.replace(config, evaluate=True), []
+    first, metrics = runs.execute(config, tmp_path / "run")
+    again, same = runs.execute(config, tmp_path / "run", Monitor(events.append))
+    assert not events and same == metrics and torch.equal(weights(again.model), weights(first.model))
+    with pytest.raises(ValueError, match="holds another run: its samples is 60, not 50"):
+        runs.execute(dataclasses.replace(config, samples=50), tmp_path / "run")
+    (tmp_path / "run" / "metrics.json").write_text("{}")
+    assert (
+        runs.execute(config, tmp_path / "run", Monitor(events.append))[1]["networks"].keys()
+        == metrics["networks"].keys()
+    )
+    assert events and runs.read_run(tmp_path / "run").state == "done"
+
+
 def test_every_network_is_measured_as_itself(config):
     _, metrics = runs.execute(dataclasses.replace(config, evaluate=True))
     parents, test = runs.read_inputs(config).models, load("digits", "test")

@@ -63,9 +63,13 @@ def execute(
         user_code.allow(arch)
     if folder is None or not (Path(folder) / "config.json").exists():
         check_choices(config)  # before creating a record
-    elif (run := read_run(folder)).state == "done":
-        create(run.folder, config)  # which refuses other work
-        return FusionResult.load(folder), run.metrics
+    else:
+        run = None
+        with suppress(ValueError):  # a damaged record is written again
+            run = read_run(folder)
+        if run is not None and run.state == "done":
+            create(run.folder, config)  # which refuses other work
+            return FusionResult.load(folder), run.metrics
     with recording(Path(folder), config, monitor) if folder is not None else nullcontext() as recorder:
         watcher = recorder.monitor if recorder else (monitor or Monitor())
         check_choices(config)
